@@ -1,0 +1,51 @@
+# The two commands of the README are `make demo` and `make test`; both start from Python, pip and make alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Pins are for the Python the project is developed on; other Pythons resolve the minimum versions of pyproject.toml.
+PINS := $(shell $(PYTHON) -c 'import sys; print("-c constraints-py311.txt" if sys.version_info[:2] == (3, 11) else "")')
+
+.PHONY: demo test test-all lint types floors pytest docs bench lock clean
+
+$(VENV)/.user: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) -e .
+	touch $@
+
+$(VENV)/.developer: pyproject.toml constraints-py311.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) -e '.[test,docs]'
+	touch $@ $(VENV)/.user
+
+demo: $(VENV)/.user  ## audit the 442 diabetes patients that ship inside scikit-learn
+	$(BIN)/perinstance demo
+
+test: lint types floors pytest docs  ## everything that must hold before a change lands
+
+lint: $(VENV)/.developer
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.developer
+	$(BIN)/mypy
+
+floors: $(VENV)/.developer
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.developer
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: $(VENV)/.developer  ## also the long statistical tests
+	$(BIN)/pytest -n 2 --dist worksteal
+
+docs: $(VENV)/.developer
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.developer  ## speed as ratios measured in one run
+	$(BIN)/python -m benchmarks
+
+lock: $(VENV)/.developer  ## write down the versions that are installed now
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^torch' > constraints-py311.txt
+
+clean:
+	rm -rf $(VENV) build dist site .pytest_cache .hypothesis .mypy_cache .ruff_cache

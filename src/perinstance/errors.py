@@ -1,0 +1,35 @@
+"""Every error and warning a user can meet.
+
+A message says what is wrong, what was got and what to do. It may name row and column *numbers*; it never
+carries the content of a cell, because error texts end up in logs and tickets.
+"""
+
+from __future__ import annotations
+
+
+class PerinstanceError(Exception):
+    """The root of all errors of this package."""
+
+
+class InvalidInput(PerinstanceError, ValueError):  # noqa: N818 - reads as a sentence: raise InvalidInput("delta must ...")
+    """A value that no computation could accept: negative, NaN, of the wrong shape, outside its range."""
+
+
+class InvalidTable(InvalidInput):
+    """A table that cannot be audited: missing values, text in a feature, duplicate ids, no rows."""
+
+
+class RefusedModel(InvalidInput):
+    """An estimator that breaks an assumption of the theory (non-smooth, non-convex, weighted)."""
+
+
+class NotFitted(PerinstanceError):  # noqa: N818
+    """Something was asked of a release that only a fitted one has."""
+
+
+class NumericalTrouble(PerinstanceError):  # noqa: N818
+    """A computation could not be completed to the precision that is promised."""
+
+
+class PerinstanceWarning(UserWarning):
+    """The root of all warnings of this package."""

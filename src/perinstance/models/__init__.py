@@ -1,0 +1,1 @@
+"""What is fitted: losses, mergeable statistics, leave-one-out answers."""

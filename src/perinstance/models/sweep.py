@@ -1,0 +1,53 @@
+"""The two things that are ever done to a table: a fold and a map over its blocks of rows.
+
+A confidential fit asks for as many folds as it needs (one for a well-conditioned ridge regression, one per Newton
+step for a logistic one); an audit asks for one map. Where the rows live (memory, Parquet, a cluster, a GPU) and how
+many threads walk over them is the business of whoever implements this protocol (``perinstance.engines``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.pairs.base import Pairs
+
+Floats = NDArray[np.float64]
+
+
+class Mergeable(Protocol):
+    """A statistic of some rows: adding two gives the statistic of both sets of rows."""
+
+    def __add__(self, other: Any) -> Any: ...
+
+
+M = TypeVar("M", bound=Mergeable)
+T = TypeVar("T")
+
+
+class Sweep(Protocol):
+    """Walks over the rows of one table, block by block. ``X`` is float64 or float32, ``(rows, n_features)``."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+        """Return the sum of ``step(X, y)`` over all blocks (in row order, so that a second run gives the same bits)."""
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Yield ``step(X, y)`` of every block, in row order."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """What an audit knows of the people of one block: one entry each."""
+
+    leverage: Floats  #: x'H^-1x with H taken without the person (mu)
+    residual: Floats  #: y - x'theta with theta fitted without the person (r)
+    pairs: Pairs
+    #: people for whom the asked-for grade was not reached here and who want ``Release.refine``; None = nobody
+    open: NDArray[np.bool_] | None = None

@@ -1,0 +1,1 @@
+"""Two distributions per person, and every number that follows from them."""

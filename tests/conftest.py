@@ -1,0 +1,26 @@
+"""What every test can lean on."""
+
+from __future__ import annotations
+
+import os
+
+# One thread per worker: the suite runs two workers, and spinning BLAS threads would fight them.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared tables beside the checkout; absent on a stranger's machine."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip("the shared tables are not beside this checkout")
+    return folder
