@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-
-# One thread per worker: the suite runs two workers, and spinning BLAS threads would fight them.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# One thread per worker: the suite runs two workers, and spinning BLAS threads would fight them.
+# pytest loads this file before any test imports numpy.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")

@@ -109,7 +109,7 @@ class Pairs(ABC):
 
 
 def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Floats:
-    """Validate one parameter of the pairs: one dimension, no NaN, not negative unless ``signed``; infinity is allowed."""
+    """Validate one parameter of the pairs: one dimension, no NaN, >= 0 unless ``signed``."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if array.ndim != 1:
         raise InvalidInput(f"{name} must have one entry per person, got {array.ndim} dimensions; pass a 1-d array")
@@ -117,7 +117,8 @@ def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Float
     if bad.any():
         what = "a number" if signed else "a number >= 0"
         raise InvalidInput(
-            f"{name} must be {what} for each person, got {int(bad.sum())} entries that are not, the first at position {int(bad.argmax())}"
+            f"{name} must be {what} for each person, got {int(bad.sum())} entries that are not, "
+            f"the first at position {int(bad.argmax())}"
         )
     return array
 

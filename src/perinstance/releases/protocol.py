@@ -16,7 +16,7 @@ class Release(Protocol):
     """A randomized estimator that knows the pair of every person."""
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
-        """Fit without noise, with everyone, by as many folds as it takes. The answer never leaves the curator's room."""
+        """Fit without noise, with everyone, by as many folds as it takes. The answer is confidential."""
 
     def people(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, who are in the data (``inside``) or are not."""
