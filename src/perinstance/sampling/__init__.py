@@ -1,1 +1,7 @@
-"""perinstance.sampling"""
+"""Exact draws, rounded to a public grid, from the operating system's randomness. There is no seed."""
+
+from perinstance.sampling.draw import GRID, GridPoint, draw
+from perinstance.sampling.gram import ExactGram, NormalEquations
+from perinstance.sampling.ideal import Noisy, Objective, Output, Posterior
+
+__all__ = ["GRID", "ExactGram", "GridPoint", "NormalEquations", "Noisy", "Objective", "Output", "Posterior", "draw"]
