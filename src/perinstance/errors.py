@@ -19,6 +19,18 @@ class InvalidTable(InvalidInput):
     """A table that cannot be audited: missing values, text in a feature, duplicate ids, no rows."""
 
 
+class TooLarge(InvalidTable):
+    """A file that would unpack to more than the limits allow (``perinstance.data.Limits``)."""
+
+
+class UnsafeFile(PerinstanceError):  # noqa: N818
+    """A confidential file that others could read, or a path that is not what it seems (a link)."""
+
+
+class ScratchFull(PerinstanceError):  # noqa: N818
+    """The private scratch file of a large table cannot be written or read."""
+
+
 class RefusedModel(InvalidInput):
     """An estimator that breaks an assumption of the theory (non-smooth, non-convex, weighted)."""
 

@@ -20,7 +20,11 @@ Floats = NDArray[np.float64]
 
 
 class Mergeable(Protocol):
-    """A statistic of some rows: adding two gives the statistic of both sets of rows."""
+    """A statistic of some rows: adding two gives the statistic of both sets of rows.
+
+    It may have a property ``finite``: False when a NaN or an infinity went into it (a Gram matrix of X and y shows
+    them for free). The sweep then finds the cell and refuses the table. Without it the sweep looks at X itself.
+    """
 
     def __add__(self, other: Any) -> Any: ...
 

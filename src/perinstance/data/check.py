@@ -1,0 +1,119 @@
+"""What may stand in a table, and how a refusal speaks of it.
+
+Refusals name row and column *numbers* (counting from 0). They never carry a cell. A column's name is added only when
+it comes from a schema and is made of harmless characters: the first line of a CSV file may be a person.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidTable
+
+LARGEST_INTEGER = 2**53  # every integer up to here is a float64; beyond, neighbours merge
+_HARMLESS = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,39}")
+
+
+def column_label(number: int | None, name: object = None) -> str:
+    """Speak of a column.
+
+    >>> column_label(3), column_label(3, "bmi"), column_label(3, "=cmd()"), column_label(None)
+    ('column 3', "column 3 ('bmi')", 'column 3', 'the target')
+    """
+    if number is None:
+        return "the target"
+    harmless = isinstance(name, str) and _HARMLESS.fullmatch(name)
+    return f"column {number} ('{name}')" if harmless else f"column {number}"
+
+
+def refuse_type(label: str, kind: str) -> NoReturn:
+    """Refuse a column for what it is made of."""
+    advice = {
+        "text": "encode it as numbers or leave it out",
+        "objects": "convert it to one numeric type (missing values and mixed types arrive like this)",
+        "complex numbers": "split it into real and imaginary parts",
+        "dates or times": "turn it into a number, for example days since a fixed day",
+        "extended precision": "convert it to float64",
+        "decimals": "convert it to float64 or to integers",
+        "categories": "encode it as numbers, for example with OneHotEncoder",
+    }.get(kind, "convert it to float64")
+    raise InvalidTable(f"{label} holds {kind}, a table to audit holds numbers only; {advice}")
+
+
+_KINDS = {"U": "text", "S": "text", "T": "text", "O": "objects", "c": "complex numbers"}
+_KINDS |= {"M": "dates or times", "m": "dates or times", "V": "records"}
+
+
+def check_dtype(dtype: np.dtype, label: str) -> None:
+    """Refuse numpy types that are not plain numbers."""
+    if dtype.kind in _KINDS:
+        refuse_type(label, _KINDS[dtype.kind])
+    if dtype.kind not in "fiub":
+        refuse_type(label, "something that is not a number")
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        refuse_type(label, "extended precision")
+
+
+def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
+    """Give floats: float64 and float32 as they are, anything else as float64; ``start`` is the first row's number.
+
+    ``label`` names the column; without it the array is a matrix and its columns are numbered.
+    """
+    if array.dtype == np.float64 or array.dtype == np.float32:
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+        wide = array > LARGEST_INTEGER
+        if array.dtype.kind == "i":
+            wide |= array < -LARGEST_INTEGER
+        if wide.any():
+            row, column = _first(wide)
+            where = label or column_label(column)
+            raise InvalidTable(
+                f"{where}, row {start + row}: an integer beyond 2^53 does not survive as a float64; "
+                "rescale the column, or pass it as ids if it is a number on a card"
+            )
+    return array.astype(np.float64)
+
+
+def is_finite(X: NDArray, y: NDArray) -> bool:
+    """Tell quickly whether a block may hold NaN or infinity (a sum of huge numbers may raise a false alarm)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(X.sum()) and np.isfinite(y.sum()))
+
+
+def refuse_missing(
+    X: NDArray, y: NDArray, start: int, names: tuple[str, ...] | None = None, columns: tuple[int, ...] | None = None
+) -> None:
+    """Find the first NaN or infinity and refuse it by row and column; return when there is none.
+
+    ``columns`` are the numbers of the features in the caller's table, when a target or ids stood between them.
+    """
+    for values, target in ((X, False), (y, True)):
+        bad = ~np.isfinite(values)
+        if bad.any():
+            row, at = _first(bad)
+            what = "a missing value (NaN)" if np.isnan(values[row] if target else values[row, at]) else "an infinity"
+            number = None if target else (at if columns is None else columns[at])
+            label = column_label(number, names[at] if names and not target else None)
+            count = int(bad.sum())
+            raise InvalidTable(
+                f"{label}, row {start + row}: {what}; remove or fill such rows "
+                f"(the block of rows {start} to {start + len(y) - 1} has {count} such cells)"
+            )
+
+
+def refuse_null(label: str, row: int) -> NoReturn:
+    """Refuse a null."""
+    raise InvalidTable(f"{label}, row {row}: a missing value (null); remove or fill such rows")
+
+
+def _first(mask: NDArray) -> tuple[int, int]:
+    """Row and column of the first True, in row order."""
+    if mask.ndim == 1:
+        return int(mask.argmax()), 0
+    row = int(mask.any(axis=1).argmax())
+    return row, int(mask[row].argmax())

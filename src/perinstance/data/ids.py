@@ -1,0 +1,114 @@
+"""Ids of people: strings exactly as written.
+
+"007" and "7" are two people, "NA" and "null" are ids like any other. An id that is absent (null, NaN, the empty
+string) is refused, and so is an id that occurs twice: a loss must belong to one person.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perinstance.errors import InvalidTable
+
+
+def read_ids(values: Any, start: int = 0) -> pa.Array:
+    """Turn a column of strings or integers into an arrow array of strings; refuse anything else."""
+    array = _as_arrow(values)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array, kind = array.cast(kind.value_type), kind.value_type
+    if not (_is_text(kind) or pa.types.is_integer(kind)):
+        raise InvalidTable(
+            f"ids must be strings or whole numbers, got {_words(kind)}; convert them to strings as they are written"
+        )
+    if array.null_count:
+        raise InvalidTable(f"ids, row {start + _first_true(pc.is_null(array))}: an id is missing; give everyone one")
+    if not pa.types.is_string(kind):
+        array = array.cast(pa.string() if array.nbytes < 2**30 else pa.large_string())
+    empty = pc.equal(pc.binary_length(array), 0)
+    if pc.any(empty).as_py():
+        raise InvalidTable(f"ids, row {start + _first_true(empty)}: an id is empty; give everyone one")
+    return array
+
+
+def refuse_duplicates(ids: pa.ChunkedArray) -> None:
+    """Refuse an id that occurs twice, naming both rows.
+
+    Eight bytes a person: 64-bit hashes are sorted, and only ids whose hashes agree are compared as strings.
+    """
+    hashes = np.empty(len(ids), dtype=np.uint64)
+    at = 0
+    for chunk in ids.chunks:
+        _, offsets, text = chunk.buffers()
+        if len(chunk):
+            width = np.int32 if pa.types.is_string(ids.type) else np.int64
+            ends = np.frombuffer(offsets, dtype=width)[chunk.offset : chunk.offset + len(chunk) + 1]
+            data = np.frombuffer(text, dtype=np.uint8) if text is not None else np.empty(0, dtype=np.uint8)
+            _fnv1a(ends, data, hashes[at : at + len(chunk)])
+        at += len(chunk)
+    ordered = np.sort(hashes)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(twice):
+        return
+    rows = np.flatnonzero(np.isin(hashes, twice))
+    seen: dict[str, int] = {}
+    for row, name in zip(rows.tolist(), ids.take(pa.array(rows)).to_pylist(), strict=True):
+        if name in seen:
+            raise InvalidTable(
+                f"ids: rows {seen[name]} and {row} carry the same id; one row per person is needed "
+                "(several rows of one person call for group privacy)"
+            )
+        seen[name] = row
+
+
+@numba.njit(nogil=True, cache=True)
+def _fnv1a(ends, data, out):  # pragma: no cover - compiled
+    for i in range(len(out)):
+        h = np.uint64(14695981039346656037)
+        for k in range(ends[i], ends[i + 1]):
+            h = (h ^ np.uint64(data[k])) * np.uint64(1099511628211)
+        out[i] = h
+
+
+def _as_arrow(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    if isinstance(values, pa.Array):
+        return values
+    if hasattr(values, "to_arrow") and not isinstance(values, np.ndarray):  # polars
+        return _as_arrow(values.to_arrow())
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidTable(f"ids must have one dimension, got {array.ndim}; pass one id per row")
+    if array.dtype.kind == "S":
+        raise InvalidTable("ids must be strings or whole numbers, got bytes; decode them first")
+    try:
+        if array.dtype.kind in "OUT":
+            # from_pandas: None, NaN and NaT are null; a mixture of types raises instead of merging 7 and "7"
+            return pa.array(array.astype(object), from_pandas=True)
+        return pa.array(array)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise InvalidTable(
+            "ids must all be strings or all be whole numbers, got a mixture or something else; "
+            "convert them to strings as they are written"
+        ) from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
+    return view or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _words(kind: pa.DataType) -> str:
+    if pa.types.is_null(kind):
+        return "nothing but missing values"
+    return "floating-point numbers" if pa.types.is_floating(kind) else "another type"
+
+
+def _first_true(mask: pa.BooleanArray) -> int:
+    return int(pc.index(mask, True).as_py())

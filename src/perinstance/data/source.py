@@ -1,0 +1,75 @@
+"""Blocks of rows, and the one small protocol behind everything that can be audited.
+
+A source hands out *pieces*: calls that each return one block. Making a piece is cheap and in row order; calling it is
+the work (slicing, converting, decoding) and may happen in another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perinstance.data.flavour import Flavour
+
+BLOCK_BYTES = 8 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive rows: ``X`` is float64 or float32, ``y`` is float64."""
+
+    start: int  #: number of the first row, counting from 0
+    X: NDArray
+    y: NDArray
+    ids: pa.Array | None = None  #: strings as written; None when the table has no ids or knows them all in advance
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+Piece = Callable[[], Block]
+
+
+class Source(Protocol):
+    """A table of numbers with a target, read block by block."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features; None when they have none (numpy)."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None when only reading to the end tells (CSV)."""
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether a second reading costs next to nothing (memory), so that blocks need not be kept."""
+
+    @property
+    def ids(self) -> pa.ChunkedArray | None:
+        """All ids, when they are known without reading the table."""
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether people have ids, here or in the blocks."""
+
+    @property
+    def flavour(self) -> Flavour:
+        """How answers are given back."""
+
+    def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
+        """Yield the pieces in row order; the cut depends on ``block_bytes`` only, never on ``threads``."""
+
+
+def rows_per_block(n_features: int, block_bytes: int) -> int:
+    """Rows whose features and target fill ``block_bytes``."""
+    return max(1, block_bytes // (8 * (n_features + 1)))

@@ -1,0 +1,163 @@
+"""Threads of this machine over blocks of rows: the default engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from perinstance.data.check import is_finite, refuse_missing
+from perinstance.data.ids import refuse_duplicates
+from perinstance.data.source import BLOCK_BYTES, Block, Piece, Source
+from perinstance.engines.ordered import ordered
+from perinstance.engines.protocol import Progress
+from perinstance.engines.scratch import Scratch
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.models.sweep import M
+
+T = TypeVar("T")
+
+MEMORY_BYTES = 64 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The engine of one machine.
+
+    ``threads`` (None: the cores this process may use) never changes a bit of an answer. ``memory_bytes`` bounds the
+    decoded blocks that are kept in memory between passes; beyond it they go to a nameless private file in
+    ``scratch`` (None: the system's folder for temporary files).
+    """
+
+    threads: int | None = None
+    block_bytes: int = BLOCK_BYTES
+    memory_bytes: int = MEMORY_BYTES
+    scratch: str | os.PathLike[str] | None = None
+
+    def sweep(self, source: Source, progress: Progress | None = None) -> LocalSweep:
+        """Prepare to walk over a table."""
+        return LocalSweep(source, self.threads, self.block_bytes, self.memory_bytes, self.scratch, progress)
+
+
+class LocalSweep:
+    """One table, walked over by threads. Use as a context manager, or ``close`` it, to give scratch space back."""
+
+    def __init__(
+        self,
+        source: Source,
+        threads: int | None = None,
+        block_bytes: int = BLOCK_BYTES,
+        memory_bytes: int = MEMORY_BYTES,
+        scratch: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise InvalidInput(f"threads must be at least 1, got {threads}; None means all cores of this process")
+        if block_bytes < 1:
+            raise InvalidInput(f"block_bytes must be at least 1, got {block_bytes}; the default is {BLOCK_BYTES}")
+        self.source = source
+        self.threads = threads or available_cores()
+        self.n_rows = source.n_rows
+        self.ids = source.ids
+        self._block_bytes = block_bytes
+        self._memory_bytes = memory_bytes
+        self._folder = scratch
+        self._progress = progress
+        self._store: Scratch | None = None  # all blocks, once the first pass is through
+        self._checked = False
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.source.n_features
+
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+        """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
+        total: M | None = None
+        for part in self._walk(step, "fold"):
+            total = part if total is None else total + part
+        assert total is not None  # a table without rows was refused by the walk
+        return total
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Yield ``step(X, y)`` of every block, in row order."""
+        return self._walk(step, "map")
+
+    def close(self) -> None:
+        """Give back memory and scratch space; a later pass reads the source again."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __enter__(self) -> LocalSweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _walk(self, step: Callable[[NDArray, NDArray], T], stage: str) -> Iterator[T]:
+        keep = None if self.source.rereadable or self._store else Scratch(self._memory_bytes, self._folder)
+        pieces = self._store.pieces() if self._store else self.source.pieces(self._block_bytes, self.threads)
+
+        def work(numbered: tuple[int, Piece]) -> tuple[int, pa.Array | None, T]:
+            number, piece = numbered
+            block = piece()
+            part = step(block.X, block.y) if self._checked else self._checked_step(step, block)
+            if keep is not None:
+                keep.put(number, block)
+            return len(block), block.ids, part
+
+        rows, names = 0, []
+        # One BLAS thread: spinning ones would take the cores from the threads over blocks.
+        with threadpool_limits(limits=1, user_api="blas"):
+            for size, ids, part in ordered(work, enumerate(pieces), self.threads):
+                rows += size
+                if ids is not None:
+                    names.append(ids)
+                if self._progress is not None:
+                    self._progress(stage, rows, self.n_rows)
+                yield part
+        self._finish(rows, names, keep)
+
+    def _checked_step(self, step: Callable[[NDArray, NDArray], T], block: Block) -> T:
+        """Step over a block nobody has looked at yet, and refuse NaN and infinity.
+
+        A statistic that shows them by itself (a Gram matrix does) says so by ``finite``, which saves a look at X.
+        """
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                part = step(block.X, block.y)
+        except Exception:
+            self._refuse(block)  # the cause, if it lies in the table
+            raise
+        finite = getattr(part, "finite", None)
+        if not (is_finite(block.X, block.y) if finite is None else finite):
+            self._refuse(block)
+        return part
+
+    def _refuse(self, block: Block) -> None:
+        refuse_missing(block.X, block.y, block.start, self.source.names, getattr(self.source, "numbers", None))
+
+    def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
+        if rows == 0:
+            raise InvalidTable("the table has no rows; there is nobody to audit")
+        self._checked = True
+        self.n_rows = rows
+        if keep is not None:
+            self._store = keep
+        if self.ids is None and names:
+            self.ids = pa.chunked_array(names)
+            refuse_duplicates(self.ids)
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

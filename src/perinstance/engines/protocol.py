@@ -1,0 +1,48 @@
+"""What runs a fold and a map. The two functions are pure; an engine only decides where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+from numpy.typing import NDArray
+
+from perinstance.data.source import Source
+from perinstance.models.sweep import M
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+#: ``progress(stage, done, total)``: rows done of this pass, rows in all (None when unknown); stage is "fold" or "map".
+Progress = Callable[[str, int, "int | None"], None]
+
+
+class TableSweep(Protocol):
+    """A ``models.sweep.Sweep`` that also knows whose rows it walked over."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; known at the latest after the first pass."""
+
+    @property
+    def ids(self) -> pa.ChunkedArray | None:
+        """The ids of all people in row order; known at the latest after the first pass."""
+
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M: ...
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]: ...
+
+    def close(self) -> None:
+        """Give back memory and scratch space."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Threads here, a cluster or a GPU elsewhere: whatever can walk over a source."""
+
+    def sweep(self, source: Source, progress: Progress | None = None) -> TableSweep: ...
