@@ -1,0 +1,85 @@
+"""The smallest eigenvalue of an exact symmetric matrix, enclosed: the center of AdaOPS's noisy eigenvalue.
+
+Above by a Rayleigh quotient, ``lambda_min <= v'Hv / v'v`` for any v; below by a Cholesky factorisation: ``H - t I``
+positive definite proves ``t < lambda_min``. Both hold for any v and t, so the guess decides only the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from perinstance.sampling.enclosure import Ball, Undecided, cholesky, product, solve_lower, solve_upper
+from perinstance.sampling.gram import NormalEquations
+
+GUARD = 64  # bits of the working precision that the proofs may lose
+
+
+def smallest_eigenvalue(equations: NormalEquations) -> Ball:
+    """Enclose ``lambda_min(H)`` to about ``||H|| 2^(64 - p)`` at working precision p; ``Undecided`` when it cannot.
+
+    Pass it to ``Noisy`` as a center: ``Noisy(lambda: [smallest_eigenvalue(equations)], scale)``.
+    """
+    H = equations.matrix()
+    guess, v, norm = _guess(equations)
+    L = _first_shift(H, guess, norm)
+    upper = _rayleigh(H, v)
+    for _ in range(ctx.prec // 8):  # inverse iteration: the error falls by (lambda_1 - t)/(lambda_2 - t) each time
+        v = [value.mid() for value in solve_upper(L, solve_lower(L, v))]
+        largest = max(abs(value).mid() for value in v)
+        v = [(value / largest).mid() for value in v]
+        before, upper = upper, _rayleigh(H, v)
+        if abs(before - upper) < norm * arb((1, GUARD - 16 - ctx.prec)):
+            break
+    upper = upper.upper()
+    margin = norm * arb((1, GUARD - ctx.prec))
+    while margin < norm:
+        lower = (upper - margin).lower()
+        try:
+            cholesky(_shifted(H, lower))
+        except Undecided:
+            margin = margin * arb((1, 24))
+            continue
+        return lower.union(upper)
+    raise Undecided
+
+
+def _guess(equations: NormalEquations) -> tuple[Ball, list[Ball], Ball]:
+    """Floating-point eigenpair, and a power of two above the spectral norm."""
+    H = equations.H
+    bits = max(
+        int(abs(v)).bit_length() for v in H.diagonal()
+    )  # the largest entry of a positive matrix is on its diagonal
+    unit = equations.exponent + bits
+    scaled: NDArray[np.float64] = np.array([[_ratio(int(v), bits) for v in row] for row in H])
+    values, vectors = np.linalg.eigh(scaled)
+    norm = arb((len(H), unit))
+    return arb(float(values[0])) * arb((1, unit)), [arb(float(v)) for v in vectors[:, 0]], norm
+
+
+def _ratio(value: int, bits: int) -> float:
+    return value / (1 << bits)
+
+
+def _first_shift(H: Sequence[Sequence[Ball]], guess: Ball, norm: Ball) -> list[list[Ball]]:
+    """Factor ``H - t I`` for a t just below the smallest eigenvalue."""
+    for exponent in (-48, -40, -32, -16, 0, 2):
+        try:
+            return cholesky(_shifted(H, (guess - norm * arb((1, exponent))).mid()))
+        except Undecided:
+            continue
+    raise Undecided
+
+
+def _shifted(H: Sequence[Sequence[Ball]], t: Ball) -> list[list[Ball]]:
+    return [[value - t if i == j else value for j, value in enumerate(row)] for i, row in enumerate(H)]
+
+
+def _rayleigh(H: Sequence[Sequence[Ball]], v: Sequence[Ball]) -> Ball:
+    weights = [value * value for value in v]
+    total = sum(weights[1:], weights[0])
+    terms = [a * b for a, b in zip(v, product(H, v), strict=True)]
+    return sum(terms[1:], terms[0]) / total

@@ -1,0 +1,117 @@
+"""Rows on a public fixed-point grid, clipped to declared bounds in integers.
+
+With ``B <= 2^b`` the grid is ``2^(b-39)``, a function of the declared bound alone. A row becomes integers
+``k = trunc(x / grid)``; truncation is toward zero, so no norm grows. A row with ``||k|| > R = floor(B / grid)`` is
+shrunk to ``k' = floor(|k| R / N)`` with ``N >= ||k||``, so ``||k'|| <= R``. Sums of squares are integers and everything
+else is one correctly rounded operation per entry: what becomes of a row depends on nothing but the row (threats T20,
+T21). A floating-point sum over the columns would not do: its rounding may depend on the table's memory layout.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.errors import InvalidInput, InvalidTable
+
+BITS = 39  # R < 2^39, and integers stay below 2^40: two digits of the exact Gram matrix
+HALF = 20  # an integer is split in halves for exact squares
+BLOCK = 1 << 14
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedRows:
+    """Rows that keep ``||x|| <= x_bound`` and ``|y| <= y_bound`` exactly, and lie on public grids.
+
+    ``clipped_x`` and ``clipped_y`` count the rows that were shrunk: confidential, for the curator.
+    """
+
+    X: Floats
+    y: Floats
+    x_grid: float
+    y_grid: float
+    clipped_x: int
+    clipped_y: int
+
+
+def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> FixedRows:
+    """Truncate and clip rows; the floats that come back are exactly the fixed-point numbers.
+
+    >>> rows = fixed_rows([[3.0, 4.0], [0.1, 0.0]], [2.0, -0.5], x_bound=1.0, y_bound=1.0)
+    >>> rows.X[0].round(6), rows.y, rows.clipped_x, rows.clipped_y
+    (array([0.6, 0.8]), array([ 1. , -0.5]), 1, 1)
+    """
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {X.shape} and {y.shape}")
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise InvalidTable("rows must be finite numbers, got NaN or infinity; remove or impute them first")
+    x_exponent, x_radius = _grid(x_bound, "x_bound")
+    y_exponent, y_radius = _grid(y_bound, "y_bound")
+    parts = [_clip(X[i : i + BLOCK], x_exponent, x_radius) for i in range(0, len(X), BLOCK)]
+    targets = np.clip(_integers(y[:, None], y_exponent), -y_radius, y_radius)
+    rows = np.concatenate([k for k, _ in parts]) if parts else np.zeros(X.shape, dtype=np.int64)
+    return FixedRows(
+        X=np.ldexp(rows.astype(np.float64), x_exponent),
+        y=np.ldexp(targets[:, 0].astype(np.float64), y_exponent),
+        x_grid=math.ldexp(1.0, x_exponent),
+        y_grid=math.ldexp(1.0, y_exponent),
+        clipped_x=sum(count for _, count in parts),
+        clipped_y=int((np.abs(y) > math.ldexp(y_radius, y_exponent)).sum()),
+    )
+
+
+def _grid(bound: float, name: str) -> tuple[int, int]:
+    """Exponent of the grid and ``R = floor(bound / grid)``, which lies in ``[2^38, 2^39)``."""
+    if not (isinstance(bound, (int, float, np.number)) and 2.0**-400 <= bound <= 2.0**400):
+        raise InvalidInput(f"{name} must be a positive number declared without looking at the data, got {bound!r}")
+    exponent = math.frexp(bound)[1] - BITS  # bound < 2^frexp
+    return exponent, int(math.ldexp(bound, -exponent))
+
+
+def _clip(X: Floats, exponent: int, radius: int) -> tuple[Integers, int]:
+    """Integers of each row, of norm at most ``radius``, and the number of rows that had to shrink."""
+    k = _integers(X, exponent)
+    over = _norm_exceeds(k, radius)
+    if over.any():
+        k[over] = _shrink(k[over], radius)
+    return k, int(over.sum())
+
+
+def _integers(X: Floats, exponent: int) -> Integers:
+    """``trunc(x / grid)``, below 2^40; a row with a larger entry is first scaled down by a power of two.
+
+    Such a row still has a norm of at least 2^39 > R, so it is clipped all the same.
+    """
+    largest = np.abs(X).max(axis=1, initial=0.0)
+    excess = np.maximum(np.frexp(largest)[1] - (exponent + BITS + 1), 0)
+    return np.trunc(np.ldexp(X, -exponent - excess[:, None])).astype(np.int64)
+
+
+def _squares(k: Integers) -> tuple[Integers, Integers]:
+    """``||k||^2 = high 2^40 + low``, ``0 <= low < 2^40``, exactly for up to 2^20 columns."""
+    a, b = np.abs(k) >> HALF, np.abs(k) & ((1 << HALF) - 1)
+    low = (b * b).sum(axis=1) + (((a * b).sum(axis=1) & ((1 << (HALF - 1)) - 1)) << (HALF + 1))
+    high = (a * a).sum(axis=1) + ((a * b).sum(axis=1) >> (HALF - 1))
+    return high + (low >> 2 * HALF), low & ((1 << 2 * HALF) - 1)
+
+
+def _norm_exceeds(k: Integers, radius: int) -> NDArray[np.bool_]:
+    high, low = _squares(k)
+    r_high, r_low = divmod(radius * radius, 1 << 2 * HALF)
+    return (high > r_high) | ((high == r_high) & (low > r_low))
+
+
+def _shrink(k: Integers, radius: int) -> Integers:
+    """``floor(|k| R / N)`` with the sign of k, N an integer no smaller than the norm."""
+    high, low = _squares(k)
+    N = np.ceil(np.sqrt(high * 2.0 ** (2 * HALF) + low))
+    N += np.ceil(N * 2.0**-50)  # three roundings lost less than 2^-50
+    ratio = radius / N * (1 - 2.0**-50)  # and the two roundings from here on less than that
+    return np.trunc(k * ratio).astype(np.int64)
