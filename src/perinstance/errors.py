@@ -43,5 +43,9 @@ class NumericalTrouble(PerinstanceError):  # noqa: N818
     """A computation could not be completed to the precision that is promised."""
 
 
+class NotYet(PerinstanceError, NotImplementedError):  # noqa: N818
+    """Something that this version of the package cannot do, and does not pretend to."""
+
+
 class PerinstanceWarning(UserWarning):
     """The root of all warnings of this package."""

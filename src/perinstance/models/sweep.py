@@ -55,3 +55,33 @@ class People:
     pairs: Pairs
     #: people for whom the asked-for grade was not reached here and who want ``Release.refine``; None = nobody
     open: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySweep:
+    """The plainest sweep: arrays in memory, cut into blocks of rows, one after the other in this thread.
+
+    It is what ``fit`` of a release uses; audits go through ``perinstance.engines``.
+    """
+
+    X: NDArray
+    y: NDArray
+    rows: int = 1 << 16
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.X.shape[1]
+
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+        """Return the sum of ``step(X, y)`` over all blocks."""
+        parts = self.map(step)
+        total = next(parts)
+        for part in parts:
+            total = total + part
+        return total
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Yield ``step(X, y)`` of every block."""
+        for start in range(0, max(len(self.X), 1), self.rows):
+            yield step(self.X[start : start + self.rows], self.y[start : start + self.rows])

@@ -1,0 +1,186 @@
+"""``audit``: the exact privacy loss of every person of a table, or of people outside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance._losses import Audit, Health
+from perinstance.data import read_table
+from perinstance.engines import Local
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.models.sweep import People, Sweep
+from perinstance.pairs.base import Pairs
+from perinstance.releases.protocol import Method, Release
+
+__all__ = ["Audit", "Health", "audit"]
+
+Floats = NDArray[np.float64]
+METHODS = ("auto", "exact", "certified", "estimate")
+
+
+def audit(
+    release: Release,
+    X: Any,
+    y: Any = None,
+    *,
+    delta: float = 1e-6,
+    target: Any = None,
+    ids: Any = None,
+    targets: tuple[Any, ...] | None = None,
+    method: Method = "auto",
+    engine: Any = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> Audit:
+    """Return each person's privacy loss at ``delta`` when ``release`` is published on this table.
+
+    Parameters
+    ----------
+    release
+        What is published: ``PosteriorSample``, ``OutputPerturbation``, ...
+    X, y
+        The table: numpy, pandas, polars, pyarrow; or ``scan(...)`` of files. ``y`` is the target.
+    delta
+        Each loss epsilon holds up to this probability.
+    target
+        Instead of ``y``: the column of X that is the target.
+    ids
+        A column of X, or one name per person.
+    targets
+        ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
+        instead of those who are.
+    method
+        ``"exact"``, ``"certified"`` or ``"estimate"``; ``"auto"`` is the best grade that the model affords. Linear models
+        are always exact.
+    engine
+        Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
+    progress
+        Called as ``progress(stage, rows_done, rows_total)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from perinstance import PosteriorSample, audit
+    >>> X, y = np.array([[1.0], [2.0], [10.0]]), np.array([1.0, 2.0, 11.0])
+    >>> losses = audit(PosteriorSample(alpha=1.0, gamma=1.0), X, y, delta=1e-6)
+    >>> losses.leverage.round(3)
+    array([ 0.01 ,  0.04 , 16.667])
+    """
+    if not isinstance(release, Release):
+        raise InvalidInput(
+            f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
+        )
+    if isinstance(delta, bool) or not np.isscalar(delta) or not 0 < float(delta) < 1:  # type: ignore[arg-type]
+        raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
+    if method not in METHODS:
+        raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
+    engine = Local() if engine is None else engine
+    table = _read(release, X, y, target, ids)
+    sweep = engine.sweep(table, progress)
+    try:
+        fit = release.confidential_fit(sweep, method)
+        if targets is None:
+            who, inside, asked = sweep, True, table
+        else:
+            asked = _read(release, *_outsiders(targets))
+            _same_features(table, asked)
+            who, inside = engine.sweep(asked, progress), False
+        answer = _walk(release, fit, sweep, who, inside, float(delta))
+        names = who.ids
+    finally:
+        sweep.close()
+    return Audit(
+        release=release,
+        fit=fit,
+        delta=float(delta),
+        pairs=answer.pairs,
+        ids=names,
+        flavour=asked.flavour,
+        losses=answer.epsilon,
+        leverages=answer.leverage,
+        residuals=answer.residual,
+        inside=inside,
+        n_features=table.n_features,
+        refined=answer.refined,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    people: People
+    epsilon: Floats
+    X: NDArray | None  #: rows of those left open
+    y: NDArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    leverage: Floats
+    residual: Floats
+    epsilon: Floats
+    pairs: Pairs
+    refined: int
+
+
+def _walk(release: Release, fit: Any, sweep: Sweep, who: Sweep, inside: bool, delta: float) -> _Answer:
+    """Map over the people; answer afterwards for the few that a block alone could not answer."""
+
+    def step(X: NDArray, y: NDArray) -> _Part:
+        people = release.people(fit, X, y, inside)
+        epsilon = people.pairs.epsilon(delta)
+        if people.open is None:
+            return _Part(people, epsilon, None, None)
+        return _Part(people, epsilon, X[people.open], y[people.open])
+
+    parts = list(who.map(step))
+    leverage = np.concatenate([part.people.leverage for part in parts])
+    residual = np.concatenate([part.people.residual for part in parts])
+    epsilon = np.concatenate([part.epsilon for part in parts])
+    pairs = type(parts[0].people.pairs).concatenate([part.people.pairs for part in parts])
+    left = [part for part in parts if part.people.open is not None]
+    if not left:
+        return _Answer(leverage, residual, epsilon, pairs, 0)
+    masks = [np.zeros(len(p.epsilon), dtype=bool) if p.people.open is None else p.people.open for p in parts]
+    at = np.flatnonzero(np.concatenate(masks))
+    X = np.concatenate([part.X for part in left])  # type: ignore[misc]
+    y = np.concatenate([part.y for part in left])  # type: ignore[misc]
+    better = release.refine(fit, sweep, X, y, inside)
+    leverage[at], residual[at], epsilon[at] = better.leverage, better.residual, better.pairs.epsilon(delta)
+    order = np.arange(len(epsilon))
+    order[at] = len(epsilon) + np.arange(len(at))
+    pairs = type(pairs).concatenate([pairs, better.pairs])[order]
+    return _Answer(leverage, residual, epsilon, pairs, len(at))
+
+
+def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None) -> Any:
+    """Make a source; a release without a target (a mean) gets one of zeros."""
+    if getattr(release, "needs_target", True):
+        return read_table(X, y, target=target, ids=ids)
+    if y is not None or target is not None:
+        raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
+    if hasattr(X, "select_columns"):
+        raise InvalidTable(f"{type(release).__name__} is audited in memory; read the columns first and pass them as X")
+    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
+        X = np.asarray(X)
+        X = X[:, None] if X.ndim == 1 else X
+    return read_table(X, np.zeros(len(X)), ids=ids)
+
+
+def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:
+    if not isinstance(targets, (tuple, list)) or not 1 <= len(targets) <= 3:
+        raise InvalidInput("targets must be (X_new, y_new) or (X_new, y_new, ids_new)")
+    X, y, ids = (*targets, None, None)[:3]
+    return X, y, None, ids
+
+
+def _same_features(table: Any, asked: Any) -> None:
+    if table.n_features != asked.n_features:
+        raise InvalidTable(
+            f"the table has {table.n_features} features and targets have {asked.n_features}; they must be the same ones"
+        )
+    if table.names is not None and asked.names is not None and tuple(table.names) != tuple(asked.names):
+        raise InvalidTable("the features of targets have other names, or another order, than those of the table")

@@ -1,0 +1,77 @@
+"""The statistic that a linear fit folds over blocks of rows: ``Q'Q``, ``Q'y``, ``y'y`` and the number of people.
+
+``Q = [X 1] W``: the rows, with a column of ones behind them when there is an intercept, seen through a matrix W that
+is None (identity) in the first pass and the inverse of the first factor in the passes of CholeskyQR2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: bytes of one piece of a block: its rows and their image together stay in the second-level cache
+PIECE_BYTES = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Gram:
+    """Sums over some rows; adding two gives the sums over both sets of rows."""
+
+    n: int
+    cross: Floats  #: Q'Q
+    moment: Floats  #: Q'y
+    square: float  #: y'y
+
+    @property
+    def finite(self) -> bool:
+        """Whether no NaN and no infinity (and no overflow) went into the sums: their diagonal shows it."""
+        return bool(np.isfinite(np.trace(self.cross)) and np.isfinite(self.square))
+
+    def __add__(self, other: Gram) -> Gram:
+        return Gram(
+            self.n + other.n, self.cross + other.cross, self.moment + other.moment, self.square + other.square
+        )
+
+
+def pieces(X: NDArray, width: int) -> Iterator[slice]:
+    """Cut the rows of a block into runs that stay in the cache together with ``width`` numbers each."""
+    rows = max(64, PIECE_BYTES // (8 * max(width, 1)))
+    for start in range(0, len(X), rows):
+        yield slice(start, min(start + rows, len(X)))
+
+
+def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gram:
+    """Return the statistic of one block; no temporary is larger than a piece of it."""
+    d = X.shape[1]
+    p = d + int(intercept)
+    r = p if W is None else W.shape[1]
+    cross, moment, square = np.zeros((r, r)), np.zeros(r), 0.0
+    if W is None and X.dtype == np.float64:
+        runs: Iterator[slice] = iter([slice(0, len(X))])  # syrk cuts the rows by itself
+    else:
+        runs = pieces(X, max(d, r))
+    for run in runs:
+        Q = np.asarray(X[run], dtype=np.float64)
+        t = np.asarray(y[run], dtype=np.float64)
+        square += float(t @ t)
+        if W is not None:
+            Q = Q @ W[:d]
+            if intercept:
+                Q += W[d]
+            cross += Q.T @ Q
+            moment += Q.T @ t
+            continue
+        cross[:d, :d] += Q.T @ Q
+        moment[:d] += Q.T @ t
+        if intercept:
+            total = Q.sum(axis=0)
+            cross[d, :d] += total
+            cross[:d, d] += total
+            cross[d, d] += len(Q)
+            moment[d] += t.sum()
+    return Gram(len(X), cross, moment, square)

@@ -1,0 +1,122 @@
+"""The few people whose leverage is near one: factorise without each of them instead of computing 1 - m.
+
+At most p people can have a leverage above one half or so, hence all of them are taken out of the fold together
+(``Rest``), and for each one the p x p factor of the rest is stacked on the others' rows and triangularised by
+Householder reflections with sorted rows and pivoted columns, which keeps the digits of rows of very different size
+(Cox and Higham 1998).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from perinstance.models.factor import UNIT, factorise
+from perinstance.models.leverage import sweep_rows
+from perinstance.models.sweep import Sweep
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What holds without each of these people."""
+
+    leverage: Floats  #: mu; infinite when she holds up a direction alone
+    residual: Floats  #: r; NaN when theta_without is not determined at her row
+    direction: Floats  #: (k, p) (theta_with - theta_without) / r = H_with^-1 x
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The rows that were taken out."""
+
+    X: Floats
+    y: Floats
+
+    def __add__(self, other: _Taken) -> _Taken:
+        return _Taken(np.vstack([self.X, other.X]), np.concatenate([self.y, other.y]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """The sweep over everybody but the people who dominate."""
+
+    whole: Sweep
+    dominates: Callable[[NDArray], NDArray[np.bool_]]
+
+    @property
+    def n_features(self) -> int:
+        return self.whole.n_features
+
+    def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
+        def kept(X: NDArray, y: NDArray) -> Any:
+            out = self.dominates(X)
+            return step(X[~out], y[~out]) if out.any() else step(X, y)
+
+        return self.whole.fold(kept)
+
+    def map(self, step: Callable[[NDArray, NDArray], Any]) -> Iterator[Any]:
+        raise NotImplementedError("only folds are asked of the rest")
+
+
+def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
+    """Answer for rows X, y of the data, all of them of leverage near one."""
+
+    def dominates(block: NDArray) -> NDArray[np.bool_]:
+        return sweep_rows(block, fit.basis, fit.image, None, fit.fit_intercept).leverage > 0.9
+
+    def take(block: NDArray, target: NDArray) -> _Taken:
+        out = dominates(block)
+        return _Taken(np.asarray(block[out], dtype=np.float64), np.asarray(target[out], dtype=np.float64))
+
+    taken: _Taken = sweep.fold(take)
+    rest = factorise(_Rest(sweep, dominates), fit.penalty, fit.fit_intercept)
+    ones = np.ones((len(taken.X), int(fit.fit_intercept)))
+    others = np.hstack([taken.X, ones])
+    mine = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
+    p = len(fit.theta)
+    leverage, residual, direction = np.empty(len(X)), np.empty(len(X)), np.zeros((len(X), p))
+    for i, (x, target) in enumerate(zip(mine, y, strict=True)):
+        same = np.flatnonzero((others == x).all(axis=1) & (taken.y == target))
+        keep = np.ones(len(others), dtype=bool)
+        keep[same[:1]] = False
+        rows = np.vstack([rest.factor.R, others[keep]])
+        aim = np.concatenate([rest.image, taken.y[keep]])
+        leverage[i], residual[i], direction[i] = _without(rows, aim, x, target)
+    return Held(leverage, residual, direction)
+
+
+def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats]:
+    """Return mu, r and H_with^-1 x from rows with ``rows'rows = H_without`` and ``rows'aim = X'y``."""
+    p = len(x)
+    length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    scale = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 1.0)
+    scaled, mine = rows * scale, x * scale
+    order = np.argsort(-np.abs(scaled).max(axis=1, initial=0.0), kind="stable")
+    if len(rows) < p:
+        scaled = np.vstack([scaled[order], np.zeros((p - len(rows), p))])
+        aim = np.concatenate([aim[order], np.zeros(p - len(rows))])
+    else:
+        scaled, aim = scaled[order], aim[order]
+    Q, R, pivot = qr(scaled, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(R))
+    rank = int((diagonal > 16 * p * UNIT * max(diagonal[0], UNIT)).sum())
+    a = mine[pivot]
+    u = solve_triangular(R[:rank, :rank], a[:rank], trans="T") if rank else np.empty(0)
+    if rank < p:
+        # in the range of the rest, the first entries of a row determine the others
+        gap = a[rank:] - (R[:rank, rank:].T @ u if rank else 0.0)
+        if np.abs(gap).max() > 1e3 * p * UNIT * np.abs(a).max():
+            return np.inf, np.nan, np.zeros(p)
+    mu = float(u @ u)
+    b = Q.T @ aim
+    r = float(target - u @ b[:rank])
+    v = np.zeros(p)
+    v[pivot[:rank]] = solve_triangular(R[:rank, :rank], u) if rank else 0.0
+    return mu, r, v * scale / (1.0 + mu)

@@ -1,0 +1,97 @@
+"""What output perturbation asks of any model: a confidential fit, and how far each person moves it.
+
+``problem_of(estimator)`` finds the model of a scikit-learn estimator. A model registers by the name of the estimator's
+class, so that nothing of scikit-learn is imported before somebody uses it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import RefusedModel
+from perinstance.models.sweep import Sweep
+from perinstance.pairs.base import Kind
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How each person of a block moves the fit."""
+
+    leverage: Floats  #: mu, with H taken without the person; infinite when she alone holds up a direction
+    residual: Floats  #: r = y - prediction at theta_without; NaN where theta_without is not determined
+    distance: Floats  #: ||theta_with - theta_without||_A
+    kind: Kind | NDArray = "exact"  #: one word, or one per person
+    open: NDArray[np.bool_] | None = None  #: people who want ``refine``; None = nobody
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A model that can be fitted by folds and knows how far each person moves it."""
+
+    def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> Any:
+        """Fit with everyone; ``precision`` is the matrix A of the norm of ``distance`` (None: Euclidean)."""
+
+    def movement(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+        """Map: the people of one block."""
+
+    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+        """Answer for the people that ``movement`` left open; may fold again."""
+
+
+#: the class name of a scikit-learn estimator -> "module:function"; the function turns the estimator into a Problem
+REGISTRY: dict[str, str] = {
+    "Ridge": "perinstance.models.linear:ridge_problem",
+    "LinearRegression": "perinstance.models.linear:ridge_problem",
+}
+
+_REASONS = {
+    "Lasso": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
+    "ElasticNet": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
+    "Lars": "selecting variables is not smooth: one person can switch a coefficient on or off",
+    "SVC": "the hinge loss is not smooth",
+    "SVR": "the epsilon-insensitive loss is not smooth",
+    "LinearSVC": "the hinge loss is not smooth (or its square has no Hessian at the hinge)",
+    "LinearSVR": "the epsilon-insensitive loss is not smooth",
+    "Perceptron": "the perceptron loss is not smooth",
+    "MLPRegressor": "a neural network with ReLU units is neither convex nor smooth",
+    "MLPClassifier": "a neural network with ReLU units is neither convex nor smooth",
+    "QuantileRegressor": "the pinball loss is not smooth",
+    "RidgeCV": "its penalty is chosen by looking at the data, which is itself a release; pass Ridge with a fixed alpha",
+    "LassoCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
+    "ElasticNetCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
+    "LogisticRegressionCV": "its penalty is chosen by looking at the data, which is itself a release",
+}
+
+
+def problem_of(estimator: Any) -> Problem:
+    """Return the model of an estimator, or refuse it with the reason.
+
+    >>> from sklearn.linear_model import Ridge, Lasso
+    >>> problem_of(Ridge(alpha=2.0))
+    LinearProblem(alpha=2.0, fit_intercept=True)
+    >>> problem_of(Lasso())
+    Traceback (most recent call last):
+    ...
+    perinstance.errors.RefusedModel: Lasso is refused: the l1 penalty is not smooth: one person can switch a ...
+    """
+    if not isinstance(estimator, type) and isinstance(estimator, Problem):
+        return estimator
+    kind = type(estimator)
+    name = kind.__name__
+    if kind.__module__.split(".")[0] == "sklearn" and name in REGISTRY:
+        module, function = REGISTRY[name].split(":")
+        return getattr(importlib.import_module(module), function)(estimator)
+    if name in _REASONS:
+        raise RefusedModel(f"{name} is refused: {_REASONS[name]}")
+    known = ", ".join(sorted(REGISTRY))
+    raise RefusedModel(
+        f"nothing is known about the privacy of {name}; pass one of scikit-learn's {known}, "
+        "or a model of perinstance.models"
+    )

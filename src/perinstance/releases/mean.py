@@ -1,0 +1,106 @@
+"""A noisy mean or sum: the township of the paper, and the richest person on earth who does not live there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from perinstance.models.sweep import ArraySweep, People, Sweep
+from perinstance.pairs import Laplace, Shift
+from perinstance.releases.checks import one_of, positive
+from perinstance.releases.protocol import Method
+from perinstance.releases.publishing import Law, draw, refuse_weights
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanFit:
+    """Confidential: how many people there are, and the mean of each column."""
+
+    n_people: int
+    theta: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """Sums about a centre, so that large values do not eat the digits of small differences."""
+
+    n: int
+    total: Floats
+
+    def __add__(self, other: _Total) -> _Total:
+        return _Total(self.n + other.n, self.total + other.total)
+
+
+class NoisyMean(BaseEstimator):
+    """The mean (or the sum) of each column plus independent noise; there is no target.
+
+    ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without her. A sum moves by ``x``.
+
+    Parameters
+    ----------
+    scale
+        Of the noise: the standard deviation (Gaussian) or the Laplace scale.
+    noise
+        ``"laplace"`` (the l1 norm of the movement counts) or ``"gaussian"`` (the l2 norm).
+    statistic
+        ``"mean"`` or ``"sum"``.
+    """
+
+    #: the audit does not ask for a target
+    needs_target = False
+
+    def __init__(self, scale: float = 1.0, noise: str = "laplace", statistic: str = "mean") -> None:
+        self.scale = scale
+        self.noise = noise
+        self.statistic = statistic
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
+        """Add up, twice: the second time about the first mean."""
+        positive("scale", self.scale)
+        one_of("noise", self.noise, ("laplace", "gaussian"))
+        one_of("statistic", self.statistic, ("mean", "sum"))
+        first: _Total = sweep.fold(lambda X, y: _Total(len(X), X.sum(axis=0, dtype=np.float64)))
+        centre = first.total / first.n
+        second: _Total = sweep.fold(lambda X, y: _Total(len(X), (X - centre).sum(axis=0, dtype=np.float64)))
+        return MeanFit(first.n, centre + second.total / first.n)
+
+    def people(self, fit: MeanFit, X: NDArray, y: NDArray | None = None, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block. ``residual`` is the norm of ``x - mean_without``."""
+        n = fit.n_people
+        order = 1 if self.noise == "laplace" else 2
+        gap = np.linalg.norm(np.asarray(X, dtype=np.float64) - fit.theta, ord=order, axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if inside:  # x - mean_without = (x - mean_with) n / (n - 1)
+                leverage = np.full(len(gap), 1.0) / (n - 1)
+                residual = gap * (n / (n - 1)) if n > 1 else np.full(len(gap), np.nan)
+                move = gap / (n - 1) if n > 1 else np.full(len(gap), np.inf)  # the mean of nobody
+            else:
+                leverage, residual, move = np.full(len(gap), 1.0 / n), gap, gap / (n + 1)
+        if self.statistic == "sum":
+            move = np.linalg.norm(np.asarray(X, dtype=np.float64), ord=order, axis=1)
+        pair = Laplace if self.noise == "laplace" else Shift
+        return People(leverage, residual, pair(move / self.scale))
+
+    def refine(self, fit: MeanFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Nobody is ever left open here; the answer is that of ``people``."""
+        return self.people(fit, X, y, inside)
+
+    def law(self, fit: MeanFit) -> Law:
+        """Return the mean (or sum) and the noise."""
+        mean = fit.theta if self.statistic == "mean" else fit.theta * fit.n_people
+        return Law(mean, float(self.scale) * np.eye(len(mean)), self.noise)
+
+    def fit(self, X: ArrayLike, y: Any = None, **refused: Any) -> NoisyMean:
+        """Publish one draw: ``mean_`` or ``sum_``, as ``value_``."""
+        refuse_weights(refused)
+        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        fit = self.confidential_fit(ArraySweep(X, np.zeros(len(X))))
+        self.value_ = draw(self.law(fit))
+        return self
