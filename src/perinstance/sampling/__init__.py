@@ -1,7 +1,22 @@
 """Exact draws, rounded to a public grid, from the operating system's randomness. There is no seed."""
 
 from perinstance.sampling.draw import GRID, GridPoint, draw
+from perinstance.sampling.eigenvalue import NoisyEigenvalue
+from perinstance.sampling.fixed_point import FixedRows, fixed_rows
 from perinstance.sampling.gram import ExactGram, NormalEquations
 from perinstance.sampling.ideal import Noisy, Objective, Output, Posterior
 
-__all__ = ["GRID", "ExactGram", "GridPoint", "NormalEquations", "Noisy", "Objective", "Output", "Posterior", "draw"]
+__all__ = [
+    "GRID",
+    "ExactGram",
+    "FixedRows",
+    "GridPoint",
+    "Noisy",
+    "NoisyEigenvalue",
+    "NormalEquations",
+    "Objective",
+    "Output",
+    "Posterior",
+    "draw",
+    "fixed_rows",
+]

@@ -1,29 +1,25 @@
 """One draw from an ideal distribution, rounded to a public grid: the only way this package makes noise.
 
-The ideal draw is enclosed in balls. When the ball of every coordinate lies between two rounding boundaries the grid
-point is known, and is exactly the rounding of the ideal draw. When it does not, more bits are appended to the *same*
-strings and the precision is doubled: nothing is drawn again. Rounding is post-processing, so the release is as private
-as the ideal one and nothing is charged to delta (threat T19).
+The grid point is exactly the rounding of the ideal draw (see ``rounding``). Rounding is post-processing, so the release
+is as private as the ideal one and nothing is charged to delta (threat T19).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from flint import arb
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidInput, NumericalTrouble
-from perinstance.sampling.bits import BitString, SystemBits
-from perinstance.sampling.enclosure import Undecided, dyadic, working_precision
+from perinstance.errors import InvalidInput
+from perinstance.sampling.bits import SystemBits
 from perinstance.sampling.ideal import Ideal
+from perinstance.sampling.rounding import settle
+from perinstance.sampling.self_test import self_test
+from perinstance.sampling.timing import quantum, steady_time
 
 GRID = 2.0**-40
-FIRST_PRECISION = 192  # bits of precision, and of each string, in the first attempt: one in 2^100 draws needs more
-LAST_PRECISION = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +43,10 @@ class GridPoint:
 def draw(ideal: Ideal, grid: float = GRID) -> GridPoint:
     """Draw once with the operating system's randomness; round to the nearest multiple of ``grid``, a power of two."""
     exponent = grid_exponent(grid)
-    strings = [SystemBits() for _ in range(ideal.d)]
-    return GridPoint(settle(ideal, strings, exponent), float(grid))
-
-
-def settle(ideal: Ideal, strings: Sequence[BitString], exponent: int) -> tuple[int, ...]:
-    """Return k such that ``k 2^exponent`` is the rounding of the draw that the strings stand for."""
-    precision = FIRST_PRECISION
-    while precision <= LAST_PRECISION:
-        with working_precision(precision):
-            try:
-                unit, half = dyadic(1, -exponent), arb(0.5)
-                cells = [(ball * unit + half).floor().unique_fmpz() for ball in ideal.enclose(strings, precision)]
-            except Undecided:
-                cells = [None]
-        if None not in cells:
-            return tuple(int(k) for k in cells)
-        precision *= 2
-    raise NumericalTrouble(
-        f"a draw could not be enclosed tightly enough with {LAST_PRECISION} bits: the problem is conditioned beyond "
-        "reason; use a larger alpha, or scale the columns"
-    )
+    self_test()
+    with steady_time(quantum(ideal.d, ideal.work)):
+        strings = [SystemBits() for _ in range(ideal.d)]
+        return GridPoint(settle(ideal, strings, exponent), float(grid))
 
 
 def grid_exponent(grid: float) -> int:

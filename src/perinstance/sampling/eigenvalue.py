@@ -7,22 +7,49 @@ positive definite proves ``t < lambda_min``. Both hold for any v and t, so the g
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from perinstance.sampling.enclosure import Ball, Undecided, cholesky, product, solve_lower, solve_upper
+from perinstance.errors import InvalidInput
+from perinstance.sampling.bits import BitString
+from perinstance.sampling.enclosure import Ball, Undecided, cholesky, exact, product, solve_lower, solve_upper
 from perinstance.sampling.gram import NormalEquations
+from perinstance.sampling.variates import variate
 
 GUARD = 64  # bits of the working precision that the proofs may lose
 
 
-def smallest_eigenvalue(equations: NormalEquations) -> Ball:
-    """Enclose ``lambda_min(H)`` to about ``||H|| 2^(64 - p)`` at working precision p; ``Undecided`` when it cannot.
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyEigenvalue:
+    """``lambda_min(H) + scale z``: an ideal distribution for ``draw``."""
 
-    Pass it to ``Noisy`` as a center: ``Noisy(lambda: [smallest_eigenvalue(equations)], scale)``.
-    """
+    equations: NormalEquations
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise InvalidInput(f"scale must be positive and finite, got {self.scale!r}")
+
+    @property
+    def d(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def work(self) -> int:
+        """Two factorisations, and the iteration between them."""
+        return 3 * self.equations.d**3
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
+        """Enclose the noisy eigenvalue."""
+        return [smallest_eigenvalue(self.equations) + exact(self.scale) * variate("gaussian", strings[0], n)]
+
+
+def smallest_eigenvalue(equations: NormalEquations) -> Ball:
+    """Enclose ``lambda_min(H)`` to about ``||H|| 2^(64 - p)`` at working precision p; ``Undecided`` when it cannot."""
     H = equations.matrix()
     guess, v, norm = _guess(equations)
     L = _first_shift(H, guess, norm)

@@ -51,7 +51,12 @@ def working_precision(bits: int) -> Iterator[None]:
 
 
 def exact(value: Any) -> Ball:
-    """Enclose a number: floats and integers are dyadic and exact, a ``Fraction`` is divided at working precision."""
+    """Enclose a number: floats and integers are exact, a ``Fraction`` is divided at the working precision.
+
+    A function stands for an irrational number: it is called, and encloses it at the working precision.
+    """
+    if callable(value):
+        return value()
     if isinstance(value, arb):
         return value
     if isinstance(value, (int, fmpq)):

@@ -13,7 +13,7 @@ of each. The factors are fixed (L of the Cholesky factorisation ``L L'``), so eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,8 +27,6 @@ from perinstance.sampling.enclosure import Ball, Matrix, Undecided, cholesky, ex
 from perinstance.sampling.gram import NormalEquations
 from perinstance.sampling.variates import NOISES, Noise, variate
 
-Center = Callable[[], Sequence[Ball]]  # enclosures of irrational centers at the working precision
-
 
 class Ideal(Protocol):
     """A distribution that can be drawn from exactly."""
@@ -37,22 +35,27 @@ class Ideal(Protocol):
     def d(self) -> int:
         """Number of coordinates, and of bit strings."""
 
+    @property
+    def work(self) -> int:
+        """Size of the factorisations, ``d^3`` each: what the time of a draw is padded to."""
+
     def enclose(self, strings: Sequence[BitString], n: int) -> Sequence[Ball]:
         """Enclose the draw of these strings, at the working precision, knowing n bits of each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noisy:
-    """``center + scale z``. Numbers are exact: floats are dyadic; balls and ``Fraction`` are accepted.
+    """``center + scale z``, coordinates independent. Floats are taken as the exact numbers they are.
 
-    ``center`` may be a function that returns enclosures at the working precision, with ``count`` telling how many;
-    ``scale`` is one number or one per coordinate. Laplace noise of scale s has density ``exp(-|z|/s)/(2 s)``.
+    An entry of ``center`` is a float, an integer, a ``Fraction``, or for an irrational number a function without
+    arguments that encloses it at the working precision. ``scale`` is one number or one per coordinate. Laplace noise of
+    scale s has density ``exp(-|z|/s)/(2 s)``. ``work`` is what the functions cost (see ``Ideal``).
     """
 
-    center: Sequence[Any] | NDArray[Any] | Center
+    center: Sequence[Any] | NDArray[Any]
     scale: Any
     noise: Noise = "gaussian"
-    count: int = 1
+    work: int = 0
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
@@ -63,23 +66,25 @@ class Noisy:
     @property
     def d(self) -> int:
         """Number of coordinates."""
-        return self.count if callable(self.center) else len(self.center)
+        return len(self.center)
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose each coordinate."""
-        centers = self.center() if callable(self.center) else self.center
         scales = np.broadcast_to(np.asarray(self.scale, dtype=object), (self.d,))
         return [
             exact(c) + exact(s) * variate(self.noise, bits, n)
-            for c, s, bits in zip(centers, scales, strings, strict=True)
+            for c, s, bits in zip(self.center, scales, strings, strict=True)
         ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Output:
-    """``theta_hat + scale M^-T z`` with ``A = M M'`` public: covariance ``scale^2 A^-1``; isotropic without A."""
+    """``theta_hat + scale M^-T z`` with ``A = M M'`` public: covariance ``scale^2 A^-1``; isotropic without A.
 
-    equations: NormalEquations
+    ``center`` holds the normal equations of theta_hat, or theta_hat itself as exact numbers.
+    """
+
+    center: NormalEquations | Sequence[Any] | NDArray[np.float64]
     scale: float
     A: NDArray[np.float64] | None = None
 
@@ -92,14 +97,21 @@ class Output:
     @property
     def d(self) -> int:
         """Number of coefficients."""
-        return self.equations.d
+        return self.center.d if isinstance(self.center, NormalEquations) else len(self.center)
+
+    @property
+    def work(self) -> int:
+        """One factorisation for the center, one for A."""
+        return (isinstance(self.center, NormalEquations) + (self.A is not None)) * self.d**3
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose ``theta_hat + scale M^-T z``."""
         z = _normals(strings, n)
         if self.A is not None:
             z = solve_upper(cholesky([[exact(v) for v in row] for row in self.A.tolist()]), z)
-        theta_hat, s = estimate(self.equations), exact(self.scale)
+        center = self.center
+        theta_hat = estimate(center) if isinstance(center, NormalEquations) else [exact(v) for v in center]
+        s = exact(self.scale)
         return [t + s * v for t, v in zip(theta_hat, z, strict=True)]
 
 
@@ -117,6 +129,11 @@ class Posterior:
     def d(self) -> int:
         """Number of coefficients."""
         return self.equations.d
+
+    @property
+    def work(self) -> int:
+        """One factorisation."""
+        return self.d**3
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose ``L^-T (L^-1 b + z / sqrt(gamma))``."""
@@ -139,6 +156,11 @@ class Objective:
     def d(self) -> int:
         """Number of coefficients."""
         return self.equations.d
+
+    @property
+    def work(self) -> int:
+        """One factorisation."""
+        return self.d**3
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose the minimiser."""
