@@ -7,6 +7,7 @@ product states about privacy is a functional of such pairs; a ``Pairs`` holds on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -130,6 +131,49 @@ def same_length(**arrays: Floats) -> tuple[Floats, ...]:
     if any(length not in (1, n) for length in lengths.values()):
         raise InvalidInput(f"parameters must have the same length, got {lengths}; pass one entry per person in each")
     return tuple(np.broadcast_to(array, (n,)) if len(array) != n else array for array in arrays.values())
+
+
+def rate_array(rate: ArrayLike, n: int) -> Floats:
+    """Validate a false-positive rate: in [0, 1], one number or one per person."""
+    array = real_array("false_positive_rate", rate, n)
+    if not ((array >= 0) & (array <= 1)).all():
+        raise InvalidInput("false_positive_rate must lie in [0, 1]; try 0.01")
+    return array
+
+
+def order_array(alpha: ArrayLike, n: int) -> Floats:
+    """Validate a Renyi order: at least 1 (infinity included), one number or one per person."""
+    array = real_array("alpha", alpha, n)
+    if not (array >= 1).all():
+        raise InvalidInput(f"alpha must be at least 1, got {float(array.min()):g}; alpha = 1 is the KL divergence")
+    return array
+
+
+def spread(array: ArrayLike, n: int) -> Floats:
+    """Return one entry per person, contiguous and writeable, which is the one layout the kernels are compiled for."""
+    array = np.asarray(array, dtype=np.float64)
+    return np.full(n, array) if array.shape != (n,) else np.require(array, requirements=["C", "W"])
+
+
+def frozen(array: Floats) -> Floats:
+    """Return a view through which nobody can change the pairs."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def positions(index: Any) -> Any:
+    """Turn one position into an array of one, so that one person is still a vector of pairs."""
+    return [index] if isinstance(index, (int, np.integer)) else index
+
+
+def joined(parts: Sequence[Pairs], name: str) -> Floats:
+    """Put one parameter of several vectors of pairs behind each other."""
+    if not parts:
+        raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
+    if len({type(part) for part in parts}) > 1:
+        raise InvalidInput("only pairs of one type can be concatenated; concatenate each type by itself")
+    return np.concatenate([getattr(part, name) for part in parts])
 
 
 def grades(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:

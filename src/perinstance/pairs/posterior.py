@@ -1,0 +1,133 @@
+"""One posterior sample (OPS) of linear, ridge, kernel ridge or Gaussian process regression (MATH 1b)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.pairs.base import (
+    Direction,
+    Floats,
+    Kind,
+    Pairs,
+    check_direction,
+    delta_array,
+    frozen,
+    grades,
+    joined,
+    order_array,
+    people_array,
+    positions,
+    rate_array,
+    real_array,
+    same_length,
+    spread,
+)
+
+
+class Posterior(Pairs):
+    """The pair of a posterior sample: ``leverage`` mu = x'H^-1x and ``residual`` rho = sqrt(gamma) |y - x'theta|.
+
+    H and theta are those **without** the person. The sample matters only through ``w = sqrt(gamma) (y - x'theta)``:
+    ``P: w ~ N(rho, mu)``, ``Q: w ~ N(rho/(1 + mu), mu/(1 + mu))``,
+    ``log p/q = -log(1 + mu)/2 + (w^2 - rho^2/(1 + mu))/2``.
+
+    P over Q is the larger direction for every epsilon >= 0, Q over P for every epsilon <= 0.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Posterior
+    >>> Posterior([0.01, 0.1], [1.0, 10.0]).epsilon(1e-6).round(4)
+    array([ 0.4795, 20.0173])
+    """
+
+    __slots__ = ("_leverage", "_residual")
+
+    def __init__(self, leverage: ArrayLike, residual: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
+        self._leverage, self._residual = same_length(
+            leverage=people_array("leverage", leverage), residual=people_array("residual", residual)
+        )
+        self._grades = grades(kind, len(self._leverage))
+
+    @property
+    def leverage(self) -> Floats:
+        """``mu = x'H^-1x``, H without the person."""
+        return frozen(self._leverage)
+
+    @property
+    def residual(self) -> Floats:
+        """``rho = sqrt(gamma) |y - x'theta|``, theta without the person."""
+        return frozen(self._residual)
+
+    def __len__(self) -> int:
+        return len(self._leverage)
+
+    def __getitem__(self, index: Any) -> Posterior:
+        index = positions(index)
+        return Posterior(self._leverage[index], self._residual[index], self._grades[index])
+
+    @classmethod
+    def concatenate(cls, parts: list[Posterior]) -> Posterior:
+        """Put vectors of posterior pairs behind each other."""
+        return cls(
+            joined(parts, "_leverage"), joined(parts, "_residual"), np.concatenate([part._grades for part in parts])
+        )
+
+    def _arrays(self) -> tuple[Floats, Floats]:
+        return spread(self._leverage, len(self)), spread(self._residual, len(self))
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon."""
+        from perinstance.pairs.inversion import posterior_deltas
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        posterior_deltas(*self._arrays(), spread(real_array("epsilon", epsilon, n), n), _CODES[direction], out)
+        return out
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        from perinstance.pairs.inversion import posterior_epsilons
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        posterior_epsilons(*self._arrays(), spread(delta_array(delta, n), n), direction == "with", out)
+        return out
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the Renyi divergence; P over Q is infinite from ``alpha = (1 + mu)/mu`` on. With ``a = alpha - 1``:
+
+        P over Q: ``alpha mu q^2/(2 (1 - a mu)) - log1p(-a mu)/(2a) - log1p(mu)/2``;
+        Q over P: ``alpha mu q^2/(2 (1 + alpha mu)) + (alpha log1p(mu) - log1p(alpha mu))/(2a)``.
+        """
+        from perinstance.pairs.divergence import posterior_renyi
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        posterior_renyi(*self._arrays(), spread(order_array(alpha, n), n), _CODES[direction], out)
+        return out
+
+    def zcdp(self) -> Floats:
+        """Infinite unless the leverage is zero: the two variances differ, so large orders diverge."""
+        return np.where(self._leverage > 0, np.inf, 0.0)
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """Return the true-positive rate of the test that says "in" when ``|w|`` is small."""
+        from perinstance.pairs.attack import posterior_power
+
+        n = len(self)
+        out = np.empty(n)
+        posterior_power(*self._arrays(), spread(rate_array(false_positive_rate, n), n), out)
+        return out
+
+    def _columns(self) -> dict[str, Floats]:
+        return {"leverage": self.leverage, "residual": self.residual}
+
+
+#: How the kernels spell a direction.
+_CODES = {"without": 0, "with": 1, "worst": 2}

@@ -1,0 +1,107 @@
+"""Same covariance, shifted mean: Gaussian noise whose covariance was fixed in advance (MATH 1a)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.pairs.base import (
+    Direction,
+    Floats,
+    Kind,
+    Pairs,
+    check_direction,
+    delta_array,
+    frozen,
+    grades,
+    joined,
+    order_array,
+    people_array,
+    positions,
+    rate_array,
+    real_array,
+    spread,
+)
+
+
+class Shift(Pairs):
+    """Two Gaussians with one covariance, ``distance`` D apart in units of the noise.
+
+    ``delta(epsilon) = Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D)`` in both directions;
+    ``renyi(alpha) = alpha D^2/2``. The release is exactly D-GDP for this person.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Shift
+    >>> Shift([0.0, 0.1, 1.0]).epsilon(1e-6).round(4)
+    array([0.    , 0.3969, 4.8866])
+    """
+
+    __slots__ = ("_distance",)
+
+    def __init__(self, distance: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
+        self._distance = people_array("distance", distance)
+        self._grades = grades(kind, len(self._distance))
+
+    @property
+    def distance(self) -> Floats:
+        """``||theta_with - theta_without||`` in the norm of the inverse noise covariance."""
+        return frozen(self._distance)
+
+    def __len__(self) -> int:
+        return len(self._distance)
+
+    def __getitem__(self, index: Any) -> Shift:
+        index = positions(index)
+        return Shift(self._distance[index], self._grades[index])
+
+    @classmethod
+    def concatenate(cls, parts: list[Shift]) -> Shift:
+        """Put vectors of shifts behind each other."""
+        return cls(joined(parts, "_distance"), np.concatenate([part._grades for part in parts]))
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
+        from perinstance.pairs.inversion import shift_deltas
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        shift_deltas(spread(self._distance, n), spread(real_array("epsilon", epsilon, n), n), out)
+        return out
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        from perinstance.pairs.inversion import shift_epsilons
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        shift_epsilons(spread(self._distance, n), spread(delta_array(delta, n), n), out)
+        return out
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``alpha D^2/2``."""
+        check_direction(direction)
+        order = spread(order_array(alpha, len(self)), len(self))
+        # zero times an infinite order is zero: identical distributions stay identical
+        return np.multiply(order, 0.5 * self._distance**2, where=self._distance > 0, out=np.zeros(len(self)))
+
+    def zcdp(self) -> Floats:
+        """``D^2/2``."""
+        return 0.5 * self._distance**2
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """``Phi(Phi^-1(rate) + D)``: the test looks along the line between the two means."""
+        from scipy.special import ndtr, ndtri
+
+        rate = spread(rate_array(false_positive_rate, len(self)), len(self))
+        power = np.ones(len(self))  # of an infinite distance
+        finite = np.isfinite(self._distance)
+        power[finite] = ndtr(ndtri(rate[finite]) + self._distance[finite])
+        return np.maximum(power, rate)
+
+    def _columns(self) -> dict[str, Floats]:
+        return {"distance": self.distance}
