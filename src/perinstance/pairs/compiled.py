@@ -14,7 +14,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     Division by zero gives infinity, as in numpy. Products and sums may be fused (which only makes them more
     accurate), nothing else is rearranged. Where no folder can be written the compiled code lives in memory only.
     """
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no place for its cache

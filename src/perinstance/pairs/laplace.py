@@ -30,7 +30,8 @@ class Laplace(Pairs):
     """Two Laplace distributions of one scale, ``distance`` D scales apart.
 
     ``delta(epsilon) = 1 - e^((epsilon - D)/2)`` while ``|epsilon| <= D``,
-    ``epsilon(delta) = max(0, D + 2 log(1 - delta))``. Both directions agree. It is the one pair with a finite loss at delta = 0.
+    ``epsilon(delta) = max(0, D + 2 log(1 - delta))``. Both directions agree.
+    It is the one pair with a finite loss at delta = 0.
 
     Examples
     --------
@@ -66,11 +67,8 @@ class Laplace(Pairs):
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
         check_direction(direction)
         D = self._distance
-        size = real_array("epsilon", epsilon, len(self)) + np.zeros(len(self))
-        open_ = size < np.inf  # at an infinite epsilon delta is 0, whatever the distance
-        exponent = np.zeros(len(self))
-        np.minimum(0.5 * (size - D), 0.0, out=exponent, where=open_)
-        exponent[size < -D] = size[size < -D]
+        size = np.minimum(real_array("epsilon", epsilon, len(self)), np.finfo(np.float64).max)
+        exponent = np.where(size < -D, size, np.minimum(0.5 * (size - D), 0.0))
         return np.abs(np.expm1(exponent))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:

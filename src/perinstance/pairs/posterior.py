@@ -40,7 +40,7 @@ class Posterior(Pairs):
     --------
     >>> from perinstance.pairs import Posterior
     >>> Posterior([0.01, 0.1], [1.0, 10.0]).epsilon(1e-6).round(4)
-    array([ 0.4795, 20.0173])
+    array([ 0.4795, 20.0228])
     """
 
     __slots__ = ("_leverage", "_residual")

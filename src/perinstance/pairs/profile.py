@@ -53,10 +53,10 @@ def shift_profile(D, epsilon):
 @kernel
 def shift_profile_positive(D, epsilon):
     """Return delta of a shift by D at epsilon >= 0."""
-    if D == 0.0 or epsilon == math.inf:
-        return 0.0
     if D > HUGE:
         return 1.0
+    if D == 0.0 or epsilon == math.inf:
+        return 0.0
     square, rest = two_product(D, D)
     u = ((2.0 * epsilon - square) - rest) / (2.0 * D)
     return shift_at(u, D)
@@ -146,10 +146,12 @@ def _with_by_quadrature(c, mu, rho):
 @kernel
 def posterior_without(mu, rho, epsilon):
     """P over Q of a posterior sample at epsilon >= 0."""
-    if mu == 0.0 or epsilon == math.inf:
+    if mu == 0.0:
         return 0.0
     if mu == math.inf or rho > HUGE:
         return 1.0
+    if epsilon == math.inf:
+        return 0.0
     p, p_rest, log1p, q2 = _squares(mu, rho)
     c = math.sqrt(log1p + q2 + 2.0 * epsilon)
     u = (((2.0 * epsilon - p) - p_rest) + log1p) / (math.sqrt(mu) * (c + rho))
@@ -161,10 +163,12 @@ def posterior_without(mu, rho, epsilon):
 @kernel
 def posterior_with(mu, rho, epsilon):
     """Q over P of a posterior sample at epsilon >= 0."""
-    if mu == 0.0 or epsilon == math.inf:
+    if mu == 0.0:
         return 0.0
     if mu == math.inf or rho > HUGE:
         return 1.0
+    if epsilon == math.inf:
+        return 0.0
     p, p_rest, log1p, q2 = _squares(mu, rho)
     c2 = log1p + (q2 - 2.0 * epsilon)
     if c2 <= 0.0:
