@@ -54,8 +54,8 @@ def audit(
         ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
         instead of those who are.
     method
-        ``"exact"``, ``"certified"`` or ``"estimate"``; ``"auto"`` is the best grade that the model affords. Linear models
-        are always exact.
+        ``"exact"``, ``"certified"`` or ``"estimate"``; ``"auto"`` is the best grade that the model affords. Linear
+        models are always exact.
     engine
         Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
     progress
@@ -74,7 +74,7 @@ def audit(
         raise InvalidInput(
             f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
         )
-    if isinstance(delta, bool) or not np.isscalar(delta) or not 0 < float(delta) < 1:  # type: ignore[arg-type]
+    if isinstance(delta, bool) or not isinstance(delta, (float, int, np.floating)) or not 0 < delta < 1:
         raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")

@@ -129,6 +129,5 @@ def _shifted_cholesky(G: Floats, values: Floats, n: int) -> tuple[Floats, float]
         return np.linalg.cholesky(G).T, 0.0
     # only the rounding of the d x d factorisation and of the sums has to be covered
     s = (64 * len(G) + np.sqrt(n)) * UNIT * max(values[-1], 1.0)
-    return np.linalg.cholesky(G + s * np.eye(len(G))).T, float(s)
-
-
+    shifted: Floats = np.linalg.cholesky(G + s * np.eye(len(G))).T
+    return shifted, float(s)

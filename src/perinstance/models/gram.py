@@ -33,9 +33,7 @@ class Gram:
         return bool(np.isfinite(np.trace(self.cross)) and np.isfinite(self.square))
 
     def __add__(self, other: Gram) -> Gram:
-        return Gram(
-            self.n + other.n, self.cross + other.cross, self.moment + other.moment, self.square + other.square
-        )
+        return Gram(self.n + other.n, self.cross + other.cross, self.moment + other.moment, self.square + other.square)
 
 
 def pieces(X: NDArray, width: int) -> Iterator[slice]:

@@ -47,9 +47,7 @@ def sweep_rows(X: NDArray, W: Floats, image: Floats, weights: Floats | None, int
         if weights is None:
             _two_sums(q, offset, image, leverage[start:stop], prediction[start:stop])
         else:
-            _three_sums(
-                q, offset, image, weights, leverage[start:stop], prediction[start:stop], movement[start:stop]
-            )
+            _three_sums(q, offset, image, weights, leverage[start:stop], prediction[start:stop], movement[start:stop])
     return Rows(leverage, prediction, movement)
 
 

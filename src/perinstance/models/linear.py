@@ -1,8 +1,8 @@
 """Least squares and ridge regression: the confidential fit, and what holds without each person.
 
-``theta = argmin ||y - X w - c||^2 + alpha ||w||^2``. An intercept c is one more column of ones, **last** in theta, H and
-every p x p matrix, with penalty zero (scikit-learn's convention). With H taken over everyone, ``m = x'H^-1x`` and
-``e = y - x'theta``, the answers for a person of the data come without a refit (MATH 1b):
+``theta = argmin ||y - X w - c||^2 + alpha ||w||^2``. An intercept c is one more column of ones, **last** in theta, H
+and every p x p matrix, with penalty zero (scikit-learn's convention). With H taken over everyone, ``m = x'H^-1x``
+and ``e = y - x'theta``, the answers for a person of the data come without a refit (MATH 1b):
 
     mu = m / (1 - m),   r = e / (1 - m),   theta_with - theta_without = H^-1 x r
 
@@ -207,7 +207,8 @@ def ridge_problem(estimator: Any) -> LinearProblem:
     """Read scikit-learn's Ridge or LinearRegression; what has no closed form is refused."""
     if getattr(estimator, "positive", False):
         raise RefusedModel(
-            "positive=True is refused: a person can switch a constraint on or off, which is not smooth; use positive=False"
+            "positive=True is refused: one person can switch a constraint on or off, which is not smooth; "
+            "use positive=False"
         )
     alpha = getattr(estimator, "alpha", 0.0)
     if np.ndim(alpha) != 0:

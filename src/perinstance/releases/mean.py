@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -97,7 +97,7 @@ class NoisyMean(BaseEstimator):
         mean = fit.theta if self.statistic == "mean" else fit.theta * fit.n_people
         return Law(mean, float(self.scale) * np.eye(len(mean)), self.noise)
 
-    def fit(self, X: ArrayLike, y: Any = None, **refused: Any) -> NoisyMean:
+    def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw: ``mean_`` or ``sum_``, as ``value_``."""
         refuse_weights(refused)
         X = validate_data(self, X, dtype=(np.float64, np.float32))

@@ -29,8 +29,8 @@ class OutputPerturbation(Publishing):
     scale
         The standard deviation of the noise (of ``A^(1/2) theta`` when a precision is given).
     precision
-        A **public** symmetric positive definite matrix A, fixed in advance; None is the identity. With an intercept, its
-        last row and column belong to the intercept. The paper's choices ``lambda_min I``, ``X'X`` and ``(X'X)^2`` are
+        A **public** symmetric positive definite matrix A, fixed in advance; None is the identity. With an intercept,
+        its last row and column belong to it. The paper's choices ``lambda_min I``, ``X'X`` and ``(X'X)^2`` are
         fine as matrices of another, public table. Taken from the data itself, ``X'X`` is ``PosteriorSample`` and
         ``(X'X)^2`` is ``ObjectivePerturbation``: then the covariance gives something away too, and they account for it.
     """
@@ -85,5 +85,7 @@ def check_precision(precision: ArrayLike) -> Floats:
         raise InvalidInput("precision must be symmetric, got one that is not; pass (A + A.T) / 2")
     A = (A + A.T) / 2
     if np.linalg.eigvalsh(A)[0] <= 0:
-        raise InvalidInput("precision must be positive definite, got an eigenvalue <= 0; add a multiple of the identity")
+        raise InvalidInput(
+            "precision must be positive definite, got an eigenvalue <= 0; add a multiple of the identity"
+        )
     return A

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -41,7 +41,7 @@ class Publishing(RegressorMixin, BaseEstimator):
     def confidential_fit(self, sweep: Any, method: Any = "auto") -> Any:
         """Fit without noise, with everyone."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **refused: Any) -> Publishing:
+    def fit(self, X: Any, y: Any, **refused: Any) -> Publishing:
         """Publish one draw: ``coef_`` and ``intercept_``."""
         refuse_weights(refused)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
@@ -52,7 +52,7 @@ class Publishing(RegressorMixin, BaseEstimator):
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
         return self
 
-    def predict(self, X: ArrayLike) -> Floats:
+    def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
