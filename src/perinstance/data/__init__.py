@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from perinstance.data.flavour import Flavour
+from perinstance.data.limits import Limits
+from perinstance.data.losses import LossWriter, loss_writer, write_losses
+from perinstance.data.private import private_file, private_folder, refuse_wider
+from perinstance.data.scan import scan
 from perinstance.data.source import Block, Source
 from perinstance.data.table import Table, read_table
 
-__all__ = ["Block", "Flavour", "Source", "Table", "read_table"]
+__all__ = [
+    "Block",
+    "Flavour",
+    "Limits",
+    "LossWriter",
+    "Source",
+    "Table",
+    "loss_writer",
+    "private_file",
+    "private_folder",
+    "read_table",
+    "refuse_wider",
+    "scan",
+    "write_losses",
+]

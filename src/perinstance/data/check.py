@@ -71,11 +71,7 @@ def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
             wide |= array < -LARGEST_INTEGER
         if wide.any():
             row, column = _first(wide)
-            where = label or column_label(column)
-            raise InvalidTable(
-                f"{where}, row {start + row}: an integer beyond 2^53 does not survive as a float64; "
-                "rescale the column, or pass it as ids if it is a number on a card"
-            )
+            refuse_integer(label or column_label(column), start + row)
     return array.astype(np.float64)
 
 
@@ -104,6 +100,14 @@ def refuse_missing(
                 f"{label}, row {start + row}: {what}; remove or fill such rows "
                 f"(the block of rows {start} to {start + len(y) - 1} has {count} such cells)"
             )
+
+
+def refuse_integer(label: str, row: int) -> NoReturn:
+    """Refuse an integer that would be rounded."""
+    raise InvalidTable(
+        f"{label}, row {row}: an integer beyond 2^53 does not survive as a float64; "
+        "rescale the column, or pass it as ids if it is a number on a card"
+    )
 
 
 def refuse_null(label: str, row: int) -> NoReturn:

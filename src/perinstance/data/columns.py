@@ -24,7 +24,8 @@ class Columns(Protocol):
         """The numbers of the features in the caller's table."""
 
     @property
-    def names(self) -> tuple[str, ...] | None: ...
+    def names(self) -> tuple[str, ...] | None:
+        """Their names, if they have any."""
 
     def rows(self, start: int, stop: int) -> NDArray:
         """Return some rows of the features as floats, in two dimensions."""

@@ -44,7 +44,8 @@ class Source(Protocol):
         """Names of the features; None when they have none (numpy)."""
 
     @property
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """Number of features, without target and ids."""
 
     @property
     def n_rows(self) -> int | None:

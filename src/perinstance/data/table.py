@@ -93,6 +93,7 @@ def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, fe
             raise InvalidTable("a file is audited with target=, the name of one of its columns; y cannot stand beside")
         return X.select_columns(target=target, ids=ids, features=features)
     frame = _frame_of(X)
+    columns: Columns
     if frame is None:
         columns, inner, flavour, frame_ids = _from_matrix(X, target, features)
     else:

@@ -23,7 +23,8 @@ class TableSweep(Protocol):
     """A ``models.sweep.Sweep`` that also knows whose rows it walked over."""
 
     @property
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """Number of features."""
 
     @property
     def n_rows(self) -> int | None:
@@ -33,9 +34,11 @@ class TableSweep(Protocol):
     def ids(self) -> pa.ChunkedArray | None:
         """The ids of all people in row order; known at the latest after the first pass."""
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M: ...
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+        """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]: ...
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Yield ``step(X, y)`` of every block, in row order."""
 
     def close(self) -> None:
         """Give back memory and scratch space."""
@@ -45,4 +48,5 @@ class TableSweep(Protocol):
 class Engine(Protocol):
     """Threads here, a cluster or a GPU elsewhere: whatever can walk over a source."""
 
-    def sweep(self, source: Source, progress: Progress | None = None) -> TableSweep: ...
+    def sweep(self, source: Source, progress: Progress | None = None) -> TableSweep:
+        """Prepare to walk over a table."""

@@ -54,7 +54,9 @@ class Scratch:
             offset, self._end = self._end, self._end + size
             try:
                 if self._file is None:
-                    self._file = tempfile.TemporaryFile(prefix="perinstance-", dir=self._folder, buffering=0)
+                    self._file = tempfile.TemporaryFile(  # noqa: SIM115 - lives as long as the sweep
+                        prefix="perinstance-", dir=self._folder, buffering=0
+                    )
             except OSError as error:
                 raise _full(offset, error) from None
             descriptor = self._file.fileno()
@@ -101,7 +103,7 @@ def _full(offset: int, error: OSError) -> ScratchFull:
 
 
 def _bytes(array: NDArray) -> memoryview:
-    return memoryview(array.reshape(-1, order="A")).cast("B")
+    return array.reshape(-1, order="A").view(np.uint8).data
 
 
 def _write(descriptor: int, array: NDArray, offset: int) -> None:

@@ -1,0 +1,104 @@
+"""Files that only their owner may read.
+
+A confidential file is created 0600 before its first byte, whatever the umask, under a name of its own beside the
+target, and moved into place when it is complete: readers see the old file or the whole new one, never a part, and
+what was there before under wider permissions is replaced, not written into. Links are refused: writing through one
+would put confidential numbers wherever it points.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from perinstance.errors import UnsafeFile
+
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@contextlib.contextmanager
+def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options: Any) -> Iterator[IO[Any]]:
+    """Open a file for writing that nobody else can read; it appears at ``path`` when the block ends without error.
+
+    >>> import tempfile, os
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with private_file(os.path.join(folder, "losses.csv"), "w") as file:
+    ...         _ = file.write("confidential")
+    ...     oct(os.stat(os.path.join(folder, "losses.csv")).st_mode)[-3:]
+    '600'
+    """
+    if mode not in ("wb", "w"):
+        raise ValueError(f"a private file is opened with 'w' or 'wb', got {mode!r}")
+    target = Path(path)
+    refuse_unsafe_target(target)
+    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    descriptor = _create(draft)
+    try:
+        with open(descriptor, mode, **open_options) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        refuse_unsafe_target(target)  # again: somebody may have been quick
+        os.replace(draft, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise
+
+
+def private_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder 0700, or accept one that is closed to others; refuse any other."""
+    folder = Path(path)
+    if folder.is_symlink():
+        raise UnsafeFile(f"{folder.name!r} is a link; name the folder itself")
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        os.chmod(folder, 0o700)  # whatever the umask
+    found = folder.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeFile(f"{folder.name!r} is no folder; choose another name")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise UnsafeFile(f"the folder {folder.name!r} is open to others; close it with chmod 700, or choose another")
+    return folder
+
+
+def refuse_wider(path: str | os.PathLike[str]) -> None:
+    """Refuse to read a confidential file that others could have read or written."""
+    found = os.lstat(path)
+    name = Path(path).name
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeFile(f"{name!r} is a link; name the file itself")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise UnsafeFile(f"{name!r} is open to others; close it with chmod 600 and ask who has read it")
+    if hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0):
+        raise UnsafeFile(f"{name!r} belongs to somebody else; copy it to a file of your own")
+
+
+def refuse_unsafe_target(target: Path) -> None:
+    """Refuse to write through a link, over a device or over a folder, or into a folder that is not there."""
+    try:
+        found = os.lstat(target)
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            raise UnsafeFile(f"there is no folder for {target.name!r}; make it first") from None
+        return
+    except (OSError, ValueError):
+        raise UnsafeFile("the path of the file to write cannot be used; choose another") from None
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeFile(f"{target.name!r} is a link; confidential files are not written through links")
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFile(f"{target.name!r} is no regular file; choose another name")
+
+
+def _create(draft: Path) -> int:
+    try:
+        descriptor = os.open(draft, _NEW, 0o600)
+    except OSError as error:
+        raise UnsafeFile(f"{draft.parent.name!r} cannot be written into ({error.strerror}); choose another") from None
+    os.fchmod(descriptor, 0o600)  # a default access-control list of the folder may have widened it
+    return descriptor
