@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from perinstance.models.losses import Gamma, Huber, Logistic, Loss, Poisson, PseudoHuber, SmoothHinge, Squared, SquaredHinge
+from perinstance.models.losses import (
+    Gamma,
+    Huber,
+    Logistic,
+    Loss,
+    Poisson,
+    PseudoHuber,
+    SmoothHinge,
+    Squared,
+    SquaredHinge,
+)
 
 CATALOGUE: Mapping[str, Loss] = MappingProxyType(
     {

@@ -1,83 +1,19 @@
-"""What one person contributes to a smooth objective: ``l(y, eta)`` with ``eta = x'theta``.
+"""The losses with a continuous third derivative in reach of a formula: all satisfy ``|l'''| <= kappa l''``."""
 
-A loss brings its value, slope ``l'`` and curvature ``l''`` in eta, and what a certificate needs to know of the
-curvature away from the fit: for every shift of eta by at most t,
-
-    l''(eta) - mean of l'' on the way <= curvature_drop(y, eta, t),
-    mean of l'' on the way - l''(eta) <= curvature_rise(y, eta, t).
-
-Losses with ``|l'''| <= kappa l''`` (``concordance`` kappa) have both in closed form (Bach 2010); so do losses whose
-curvature jumps at a knot (Huber, squared hinge; ``concordance`` is infinite).
-"""
+# ruff: noqa: D102 - Loss says what the methods are, each class which formulas they follow
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, exprel, spence
+from scipy.special import expit, spence
 
 from perinstance.errors import InvalidInput
+from perinstance.models.loss import Loss, check_classes, check_positive
 
 Floats = NDArray[np.float64]
-
-
-class Loss(ABC):
-    """A convex loss of one linear predictor, once continuously differentiable with bounded-variation curvature."""
-
-    __slots__ = ()
-
-    #: kappa with ``|l'''| <= kappa l''`` everywhere; ``inf`` when there is none
-    concordance: float
-    #: sup of ``|l'|``; ``inf`` when it has no bound
-    steepest: float = np.inf
-    #: True when the targets are the two classes 0 and 1
-    binary: bool = False
-
-    @abstractmethod
-    def value(self, y: Floats, eta: Floats) -> Floats:
-        """``l(y, eta)``."""
-
-    @abstractmethod
-    def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
-        """``l'`` and ``l''``, together because they share their exponential."""
-
-    @abstractmethod
-    def mean(self, eta: Floats) -> Floats:
-        """Return what the model predicts at eta."""
-
-    def slope(self, y: Floats, eta: Floats) -> Floats:
-        """``l'(y, eta)``."""
-        return self.derivatives(y, eta)[0]
-
-    def curvature(self, y: Floats, eta: Floats) -> Floats:
-        """``l''(y, eta)``."""
-        return self.derivatives(y, eta)[1]
-
-    def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
-        """``l'(eta + step) - l'(eta)``; losses override it where the subtraction would cancel."""
-        return self.slope(y, eta + step) - self.slope(y, eta)
-
-    def start(self, mean: float) -> float:
-        """Return an intercept to start from, given the mean of the targets."""
-        return 0.0
-
-    def check(self, y: NDArray) -> None:
-        """Refuse targets outside the domain of the loss."""
-        if not np.isfinite(y).all():
-            raise InvalidInput(f"targets must be finite, row {int(np.argmin(np.isfinite(y)))} of the block is not")
-
-    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Bound by how much the mean curvature on a way of length ``reach`` falls short of the one at its start."""
-        t = self.concordance * reach
-        return self.curvature(y, eta) * (1 - exprel(-t))
-
-    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Bound by how much the mean curvature on a way of length ``reach`` exceeds the one at its start."""
-        with np.errstate(over="ignore"):  # an infinite rise is a true, useless bound
-            return self.curvature(y, eta) * (exprel(self.concordance * reach) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +30,9 @@ class Squared(Loss):
 
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return np.broadcast_to(step, np.broadcast_shapes(eta.shape, step.shape))
+
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.zeros_like(eta)
 
     def mean(self, eta: Floats) -> Floats:
         return eta
@@ -126,6 +65,10 @@ class Logistic(Loss):
         up, down = eta + np.maximum(step, 0), eta + np.minimum(step, 0)
         return np.sign(step) * -np.expm1(-np.abs(step)) * expit(up) * expit(-down)
 
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        v = _nearest(np.arccosh(2.0), np.abs(eta), reach)  # p(1-p)|1-2p| has one maximum, where cosh eta = 2
+        return expit(v) * expit(-v) * np.tanh(v / 2)
+
     def mean(self, eta: Floats) -> Floats:
         return expit(eta)
 
@@ -133,9 +76,7 @@ class Logistic(Loss):
         return float(np.log(mean / (1 - mean))) if 0 < mean < 1 else 0.0
 
     def check(self, y: NDArray) -> None:
-        bad = (y != 0) & (y != 1)
-        if bad.any():
-            raise InvalidInput(f"targets must be 0 or 1, row {int(bad.argmax())} of the block is not")
+        check_classes(y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +94,10 @@ class Poisson(Loss):
 
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return np.exp(eta) * np.expm1(step)
+
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.exp(eta + reach)
 
     def mean(self, eta: Floats) -> Floats:
         return np.exp(eta)
@@ -182,6 +127,10 @@ class Gamma(Loss):
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return -y * np.exp(-eta) * np.expm1(-step)
 
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return y * np.exp(reach - eta)
+
     def mean(self, eta: Floats) -> Floats:
         return np.exp(eta)
 
@@ -201,7 +150,7 @@ class PseudoHuber(Loss):
     width: float = 1.35
 
     def __post_init__(self) -> None:
-        _positive("width", self.width)
+        check_positive("width", self.width)
 
     @property
     def concordance(self) -> float:  # type: ignore[override]
@@ -220,75 +169,15 @@ class PseudoHuber(Loss):
         s = np.hypot(1, r / self.width)
         return r / s, s**-3
 
-    def mean(self, eta: Floats) -> Floats:
-        return eta
-
-    def start(self, mean: float) -> float:
-        return mean
-
-
-@dataclass(frozen=True, slots=True)
-class Huber(Loss):
-    """``r^2/2`` for ``|r| <= k``, ``k|r| - k^2/2`` beyond, ``r = eta - y``: the curvature jumps at ``|r| = k``."""
-
-    width: float = 1.35
-    concordance = np.inf
-
-    def __post_init__(self) -> None:
-        _positive("width", self.width)
-
-    @property
-    def steepest(self) -> float:  # type: ignore[override]
-        return self.width
-
-    def value(self, y: Floats, eta: Floats) -> Floats:
-        r = np.abs(eta - y)
-        near = np.minimum(r, self.width)
-        return near * (r - near / 2)
-
-    def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
-        r = eta - y
-        return np.clip(r, -self.width, self.width), (np.abs(r) <= self.width).astype(np.float64)
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        v = _nearest(0.5, np.abs(eta - y) / self.width, reach / self.width)  # one maximum, at |r| = k/2
+        return 3 * v * np.hypot(1, v) ** -5 / self.width
 
     def mean(self, eta: Floats) -> Floats:
         return eta
 
     def start(self, mean: float) -> float:
         return mean
-
-    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond(self.width - np.abs(eta - y), reach)
-
-    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond(np.abs(eta - y) - self.width, reach)
-
-
-@dataclass(frozen=True, slots=True)
-class SquaredHinge(Loss):
-    """``max(0, 1 - s eta)^2 / 2`` with ``s = 2y - 1`` for y in {0, 1}: the curvature jumps at the margin."""
-
-    concordance = np.inf
-    binary = True
-
-    def value(self, y: Floats, eta: Floats) -> Floats:
-        return np.maximum(0, 1 - (2 * y - 1) * eta) ** 2 / 2
-
-    def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
-        s = 2 * y - 1
-        short = 1 - s * eta
-        return -s * np.maximum(0, short), (short >= 0).astype(np.float64)
-
-    def mean(self, eta: Floats) -> Floats:
-        return (eta > 0).astype(np.float64)
-
-    def check(self, y: NDArray) -> None:
-        Logistic.check(self, y)  # type: ignore[arg-type]
-
-    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond(1 - (2 * y - 1) * eta, reach)
-
-    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond((2 * y - 1) * eta - 1, reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +191,7 @@ class SmoothHinge(Loss):
     binary = True
 
     def __post_init__(self) -> None:
-        _positive("width", self.width)
+        check_positive("width", self.width)
 
     @property
     def concordance(self) -> float:  # type: ignore[override]
@@ -320,20 +209,17 @@ class SmoothHinge(Loss):
         u = (1 - s * eta) / self.width
         return -s * self.width * np.logaddexp(0.0, u), expit(u)
 
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        v = _nearest(0.0, np.abs(1 - (2 * y - 1) * eta) / self.width, reach / self.width)
+        return expit(v) * expit(-v) / self.width
+
     def mean(self, eta: Floats) -> Floats:
         return (eta > 0).astype(np.float64)
 
     def check(self, y: NDArray) -> None:
-        Logistic.check(self, y)  # type: ignore[arg-type]
+        check_classes(y)
 
 
-def _share_beyond(distance: Floats, reach: Floats) -> Floats:
-    """Return the largest share of a way of length ``reach`` that lies beyond a knot at ``distance`` (>= 0, else none)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip(1 - distance / reach, 0, 1)
-    return np.where((distance >= 0) & (reach > 0), share, 0.0)
-
-
-def _positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise InvalidInput(f"{name} must be a number > 0, got {value:g}")
+def _nearest(peak: float, at: Floats, reach: Floats) -> Floats:
+    """Return where, within reach of ``at`` >= 0, a function of ``|.|`` with one maximum at ``peak`` is largest."""
+    return np.clip(peak, np.maximum(at - reach, 0), at + reach)

@@ -35,6 +35,7 @@ class Slopes:
     value: float
     gradient: Floats
     hessian: Floats
+    left_out: int = 0  #: rows equal to the person who is taken out; they are in n but in none of the sums
 
     def __add__(self, other: Slopes) -> Slopes:
         return Slopes(
@@ -42,6 +43,7 @@ class Slopes:
             self.value + other.value,
             self.gradient + other.gradient,
             self.hessian + other.hessian,
+            self.left_out + other.left_out,
         )
 
 
@@ -101,15 +103,23 @@ def check_targets(X: NDArray, y: NDArray, objective: SmoothObjective) -> Targets
     return Targets(len(t), float(t.sum()))
 
 
-def slopes(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats) -> Slopes:
-    """Sum value, gradient and Hessian of the loss over one block; no temporary is larger than a piece of it."""
+def slopes(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
+    """Sum value, gradient and Hessian of the loss over one block; no temporary is larger than a piece of it.
+
+    Rows equal to ``out`` are left out of the sums: subtracting them later would cancel when their leverage is near 1.
+    """
     d, intercept = X.shape[1], objective.fit_intercept
     p = len(theta)
-    value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
+    value, gradient, hessian, left_out = 0.0, np.zeros(p), np.zeros((p, p)), 0
     Z = np.empty((0, p))
     for run in pieces(X, p):
         x = X[run]
         t = np.asarray(y[run], dtype=np.float64)
+        if out is not None:
+            same = (t == out.y) & (x == out.x[:d]).all(axis=1)
+            if same.any():
+                left_out += int(same.sum())
+                x, t = x[~same], t[~same]
         eta = predictor(x, theta, intercept)
         l1, l2 = objective.loss.derivatives(t, eta)
         value += float(objective.loss.value(t, eta).sum())
@@ -122,7 +132,7 @@ def slopes(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats) ->
             gradient[d] += l1.sum()
             Z[:, d] = w
         hessian += Z.T @ Z
-    return Slopes(len(X), value, gradient, hessian)
+    return Slopes(len(X), value, gradient, hessian, left_out)
 
 
 def values_along(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
@@ -166,7 +176,7 @@ def fit_smooth(
             theta, now = theta + step, new
             continue
         if not new.value <= now.value - 1e-4 * decrement**2:
-            values = _line(sweep, objective, theta, step, other)
+            values = _line(sweep, objective, theta, step, now.n, other)
             best = int(np.nanargmin(np.where(np.isfinite(values), values, np.inf)))
             if not values[best] < now.value:
                 raise NumericalTrouble(_stuck(decrement))
@@ -181,9 +191,7 @@ def _finished(objective: SmoothObjective, theta: Floats, now: Slopes, decrement:
 
 
 def _stuck(decrement: float) -> str:
-    return (
-        f"Newton's method found no minimum (decrement {decrement:.1e}): {FLAT}; if a penalty is there, scale the columns"
-    )
+    return f"Newton's method found no minimum (decrement {decrement:.1e}): {FLAT}; if a penalty is there, scale the columns"
 
 
 def _safe_frame(H: Floats) -> tuple[Frame, bool]:
@@ -201,15 +209,18 @@ def _safe_frame(H: Floats) -> tuple[Frame, bool]:
 def _whole(sweep: Sweep, objective: SmoothObjective, theta: Floats, other: Outsider | None) -> Slopes:
     """Add the penalty (as often as it counts) and the person who is out or in to the folded sums."""
     with np.errstate(over="ignore", invalid="ignore"):
-        s: Slopes = sweep.fold(partial(slopes, objective=objective, theta=theta))
+        out = other if other is not None and other.sign < 0 else None
+        s: Slopes = sweep.fold(partial(slopes, objective=objective, theta=theta, out=out))
         n, value, gradient, hessian = s.n, s.value, s.gradient, s.hessian
         if other is not None:
             t, eta = np.array([other.y]), np.array([other.x @ theta])
             l1, l2 = objective.loss.derivatives(t, eta)
             n += other.sign
-            value = value + other.sign * float(objective.loss.value(t, eta)[0])
-            gradient = gradient + other.sign * l1[0] * other.x
-            hessian = hessian + other.sign * l2[0] * np.outer(other.x, other.x)
+            times = other.sign + s.left_out  # of k equal rows, k - 1 stay
+            if times:
+                value = value + times * float(objective.loss.value(t, eta)[0])
+                gradient = gradient + times * l1[0] * other.x
+                hessian = hessian + times * l2[0] * np.outer(other.x, other.x)
         k = objective.times(n)
         return Slopes(
             n,
@@ -219,13 +230,13 @@ def _whole(sweep: Sweep, objective: SmoothObjective, theta: Floats, other: Outsi
         )
 
 
-def _line(sweep: Sweep, objective: SmoothObjective, theta: Floats, step: Floats, other: Outsider | None) -> Floats:
+def _line(
+    sweep: Sweep, objective: SmoothObjective, theta: Floats, step: Floats, n: int, other: Outsider | None
+) -> Floats:
     """F at ``theta + s step`` for all the lengths s, by one fold."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = sweep.fold(partial(values_along, objective=objective, theta=theta, step=step)).values
-        n = sweep.fold(partial(check_targets, objective=objective)).n
         if other is not None:
-            n += other.sign
             eta = other.x @ theta + LENGTHS * (other.x @ step)
             total = total + other.sign * objective.loss.value(np.full(len(LENGTHS), other.y), eta)
         penalty = [objective.penalty_value(theta + s * step) for s in LENGTHS]

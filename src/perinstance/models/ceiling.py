@@ -1,0 +1,190 @@
+"""What a certificate must know of everybody before it can speak of anybody: bounds on how the Hessian can turn.
+
+On any way D with ``|D| <= rho`` in the H norm, ``|x_j'D| <= rho sqrt(h_j)``, ``h_j = x_j'H^-1x_j``. Three bounds follow,
+in the order of their cost; a person may use whichever is best for her:
+
+- ``c = kappa max_j sqrt(h_j)``: the Hessian stays within ``e^{+-c rho}`` of H (one cheap fold, see below);
+- ``Average``: for a few radii, theta is the largest eigenvalue of ``sum_j sqrt(h_j) twist_j x_j x_j'`` relative to H, and
+  the mean Hessian on a way of length r within that radius is within ``(1 +- theta r/2) H``. It averages over people
+  where c takes the worst, so one outlier does not spoil it, and it knows that many people's curvature hardly changes;
+- ``Profile``: for many radii, the largest eigenvalues of ``sum_j drop_j x_j x_j'`` and of the rises. This is the road for
+  losses whose curvature jumps; only people near a knot cost anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import exprel
+
+from perinstance.models.frame import Frame
+from perinstance.models.gram import pieces
+from perinstance.models.newton import SmoothFit
+from perinstance.models.objective import design, predictor
+from perinstance.models.sweep import Sweep
+
+Floats = NDArray[np.float64]
+
+#: above this kappa^2 max h the plain constant would cost more than a few thousandths: average instead
+AVERAGE_ABOVE = 1e-3
+#: the share of the rows whose leverage is computed in the first try
+FIRST_SHARE = 0.03
+RADII = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """For each radius, by how much (relative to H) the mean Hessian on a way of that length can fall or rise."""
+
+    radius: Floats
+    drop: Floats
+    rise: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """For each radius, theta: on a way of length r within it the mean Hessian is within ``(1 +- theta r/2) H``."""
+
+    radius: Floats
+    theta: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The constants of all certificates of one fit; ``inf`` or None where a bound is not available."""
+
+    concordance: float
+    leverage: float  #: max_j h_j
+    c: float  #: loss and penalty together
+    average: Average | None
+    profile: Profile | None
+
+
+@dataclass(frozen=True, slots=True)
+class Highest:
+    """The largest leverage among some rows (an upper bound of it)."""
+
+    h: float
+
+    def __add__(self, other: Highest) -> Highest:
+        return Highest(max(self.h, other.h))
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Sums of ``w x x'``, one for each set of weights."""
+
+    sums: Floats
+
+    def __add__(self, other: Turned) -> Turned:
+        return Turned(self.sums + other.sums)
+
+
+def highest(X: NDArray, y: NDArray, T: Floats, intercept: bool) -> Highest:
+    """Bound the largest ``|T x|^2`` of a block from above, computing it only for rows that could hold it.
+
+    Columns scaled by the lengths of T's columns, ``|T x|^2 = u'Mu``, M of unit diagonal. With M's top eigenvectors V
+    taken apart, ``u'Mu <= |diag(lam - tau)^(1/2) V'u|^2 + tau |u|^2``: a few products instead of d for most rows.
+    """
+    d = X.shape[1]
+    length = np.linalg.norm(T, axis=0)
+    lam, V = np.linalg.eigh((T / length).T @ (T / length))
+    tau = float(np.sort(lam)[int(0.75 * (len(lam) - 1))])
+    tau = min(float(lam[-1]), 1.5 * tau)
+    top = lam > tau
+    P = np.sqrt(lam[top] - tau) * V[:, top] * length[:, None]  # (d, few)
+    scale = np.sqrt(tau) * length
+    best = 0.0
+    for run in pieces(X, len(length)):
+        x = np.asarray(X[run], dtype=np.float64)
+        bound = (x * x) @ (scale[:d] ** 2)
+        few = x @ P[:d]
+        if intercept:
+            bound += scale[d] ** 2
+            few += P[d]
+        bound += np.einsum("ij,ij->i", few, few)
+        if not bound.max(initial=0.0) > best:
+            continue
+        rows = max(8, int(FIRST_SHARE * len(x)))
+        while True:
+            k = min(rows, len(x))
+            order = np.argpartition(-bound, k - 1)[:k] if k < len(x) else np.arange(len(x))
+            t = x[order] @ T[:, :d].T
+            if intercept:
+                t += T[:, d]
+            best = max(best, float(np.einsum("ij,ij->i", t, t).max(initial=0.0)))
+            if k == len(x):
+                break
+            rest = float(np.partition(bound, len(x) - k - 1)[len(x) - k - 1])  # the largest bound not looked at
+            if rest <= best:
+                break
+            rows *= 4
+    return Highest(best)
+
+
+def turned(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> Turned:
+    """Sum ``w x x'`` over a block: twists at every radius, or (losses with knots) the drops, then the rises."""
+    loss, intercept, p = fit.objective.loss, fit.objective.fit_intercept, len(fit.theta)
+    kinked = not np.isfinite(loss.concordance)
+    sums = np.zeros((len(radii) * (2 if kinked else 1), p, p))
+    for run in pieces(X, 2 * p):
+        x = design(X[run], intercept)
+        t = x @ T.T
+        root = np.sqrt(np.einsum("ij,ij->i", t, t))
+        target = np.asarray(y[run], dtype=np.float64)
+        eta = x @ fit.theta
+        if kinked:
+            weights = [loss.curvature_drop(target, eta, r * root) for r in radii]
+            weights += [loss.curvature_rise(target, eta, r * root) for r in radii]
+        else:
+            weights = [root * loss.twist(target, eta, r * root) for r in radii]
+        for total, w in zip(sums, weights, strict=True):
+            near = w > 0  # few rows are near a knot
+            z = x[near] * np.sqrt(w[near])[:, None]
+            with np.errstate(over="ignore", invalid="ignore"):
+                total += z.T @ z
+    return Turned(sums)
+
+
+def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame) -> Ceiling:
+    """Fold for the constants that this loss needs."""
+    loss, objective = fit.objective.loss, fit.objective
+    slack = 1 + 4 * around.error
+    top = slack * sweep.fold(partial(highest, T=around.T, intercept=objective.fit_intercept)).h
+    kinked = not np.isfinite(loss.concordance)
+    penalty = _penalty_constant(fit, around)
+    c = np.inf if kinked else max(loss.concordance * np.sqrt(top), penalty)
+    average = profile = None
+    if kinked or c * c > AVERAGE_ABOVE:
+        most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + 1e-300
+        radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(3))[::-1]
+        sums = sweep.fold(partial(turned, fit=fit, T=around.T, radii=radii)).sums
+        eigen = slack * np.array([_largest(around.T @ S @ around.T.T) for S in sums])
+        if kinked:
+            soft = penalty * radii  # a curved penalty turns as well, within e^{+-}
+            low, high = 1 - exprel(-soft), exprel(np.minimum(soft, 700)) - 1
+            profile = Profile(radii, eigen[:RADII] + low, eigen[RADII:] + high)
+        else:
+            with np.errstate(over="ignore"):
+                average = Average(radii, eigen + penalty * np.exp(penalty * radii))
+    return Ceiling(loss.concordance, top, float(c), average, profile)
+
+
+def _largest(S: Floats) -> float:
+    return max(float(np.linalg.eigvalsh(S)[-1]), 0.0) if np.isfinite(S).all() else np.inf
+
+
+def _penalty_constant(fit: SmoothFit, around: Frame) -> float:
+    """``kappa_R max_k sqrt((H^-1)_kk)``: a penalty is a loss on the rows e_k."""
+    kappa = fit.objective.penalty.concordance
+    return float(kappa * np.linalg.norm(around.T, axis=0).max()) if kappa else 0.0
+
+
+def _steepest(X: NDArray, y: NDArray, fit: SmoothFit) -> Highest:
+    objective = fit.objective
+    t = np.asarray(y, dtype=np.float64)
+    l1 = objective.loss.slope(t, predictor(X, fit.theta, objective.fit_intercept))
+    return Highest(float(np.abs(l1).max(initial=0.0)))

@@ -1,0 +1,152 @@
+"""Per-instance sensitivity of a smooth fit: what the audit's map asks for each block of people.
+
+Inside, G = H - l''_i x x' (minus R'' when the penalty belongs to the people); for an outsider, plus. With the frame
+``t = T x`` of the common part of G, everything is a sum over t: no solve per person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.models.ceiling import Ceiling, ceiling
+from perinstance.models.certificate import Step, bound, turn
+from perinstance.models.frame import Frame, frame
+from perinstance.models.gram import pieces
+from perinstance.models.newton import SmoothFit
+from perinstance.models.sweep import Sweep
+
+Floats = NDArray[np.float64]
+Grade = Literal["exact", "certified", "estimate"]
+
+#: with less than this left of a person's information in the others, only a refit is trusted
+THIN = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """All that is common to the neighbours on one side (people out, or people in)."""
+
+    around: Frame  #: of H -+ R'' (the person's own share of a penalty that belongs to the people)
+    share: Floats  #: T times that share's gradient; zeros when the penalty is not shared
+    stray: float  #: |what is left of the gradient|, in the frame
+    ceiling: Ceiling | None
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothModel:
+    """A fit and the two neighbourhoods: the state of a confidential audit."""
+
+    fit: SmoothFit
+    precision: Floats | None
+    grade: Grade
+    inside: Neighbourhood
+    outside: Neighbourhood
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """One entry per person."""
+
+    distance: Floats  #: |theta_with - theta_without| in the norm of the precision; inf where open
+    leverage: Floats  #: l'' x'G^-1x, the out-of-sample leverage
+    residual: Floats  #: -l' taken out of sample to first order
+    open: NDArray[np.bool_]  #: wants an exact refit
+
+
+def prepare(sweep: Sweep, fit: SmoothFit, precision: Floats | None = None, grade: Grade = "certified") -> SmoothModel:
+    """Fold for the constants of the certificates (nothing to fold for the other grades)."""
+    own = fit.objective.penalty_curvature(fit.theta) if fit.objective.mean else None
+    inside = _neighbourhood(sweep, fit, precision, grade, own, -1)
+    outside = inside if own is None else _neighbourhood(sweep, fit, precision, grade, own, +1)
+    return SmoothModel(fit, precision, grade, inside, outside)
+
+
+def _neighbourhood(
+    sweep: Sweep, fit: SmoothFit, precision: Floats | None, grade: Grade, own: Floats | None, sign: int
+) -> Neighbourhood:
+    H = fit.hessian if own is None else fit.hessian + sign * np.diag(own)
+    around = frame(H, precision)
+    gradient = fit.objective.penalty_slope(fit.theta) if fit.objective.mean else np.zeros_like(fit.theta)
+    return Neighbourhood(
+        around,
+        around.T @ gradient,
+        around.norm(fit.gradient),
+        ceiling(sweep, fit, around) if grade == "certified" else None,
+    )
+
+
+def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True) -> Sensitivity:
+    """Map: distances of the people of one block, certified or estimated."""
+    fit = model.fit
+    if X.shape[1] + int(fit.objective.fit_intercept) != len(fit.theta):
+        raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
+    parts = [_piece(model, X[run], y[run], inside) for run in pieces(X, 2 * len(fit.theta))]
+    if not parts:
+        none = np.zeros(0)
+        return Sensitivity(none, none, none, np.zeros(0, dtype=bool))
+    return Sensitivity(
+        np.concatenate([p.distance for p in parts]),
+        np.concatenate([p.leverage for p in parts]),
+        np.concatenate([p.residual for p in parts]),
+        np.concatenate([p.open for p in parts]),
+    )
+
+
+def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitivity:
+    fit, loss = model.fit, model.fit.objective.loss
+    side = model.inside if inside else model.outside
+    T, nu = side.around.T, side.around.nu
+    d = X.shape[1]
+    target = np.asarray(y, dtype=np.float64)
+    t = np.asarray(X, dtype=np.float64) @ T[:, :d].T
+    eta = X @ fit.theta[:d]
+    if fit.objective.fit_intercept:
+        t += T[:, d]
+        eta = eta + fit.theta[d]
+    l1, l2 = loss.derivatives(target, eta)
+    powers = np.stack([np.ones_like(nu), nu, nu * nu], axis=1)
+    cross = t @ (powers * side.share[:, None]) if side.share.any() else np.zeros((len(t), 3))
+    whole = side.share**2 @ powers
+    np.multiply(t, t, out=t)
+    h0, h1, h2 = (t @ powers).T
+
+    sign = -1.0 if inside else 1.0
+    left = 1 + sign * l2 * h0  # det G / det H: what remains when she leaves
+    thin = left < max(THIN, 1e3 * side.around.error) if inside else np.zeros(len(t), dtype=bool)
+    left = np.where(thin, 1.0, left)
+    k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
+    # v = l' t + share: q in the frame; <v, nu^j v> and <t, nu^j v>
+    v0, v1, v2 = (l1 * l1 * h + 2 * l1 * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
+    u0, u1, u2 = (l1 * h + x for h, x in zip((h0, h1, h2), cross.T, strict=True))
+    b = k * u0  # Delta in the frame is v + b t
+    a2 = np.maximum(v0 + k * u0 * u0, 0)
+    size2 = np.maximum(v1 + 2 * b * u1 + b * b * h1, 0)
+    along = u1 + b * h1  # t'nu(v + b t)
+    pull2 = np.maximum(v2 + 2 * b * u2 + b * b * h2 + k * along * along, 0)
+    lam = nu[-1] + np.maximum(k, 0) * h1
+    inflation = np.maximum(1 / left, 1.0)
+    leverage = l2 * h0 / left if inside else l2 * h0
+    residual = -l1 / left if inside else -l1
+
+    if side.ceiling is None:
+        distance = np.sqrt(size2)
+        # where almost nothing is left without her, even an estimate needs the refit
+        return Sensitivity(np.where(thin, np.inf, distance), leverage, residual, thin | (model.grade == "exact"))
+    stray = side.stray * np.sqrt(inflation)
+    step = Step(
+        np.sqrt(a2) + stray,
+        np.sqrt(size2) + np.sqrt(lam) * stray,
+        np.sqrt(pull2) + lam * stray,
+        lam,
+        inflation,
+    )
+    own_h = None if inside else h0 / left
+    found = bound(step, turn(side.ceiling, step.a, inflation, own_h, None if inside else l2))
+    slack = 1 + 16 * side.around.error * inflation
+    distance = np.where(thin, np.inf, slack * (found + 2 * np.sqrt(lam) * stray))
+    return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
