@@ -1,0 +1,226 @@
+"""pDP for everyone: the largest loss of anybody in a bounded domain who could join this data set (MATH 5).
+
+The data is fixed, z = (x, y) runs over ``||x|| <= x_bound`` (a ball) or ``|x_j| <= x_bound_j`` (a box), ``|y| <= y_bound``.
+The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of the domain. For balls the two
+agree to the tolerance, so it is the supremum; a box is NP-hard in general and is enclosed in its best ellipsoid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.analysis.setting import Setting, setting_of
+from perinstance.analysis.slices import Domain, ellipsoid
+from perinstance.analysis.targets import Found, branch_and_bound, climb, sheet
+from perinstance.errors import InvalidInput
+from perinstance.pairs.base import Kind, delta_array
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Everyone:
+    """A loss that holds for everybody who could join. Confidential: it depends on the data."""
+
+    epsilon: float  #: nobody in the domain loses more
+    attained: float  #: the loss of the person (x, y)
+    delta: float
+    x: Floats
+    y: float
+    domain: Literal["ball", "box"]
+    x_bound: Floats
+    y_bound: float
+    kind: Kind
+    assumptions: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        """How far the bound may lie above the truth, relatively."""
+        if not np.isfinite(self.epsilon):
+            return 0.0 if np.isinf(self.attained) else np.inf
+        return self.epsilon / self.attained - 1 if self.attained > 0 else (0.0 if self.epsilon == 0 else np.inf)
+
+
+def everyone(
+    release: Any,
+    fit: Any,
+    delta: float = 1e-6,
+    *,
+    x_bound: ArrayLike = 1.0,
+    y_bound: float = 1.0,
+    domain: Literal["ball", "box"] = "ball",
+    tolerance: float | None = None,
+) -> Everyone:
+    """Return the largest loss of anybody in the domain, at delta.
+
+    Parameters
+    ----------
+    release, fit
+        A posterior sample, output perturbation or objective perturbation of ridge regression and its confidential fit.
+    x_bound
+        The radius of the ball, or the half width of the box (one number or one per feature). An intercept's constant
+        is not counted.
+    tolerance
+        How far the bound may lie above the person who was found, relatively, before the search stops; None is 1e-5
+        for a posterior sample and 1e-3 for the others.
+    """
+    delta = float(delta_array(delta, 1, zero=False))
+    setting = setting_of(release, fit)
+    bounds = check_bounds(x_bound, setting.n_features, domain)
+    y_bound = check_bound("y_bound", y_bound)
+    if tolerance is None:
+        tolerance = 1e-5 if setting.mechanism.family == "posterior" else 1e-3
+    assumptions = (
+        f"somebody with {'||x||' if domain == 'ball' else '|x_j|'} <= x_bound and |y| <= y_bound joins this data set",
+        "the data set is fixed; people who are in it already are in the audit",
+    )
+
+    def answer(found: Found, y: float, kind: Kind) -> Everyone:
+        return Everyone(
+            found.upper, found.attained, delta, found.x, y, domain, bounds, float(y_bound), kind, assumptions
+        )
+
+    if not setting.proper and bounds.any():
+        return answer(Found(np.inf, np.inf, _open_direction(fit, setting, bounds)), float(y_bound), "exact")
+
+    def worst_y(x: Floats) -> Floats:
+        prediction = x @ setting.theta[: setting.n_features]
+        if setting.mechanism.fit_intercept:
+            prediction = prediction + setting.theta[-1]
+        return np.where(prediction > 0, -y_bound, y_bound)
+
+    def score(x: Floats) -> Floats:
+        return np.asarray(release.people(fit, np.ascontiguousarray(x), worst_y(x), inside=False).pairs.epsilon(delta))
+
+    def into(x: Floats) -> Floats:
+        if domain == "box":
+            return np.clip(x, -bounds, bounds)
+        norm = np.linalg.norm(x, axis=-1, keepdims=True)
+        return x * np.minimum(1.0, bounds[0] * (1 - 1e-15) / np.where(norm > 0, norm, 1.0))
+
+    def polish(x: Floats) -> Found:
+        x = into(x)
+        x = np.concatenate([x, climb(setting, x, float(y_bound), into)])
+        value = score(x)
+        top = int(np.argmax(value))
+        return Found(np.inf, float(value[top]), x[top])
+
+    intercept = setting.mechanism.fit_intercept
+    origin = np.zeros((1, setting.n_features))
+    start = Found(np.inf, float(score(origin)[0]), origin[0])
+    if domain == "ball":
+        region = ellipsoid(np.full(setting.n_features, float(bounds[0])), intercept)
+        found = branch_and_bound(sheet(setting, region, y_bound, delta), polish, start, tolerance=tolerance)
+    else:
+        found = _box(setting, bounds, y_bound, delta, score, polish, start, tolerance)
+    y = float(worst_y(found.x[None, :])[0])
+    return answer(found, y, "upper")
+
+
+def _box(
+    setting: Setting,
+    bounds: Floats,
+    y_bound: float,
+    delta: float,
+    score: Any,
+    polish: Any,
+    start: Found,
+    tolerance: float,
+) -> Found:
+    """Enclose the box in ellipsoids; climb from corner to corner for a person that comes close."""
+    theta = setting.theta[: setting.n_features]
+    best = start
+    region = best_ellipsoid(setting, bounds)
+    for corner in _corners(setting, bounds, region):
+        climbed = _climb(corner, bounds, score)
+        for found in (climbed, polish(climbed.x[None, :])):
+            if found.attained > best.attained:
+                best = found
+
+    prepared = sheet(setting, region, y_bound, delta)
+    reach = float(bounds @ np.abs(theta))  # the box does not reach as far along theta as the ellipsoid
+    limit = 1.0 if prepared.stretch == 0 else min(1.0, reach / prepared.stretch * (1 + 1e-12))
+    return branch_and_bound(prepared, polish, best, -limit, limit, tolerance=tolerance, rounds=8, most=1000)
+
+
+def best_ellipsoid(setting: Setting, bounds: Floats, steps: int = 60) -> Domain:
+    """Return an ellipsoid around the box over which the leading quadratic form stays small.
+
+    ``sum_j w_j (x_j/B_j)^2 <= sum_j w_j`` holds on the box for any weights w > 0; the form M is then at most
+    ``lambda_max(W^-1/2 B M B W^-1/2) sum w``: the dual of the semidefinite relaxation, minimised by steps along its
+    smoothed gradient.
+    """
+    d = setting.n_features
+    M = setting.K if setting.mechanism.family == "posterior" else setting.G
+    M = M[:d, :d] * np.outer(bounds, bounds)
+    w = np.full(d, 1.0 / d)
+    best, least = w, np.inf
+    for step in range(steps):
+        root = 1 / np.sqrt(w)
+        values, V = np.linalg.eigh(M * np.outer(root, root))
+        if values[-1] < least:
+            best, least = w, values[-1]
+        share = (values.clip(0) / max(values[-1], 1e-300)) ** 24
+        pull = (V**2 @ share) / share.sum()
+        w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
+        w = np.maximum(w / w.sum(), 1e-9)
+        w /= w.sum()
+    return ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), setting.mechanism.fit_intercept)
+
+
+def _corners(setting: Setting, bounds: Floats, region: Domain, random: int = 6) -> Floats:
+    """Return corners to start from: along theta, along the top directions, and a few fixed pseudo-random ones."""
+    d = setting.n_features
+    M = setting.K if setting.mechanism.family == "posterior" else setting.G
+    _, V = np.linalg.eigh(M[:d, :d] * np.outer(bounds, bounds))
+    rows = [setting.theta[:d], *V[:, -3:].T]
+    rows.extend(np.random.default_rng(d).standard_normal((random, d)))
+    return np.where(np.array(rows) < 0, -bounds, bounds)
+
+
+def _climb(corner: Floats, bounds: Floats, score: Any, rounds: int = 200) -> Found:
+    """Flip the one coordinate that gains most, until none gains."""
+    best, value = corner, float(score(corner[None, :])[0])
+    for _ in range(rounds):
+        flips = np.tile(best, (len(best), 1))
+        np.fill_diagonal(flips, -best)
+        values = score(flips)
+        top = int(np.argmax(values))
+        if values[top] <= value * (1 + 1e-12):
+            break
+        best, value = flips[top], float(values[top])
+    return Found(np.inf, value, best)
+
+
+def _open_direction(fit: Any, setting: Setting, bounds: Floats) -> Floats:
+    """Return a row of the domain with a part in a direction that nothing holds up."""
+    direction = (fit.factor.null[:, 0] / fit.factor.scale)[: setting.n_features]
+    size = np.abs(direction).max()
+    if not size > 0:  # only the intercept is open: anybody moves it
+        return np.zeros(setting.n_features)
+    return direction / np.linalg.norm(direction) * float(bounds.min())
+
+
+def check_bounds(x_bound: ArrayLike, d: int, domain: str) -> Floats:
+    """Validate the bounds of x: one number for a ball, one or d for a box; returns one per feature for a box."""
+    if domain not in ("ball", "box"):
+        raise InvalidInput(f"domain must be 'ball' or 'box', got {domain!r}")
+    bounds = np.atleast_1d(np.asarray(x_bound, dtype=np.float64))
+    if bounds.ndim != 1 or len(bounds) not in ((1,) if domain == "ball" else (1, d)):
+        want = "one number" if domain == "ball" else f"one number or one per feature ({d})"
+        raise InvalidInput(f"x_bound must be {want}, got shape {np.shape(x_bound)}")
+    if not ((bounds >= 0) & np.isfinite(bounds)).all():
+        raise InvalidInput("x_bound must be finite and >= 0; declare what a row may look like, e.g. x_bound=1")
+    return np.full(d, bounds[0]) if domain == "box" and len(bounds) == 1 else bounds
+
+
+def check_bound(name: str, value: Any) -> float:
+    """Validate one bound: finite and >= 0."""
+    number = float(value)
+    if not 0 <= number < np.inf:
+        raise InvalidInput(f"{name} must be finite and >= 0, got {number:g}; declare what a row may look like")
+    return number
