@@ -31,6 +31,7 @@ def audit(
     delta: float = 1e-6,
     target: Any = None,
     ids: Any = None,
+    features: Any = None,
     targets: tuple[Any, ...] | None = None,
     method: Method = "auto",
     engine: Any = None,
@@ -50,6 +51,8 @@ def audit(
         Instead of ``y``: the column of X that is the target.
     ids
         A column of X, or one name per person.
+    features
+        The columns of X to use; all others by default.
     targets
         ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
         instead of those who are.
@@ -79,7 +82,7 @@ def audit(
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
     engine = Local() if engine is None else engine
-    table = _read(release, X, y, target, ids)
+    table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
     try:
         fit = release.confidential_fit(sweep, method)
@@ -156,10 +159,12 @@ def _walk(release: Release, fit: Any, sweep: Sweep, who: Sweep, inside: bool, de
     return _Answer(leverage, residual, epsilon, pairs, len(at))
 
 
-def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None) -> Any:
+def _read(
+    release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None
+) -> Any:
     """Make a source; a release without a target (a mean) gets one of zeros."""
     if getattr(release, "needs_target", True):
-        return read_table(X, y, target=target, ids=ids)
+        return read_table(X, y, target=target, ids=ids, features=features)
     if y is not None or target is not None:
         raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
     if hasattr(X, "select_columns"):
@@ -167,7 +172,7 @@ def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = No
     if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
         X = np.asarray(X)
         X = X[:, None] if X.ndim == 1 else X
-    return read_table(X, np.zeros(len(X)), ids=ids)
+    return read_table(X, np.zeros(len(X)), ids=ids, features=features)
 
 
 def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perinstance.data.flavour import Flavour
+from perinstance.data.labels import read_labels
 from perinstance.data.limits import Limits
 from perinstance.data.losses import LossWriter, loss_writer, write_losses
 from perinstance.data.private import private_file, private_folder, refuse_wider
@@ -20,6 +21,7 @@ __all__ = [
     "loss_writer",
     "private_file",
     "private_folder",
+    "read_labels",
     "read_table",
     "refuse_wider",
     "scan",

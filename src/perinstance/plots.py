@@ -1,0 +1,134 @@
+"""Figures of an audit, each on the caller's axes: ``plots.distribution(audit, ax=None) -> Axes``.
+
+Colours are those of Okabe and Ito, which people of every colour vision can tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perinstance.errors import InvalidInput
+from perinstance.report.content import SMALL_GROUP, group_rows
+from perinstance.report.whatif import QUANTILES, noise_sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#888888"
+
+
+def distribution(audit: Any, ax: Axes | None = None, dp: float | None = None, everyone: float | None = None) -> Axes:
+    """Draw the histogram of the losses on a logarithmic axis, with worst-case statements as lines."""
+    ax = _axes(ax)
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    shown = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
+    ax.set_xscale("log")
+    if len(shown):
+        ends = np.log10([shown.min(), max(shown.max(), shown.min() * 1.01)])
+        ax.hist(shown, bins=np.logspace(*ends, 40).tolist(), color=BLUE, alpha=0.85)
+    for value, name, colour, style in (
+        (everyone, "anybody within bounds", GREEN, "--"),
+        (dp, "worst case (DP)", ORANGE, "-"),
+    ):
+        if value is not None and np.isfinite(value):
+            ax.axvline(value, color=colour, linestyle=style, label=name)
+    left_out = len(epsilon) - len(shown)
+    ax.set(
+        xlabel="loss ε", ylabel="people", title="Losses" + (f" ({left_out:,} at 0 or ∞ not shown)" if left_out else "")
+    )
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False)
+    return ax
+
+
+def plane(audit: Any, ax: Axes | None = None) -> Axes:
+    """Draw leverage against the leave-one-out prediction error, coloured by the loss."""
+    ax = _axes(ax)
+    leverage, size = np.asarray(audit.leverage, dtype=float), np.abs(np.asarray(audit.residual, dtype=float))
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    seen = (
+        (leverage > 0) & (size > 0) & (epsilon > 0) & np.isfinite(leverage) & np.isfinite(size) & np.isfinite(epsilon)
+    )
+    ax.set(xscale="log", yscale="log", xlabel="leverage without her", ylabel="leave-one-out prediction error")
+    if seen.sum() > 20_000:
+        cells = ax.hexbin(
+            leverage[seen], size[seen], C=np.log10(epsilon[seen]), reduce_C_function=np.max, xscale="log", yscale="log",
+            gridsize=60, cmap="cividis",
+        )  # fmt: skip
+    else:
+        cells = ax.scatter(leverage[seen], size[seen], c=np.log10(epsilon[seen]), s=12, cmap="cividis")
+    if seen.any():
+        ax.figure.colorbar(cells, ax=ax, label="log10 of the loss ε")
+    return ax
+
+
+def groups(audit: Any, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
+    """Draw median, 95% and maximum by group; small groups are grey."""
+    ax = _axes(ax)
+    if len(labels) != len(np.asarray(audit.epsilon)):
+        raise InvalidInput(f"labels must have one entry per person ({len(audit.epsilon)}), got {len(labels)}")
+    rows = group_rows(np.asarray(audit.epsilon, dtype=float), labels)
+    for y, row in enumerate(reversed(rows)):
+        colour = GREY if row.size < SMALL_GROUP else BLUE
+        ax.plot([row.median, row.largest], [y, y], color=colour, linewidth=1.5)
+        ax.plot([row.median, row.q95], [y, y], color=colour, linewidth=6, solid_capstyle="butt")
+        ax.plot([row.largest], [y], "o", color=ORANGE if row.size >= SMALL_GROUP else GREY)
+    # Names come from the data: a dollar sign would start matplotlib's formula mode.
+    names = [f"{row.name} ({row.size:,})".replace("$", r"\$") for row in reversed(rows)]
+    ax.set_yticks(range(len(rows)), names)
+    ax.set(xscale="log", xlabel="loss ε: median, 95%, maximum")
+    return ax
+
+
+def noise(audit: Any, ax: Axes | None = None) -> Axes:
+    """Draw the loss quantiles against the size of the noise. Choosing noise by looking at this is itself a release."""
+    ax = _axes(ax)
+    swept = noise_sweep(audit)
+    if swept is None:
+        raise InvalidInput(
+            "the losses of this release under other noise are not one formula; change its noise and audit again"
+        )
+    for q, row, colour, style in zip(QUANTILES, swept.epsilon, (BLUE, GREEN, ORANGE), ("-", "--", ":"), strict=True):
+        ax.plot(
+            swept.factors, row, color=colour, linestyle=style, label={0.5: "median", 1.0: "maximum"}.get(q, f"{q:.0%}")
+        )
+    ax.axvline(1.0, color=GREY, linestyle=":", linewidth=1)
+    ax.set(xscale="log", yscale="log", xlabel="noise, relative to this release", ylabel="loss ε")
+    ax.legend(frameon=False)
+    return ax
+
+
+def settings(losses: Mapping[str, Any], ax: Axes | None = None, dp: Mapping[str, float] | None = None) -> Axes:
+    """Draw box plots of the losses under several settings, with the worst-case statement of each as a mark."""
+    ax = _axes(ax)
+    if not losses:
+        raise InvalidInput("settings needs at least one audit, got none; pass {'name': audit, ...}")
+    values = [np.asarray(getattr(one, "epsilon", one), dtype=float) for one in losses.values()]
+    ax.boxplot([v[(v > 0) & np.isfinite(v)] for v in values], whis=(0, 100), medianprops={"color": ORANGE})
+    ax.set_xticks(range(1, len(values) + 1), [str(name).replace("$", r"\$") for name in losses])
+    for place, name in enumerate(losses, start=1):
+        if dp is not None and name in dp and np.isfinite(dp[name]):
+            ax.plot([place], [dp[name]], "v", color=ORANGE)
+    ax.set(yscale="log", ylabel="loss ε (box: quartiles; whiskers: all people)")
+    return ax
+
+
+def plot(audit: Any) -> Any:
+    """Draw distribution and plane side by side: what ``audit.plot()`` shows."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    distribution(audit, left)
+    plane(audit, right)
+    return figure
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(6.4, 4.2), layout="constrained")[1]

@@ -1,0 +1,342 @@
+"""Everything the report says, gathered from an audit before any markup is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from perinstance._version import __version__
+from perinstance.pairs import Posterior, Shift
+from perinstance.report import charts, words
+from perinstance.report.describe import accuracy_cost, health_lines, recipe, release_line
+from perinstance.report.svg import clean
+from perinstance.report.whatif import QUANTILES, noise_sweep
+
+MOST_EXPOSED = 10
+SMALL_GROUP = 20
+MOST_GROUPS = 40
+RATES = (0.001, 0.01, 0.05)
+VERDICT_RATE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One number at a glance."""
+
+    name: str
+    value: str
+    unit: str = ""
+    worst: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedPerson:
+    """One line of the table of the most exposed."""
+
+    id: str
+    epsilon: str
+    leverage: str
+    residual: str
+    why: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """One line of the table of groups."""
+
+    name: str
+    size: str
+    median: str
+    q95: str
+    largest: str
+    small: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The report, without its markup."""
+
+    title: str
+    neighbours: str
+    delta: str
+    released: str
+    redact: bool
+    setup: str
+    verdict: str
+    cards: list[Card]
+    worst: list[ExposedPerson]
+    distribution: Markup
+    distribution_caption: str
+    plane: Markup
+    plane_caption: str
+    groups: list[GroupLine]
+    groups_chart: Markup | None
+    small_group: int
+    sweep: Markup | None
+    sweep_caption: str
+    attack: Markup
+    attack_people: list[str]
+    attack_rows: list[list[str]]
+    health: list[tuple[str, str]]
+    reproduce: str
+    version: str
+
+
+def gather(
+    audit: Any,
+    *,
+    title: str = "Who paid for this release",
+    groups: Sequence[Any] | None = None,
+    dp: float | None = None,
+    everyone: float | None = None,
+    redact: bool = False,
+    command: str | None = None,
+) -> Content:
+    """Compute what the report shows; ``dp`` and ``everyone`` are the worst-case statements to stand beside it."""
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    middle, top = _median_person(epsilon), int(np.argmax(epsilon))
+    # In a redacted copy the most exposed person gives way to the 95% person: an extreme is a single person.
+    shown_top = _quantile_person(epsilon, 0.95) if redact else top
+    power = float(audit.pairs[[shown_top]].attack_power(VERDICT_RATE)[0])
+    verdict = words.verdict(len(epsilon), float(epsilon[middle]), float(epsilon[shown_top]), dp, power, VERDICT_RATE)
+    if redact:
+        verdict = verdict.replace("the most exposed person", "the person at the 95% quantile")
+    worst = most_exposed(audit, MOST_EXPOSED)
+    plane, plane_caption = _plane(audit, [w for w, _ in worst], redact)
+    sweep, sweep_caption = _sweep(audit, redact)
+    attack, attack_people, attack_rows = _attack(audit, middle, shown_top, redact)
+    rows = group_rows(epsilon, groups) if groups is not None else []
+    return Content(
+        title=clean(title, 120),
+        neighbours="Neighbouring data sets differ by one person's row, added or removed.",
+        delta=f"{audit.delta:g}",
+        released=release_line(audit.release),
+        redact=redact,
+        setup=f"{words.people(len(epsilon))}, {audit.health.n_features} features. {release_line(audit.release)}.",
+        verdict=verdict,
+        cards=_cards(audit, epsilon, dp, everyone, redact),
+        worst=[] if redact else [line for _, line in worst],
+        distribution=charts.distribution(_blunted(epsilon, redact), _markers(dp, everyone)),
+        distribution_caption=_distribution_caption(dp, everyone, redact),
+        plane=plane,
+        plane_caption=plane_caption,
+        groups=[_group_line(row, redact) for row in rows],
+        groups_chart=charts.groups([_blunt_group(r) if redact else r for r in rows]) if rows else None,
+        small_group=SMALL_GROUP,
+        sweep=sweep,
+        sweep_caption=sweep_caption,
+        attack=attack,
+        attack_people=attack_people,
+        attack_rows=attack_rows,
+        health=health_lines(audit, redact),
+        reproduce=recipe(audit, command),
+        version=__version__,
+    )
+
+
+def most_exposed(audit: Any, count: int) -> list[tuple[int, ExposedPerson]]:
+    """Return positions and lines of the most exposed people, the worst first."""
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
+    kinds = np.asarray(audit.kind)
+    order = np.argsort(-epsilon, kind="stable")[:count]
+    why = words.reasons(leverage, residual, order.tolist())
+    return [
+        (
+            int(i),
+            ExposedPerson(
+                _name(audit.ids, int(i)),
+                words.loss(float(epsilon[i])),
+                words.number(float(leverage[i])),
+                words.number(float(residual[i])),
+                reason,
+                str(kinds[i]),
+            ),
+        )
+        for i, reason in zip(order, why, strict=True)
+    ]
+
+
+def _name(ids: Any, i: int) -> str:
+    """Return a person's id as written; without ids, her row."""
+    return f"row {i}" if ids is None else clean(str(ids[i]))
+
+
+def group_rows(epsilon: NDArray, labels: Sequence[Any]) -> list[charts.GroupRow]:
+    """Return quantiles by group, the most exposed group first; past a limit the rest are put together."""
+    names, codes = np.unique(np.asarray([str(label) for label in labels]), return_inverse=True)
+    by_size = np.argsort(-np.bincount(codes), kind="stable")[:MOST_GROUPS]
+    rows = []
+    for code in by_size:
+        values = epsilon[codes == code]
+        q = np.quantile(values, (0.5, 0.95, 1.0), method="higher")
+        small = len(values) < SMALL_GROUP
+        rows.append(
+            charts.GroupRow(clean(str(names[code]), 40), len(values), float(q[0]), float(q[1]), float(q[2]), small)
+        )
+    return sorted(rows, key=lambda row: -row.largest)
+
+
+def _group_line(row: charts.GroupRow, redact: bool) -> GroupLine:
+    shown = _blunt_group(row) if redact else row
+    hidden = redact and row.small
+    texts = ["left out"] * 3 if hidden else [words.loss(v) for v in (shown.median, shown.q95, shown.largest)]
+    if redact and not hidden:
+        texts[2] = "left out"
+    return GroupLine(row.name, f"{row.size:,}", *texts, row.small)
+
+
+def _blunt_group(row: charts.GroupRow) -> charts.GroupRow:
+    """Drop the extreme of a group: its maximum is one person."""
+    return charts.GroupRow(row.name, row.size, row.median, row.q95, row.q95, row.small)
+
+
+def _blunted(epsilon: NDArray, redact: bool) -> NDArray:
+    """Cap the losses at their 95% quantile for a redacted figure."""
+    return np.minimum(epsilon, np.quantile(epsilon, 0.95, method="higher")) if redact and len(epsilon) else epsilon
+
+
+def _median_person(epsilon: NDArray) -> int:
+    return _quantile_person(epsilon, 0.5)
+
+
+def _quantile_person(epsilon: NDArray, q: float) -> int:
+    """Return the position of the person whose loss is that quantile (the higher of two)."""
+    value = np.quantile(epsilon, q, method="higher")
+    return int(np.argmax(epsilon == value))
+
+
+def _cards(audit: Any, epsilon: NDArray, dp: float | None, everyone: float | None, redact: bool) -> list[Card]:
+    q = np.quantile(epsilon, (0.5, 0.95, 0.99, 1.0), method="higher")
+    cards = [
+        Card("People", f"{len(epsilon):,}", f"{audit.health.n_features} features"),
+        Card("Median loss", words.loss(float(q[0])), "half lost at most this"),
+        Card("95% of the people", words.loss(float(q[1])), "lost at most this"),
+    ]
+    if not redact:
+        cards.append(Card("99% of the people", words.loss(float(q[2])), "lost at most this"))
+        cards.append(Card("Most exposed person", words.loss(float(q[3])), "the largest loss"))
+    if dp is not None:
+        cards.append(Card("Worst-case statement (DP)", words.loss(dp), "any data within the bounds", worst=True))
+    if everyone is not None:
+        cards.append(Card("Anybody within bounds", words.loss(everyone), "with this data set", worst=True))
+    cost = accuracy_cost(audit)
+    if cost is not None:
+        cards.append(Card("Cost of the noise", words.number(cost), "typical change of a prediction"))
+    cards.append(Card("Answers", audit.pairs.kind, "weakest kind among the people"))
+    return cards
+
+
+def _markers(dp: float | None, everyone: float | None) -> list[charts.Marker]:
+    lines = []
+    if everyone is not None:
+        lines.append(charts.Marker(everyone, "anybody within bounds", "everyone"))
+    if dp is not None:
+        lines.append(charts.Marker(dp, "worst case (DP)", "dp"))
+    return lines
+
+
+def _distribution_caption(dp: float | None, everyone: float | None, redact: bool) -> str:
+    text = "Top: number of people by loss. Bottom: share of the people who lost at most that much."
+    if dp is None and everyone is None:
+        text += " Declare bounds on the rows to see the worst-case statement beside it."
+    if redact:
+        text += " Losses above the 95% quantile are shown at it."
+    return text
+
+
+def _plane(audit: Any, worst: list[int], redact: bool) -> tuple[Markup, str]:
+    """Choose the two axes on which the loss can be read, and the lines of equal loss where it is a function of them."""
+    residual = np.abs(np.asarray(audit.residual, dtype=float))
+    leverage = np.asarray(audit.leverage, dtype=float)
+    pairs, delta = audit.pairs, audit.delta
+    caption = "Each cell holds some people; darker is more."
+    if isinstance(pairs, Posterior):
+        pull, name = leverage, "leverage without her"
+        scale = _ratio(pairs.residual, residual)
+
+        def loss_at(x: NDArray, r: NDArray) -> NDArray:
+            return Posterior(x, scale * r).epsilon(delta)
+
+    elif isinstance(pairs, Shift):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pull = np.where(residual > 0, pairs.distance / residual, 0.0)
+        name = "pull of her features: shift per unit of error"
+
+        def loss_at(x: NDArray, r: NDArray) -> NDArray:
+            return Shift(x * r).epsilon(delta)
+
+    else:
+        return (
+            charts.plane(leverage, residual, [], [] if redact else worst, "leverage without her", redact),
+            caption + " No lines of equal loss: here the loss depends on more than these two numbers.",
+        )
+    curves = _contours(pull, residual, loss_at, np.asarray(audit.epsilon, dtype=float))
+    caption += " Dashed: lines of equal loss. Numbered dots: the most exposed people of the table above."
+    return charts.plane(pull, residual, curves, worst, name, redact), caption if not redact else caption[:-62]
+
+
+def _ratio(numerator: NDArray, denominator: NDArray) -> float:
+    """Return the constant that takes one array to the other (sqrt(gamma)), from the largest entry."""
+    i = int(np.argmax(np.where(np.isfinite(denominator), denominator, 0)))
+    return float(numerator[i] / denominator[i]) if denominator[i] > 0 else 1.0
+
+
+def _contours(pull: NDArray, residual: NDArray, loss_at: Any, epsilon: NDArray) -> list[charts.Curve]:
+    """Trace lines of equal loss by bisection in the residual at each value of the pull."""
+    finite = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
+    seen = pull[(pull > 0) & np.isfinite(pull)]
+    if len(finite) == 0 or len(seen) == 0:
+        return []
+    levels = sorted({float(f"{v:.1g}") for v in np.quantile(finite, (0.5, 0.95, 1.0))})
+    xs = np.geomspace(seen.min(), seen.max() * 1.25, 80)
+    curves = []
+    for level in levels:
+        low, high = np.full(len(xs), 1e-12), np.full(len(xs), 1e12)
+        for _ in range(60):
+            middle = np.sqrt(low * high)
+            above = loss_at(xs, middle) > level
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        curves.append(charts.Curve(f"{level:g}", "contour", xs, high))
+    return curves
+
+
+def _sweep(audit: Any, redact: bool) -> tuple[Markup | None, str]:
+    swept = noise_sweep(audit)
+    if swept is None:
+        return None, "The losses of this release under other noise need a new audit: change its noise and audit again."
+    names = {0.5: ("median", ""), 0.95: ("95%", "second"), 1.0: ("maximum", "third")}
+    curves = [
+        charts.Curve(*names[q], swept.factors, row)
+        for q, row in zip(QUANTILES, swept.epsilon, strict=True)
+        if not (redact and q == 1.0)
+    ]
+    cost = accuracy_cost(audit)
+    cost_curve = None
+    if cost is not None and cost > 0:
+        cost_curve = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
+    caption = "Losses if the noise had been larger or smaller by a factor; 1 is this release."
+    if swept.sampled:
+        caption += " Drawn from an even sample of the people, the most exposed included."
+    return charts.sweep(curves, cost_curve, 1.0, "noise, relative to this release"), caption
+
+
+def _attack(audit: Any, middle: int, top: int, redact: bool) -> tuple[Markup, list[str], list[list[str]]]:
+    rates = np.geomspace(1e-4, 1.0, 60)
+    name = "95% person" if redact else "most exposed person"
+    who = [("median person", "", middle), (name, "second", top)]
+    curves = []
+    for label, look, i in who:
+        pairs = audit.pairs[np.full(len(rates), i)]
+        curves.append(charts.Curve(label, look, rates, np.asarray(pairs.attack_power(rates))))
+    table = [
+        [words.share(rate), *(words.share(float(audit.pairs[[i]].attack_power(rate)[0])) for _, _, i in who)]
+        for rate in RATES
+    ]
+    return charts.attack(curves), [label for label, _, _ in who], table

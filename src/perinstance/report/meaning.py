@@ -1,0 +1,44 @@
+"""What a number means: the best attack against the Gaussian mechanism of that loss, and against any mechanism."""
+
+from __future__ import annotations
+
+import math
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Shift
+
+
+def shift_of_loss(epsilon: float, delta: float) -> Shift:
+    """Return the Gaussian mechanism whose loss at ``delta`` is ``epsilon`` (the largest distance not above it).
+
+    >>> shift = shift_of_loss(1.0, 1e-6)
+    >>> bool(abs(shift.epsilon(1e-6)[0] - 1.0) < 1e-6)
+    True
+    """
+    if not 0 < delta < 1:
+        raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
+    low, high = 0.0, 1.0
+    while float(Shift([high]).epsilon(delta)[0]) <= epsilon:
+        low, high = high, 2 * high
+        if high > 1e6:
+            raise InvalidInput(f"a loss of {epsilon:g} is beyond what can be explained; try one below 1000")
+    for _ in range(100):
+        middle = (low + high) / 2
+        if float(Shift([middle]).epsilon(delta)[0]) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return Shift([low])
+
+
+def most_attack_power(epsilon: float, delta: float, false_positive_rate: float) -> float:
+    """Return the largest power any test can have against any (epsilon, delta) pair.
+
+    ``min(1, e^eps a + delta, 1 - e^-eps (1 - delta - a))`` (Wasserman and Zhou; Kairouz, Oh and Viswanath).
+
+    >>> most_attack_power(0.0, 0.0, 0.05)
+    0.05
+    """
+    a = false_positive_rate
+    grown = math.exp(epsilon) * a + delta if epsilon < 700 else math.inf
+    return min(1.0, grown, 1.0 - math.exp(-epsilon) * (1.0 - delta - a))

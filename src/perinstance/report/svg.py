@@ -1,0 +1,145 @@
+"""A small drawing board: SVG elements, escaped by construction, coloured by the page's style sheet.
+
+Only classes are set, never ``style`` attributes: the page's Content-Security-Policy allows no inline style.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from markupsafe import Markup
+
+# What XML 1.0 does not allow in text; hostile names may carry it.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str, longest: int = 60) -> str:
+    """Make a name fit to be shown: no control characters, no direction marks, not endless."""
+    text = _DIRECTION_MARKS.sub("", _FORBIDDEN.sub("�", text[: longest + 1]))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class LogScale:
+    """Maps [low, high] on a logarithmic axis to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        position = (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
+        return self.start + min(max(position, 0.0), 1.0) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Return the powers of ten inside, thinned to at most seven."""
+        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        step = max(1, math.ceil((last - first + 1) / 7))
+        return [10.0**k for k in range(first, last + 1, step)]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScale:
+    """Maps [low, high] to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        position = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        return self.start + min(max(position, 0.0), 1.0) * (self.end - self.start)
+
+
+def around(values: Sequence[float], margin: float = 1.25) -> tuple[float, float]:
+    """Return the limits of a logarithmic axis that shows all positive finite values, at least one decade."""
+    shown = [v for v in values if v > 0 and math.isfinite(v)]
+    low, high = (min(shown), max(shown)) if shown else (0.1, 1.0)
+    low, high = low / margin, high * margin
+    if high / low < 10:
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(10), middle * math.sqrt(10)
+    return low, high
+
+
+def tick_label(value: float) -> str:
+    """Write a power of ten.
+
+    >>> tick_label(0.01), tick_label(1e-9), tick_label(1000.0)
+    ('0.01', '10⁻⁹', '1000')
+    """
+    if 1e-3 <= value <= 1e4:
+        return f"{value:g}"
+    exponent = round(math.log10(value))
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+class Drawing:
+    """One figure, with a title and a description that a screen reader reads."""
+
+    def __init__(self, name: str, width: float, height: float, title: str, description: str) -> None:
+        self.width, self.height = width, height
+        self._root = ET.Element(
+            "svg",
+            {
+                "viewBox": f"0 0 {width:g} {height:g}",
+                "role": "img",
+                "aria-labelledby": f"{name}-title {name}-desc",
+                "class": "chart",
+            },
+        )
+        self._child("title", title, id=f"{name}-title")
+        self._child("desc", description, id=f"{name}-desc")
+
+    def _child(self, tag: str, content: str = "", **attributes: str) -> None:
+        element = ET.SubElement(self._root, tag, attributes)
+        if content:
+            element.text = clean(content, 400)
+
+    def rect(self, x: float, y: float, width: float, height: float, look: str, opacity: float | None = None) -> None:
+        """Draw a rectangle."""
+        extra = {} if opacity is None else {"fill-opacity": f"{opacity:.3f}"}
+        self._child(
+            "rect",
+            **{"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{max(width, 0):.2f}", "height": f"{max(height, 0):.2f}"},
+            **{"class": look},
+            **extra,
+        )
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, look: str) -> None:
+        """Draw a straight line."""
+        ends = {"x1": f"{x1:.2f}", "y1": f"{y1:.2f}", "x2": f"{x2:.2f}", "y2": f"{y2:.2f}"}
+        self._child("line", **ends, **{"class": look})
+
+    def path(self, points: Sequence[tuple[float, float]], look: str) -> None:
+        """Draw a line through points."""
+        if len(points) > 1:
+            steps = " L".join(f"{x:.2f} {y:.2f}" for x, y in points)
+            self._child("path", **{"d": f"M{steps}", "class": look})
+
+    def circle(self, x: float, y: float, radius: float, look: str) -> None:
+        """Draw a dot."""
+        self._child("circle", **{"cx": f"{x:.2f}", "cy": f"{y:.2f}", "r": f"{radius:g}", "class": look})
+
+    def text(self, x: float, y: float, words: str, look: str = "label", anchor: str = "middle") -> None:
+        """Write."""
+        self._child("text", words, **{"x": f"{x:.2f}", "y": f"{y:.2f}", "class": look, "text-anchor": anchor})
+
+    def bottom_axis(self, scale: LogScale, y: float, label: str) -> None:
+        """Draw a logarithmic axis below a panel."""
+        self.line(scale.start, y, scale.end, y, "axis")
+        for tick in scale.ticks():
+            self.line(scale(tick), y, scale(tick), y + 5, "axis")
+            self.text(scale(tick), y + 20, tick_label(tick))
+        self.text((scale.start + scale.end) / 2, y + 40, label, "axis-title")
+
+    def markup(self) -> Markup:
+        """Return the figure as markup that may stand in a page."""
+        return Markup(ET.tostring(self._root, encoding="unicode"))

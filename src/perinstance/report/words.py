@@ -1,0 +1,118 @@
+"""Numbers and reasons in words: what the terminal, the notebook and the report say alike.
+
+A loss is always rounded **up** when it is shown, so that no shown number is below the true one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+RARE = "rare features"
+SURPRISING = "badly predicted"
+BOTH = "rare features and badly predicted"
+ORDINARY = "neither stands out"
+
+# A person stands out when fewer than this share of the people exceed her.
+STANDS_OUT = 0.05
+
+
+def loss(value: float, digits: int = 3) -> str:
+    """Write an epsilon with some significant digits, rounded up.
+
+    >>> loss(0.12341), loss(0.0), loss(float("inf")), loss(12345.6)
+    ('0.124', '0', '∞', '12,346')
+    """
+    if math.isinf(value):
+        return "∞"
+    if value <= 0:
+        return "0"
+    magnitude = math.floor(math.log10(value))
+    if magnitude < -4:
+        return _scientific_up(value, digits)
+    decimals = max(digits - 1 - magnitude, 0)
+    unit = 10.0**-decimals
+    up = math.ceil(value / unit - 1e-9) * unit
+    return f"{up:,.{decimals}f}"
+
+
+def _scientific_up(value: float, digits: int) -> str:
+    exponent = math.floor(math.log10(value))
+    unit = 10.0 ** (exponent - digits + 1)
+    return f"{math.ceil(value / unit - 1e-9) * unit:.{digits - 1}e}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write an ordinary number with some significant digits.
+
+    >>> number(0.00012345), number(1234567), number(-2.0)
+    ('0.000123', '1,234,567', '-2')
+    """
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞" if value < 0 else "undefined"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits - 1}e}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
+def people(count: int) -> str:
+    """Write a number of people.
+
+    >>> people(1), people(1200)
+    ('1 person', '1,200 people')
+    """
+    return "1 person" if count == 1 else f"{count:,} people"
+
+
+def share(part: float) -> str:
+    """Write a probability as so many in a hundred, or rarer.
+
+    >>> share(0.5), share(0.013), share(0.00021), share(0.9999)
+    ('50%', '1.3%', '0.021%', '99.99%')
+    """
+    percent = 100.0 * part
+    if percent <= 0:
+        return "0%"
+    if 99 < percent < 100:
+        missing = 100.0 - percent
+        decimals = min(max(1 - math.floor(math.log10(missing)), 0), 12)
+        return f"{percent:.{decimals}f}".rstrip("0").rstrip(".") + "%" if decimals else f"{percent:.0f}%"
+    return f"{float(f'{percent:.2g}'):g}%"
+
+
+def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[str]:
+    """Say why each of some people is exposed: her features are rare, her outcome is badly predicted, or both."""
+    high_leverage = _threshold(leverage)
+    high_residual = _threshold(np.abs(residual))
+    words = {(True, True): BOTH, (True, False): RARE, (False, True): SURPRISING, (False, False): ORDINARY}
+    return [words[bool(leverage[i] >= high_leverage), bool(abs(residual[i]) >= high_residual)] for i in who]
+
+
+def _threshold(values: NDArray) -> float:
+    """Return the value that only a few exceed; infinite for an empty or constant column, where nobody stands out."""
+    finite = values[np.isfinite(values)]
+    if len(finite) == 0:
+        return math.inf
+    cut = float(np.quantile(finite, 1 - STANDS_OUT))
+    return cut if cut > float(finite.min()) else math.inf
+
+
+def verdict(n: int, median: float, largest: float, dp: float | None, power: float, false_positive_rate: float) -> str:
+    """Give the answer in two sentences."""
+    first = f"Half of the {people(n)} lost at most ε = {loss(median)}; the most exposed person lost {loss(largest)}"
+    if n == 1:
+        first = f"The one person in this table lost ε = {loss(largest)}"
+    if dp is not None:
+        first += f", where a worst-case statement would have said {loss(dp)} to everyone"
+    second = (
+        f"Somebody who knows all the other rows and wants to know whether the most exposed person is in the data "
+        f"would find her with probability {share(power)} at the price of {share(false_positive_rate)} false alarms"
+    )
+    return f"{first}. {second}."
