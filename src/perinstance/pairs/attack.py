@@ -10,60 +10,71 @@ from __future__ import annotations
 import math
 
 from perinstance.pairs.compiled import kernel
+from perinstance.pairs.profile import HUGE
 from perinstance.pairs.special import central_mass, mills, phi
 
 
 @kernel
-def _outside(a, r):
-    """``P(|Z + r| > a)``."""
-    u = a - r
+def _outside(a, r, u):
+    """``P(|Z + r| > a)``, with ``u = a - r``."""
     if u > 0.0:
         return phi(u) * mills(u) + phi(a + r) * mills(a + r)
-    return 1.0 - central_mass(a, r)
+    return 1.0 - central_mass(a, r, u)
 
 
 @kernel
-def _half_width(rate, r):
-    """Solve ``P(|Z + r| < a) = rate`` for a: bracketed Newton in log a."""
+def _threshold(rate, r):
+    """Solve ``P(|Z + r| < a) = rate`` for a and ``u = a - r``.
+
+    Bracketed Newton, in log a where a may be tiny, in u where r is so large that only u says where a is.
+    """
     complement = rate > 0.5
     goal = math.log1p(-rate) if complement else math.log(rate)
+    far = r > 40.0
     # 1 - Phi(z) <= exp(-z^2/2)/2 on either side
-    high = r + math.sqrt(-2.0 * math.log1p(-rate)) + 1e-300
-    low = 0.0
-    if not complement:
-        low = max(0.0, r - math.sqrt(-2.0 * math.log(rate)))
-    a = high
+    high = math.sqrt(-2.0 * math.log1p(-rate)) + 1e-300
+    low = -math.inf if complement else -math.sqrt(-2.0 * math.log(rate))
+    low = max(low, -r)
+    x = high
+    if not far:
+        low, high, x = low + r, high + r, high + r
     for _ in range(300):
-        value = _outside(a, r) if complement else central_mass(a, r)
-        density = phi(a - r) + phi(a + r)
+        a, u = (r + x, x) if far else (x, x - r)
+        value = _outside(a, r, u) if complement else central_mass(a, r, u)
+        density = phi(u) + phi(a + r)
         error = math.log(value) - goal if value > 0.0 else -math.inf
         if complement:
             error = -error
         if error > 0.0:
-            high = a
+            high = x
         else:
-            low = a
-        new = a * math.exp(-error * value / (a * density)) if density > 0.0 else math.nan
+            low = x
+        step = -error * value / density if density > 0.0 else math.nan
+        new = x + step if far else x * math.exp(step / x)
         if not low < new < high:
             new = 0.5 * (low + high)
-        moved = abs(new - a)
-        a = new
-        if moved <= 2e-16 * a:
+        moved = abs(new - x)
+        x = new
+        if moved <= 2e-16 * abs(x):
             break
-    return a
+    return (r + x, x) if far else (x, x - r)
 
 
 @kernel
 def posterior_power(mu, rho, rate, out):
     """Fill ``out`` with the power of the best test against every posterior sample."""
     for i in range(mu.size):
-        if rate[i] == 0.0 or rate[i] == 1.0 or mu[i] == 0.0:
+        if rate[i] == 1.0 or mu[i] == 0.0:
             out[i] = rate[i]
-        elif mu[i] == math.inf or rho[i] == math.inf:
+        elif mu[i] > HUGE or rho[i] > HUGE:
             out[i] = 1.0
+        elif rate[i] == 0.0:
+            out[i] = 0.0
         else:
             s = math.sqrt(mu[i])
             t = math.sqrt(1.0 + mu[i])
             r = rho[i] / s
-            a = _half_width(rate[i], r)
-            out[i] = min(1.0, max(rate[i], central_mass(a * t, r / t)))
+            a, u = _threshold(rate[i], r)
+            # a t - r/t, with a = r + u
+            ahead = u * t + s * rho[i] / t
+            out[i] = min(1.0, max(rate[i], central_mass(a * t, r / t, ahead)))

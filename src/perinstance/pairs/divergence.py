@@ -48,7 +48,7 @@ def posterior_renyi(mu, rho, alpha, direction, out):
     for i in range(mu.size):
         if mu[i] == 0.0:
             out[i] = 0.0
-        elif mu[i] == math.inf or rho[i] > HUGE:
+        elif mu[i] > HUGE or rho[i] > HUGE:
             out[i] = math.inf
         elif direction == 0:
             out[i] = _without(mu[i], rho[i], alpha[i])

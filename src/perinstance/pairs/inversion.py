@@ -89,7 +89,8 @@ def _threshold(family, low, high, mu, rho, delta):
 def _solve(family, low, mu, rho, delta):
     """Return the threshold, not below that of epsilon = 0 (``low``); NaN when epsilon is 0 beyond doubt."""
     complement = delta > 0.5
-    reach = -9.0 if complement else MILLS_FROM  # delta is larger than asked for at this threshold, for everybody
+    # P over Q: at this threshold delta is larger than asked for, whoever it is (1 - delta <= 2.5 phi + Phi there)
+    reach = -math.inf if family == _WITH else (-9.0 if complement else MILLS_FROM)
     if low >= reach:
         value, _ = _at(family, low, mu, rho, complement)
         excess = (1.0 - delta) / value if complement else value / delta
@@ -122,7 +123,7 @@ def solve_without(mu, rho, delta):
     """Return epsilon of one posterior sample, P over Q: ``s u rho + mu (u^2 + q^2)/2 - log1p(mu)/2``."""
     if mu == 0.0:
         return 0.0
-    if delta == 0.0 or mu == math.inf or rho > HUGE:
+    if delta == 0.0 or mu > HUGE or rho > HUGE:
         return math.inf
     s = math.sqrt(mu)
     q2 = rho * rho / (1.0 + mu)
@@ -136,7 +137,7 @@ def solve_with(mu, rho, delta):
     """Return epsilon of one posterior sample, Q over P: at most ``(log1p(mu) + q^2)/2``, also at delta = 0."""
     if mu == 0.0:
         return 0.0
-    if mu == math.inf or rho > HUGE:
+    if mu > HUGE or rho > HUGE:
         return math.inf
     s = math.sqrt(mu)
     t = math.sqrt(1.0 + mu)

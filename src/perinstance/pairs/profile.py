@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 
 from perinstance.pairs.compiled import kernel
+from perinstance.pairs.double import log1p_pair, over, times, two_product, two_sum
 from perinstance.pairs.special import (
     INV_SQRT_2PI,
     MILLS_FROM,
@@ -27,10 +28,9 @@ from perinstance.pairs.special import (
     mills,
     mills_drop,
     phi,
-    two_product,
 )
 
-#: A residual beyond this is infinite for all purposes: its square would overflow.
+#: A leverage, residual or distance beyond this counts as infinite: squares would overflow.
 HUGE = 1e150
 
 
@@ -99,7 +99,7 @@ def without_complement(u, mu, rho):
     if E > 0.0:
         tail += E * mills((c + rho) / s + h2)
     B = phi(u) * tail / t
-    return central_mass(c / s, rho / s) + B, B
+    return central_mass(c / s, rho / s, u) + B, B
 
 
 @kernel
@@ -120,7 +120,8 @@ def with_at(x, c, mu, rho):
     growth = mu / (1.0 + t)  # t - 1
     drop = mills_drop(x, h1) - growth * mills(x + h1)
     if E > 0.0:
-        drop -= E * ((mills(a) - mills(a - h2)) - growth * mills(a - h2))
+        far = mills_drop(a, -h2) if h2 < 0.0 else -mills_drop(a - h2, h2)
+        drop -= E * (far - growth * mills(a - h2))
     return phi(x) * drop, phi(x) * B
 
 
@@ -148,13 +149,17 @@ def posterior_without(mu, rho, epsilon):
     """P over Q of a posterior sample at epsilon >= 0."""
     if mu == 0.0:
         return 0.0
-    if mu == math.inf or rho > HUGE:
+    if mu > HUGE or rho > HUGE:
         return 1.0
     if epsilon == math.inf:
         return 0.0
-    p, p_rest, log1p, q2 = _squares(mu, rho)
+    a, a_low = two_sum(1.0, mu)
+    square, square_low = two_product(rho, rho)
+    q2, q2_low = over(square, square_low, a, a_low)
+    p, p_low = times(q2, q2_low, mu, 0.0)  # rho^2 - q^2: it cancels against 2 epsilon
+    log1p = math.log1p(mu)
     c = math.sqrt(log1p + q2 + 2.0 * epsilon)
-    u = (((2.0 * epsilon - p) - p_rest) + log1p) / (math.sqrt(mu) * (c + rho))
+    u = (((2.0 * epsilon - p) - p_low) + log1p) / (math.sqrt(mu) * (c + rho))
     if u >= MILLS_FROM:
         return without_at(u, mu, rho)[0]
     return 1.0 - without_complement(u, mu, rho)[0]
@@ -165,35 +170,23 @@ def posterior_with(mu, rho, epsilon):
     """Q over P of a posterior sample at epsilon >= 0."""
     if mu == 0.0:
         return 0.0
-    if mu == math.inf or rho > HUGE:
+    if mu > HUGE or rho > HUGE:
         return 1.0
     if epsilon == math.inf:
         return 0.0
-    p, p_rest, log1p, q2 = _squares(mu, rho)
-    c2 = log1p + (q2 - 2.0 * epsilon)
+    a, a_low = two_sum(1.0, mu)
+    square, square_low = two_product(rho, rho)
+    q2, q2_low = over(square, square_low, a, a_low)
+    log1p, log1p_low = log1p_pair(mu)
+    b, b_low = two_sum(log1p, q2)
+    c2 = (b - 2.0 * epsilon) + (b_low + q2_low + log1p_low)
     if c2 <= 0.0:
         return 0.0
     c = math.sqrt(c2)
-    a = 1.0 + mu
-    a_rest = mu - (a - 1.0) if mu < 1.0 else 1.0 - (a - mu)
-    e, e_rest = two_product(2.0 * epsilon, a)
-    q = rho / math.sqrt(a)
-    top = ((e - p) - p_rest) + (e_rest + 2.0 * epsilon * a_rest) - a * log1p
-    x = top / (math.sqrt(mu) * (q + c * math.sqrt(a)))
+    p, p_low = times(q2, q2_low, mu, 0.0)
+    e, e_low = times(2.0 * epsilon, 0.0, a, a_low)
+    x = ((((e - p) - p_low) + e_low) - a * log1p) / (math.sqrt(mu) * (math.sqrt(q2) + c * math.sqrt(a)))
     return with_at(x, c, mu, rho)[0]
-
-
-@kernel
-def _squares(mu, rho):
-    """``mu q^2 = rho^2 mu/(1 + mu)`` in twice the working precision (it cancels against 2 epsilon), log1p(mu), q^2."""
-    a = 1.0 + mu
-    a_rest = mu - (a - 1.0) if mu < 1.0 else 1.0 - (a - mu)
-    square, square_rest = two_product(rho, rho)
-    m = mu / a
-    ma, ma_rest = two_product(m, a)
-    m_rest = ((mu - ma) - ma_rest - m * a_rest) / a
-    p, p_rest = two_product(square, m)
-    return p, p_rest + square * m_rest + square_rest * m, math.log1p(mu), square / a
 
 
 @kernel

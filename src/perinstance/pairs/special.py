@@ -97,8 +97,11 @@ def upper_tail(x):
 
 
 @kernel
-def central_mass(a, r):
-    """``P(|Z + r| < a)`` for a standard normal Z, a >= 0 and r >= 0, with full relative accuracy."""
+def central_mass(a, r, u):
+    """``P(|Z + r| < a)`` for a standard normal Z, a >= 0 and r >= 0, with full relative accuracy.
+
+    ``u = a - r`` is asked for because callers know it better than this subtraction would when both are large.
+    """
     product = a * r
     if a <= 1.0 and product < 4.0:  # the two tails would cancel: integrate the density over [-a, a]
         total = 0.0
@@ -106,7 +109,6 @@ def central_mass(a, r):
             y = a * node
             total += weight * math.exp(-0.5 * y * y) * math.cosh(r * y)
         return 2.0 * a * phi(r) * total
-    u = a - r
     mirror = math.exp(-2.0 * product) * mills(a + r)
     if u > 1.0:
         return 1.0 - phi(u) * (mills(u) + mirror)
@@ -145,16 +147,3 @@ def expm1px(x):
         term *= -x / k
         total += term
     return total
-
-
-@kernel
-def two_product(a, b):
-    """Return the product as a sum of two floats, exactly (Dekker)."""
-    p = a * b
-    wide = 134217729.0 * a
-    a_high = wide - (wide - a)
-    a_low = a - a_high
-    wide = 134217729.0 * b
-    b_high = wide - (wide - b)
-    b_low = b - b_high
-    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low

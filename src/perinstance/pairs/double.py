@@ -1,0 +1,71 @@
+"""Sums of two floats, for the few differences that cancel: about 32 digits (Dekker, Knuth).
+
+A pair ``(high, low)`` stands for ``high + low``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from perinstance.pairs.compiled import kernel
+
+
+@kernel
+def two_sum(a, b):
+    """Return the sum of two floats as a pair, exactly."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@kernel
+def two_product(a, b):
+    """Return the product of two floats as a pair, exactly."""
+    product = a * b
+    wide = 134217729.0 * a
+    a_high = wide - (wide - a)
+    a_low = a - a_high
+    wide = 134217729.0 * b
+    b_high = wide - (wide - b)
+    b_low = b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+@kernel
+def times(a, a_low, b, b_low):
+    """Multiply two pairs."""
+    high, low = two_product(a, b)
+    return two_sum(high, low + (a * b_low + a_low * b))
+
+
+@kernel
+def over(a, a_low, b, b_low):
+    """Divide two pairs."""
+    high = a / b
+    back, back_low = two_product(high, b)
+    return two_sum(high, ((a - back) - back_low + a_low - high * b_low) / b)
+
+
+@kernel
+def log1p_pair(x):
+    """Return ``log(1 + x)`` as a pair: one Newton step, ``low = (x - expm1(high))/(1 + x)``.
+
+    ``expm1`` by its series at ``high/2^k`` and k doublings ``e -> e (2 + e)``.
+    """
+    high = math.log1p(x)
+    k = 0
+    y = high
+    while y > 0.01:
+        y *= 0.5
+        k += 1
+    e, e_low = 1.0, 0.0  # y + y^2/2 + ... + y^12/12! by Horner
+    for j in range(12, 1, -1):
+        e, e_low = times(e, e_low, y, 0.0)
+        e, e_low = over(e, e_low, float(j), 0.0)
+        e, rest = two_sum(1.0, e)
+        e_low += rest
+    e, e_low = times(e, e_low, y, 0.0)
+    for _ in range(k):
+        two, two_low = two_sum(2.0, e)
+        e, e_low = times(e, e_low, two, two_low + e_low)
+    return high, ((x - e) - e_low) / (1.0 + x)

@@ -1,0 +1,67 @@
+"""The slow and dumb road: profiles straight from their definition, in ball arithmetic of 120 digits and more.
+
+Every answer is an enclosure (Arb): the true value lies inside, so a comparison that comes out true is proved.
+Nothing here shares a formula with the package: plain normal tails, plain exponentials, as MATH 1a and 1b print them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from flint import arb, ctx
+
+Number = float | str | arb
+
+
+@contextlib.contextmanager
+def digits(count: int = 120) -> Iterator[None]:
+    before = ctx.dps
+    ctx.dps = count
+    try:
+        yield
+    finally:
+        ctx.dps = before
+
+
+def tail(x: arb) -> arb:
+    """``1 - Phi(x)``."""
+    return (x / arb(2).sqrt()).erfc() / 2
+
+
+def shift_delta(distance: Number, epsilon: Number) -> arb:
+    """``Phi(D/2 - eps/D) - e^eps Phi(-D/2 - eps/D)``."""
+    D, eps = arb(distance), arb(epsilon)
+    if D == 0:
+        return (1 - eps.exp()).max(arb(0))
+    return tail(eps / D - D / 2) - eps.exp() * tail(eps / D + D / 2)
+
+
+def posterior_delta(mu: Number, rho: Number, epsilon: Number, with_over_without: bool = False) -> arb:
+    """P over Q: ``P(|w| > c) - e^eps Q(|w| > c)``; Q over P: ``Q(|w| < c) - e^eps P(|w| < c)``."""
+    mu, rho, eps = arb(mu), arb(rho), arb(epsilon)
+    if mu == 0:
+        return (1 - eps.exp()).max(arb(0))
+    b = (1 + mu).log() + rho**2 / (1 + mu)
+    c2 = b - 2 * eps if with_over_without else b + 2 * eps
+    if c2 <= 0:  # everything, or nothing
+        return arb(0) if with_over_without else 1 - eps.exp()
+    c = c2.sqrt()
+    s, sq, mq = mu.sqrt(), (mu / (1 + mu)).sqrt(), rho / (1 + mu)
+    if with_over_without:
+        p_in = tail((rho - c) / s) - tail((rho + c) / s)
+        q_in = tail((mq - c) / sq) - tail((mq + c) / sq)
+        return q_in - eps.exp() * p_in
+    p_out = tail((c - rho) / s) + tail((c + rho) / s)
+    q_out = tail((c - mq) / sq) + tail((c + mq) / sq)
+    return p_out - eps.exp() * q_out
+
+
+def enclosed(function, *arguments, accuracy: float = 1e-14) -> arb:
+    """Evaluate with more and more digits until the enclosure is narrow, relative to itself (or is below 1e-320)."""
+    for count in (120, 240, 480, 960, 1920):
+        with digits(count):
+            value = function(*arguments)
+            if value.is_finite() and (value.rad() <= accuracy * abs(value.mid()) or abs(value).upper() < 1e-320):
+                return value
+    raise AssertionError(f"no enclosure for {arguments}")
