@@ -5,6 +5,7 @@ from __future__ import annotations
 from perinstance.data.flavour import Flavour
 from perinstance.data.labels import read_labels
 from perinstance.data.limits import Limits
+from perinstance.data.load import Loaded, load
 from perinstance.data.losses import LossWriter, loss_writer, write_losses
 from perinstance.data.private import private_file, private_folder, refuse_wider
 from perinstance.data.scan import scan
@@ -15,9 +16,11 @@ __all__ = [
     "Block",
     "Flavour",
     "Limits",
+    "Loaded",
     "LossWriter",
     "Source",
     "Table",
+    "load",
     "loss_writer",
     "private_file",
     "private_folder",

@@ -82,11 +82,10 @@ def _as_arrow(values: Any) -> pa.Array:
         return values
     if hasattr(values, "to_arrow") and not isinstance(values, np.ndarray):  # polars
         return _as_arrow(values.to_arrow())
-    array = np.asarray(values)
+    # a list becomes objects: numpy would write 7 and "7" alike, and cut NULs from the end of a text
+    array = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
     if array.ndim != 1:
         raise InvalidTable(f"ids must have one dimension, got {array.ndim}; pass one id per row")
-    if array.dtype.kind == "S":
-        raise InvalidTable("ids must be strings or whole numbers, got bytes; decode them first")
     try:
         if array.dtype.kind in "OUT":
             # from_pandas: None, NaN and NaT are null; a mixture of types raises instead of merging 7 and "7"
@@ -107,6 +106,8 @@ def _is_text(kind: pa.DataType) -> bool:
 def _words(kind: pa.DataType) -> str:
     if pa.types.is_null(kind):
         return "nothing but missing values"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "bytes"
     return "floating-point numbers" if pa.types.is_floating(kind) else "another type"
 
 

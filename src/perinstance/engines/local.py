@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -80,14 +81,15 @@ class LocalSweep:
     def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
         """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
         total: M | None = None
-        for part in self._walk(step, "fold"):
-            total = part if total is None else total + part
+        with closing(self._walk(step, "fold")) as parts:
+            for part in parts:
+                total = part if total is None else total + part
         assert total is not None  # a table without rows was refused by the walk
         return total
 
     def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
         """Yield ``step(X, y)`` of every block, in row order."""
-        return self._walk(step, "map")
+        return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
 
     def close(self) -> None:
         """Give back memory and scratch space; a later pass reads the source again."""
@@ -101,7 +103,7 @@ class LocalSweep:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _walk(self, step: Callable[[NDArray, NDArray], T], stage: str) -> Iterator[T]:
+    def _walk(self, step: Callable[[NDArray, NDArray], T], stage: str) -> Generator[T, None, None]:
         keep = None if self.source.rereadable or self._store else Scratch(self._memory_bytes, self._folder)
         pieces = self._store.pieces() if self._store else self.source.pieces(self._block_bytes, self.threads)
 
@@ -114,16 +116,21 @@ class LocalSweep:
             return len(block), block.ids, part
 
         rows, names = 0, []
-        # One BLAS thread: spinning ones would take the cores from the threads over blocks.
-        with threadpool_limits(limits=1, user_api="blas"):
-            for size, ids, part in ordered(work, enumerate(pieces), self.threads):
-                rows += size
-                if ids is not None:
-                    names.append(ids)
-                if self._progress is not None:
-                    self._progress(stage, rows, self.n_rows)
-                yield part
-        self._finish(rows, names, keep)
+        try:
+            # One BLAS thread: spinning ones would take the cores from the threads over blocks.
+            with threadpool_limits(limits=1, user_api="blas"):
+                for size, ids, part in ordered(work, enumerate(pieces), self.threads):
+                    rows += size
+                    if ids is not None:
+                        names.append(ids)
+                    if self._progress is not None:
+                        self._progress(stage, rows, self.n_rows)
+                    yield part
+            self._finish(rows, names, keep)
+        except BaseException:  # also when interrupted, or when the caller stops early: a part of a table is of no use
+            if keep is not None:
+                keep.close()
+            raise
 
     def _checked_step(self, step: Callable[[NDArray, NDArray], T], block: Block) -> T:
         """Step over a block nobody has looked at yet, and refuse NaN and infinity.
@@ -145,15 +152,17 @@ class LocalSweep:
         refuse_missing(block.X, block.y, block.start, self.source.names, getattr(self.source, "numbers", None))
 
     def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
+        """Remember what a whole pass has taught."""
         if rows == 0:
             raise InvalidTable("the table has no rows; there is nobody to audit")
+        if self.ids is None and names:
+            everyone = pa.chunked_array(names)
+            refuse_duplicates(everyone)
+            self.ids = everyone
         self._checked = True
         self.n_rows = rows
         if keep is not None:
             self._store = keep
-        if self.ids is None and names:
-            self.ids = pa.chunked_array(names)
-            refuse_duplicates(self.ids)
 
 
 def available_cores() -> int:
