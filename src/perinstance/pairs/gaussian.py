@@ -1,0 +1,153 @@
+"""Two general Gaussians: group privacy of a posterior sample, Laplace approximations of a posterior (MATH 1e)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs.base import Floats, Kind, frozen, grades, positions
+from perinstance.pairs.spectral import SpectralPairs
+from perinstance.pairs.spectrum import Spectrum
+
+
+class Gaussian(SpectralPairs):
+    """``P: N(m, diag(1 + nu))`` against ``Q: N(0, I)``: what two Gaussians are once Q is whitened and P diagonal.
+
+    ``excess`` nu > -1 and ``shift`` m have one row per person and one column per coordinate; a coordinate of zeros
+    changes nothing, so people of smaller dimension are padded with zeros. The loss is
+    ``sum_j [x_j^2 - (x_j - m_j)^2/(1 + nu_j) - log(1 + nu_j)]/2``, a weighted sum of noncentral chi-squares.
+    ``from_moments`` starts from means and covariances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from perinstance.pairs import Gaussian, Posterior
+    >>> same = Gaussian([[0.1]], [[10 * np.sqrt(0.1 / 1.1)]])
+    >>> bool(np.isclose(same.epsilon(1e-6), Posterior([0.1], [10.0]).epsilon(1e-6), rtol=1e-9)[0])
+    True
+    """
+
+    __slots__ = ("_excess", "_shift")
+
+    def __init__(self, excess: ArrayLike, shift: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
+        self._excess, self._shift = _coordinates("excess", excess), _coordinates("shift", shift)
+        if self._excess.shape != self._shift.shape:
+            raise InvalidInput(
+                f"excess and shift must have the same shape, got {self._excess.shape} and {self._shift.shape}; "
+                "pass one row per person and one column per coordinate in each"
+            )
+        bad = ~(self._excess > -1.0).all(axis=1)
+        if bad.any():
+            raise InvalidInput(
+                f"excess must be above -1 (a variance ratio less one), it is not for {int(bad.sum())} people, "
+                f"the first at position {int(bad.argmax())}"
+            )
+        self._grades = grades(kind, len(self._excess))
+
+    @classmethod
+    def from_moments(
+        cls,
+        mean_p: ArrayLike,
+        cov_p: ArrayLike,
+        mean_q: ArrayLike,
+        cov_q: ArrayLike,
+        kind: Kind | ArrayLike = "exact",
+    ) -> Gaussian:
+        """Build the pairs from means (n, k) and covariances (n, k, k), P without the person and Q with her.
+
+        With ``S_Q = R R'``, ``nu`` are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and ``m`` the mean difference in their basis.
+        """
+        given = [np.asarray(a, dtype=np.float64) for a in (mean_p, cov_p, mean_q, cov_q)]
+        n, k = given[0].shape if given[0].ndim == 2 else (-1, -1)
+        if [a.shape for a in given] != [(n, k), (n, k, k), (n, k), (n, k, k)]:
+            raise InvalidInput(
+                "means must have shape (n, k) and covariances (n, k, k), got "
+                + ", ".join(str(a.shape) for a in given)
+                + "; put one person in each row"
+            )
+        finite = np.logical_and.reduce([np.isfinite(a).reshape(n, -1).all(axis=1) for a in given])
+        if not finite.all():
+            raise InvalidInput(
+                f"means and covariances must be finite, they are not for {int((~finite).sum())} people, "
+                f"the first at position {int((~finite).argmax())}"
+            )
+        mean_p, cov_p, mean_q, cov_q = given
+        R = _root(cov_q, "cov_q")
+        _root(cov_p, "cov_p")
+        half = np.linalg.solve(R, cov_p - cov_q)
+        nu, basis = np.linalg.eigh(_symmetric(np.linalg.solve(R, np.swapaxes(half, 1, 2))))
+        m = np.einsum("nji,nj->ni", basis, np.linalg.solve(R, (mean_p - mean_q)[:, :, None])[:, :, 0])
+        return cls(np.maximum(nu, np.nextafter(-1.0, 0.0)), m, kind)
+
+    @property
+    def excess(self) -> Floats:
+        """The variance of P over that of Q, less one, in each coordinate."""
+        return frozen(self._excess)
+
+    @property
+    def shift(self) -> Floats:
+        """The difference of the means in standard deviations of Q, in each coordinate."""
+        return frozen(self._shift)
+
+    def __len__(self) -> int:
+        return len(self._excess)
+
+    def __getitem__(self, index: Any) -> Gaussian:
+        index = positions(index)
+        return Gaussian(self._excess[index], self._shift[index], self._grades[index])
+
+    @classmethod
+    def concatenate(cls, parts: list[Gaussian]) -> Gaussian:
+        """Put vectors of Gaussian pairs behind each other; the shorter dimension is padded."""
+        if not parts:
+            raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
+        k = max(part._excess.shape[1] for part in parts)
+
+        def padded(name: str) -> Floats:
+            blocks = [getattr(part, name) for part in parts]
+            return np.concatenate([np.pad(block, ((0, 0), (0, k - block.shape[1]))) for block in blocks])
+
+        return cls(padded("_excess"), padded("_shift"), np.concatenate([part._grades for part in parts]))
+
+    def _columns(self) -> dict[str, Floats]:
+        k = self._excess.shape[1]
+        return {f"{name}_{j + 1}": getattr(self, name)[:, j] for name in ("excess", "shift") for j in range(k)}
+
+    def _spectrum(self) -> Spectrum:
+        return Spectrum.gaussian(self._excess, self._shift)
+
+
+def _coordinates(name: str, values: ArrayLike) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2:
+        raise InvalidInput(
+            f"{name} must have shape (people, coordinates), got {array.ndim} dimensions; pass a 2-d array"
+        )
+    bad = np.isnan(array).any(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"{name} must be a number in each coordinate, got NaN for {int(bad.sum())} people, "
+            f"the first at position {int(bad.argmax())}"
+        )
+    return array
+
+
+def _symmetric(a: Floats) -> Floats:
+    return 0.5 * (a + np.swapaxes(a, 1, 2))
+
+
+def _root(covariance: Floats, name: str) -> Floats:
+    """Return the Cholesky factors, or say whose covariance has none."""
+    lowest = np.linalg.eigvalsh(_symmetric(covariance)).min(axis=1, initial=np.inf)
+    if not (lowest > 0).all():
+        raise InvalidInput(
+            f"{name} must be positive definite, it is not for {int((~(lowest > 0)).sum())} people, the first at "
+            f"position {int((~(lowest > 0)).argmax())}; a singular Gaussian gives its people away, or has a smaller dimension"
+        )
+    try:
+        return np.linalg.cholesky(_symmetric(covariance))
+    except np.linalg.LinAlgError:
+        raise InvalidInput(f"{name} must be positive definite, for somebody it is not to working precision") from None

@@ -1,0 +1,214 @@
+r"""Hockey-stick profiles of sums of losses, person by person: delta at epsilon, epsilon at delta, the best attack.
+
+A person is a set of rows: the Gaussian coordinates (nu, v, m^2) of P over Q, the same of Q over P, and the Laplace
+distances with their counts. For epsilon < 0 ``delta_PQ(epsilon) = (1 - e^epsilon) + e^epsilon delta_QP(-epsilon)``, two
+terms of one sign; where epsilon >= 0 lies far below the mean loss the contour passes between the poles and gives 1 - delta.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.pairs.compiled import kernel
+from perinstance.pairs.contour import NODES, contour, evaluate
+from perinstance.pairs.saddlepoint import (
+    ceiling,
+    divergence,
+    first_guess,
+    highest,
+    middle,
+    place,
+    saddle,
+    slopes,
+    variance,
+)
+
+DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the better target
+
+
+@kernel
+def _above(epsilon, nu, v, m2, lap, count, terms, where, weight):
+    """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0."""
+    none = lap[:0]
+    s2 = variance(nu, v, m2, lap, count)
+    if s2 == 0.0 or epsilon >= ceiling(nu, v, m2, lap, count):
+        return -np.inf, np.inf, 0.0
+    kl = divergence(nu, v, m2, none, none)
+    B = divergence(nu, v, m2, lap, count) - epsilon
+    if lap.size == 0 and B > DEEP * math.sqrt(s2):
+        t = middle(B, nu, v, m2, lap, count)
+        base, w, _n, error, total, moved = contour(
+            t, 1.0, 0.0, epsilon, kl, nu, v, m2, lap, count, terms, where, weight
+        )
+        rest = math.exp(base) * w / np.pi * total
+        if not rest > 1e-17:
+            return 0.0, 0.0, 2e-16
+        return math.log1p(-rest), -rest * (t + w * moved / total) / (1.0 - rest), error * rest / (1.0 - rest) + 2e-16
+    top = highest(nu)
+    x = saddle(B, first_guess(B, s2, top), top, nu, v, m2, lap, count)
+    if x == np.inf:
+        return -np.inf, np.inf, 0.0
+    t, a = place(x, top)
+    base, w, _n, error, total, moved = contour(t, a, top, epsilon, kl, nu, v, m2, lap, count, terms, where, weight)
+    if not total > 0.0:
+        return -np.inf, np.inf, 0.0
+    return base + math.log(w / np.pi * total), t + w * moved / total, error
+
+
+@kernel
+def profile(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, where, weight):
+    """Return ``delta`` (rounded up), ``-d delta/d epsilon`` and the relative error, for any real epsilon."""
+    if epsilon >= 0.0:
+        log_delta, rate, error = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
+        delta = math.exp(min(log_delta, 0.0))
+        slope = delta * rate if delta > 0.0 else 0.0
+    else:
+        log_delta, rate, error = _above(-epsilon, back_nu, back_v, back_m2, lap, count, terms, where, weight)
+        back = math.exp(min(log_delta, 0.0))
+        scale = math.exp(epsilon)
+        delta = -math.expm1(epsilon) + scale * back
+        # d/de of (1 - e^e) + e^e back(-e), back' = -rate back
+        slope = scale * (1.0 - back - (rate * back if back > 0.0 else 0.0))
+        error = error * scale * back / delta + 2e-16 if delta > 0.0 else 0.0
+    return min(delta * (1.0 + error), 1.0), slope, error
+
+
+@kernel
+def _guess(log_delta, x0, top, nu, v, m2, lap, count):
+    """Return the place whose saddle-point approximation of delta is the one asked for, at or right of x0.
+
+    At the saddle point t of epsilon(t), ``log delta ~ (K - t K') + 1 + t/(1+t) - log(t (1+t)) - log(2 pi phi'')/2``.
+    """
+    low, high, span = x0, x0, 1.0
+    for _ in range(100):
+        if high == low:
+            high = low + span
+        x = high
+        t, a = place(x, top)
+        _rise, bend, gap = slopes(t, a, top, nu, v, m2, lap, count)
+        curve = bend + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
+        F = gap + 1.0 + t / (1.0 + t) - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve)
+        if F < log_delta or high > 500.0:
+            break
+        low = high
+        high = low + span
+        span *= 2.0
+    for _ in range(60):
+        x = 0.5 * (low + high)
+        t, a = place(x, top)
+        _rise, bend, gap = slopes(t, a, top, nu, v, m2, lap, count)
+        curve = bend + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
+        F = gap + 1.0 + t / (1.0 + t) - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve)
+        if F < log_delta:
+            high = x
+        else:
+            low = x
+        if high - low < 1e-4:
+            break
+    return 0.5 * (low + high)
+
+
+@kernel
+def solve(delta, nu, v, m2, lap, count, terms, where, weight):
+    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it."""
+    edge = ceiling(nu, v, m2, lap, count)
+    if delta == 0.0:
+        return edge
+    s2 = variance(nu, v, m2, lap, count)
+    if s2 == 0.0:
+        return 0.0
+    target = math.log(delta)
+    kl = divergence(nu, v, m2, lap[:0], lap[:0])
+    full = divergence(nu, v, m2, lap, count)
+    top = highest(nu)
+    x0 = saddle(full, first_guess(full, s2, top), top, nu, v, m2, lap, count)
+    # a first epsilon from the saddle-point approximation
+    x = _guess(target, x0, top, nu, v, m2, lap, count)
+    t, a = place(x, top)
+    rise, _bend, _gap = slopes(t, a, top, nu, v, m2, lap, count)
+    epsilon = min(max(full + rise - 1.0 / t - 1.0 / (1.0 + t), 0.0), edge * (1.0 - 1e-9))
+    low, high = 0.0, edge  # the answer lies between
+    for _ in range(100):
+        log_delta, rate, error = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
+        excess = log_delta - target
+        step = excess / rate
+        slack = (error + 1e-13) / rate
+        if abs(step) <= slack or (epsilon == 0.0 and excess <= 0.0):
+            return min(max(epsilon + step + 2.0 * slack, 0.0), edge)
+        if excess > 0.0:
+            low = epsilon
+        else:
+            high = epsilon
+        if high - low <= 1e-13 * high and high < np.inf:
+            return high
+        epsilon += step
+        if not epsilon > low:
+            epsilon = 0.0 if low == 0.0 else 0.5 * (low + high)
+        elif not epsilon < high:
+            epsilon = 0.5 * (low + high)
+    return high
+
+
+@kernel
+def deltas(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
+    """Fill in delta for each person."""
+    where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
+    for i in range(out.size):
+        out[i] = profile(
+            epsilon[i], nu[i], v[i], m2[i], back_nu[i], back_v[i], back_m2[i], lap[i], count[i], terms, where, weight
+        )[0]
+
+
+@kernel
+def epsilons(delta, nu, v, m2, lap, count, terms, out):
+    """Fill in epsilon for each person."""
+    where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
+    for i in range(out.size):
+        out[i] = solve(delta[i], nu[i], v[i], m2[i], lap[i], count[i], terms, where, weight)
+
+
+@kernel
+def powers(level, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
+    """Fill in ``min_epsilon delta_QP(epsilon) + e^epsilon level``, the power of the best test at a level.
+
+    The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``, equals
+    the level. (nu, v, m2) are those of Q over P here. Every epsilon gives an upper bound, and the best one is kept.
+    """
+    where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
+    for i in range(out.size):
+        alpha = level[i]
+        if alpha == 0.0 or alpha == 1.0:
+            out[i] = alpha
+            continue
+        low, high, span = -np.inf, np.inf, math.sqrt(variance(nu[i], v[i], m2[i], lap[i], count[i]))
+        best = 1.0
+        e, f_low, f_high = 0.0, 0.0, 0.0
+        side = 0
+        for _ in range(100):
+            delta, slope, _error = profile(
+                e, nu[i], v[i], m2[i], back_nu[i], back_v[i], back_m2[i], lap[i], count[i], terms, where, weight
+            )
+            best = min(best, delta + math.exp(e) * alpha)
+            tail = slope * math.exp(-e)
+            f = math.log(tail / alpha) if tail > 0.0 else -745.0
+            if f > 0.0:
+                f_high = 0.5 * f_high if side == 1 else f_high
+                low, f_low, side = e, f, 1
+            else:
+                f_low = 0.5 * f_low if side == -1 else f_low
+                high, f_high, side = e, f, -1
+            if abs(f) < 1e-8 or high - low < 1e-10 * span:
+                break
+            if low == -np.inf:
+                e = high - span
+                span *= 2.0
+            elif high == np.inf:
+                e = low + span
+                span *= 2.0
+            else:
+                e = (low * f_high - high * f_low) / (f_high - f_low)
+                if not (low < e < high):
+                    e = 0.5 * (low + high)
+        out[i] = min(best, 1.0)

@@ -1,0 +1,112 @@
+"""Objective perturbation of linear and ridge regression (MATH 1c)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs.base import Floats, Kind, frozen, grades, joined, people_array, positions, same_length
+from perinstance.pairs.spectral import SpectralPairs
+from perinstance.pairs.spectrum import HUGE, Spectrum
+
+_NAMES = ("leverage", "residual", "x_squared", "v_squared")
+
+
+class Objective(SpectralPairs):
+    """The pair of ``argmin ||y - X theta||^2/2 + lambda ||theta||^2/2 + b'theta`` with ``b ~ N(0, s^2 I)``.
+
+    With H and theta those **without** the person and ``v = H^-1 x``: ``leverage`` is ``mu = x'H^-1 x``, ``residual`` is
+    ``|y - x'theta|/s`` (the noise scale is absorbed here, and only here), ``x_squared`` is ``x'x``, ``v_squared`` is ``v'v``.
+    Only ``residual sqrt(x_squared)``, mu and ``x_squared v_squared`` matter, and the last is at least ``mu^2``, with equality
+    in one dimension. In units of the noise with her, ``Q: N(0, I)`` and ``P: N(r x, (I + x v')(I + v x'))``: beyond
+    the plane of x and v nothing changes. In the plane, with ``w^2 = x'x v'v - mu^2``, the excess variances are the roots of
+    ``nu^2 - (2 mu + mu^2 + w^2) nu - w^2 = 0``, and their variances multiply to ``(1 + mu)^2``.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Objective
+    >>> Objective(leverage=[0.01], residual=[0.5], x_squared=[1.0], v_squared=[0.0002]).epsilon(1e-6).round(4)
+    array([2.4762])
+    """
+
+    __slots__ = ("_leverage", "_residual", "_v_squared", "_x_squared")
+
+    def __init__(
+        self,
+        leverage: ArrayLike,
+        residual: ArrayLike,
+        x_squared: ArrayLike,
+        v_squared: ArrayLike,
+        kind: Kind | ArrayLike = "exact",
+    ) -> None:
+        given = zip(_NAMES, (leverage, residual, x_squared, v_squared), strict=True)
+        arrays = same_length(**{name: people_array(name, values) for name, values in given})
+        self._leverage, self._residual, self._x_squared, self._v_squared = arrays
+        self._grades = grades(kind, len(self._leverage))
+        with np.errstate(invalid="ignore", over="ignore"):
+            short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - 1e-6)
+        if short.any():
+            raise InvalidInput(
+                f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz), it is not for {int(short.sum())} "
+                f"people, the first at position {int(short.argmax())}; pass x'x, x'H^-1x and ||H^-1 x||^2 of the same H"
+            )
+
+    @property
+    def leverage(self) -> Floats:
+        """``mu = x'H^-1x``, H without the person."""
+        return frozen(self._leverage)
+
+    @property
+    def residual(self) -> Floats:
+        """``|y - x'theta|/s``, theta without the person, s the standard deviation of the perturbation."""
+        return frozen(self._residual)
+
+    @property
+    def x_squared(self) -> Floats:
+        """``x'x``."""
+        return frozen(self._x_squared)
+
+    @property
+    def v_squared(self) -> Floats:
+        """``||H^-1 x||^2``, H without the person."""
+        return frozen(self._v_squared)
+
+    def __len__(self) -> int:
+        return len(self._leverage)
+
+    def __getitem__(self, index: Any) -> Objective:
+        index = positions(index)
+        return Objective(*(getattr(self, "_" + name)[index] for name in _NAMES), self._grades[index])
+
+    @classmethod
+    def concatenate(cls, parts: list[Objective]) -> Objective:
+        """Put vectors of objective pairs behind each other."""
+        return cls(*(joined(parts, "_" + name) for name in _NAMES), np.concatenate([part._grades for part in parts]))
+
+    def _columns(self) -> dict[str, Floats]:
+        return {name: getattr(self, name) for name in _NAMES}
+
+    def _spectrum(self) -> Spectrum:
+        mu, r = self._leverage, self._residual
+        x, v = np.sqrt(self._x_squared), np.sqrt(self._v_squared)
+        here = x > 0.0  # somebody without any feature is in no equation
+        infinite = here & ~((mu < HUGE**0.5) & (r * np.where(here, x, 0.0) < HUGE) & (x * v < HUGE**0.5))
+        usable = here & ~infinite
+        mu, r, x, v = (np.where(usable, part, 0.0) for part in (mu, r, x, v))
+        w2 = np.maximum((x * v - mu) * (x * v + mu), 0.0)
+        w, trace = np.sqrt(w2), mu * (2.0 + mu) + w2
+        high = 0.5 * (trace + np.hypot(trace, 2.0 * w))
+        turned = high > 0.0  # mu = w = 0 leaves a pure shift
+        low = -w * np.divide(w, high, where=turned, out=np.zeros_like(w))
+        ratio = (1.0 + high, (1.0 + mu) ** 2 / (1.0 + high))
+        length = np.hypot(high, w)
+        along = np.where(turned, np.divide(high, length, where=turned, out=np.ones_like(w)), 1.0)
+        across = np.divide(w, length, where=turned, out=np.zeros_like(w))
+        plane = Spectrum.gaussian(
+            np.stack([high, low], axis=1), np.stack([r * x * along, r * x * across], axis=1), np.stack(ratio, axis=1)
+        )
+        plane.infinite[infinite] = True
+        return plane
