@@ -61,4 +61,4 @@ def _divide(p: int, q: int) -> float:
     try:
         return p / q  # correctly rounded, for integers of any size
     except OverflowError:
-        return math.copysign(float(np.finfo(np.float64).max), p)
+        return float(np.finfo(np.float64).max) * (1 if p > 0 else -1)

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.sampling.bits import BitString
-from perinstance.sampling.enclosure import Ball, Undecided, cholesky, exact, product, solve_lower, solve_upper
+from perinstance.sampling.enclosure import Ball, Matrix, Undecided, cholesky, exact, product, solve_lower, solve_upper
 from perinstance.sampling.gram import NormalEquations
 from perinstance.sampling.variates import variate
 
 GUARD = 64  # bits of the working precision that the proofs may lose
+STRIDE = 16
+ROUNDS = 16  # one is the rule; clustered small eigenvalues need a few
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,25 +54,15 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
     """Enclose ``lambda_min(H)`` to about ``||H|| 2^(64 - p)`` at working precision p; ``Undecided`` when it cannot."""
     H = equations.matrix()
     guess, v, norm = _guess(equations)
-    L = _first_shift(H, guess, norm)
-    upper = _rayleigh(H, v)
-    for _ in range(ctx.prec // 8):  # inverse iteration: the error falls by (lambda_1 - t)/(lambda_2 - t) each time
-        v = [value.mid() for value in solve_upper(L, solve_lower(L, v))]
-        largest = max(abs(value).mid() for value in v)
-        v = [(value / largest).mid() for value in v]
-        before, upper = upper, _rayleigh(H, v)
-        if abs(before - upper) < norm * arb((1, GUARD - 16 - ctx.prec)):
-            break
-    upper = upper.upper()
-    margin = norm * arb((1, GUARD - ctx.prec))
-    while margin < norm:
-        lower = (upper - margin).lower()
-        try:
-            cholesky(_shifted(H, lower))
-        except Undecided:
-            margin = margin * arb((1, 24))
-            continue
-        return lower.union(upper)
+    _, L = _proved_below(H, guess, norm, -48)
+    for _ in range(ROUNDS):
+        v = _inverse_iteration(L, v)
+        upper = _rayleigh(H, v).upper()
+        lower, L = _proved_below(
+            H, upper, norm, GUARD - ctx.prec
+        )  # not as close as wished? A better shift all the same
+        if upper - lower < norm * arb((1, GUARD + 1 - ctx.prec)):
+            return lower.union(upper)
     raise Undecided
 
 
@@ -91,14 +83,33 @@ def _ratio(value: int, bits: int) -> float:
     return value / (1 << bits)
 
 
-def _first_shift(H: Sequence[Sequence[Ball]], guess: Ball, norm: Ball) -> list[list[Ball]]:
-    """Factor ``H - t I`` for a t just below the smallest eigenvalue."""
-    for exponent in (-48, -40, -32, -16, 0, 2):
+def _proved_below(H: Sequence[Sequence[Ball]], t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
+    """Return a number below all eigenvalues, and the factor that proves it.
+
+    It is ``t - norm 2^e`` with the smallest ``e >= closest`` that can be proved: tried in strides, then by bisection.
+    """
+    failed, e, found = closest - 1, closest, None
+    while found is None or e - failed > 1:
+        trial = e if found is None else (e + failed) // 2
+        shift = (t - norm * arb((1, trial))).lower()
         try:
-            return cholesky(_shifted(H, (guess - norm * arb((1, exponent))).mid()))
+            e, found = trial, (shift, cholesky(_shifted(H, shift)))
         except Undecided:
-            continue
-    raise Undecided
+            failed = trial
+            if found is None:
+                e = trial + STRIDE
+                if trial > 1:
+                    raise
+    return found
+
+
+def _inverse_iteration(L: Matrix, v: list[Ball]) -> list[Ball]:
+    """A few steps; the error falls by ``(lambda_1 - t)/(lambda_2 - t)`` in each, t the shift of L."""
+    for _ in range(4):
+        v = [value.mid() for value in solve_upper(L, solve_lower(L, v))]
+        largest = max(abs(value) for value in v)
+        v = [(value / largest).mid() for value in v]
+    return v
 
 
 def _shifted(H: Sequence[Sequence[Ball]], t: Ball) -> list[list[Ball]]:

@@ -114,4 +114,4 @@ def _shrink(k: Integers, radius: int) -> Integers:
     N = np.ceil(np.sqrt(high * 2.0 ** (2 * HALF) + low))
     N += np.ceil(N * 2.0**-50)  # three roundings lost less than 2^-50
     ratio = radius / N * (1 - 2.0**-50)  # and the two roundings from here on less than that
-    return np.trunc(k * ratio).astype(np.int64)
+    return np.trunc(k * ratio[:, None]).astype(np.int64)

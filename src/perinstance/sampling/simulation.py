@@ -44,8 +44,8 @@ def simulated_draws(ideal: Ideal, size: int, rng: np.random.Generator) -> Simula
         return Simulated(center + scale * sampler(size=(size, ideal.d)))
     z = rng.standard_normal((ideal.d, size))
     if isinstance(ideal, Output):
-        center = ideal.center
-        mean = _estimate(*_floats(center)) if isinstance(center, NormalEquations) else np.asarray(center, dtype=float)
+        given = ideal.center
+        mean = _estimate(*_floats(given)) if isinstance(given, NormalEquations) else np.asarray(given, dtype=float)
         noise = z if ideal.A is None else solve_triangular(np.linalg.cholesky(ideal.A), z, lower=True, trans=1)
         return Simulated(mean + ideal.scale * noise.T)
     if isinstance(ideal, Posterior):

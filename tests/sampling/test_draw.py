@@ -1,0 +1,116 @@
+"""What a draw refuses, how it rounds, and how long it takes."""
+
+import inspect
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import perinstance.sampling as sampling
+from perinstance.errors import InvalidInput
+from perinstance.sampling import ExactGram, GridPoint, Noisy, Objective, Output, Posterior, draw
+from perinstance.sampling.timing import quantum, steady_time
+
+rng = np.random.default_rng(0)
+X, y = rng.standard_normal((50, 3)), rng.standard_normal(50)
+EQUATIONS = ExactGram.of(X, y).normal_equations(1.0)
+IDEALS = [
+    Noisy([0.5, Fraction(1, 3), 7, lambda: sampling.enclosure.exact(2).sqrt()], 1e-3),
+    Noisy([0.5, -2.0], [1.0, 2.0], "laplace"),
+    Output(EQUATIONS, 2.0),
+    Output(EQUATIONS, 2.0, np.diag([1.0, 2.0, 3.0])),
+    Output([0.25, 3.0], 2.0),
+    Posterior(EQUATIONS, 4.0),
+    Objective(EQUATIONS, 4.0),
+]
+
+
+@pytest.mark.parametrize("ideal", IDEALS, ids=lambda ideal: type(ideal).__name__)
+@pytest.mark.parametrize("grid", [2.0**-40, 2.0**-3, 4.0, 2.0**-80])
+def test_draws_lie_on_the_grid(ideal, grid):
+    point = draw(ideal, grid)
+    assert len(point.integers) == ideal.d
+    assert all(isinstance(k, int) for k in point.integers)
+    assert point.values.tolist() == [float(k * Fraction(grid)) for k in point.integers]
+    assert draw(ideal, 2.0**-40).integers != draw(ideal, 2.0**-40).integers
+
+
+def test_irrational_centers():
+    point = draw(Noisy([lambda: sampling.enclosure.exact(2).sqrt(), Fraction(1, 3)], 1e-9), 2.0**-80)
+    np.testing.assert_allclose(point.values, [math.sqrt(2), 1 / 3], atol=1e-7)
+
+
+@pytest.mark.parametrize("grid", [0.0, -0.5, 0.3, math.inf, math.nan, 3.0])
+def test_the_grid_is_a_power_of_two(grid):
+    with pytest.raises(InvalidInput, match="power of two"):
+        draw(Noisy([0.0], 1.0), grid)
+
+
+def test_values_beyond_the_floats_are_finite():
+    assert GridPoint((10**400, -(10**400), 3), 0.5).values.tolist() == [
+        np.finfo(float).max,
+        -np.finfo(float).max,
+        1.5,
+    ]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: Noisy([0.0], 0.0),
+        lambda: Noisy([0.0], [1.0, -1.0]),
+        lambda: Noisy([0.0], math.nan),
+        lambda: Noisy([0.0], 1.0, "cauchy"),
+        lambda: Output(EQUATIONS, -1.0),
+        lambda: Output(EQUATIONS, 1.0, np.eye(2)),
+        lambda: Output(EQUATIONS, 1.0, np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])),
+        lambda: Posterior(EQUATIONS, math.inf),
+        lambda: Objective(EQUATIONS, 0.0),
+        lambda: draw(Noisy([math.nan], 1.0)),
+        lambda: draw(Posterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(), 1.0)),
+    ],
+)
+def test_refusals(bad):
+    with pytest.raises(InvalidInput):
+        bad()
+
+
+def test_nearly_singular_is_not_singular():
+    columns = np.column_stack([np.ones(4), np.ones(4)])
+    columns[0, 1] += 2.0**-52
+    equations = ExactGram.of(columns, np.arange(4.0)).normal_equations()
+    assert len(draw(Posterior(equations, 1.0)).integers) == 2
+    assert len(draw(Posterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(1e-300), 1.0)).integers) == 2
+
+
+def test_there_is_no_seed():
+    words = {"seed", "rng", "random_state", "generator", "bits", "strings"}
+    for name in sampling.__all__:
+        member = getattr(sampling, name)
+        if callable(member):
+            assert not words & set(inspect.signature(member).parameters), name
+
+
+def test_time_is_padded_to_public_buckets():
+    start = time.monotonic()
+    with steady_time(0.05):
+        pass
+    assert 0.05 <= time.monotonic() - start < 0.095
+    start = time.monotonic()
+    with steady_time(0.02):
+        time.sleep(0.03)
+    assert 0.04 <= time.monotonic() - start < 0.075
+    with pytest.raises(ZeroDivisionError), steady_time(0.05):
+        start = time.monotonic()
+        raise ZeroDivisionError
+    assert time.monotonic() - start >= 0.05
+
+
+def test_a_draw_takes_its_public_time():
+    ideal = Posterior(EQUATIONS, 1.0)
+    draw(ideal)
+    start = time.monotonic()
+    draw(ideal)
+    assert time.monotonic() - start >= quantum(3, 27)

@@ -1,0 +1,59 @@
+"""The enclosed smallest eigenvalue against mpmath, and matrices whose spectrum is known."""
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perinstance.errors import InvalidInput
+from perinstance.sampling import ExactGram, NoisyEigenvalue, draw
+from perinstance.sampling.eigenvalue import smallest_eigenvalue
+from perinstance.sampling.enclosure import working_precision
+
+
+def enclosed(X, precision=192, alpha=0.0):
+    X = np.asarray(X, dtype=float)
+    with working_precision(precision):
+        return smallest_eigenvalue(ExactGram.of(X, np.zeros(len(X))).normal_equations(alpha))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 9), st.sampled_from([192, 384]))
+def test_random_matrices(seed, d, n, precision):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-4, 5, d)
+    ball = enclosed(X, precision)
+    with mpmath.workdps(120):
+        Xm = mpmath.matrix(X.tolist())
+        truth = mpmath.eigsy(Xm.T * Xm, eigvals_only=True)[0]
+        size = float(np.abs(X).max() ** 2)
+        middle, radius = mpmath.mpf(ball.mid().str(110, radius=False)), float(ball.rad())
+        assert abs(middle - truth) <= radius + mpmath.mpf(10) ** -90 * size
+        assert radius <= 1e-25 * size * d * n
+
+
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_equal_and_nearly_equal_eigenvalues(d):
+    X = np.eye(d)
+    assert enclosed(X).contains(arb(1))
+    X[0, 0] = 1 - 2.0**-30
+    assert enclosed(X).contains(arb(((2**30 - 1) ** 2, -60)))
+
+
+def test_singular_and_empty():
+    assert enclosed(np.ones((5, 3))).contains(arb(0))
+    assert enclosed(np.zeros((2, 3))).contains(arb(0))
+    assert enclosed(np.ones((5, 3)), alpha=0.25).contains(arb(0.25))
+
+
+def test_noisy_eigenvalue_is_drawn():
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    truth = np.linalg.eigvalsh(X.T @ X)[0]
+    equations = ExactGram.of(X, np.zeros(60)).normal_equations()
+    draws = [draw(NoisyEigenvalue(equations, 0.5)).values[0] for _ in range(30)]
+    assert abs(np.mean(draws) - truth) < 5 * 0.5 / np.sqrt(30)
+    assert 0.2 < np.std(draws) < 0.9
+    with pytest.raises(InvalidInput, match="scale"):
+        NoisyEigenvalue(equations, 0.0)
