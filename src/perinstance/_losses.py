@@ -195,3 +195,9 @@ class Audit:
         from perinstance import report
 
         return report.to_html(self, path, **options)
+
+    def _repr_html_(self) -> str:
+        """Show header, quantiles and the worst ten in a notebook."""
+        from perinstance.report import notebook
+
+        return notebook.fragment(self)

@@ -27,8 +27,8 @@ def distribution(audit: Any, ax: Axes | None = None, dp: float | None = None, ev
     shown = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
     ax.set_xscale("log")
     if len(shown):
-        ends = np.log10([shown.min(), max(shown.max(), shown.min() * 1.01)])
-        ax.hist(shown, bins=np.logspace(*ends, 40).tolist(), color=BLUE, alpha=0.85)
+        edges = np.geomspace(shown.min(), max(shown.max(), shown.min() * 1.01), 40)
+        ax.hist(shown, bins=edges.tolist(), color=BLUE, alpha=0.85)
     for value, name, colour, style in (
         (everyone, "anybody within bounds", GREEN, "--"),
         (dp, "worst case (DP)", ORANGE, "-"),
@@ -54,7 +54,7 @@ def plane(audit: Any, ax: Axes | None = None) -> Axes:
     )
     ax.set(xscale="log", yscale="log", xlabel="leverage without her", ylabel="leave-one-out prediction error")
     if seen.sum() > 20_000:
-        cells = ax.hexbin(
+        cells: Any = ax.hexbin(
             leverage[seen], size[seen], C=np.log10(epsilon[seen]), reduce_C_function=np.max, xscale="log", yscale="log",
             gridsize=60, cmap="cividis",
         )  # fmt: skip

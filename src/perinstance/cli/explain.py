@@ -40,8 +40,8 @@ def explain(
         return
     out = show.console()
     out.print(
-        f"A loss of ε = {epsilon:g} at δ = {delta:g} limits what anybody can learn about whether one person is in the data. "
-        f"The strongest attacker knows every other row and the mechanism, and tests for her."
+        f"A loss of ε = {epsilon:g} at δ = {delta:g} limits what anybody can learn about whether one person is in "
+        f"the data. The strongest attacker knows every other row and the mechanism, and tests for her."
     )
     table = Table(box=None, pad_edge=False)
     for name in ("false alarms allowed", "guessing finds her", "Gaussian noise", "no mechanism more than"):
@@ -50,8 +50,8 @@ def explain(
         table.add_row(words.share(rate), words.share(rate), words.share(power), words.share(most))
     out.print(table)
     out.print(
-        f"Whatever somebody believed about her before, the odds change by a factor of at most e^ε = {words.number(_odds(epsilon))} "
-        f"(but for probability {delta:g})."
+        f"Whatever somebody believed about her before, the odds change by a factor of at most "
+        f"e^ε = {words.number(_odds(epsilon))} (but for probability {delta:g})."
     )
 
 

@@ -38,7 +38,7 @@ def release(
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:
-    """Publish a regression of FILE that keeps an (epsilon, delta) promise, as JSON.
+    r"""Publish a regression of FILE that keeps an (epsilon, delta) promise, as JSON.
 
     [bold]Example[/bold]
 
@@ -47,22 +47,21 @@ def release(
     """
     import perinstance as pi
     from perinstance.cli import show
-    from perinstance.releases.model_file import write_model
+    from perinstance.cli.model_file import write_model
 
     promise = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
     else:
         estimator = pi.AdaSSP(**promise)
-    table = pi.scan(file, features=feature, leave_out=[id] if id else None)
-    names, X, y = pi.data.load(table, target)
-    estimator.fit(X, y)
-    record = write_model(estimator, out, features=names, target=target)
+    rows = pi.data.load(pi.scan(file), target, ids=id, features=feature or None)
+    estimator.fit(rows.X, rows.y)
+    record = write_model(estimator, out, features=rows.names, target=target)
     if json:
         show.print_json(record)
     elif not quiet:
         text = show.console()
         text.print(
-            f"Published {type(estimator).__name__}: (ε, δ) = ({epsilon:g}, {delta:g}), {len(names)} coefficients."
+            f"Published {type(estimator).__name__}: (ε, δ) = ({epsilon:g}, {delta:g}), {len(rows.names)} coefficients."
         )
         text.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)

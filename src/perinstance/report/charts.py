@@ -10,10 +10,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from perinstance.report.svg import Drawing, LinearScale, LogScale, around
+from perinstance.report.svg import Drawing, LinearScale, LogScale, around, tick_label
 from perinstance.report.words import loss, people, share
 
 WIDTH = 720.0
+FEW = 3000  # people who are drawn as single dots; more become a density
 LEFT, RIGHT = 64.0, 700.0
 
 
@@ -126,18 +127,11 @@ def plane(
         f"Density of {people(int(seen.sum()))} over {pull_name} and the leave-one-out prediction error, "
         "with lines of equal loss. Loss grows towards the upper right.",
     )
-    bins = (72, 44)
-    counts, xs, ys = np.histogram2d(
-        np.log10(pull[seen]),
-        np.log10(size[seen]),
-        bins=bins,
-        range=((math.log10(x_low), math.log10(x_high)), (math.log10(y_low), math.log10(y_high))),
-    )
-    cell_w, cell_h = (RIGHT - LEFT) / bins[0], (372 - 24) / bins[1]
-    strongest = math.log1p(counts.max(initial=1))
-    for i, j in zip(*np.nonzero(counts), strict=True):
-        weight = 0.18 + 0.82 * math.log1p(counts[i, j]) / strongest
-        drawing.rect(x(10 ** xs[i]), y(10 ** ys[j + 1]), cell_w, cell_h, "cell", weight)
+    if seen.sum() <= FEW and not redact:
+        for a, b in zip(pull[seen], size[seen], strict=True):
+            drawing.circle(x(a), y(b), 3, "person")
+    else:
+        _density(drawing, pull[seen], size[seen], x, y)
     for curve in contours:
         inside = (curve.x >= x_low) & (curve.x <= x_high) & (curve.y >= y_low) & (curve.y <= y_high)
         points = [(x(a), y(b)) for a, b in zip(curve.x[inside], curve.y[inside], strict=True)]
@@ -153,9 +147,21 @@ def plane(
     drawing.bottom_axis(x, 372, pull_name + " (logarithmic)")
     drawing.line(LEFT, 24, LEFT, 372, "axis")
     for tick in y.ticks():
-        drawing.text(LEFT - 8, y(tick) + 4, f"{tick:g}", "label", "end")
+        drawing.text(LEFT - 8, y(tick) + 4, tick_label(tick), "label", "end")
     drawing.text(LEFT, 14, "leave-one-out prediction error (logarithmic)", "axis-title", "start")
     return drawing.markup()
+
+
+def _density(drawing: Drawing, across: NDArray, up: NDArray, x: LogScale, y: LogScale) -> None:
+    """Fill cells by the logarithm of how many people they hold."""
+    bins = (72, 44)
+    limits = ((math.log10(x.low), math.log10(x.high)), (math.log10(y.low), math.log10(y.high)))
+    counts, xs, ys = np.histogram2d(np.log10(across), np.log10(up), bins=bins, range=limits)
+    width, height = (x.end - x.start) / bins[0], (y.start - y.end) / bins[1]
+    strongest = math.log1p(counts.max(initial=1))
+    for i, j in zip(*np.nonzero(counts), strict=True):
+        weight = 0.18 + 0.82 * math.log1p(counts[i, j]) / strongest
+        drawing.rect(x(10 ** xs[i]), y(10 ** ys[j + 1]), width, height, "cell", weight)
 
 
 def _trim(values: NDArray) -> list[float]:
@@ -213,7 +219,7 @@ def sweep(curves: Sequence[Curve], cost: Curve | None, chosen: float, noise_name
 def _lines(drawing: Drawing, curves: Sequence[Curve], x: LogScale, y: LogScale) -> None:
     for tick in y.ticks():
         drawing.line(LEFT, y(tick), RIGHT, y(tick), "grid")
-        drawing.text(LEFT - 8, y(tick) + 4, f"{tick:g}", "label", "end")
+        drawing.text(LEFT - 8, y(tick) + 4, tick_label(tick), "label", "end")
     for curve in curves:
         seen = (curve.y > 0) & np.isfinite(curve.y)
         drawing.path([(x(a), y(b)) for a, b in zip(curve.x[seen], curve.y[seen], strict=True)], f"curve {curve.look}")

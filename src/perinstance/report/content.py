@@ -118,7 +118,7 @@ def gather(
         delta=f"{audit.delta:g}",
         released=release_line(audit.release),
         redact=redact,
-        setup=f"{words.people(len(epsilon))}, {audit.health.n_features} features. {release_line(audit.release)}.",
+        setup=f"{words.people(len(epsilon))}, {audit.health.n_features} features. Published: {release_line(audit.release)}.",
         verdict=verdict,
         cards=_cards(audit, epsilon, dp, everyone, redact),
         worst=[] if redact else [line for _, line in worst],
@@ -184,12 +184,10 @@ def group_rows(epsilon: NDArray, labels: Sequence[Any]) -> list[charts.GroupRow]
 
 
 def _group_line(row: charts.GroupRow, redact: bool) -> GroupLine:
-    shown = _blunt_group(row) if redact else row
     hidden = redact and row.small
-    texts = ["left out"] * 3 if hidden else [words.loss(v) for v in (shown.median, shown.q95, shown.largest)]
-    if redact and not hidden:
-        texts[2] = "left out"
-    return GroupLine(row.name, f"{row.size:,}", *texts, row.small)
+    median, q95 = ("left out", "left out") if hidden else (words.loss(row.median), words.loss(row.q95))
+    largest = "left out" if redact else words.loss(row.largest)
+    return GroupLine(row.name, f"{row.size:,}", median, q95, largest, row.small)
 
 
 def _blunt_group(row: charts.GroupRow) -> charts.GroupRow:
@@ -256,7 +254,8 @@ def _plane(audit: Any, worst: list[int], redact: bool) -> tuple[Markup, str]:
     residual = np.abs(np.asarray(audit.residual, dtype=float))
     leverage = np.asarray(audit.leverage, dtype=float)
     pairs, delta = audit.pairs, audit.delta
-    caption = "Each cell holds some people; darker is more."
+    few = len(residual) <= charts.FEW and not redact
+    caption = "Each dot is a person." if few else "Each cell holds some people; darker is more."
     if isinstance(pairs, Posterior):
         pull, name = leverage, "leverage without her"
         scale = _ratio(pairs.residual, residual)
@@ -278,8 +277,10 @@ def _plane(audit: Any, worst: list[int], redact: bool) -> tuple[Markup, str]:
             caption + " No lines of equal loss: here the loss depends on more than these two numbers.",
         )
     curves = _contours(pull, residual, loss_at, np.asarray(audit.epsilon, dtype=float))
-    caption += " Dashed: lines of equal loss. Numbered dots: the most exposed people of the table above."
-    return charts.plane(pull, residual, curves, worst, name, redact), caption if not redact else caption[:-62]
+    caption += " Dashed: lines of equal loss."
+    if not redact:
+        caption += " Numbered: the most exposed people of the table above."
+    return charts.plane(pull, residual, curves, worst, name, redact), caption
 
 
 def _ratio(numerator: NDArray, denominator: NDArray) -> float:

@@ -34,12 +34,16 @@ class LogScale:
     end: float
 
     def __call__(self, value: float) -> float:
+        """Return the pixel of a value; what lies outside is put on the edge."""
         position = (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
         return self.start + min(max(position, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return the powers of ten inside, thinned to at most seven."""
+        """Return the powers of ten inside, thinned to at most seven; on a short axis also their twos and fives."""
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        if math.log10(self.high / self.low) <= 2.2:
+            fine = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
+            return [v for v in fine if self.low <= v <= self.high]
         step = max(1, math.ceil((last - first + 1) / 7))
         return [10.0**k for k in range(first, last + 1, step)]
 
@@ -54,6 +58,7 @@ class LinearScale:
     end: float
 
     def __call__(self, value: float) -> float:
+        """Return the pixel of a value; what lies outside is put on the edge."""
         position = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
         return self.start + min(max(position, 0.0), 1.0) * (self.end - self.start)
 
@@ -70,15 +75,18 @@ def around(values: Sequence[float], margin: float = 1.25) -> tuple[float, float]
 
 
 def tick_label(value: float) -> str:
-    """Write a power of ten.
+    """Write a tick.
 
     >>> tick_label(0.01), tick_label(1e-9), tick_label(1000.0)
     ('0.01', '10⁻⁹', '1000')
     """
     if 1e-3 <= value <= 1e4:
         return f"{value:g}"
-    exponent = round(math.log10(value))
-    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    exponent = math.floor(math.log10(value) + 1e-9)
+    lead = round(value / 10.0**exponent)
+    return (
+        ("" if lead == 1 else f"{lead}·") + "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    )
 
 
 class Drawing:

@@ -1,0 +1,35 @@
+"""What a notebook shows of an audit by itself: header, quantiles, the ten most exposed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+
+from perinstance.report import words
+from perinstance.report.content import MOST_EXPOSED, most_exposed
+from perinstance.report.describe import release_line
+
+# Notebooks bring their own style: plain tables fit in, light and dark.
+_PAGE = """<div>
+<p><strong>Confidential.</strong> {{ setup }}</p>
+<table><thead><tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody><tr>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr></tbody></table>
+<table><thead><tr><th>person</th><th>loss ε</th><th>leverage</th><th>error without her</th><th>why</th></tr></thead>
+<tbody>{% for p in worst %}<tr><td>{{ p.id }}</td><td>{{ p.epsilon }}</td><td>{{ p.leverage }}</td>
+<td>{{ p.residual }}</td><td>{{ p.why }}</td></tr>{% endfor %}</tbody></table>
+</div>"""
+
+
+def fragment(audit: Any) -> str:
+    """Return a piece of HTML for a notebook."""
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    levels = (0.5, 0.95, 0.99, 1.0)
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
+    return page.render(
+        setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}",
+        names=["median", "95%", "99%", "maximum"],
+        values=[words.loss(float(v)) for v in np.quantile(epsilon, levels, method="higher")],
+        worst=[line for _, line in most_exposed(audit, MOST_EXPOSED)],
+    )

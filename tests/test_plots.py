@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pytest
+
+import perinstance as pi
+from perinstance import plots
+from perinstance.errors import InvalidInput
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def audit():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3))
+    return pi.audit(pi.OutputPerturbation(scale=0.5), X, X.sum(1) + rng.normal(size=80))
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def test_each_figure_draws_on_the_axes_it_is_given(audit):
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(1, 5)
+    assert plots.distribution(audit, axes[0], dp=9.0, everyone=5.0) is axes[0]
+    assert plots.plane(audit, axes[1]) is axes[1]
+    assert plots.groups(audit, ["a", "b"] * 40, axes[2]) is axes[2]
+    assert plots.noise(audit, axes[3]) is axes[3]
+    assert plots.settings({"one": audit, "two": audit.losses * 2}, axes[4], dp={"one": 9.0}) is axes[4]
+    assert [t.get_text() for t in axes[0].get_legend().get_texts()] == ["anybody within bounds", "worst case (DP)"]
+
+
+def test_the_histogram_counts_every_person(audit):
+    ax = plots.distribution(audit)
+    assert sum(patch.get_height() for patch in ax.patches) == 80
+
+
+def test_the_noise_curve_passes_through_this_audit(audit):
+    ax = plots.noise(audit)
+    maximum = next(line for line in ax.lines if line.get_label() == "maximum")
+    at_one = np.interp(0.0, np.log(maximum.get_xdata()), maximum.get_ydata())
+    assert at_one == pytest.approx(audit.losses.max(), rel=1e-9)
+
+
+def test_twice_the_noise_is_what_an_audit_with_twice_the_noise_says(audit):
+    from perinstance.report.whatif import with_noise
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3))
+    y = X.sum(1) + rng.normal(size=80)
+    for once, twice in (
+        (pi.OutputPerturbation(scale=0.5), pi.OutputPerturbation(scale=1.0)),
+        (pi.PosteriorSample(gamma=1.0), pi.PosteriorSample(gamma=0.25)),
+        (pi.ObjectivePerturbation(scale=0.5), pi.ObjectivePerturbation(scale=1.0)),
+    ):
+        scaled = with_noise(pi.audit(once, X, y).pairs, 2.0)
+        assert scaled.epsilon(1e-6) == pytest.approx(pi.audit(twice, X, y).losses, rel=1e-9)
+
+
+def test_names_from_the_data_are_no_formulas(audit):
+    ax = plots.groups(audit, ["$x^{", "b"] * 40)
+    ax.figure.canvas.draw()
+
+
+def test_bad_calls_say_what_to_do(audit):
+    with pytest.raises(InvalidInput, match="one entry per person"):
+        plots.groups(audit, ["a"])
+    with pytest.raises(InvalidInput, match="at least one audit"):
+        plots.settings({})
+    assert audit.plot() is not None
