@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from perinstance.models.losses import (
-    Gamma,
-    Huber,
-    Logistic,
-    Loss,
-    Poisson,
-    PseudoHuber,
-    SmoothHinge,
-    Squared,
-    SquaredHinge,
-)
+from perinstance.models.knots import Huber, SquaredHinge
+from perinstance.models.loss import Loss
+from perinstance.models.losses import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
 
 CATALOGUE: Mapping[str, Loss] = MappingProxyType(
     {

@@ -1,14 +1,14 @@
 """What a certificate must know of everybody before it can speak of anybody: bounds on how the Hessian can turn.
 
-On any way D with ``|D| <= rho`` in the H norm, ``|x_j'D| <= rho sqrt(h_j)``, ``h_j = x_j'H^-1x_j``. Three bounds follow,
-in the order of their cost; a person may use whichever is best for her:
+On any way D with ``|D| <= rho`` in the H norm, ``|x_j'D| <= rho sqrt(h_j)``, ``h_j = x_j'H^-1x_j``. Three bounds
+follow, in the order of their cost; a person may use whichever is best for her:
 
 - ``c = kappa max_j sqrt(h_j)``: the Hessian stays within ``e^{+-c rho}`` of H (one cheap fold, see below);
-- ``Average``: for a few radii, theta is the largest eigenvalue of ``sum_j sqrt(h_j) twist_j x_j x_j'`` relative to H, and
-  the mean Hessian on a way of length r within that radius is within ``(1 +- theta r/2) H``. It averages over people
+- ``Average``: for a few radii, theta is the largest eigenvalue of ``sum_j sqrt(h_j) twist_j x_j x_j'`` relative to H,
+  and the mean Hessian on a way of length r within that radius is within ``(1 +- theta r/2) H``. It averages over people
   where c takes the worst, so one outlier does not spoil it, and it knows that many people's curvature hardly changes;
-- ``Profile``: for many radii, the largest eigenvalues of ``sum_j drop_j x_j x_j'`` and of the rises. This is the road for
-  losses whose curvature jumps; only people near a knot cost anything.
+- ``Profile``: for many radii, the largest eigenvalues of ``sum_j drop_j x_j x_j'`` and of the rises. This is the road
+  for losses whose curvature jumps; only people near a knot cost anything.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Highest:
     """The largest leverage among some rows (an upper bound of it)."""
 
     h: float
+    finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Highest) -> Highest:
         return Highest(max(self.h, other.h))
@@ -78,6 +79,7 @@ class Turned:
     """Sums of ``w x x'``, one for each set of weights."""
 
     sums: Floats
+    finite = True  # see Highest
 
     def __add__(self, other: Turned) -> Turned:
         return Turned(self.sums + other.sums)

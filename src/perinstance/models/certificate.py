@@ -53,26 +53,35 @@ class Step:
     inflation: Floats  #: G^-1 <= inflation H^-1
 
 
-def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own_h: Floats | None, own_curvature: Floats | None) -> Turn:
+@dataclass(frozen=True, slots=True)
+class Own:
+    """An outsider's own row in the neighbour's objective."""
+
+    h: Floats  #: x'G^-1x
+    curvature: Floats
+    twist: Floats  #: (radii, people): largest third derivative within each radius of the ceiling's average
+
+
+def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None) -> Turn:
     """Solve ``r lo(r) = a`` by each available bound and keep the best.
 
-    ``own_h`` (leverage in G) and ``own_curvature`` belong to outsiders, whose row is not among those of the ceiling.
+    ``own`` belongs to outsiders, whose row is not among those of the ceiling.
     """
     if ceiling.profile is not None:
-        return _by_profile(ceiling.profile, a, inflation, own_h, own_curvature)
+        return _by_profile(ceiling.profile, a, inflation, own)
     kappa = ceiling.concordance
     c = ceiling.c * np.sqrt(inflation)
-    if own_h is not None:
-        c = np.maximum(c, kappa * np.sqrt(own_h))
+    if own is not None:
+        c = np.maximum(c, kappa * np.sqrt(own.h))
     with np.errstate(over="ignore"):
         ca = np.minimum(c * a, 1.0)
         radius = np.where(ca < 1, a * _log_ratio(np.minimum(ca, 1 - 1e-16)), np.inf)
         s = np.where(ca < 1, c * radius, 0.0)
         found = Turn(radius, exprel(-s), exprel(s))
-        for rho, theta in zip(*_average(ceiling), strict=True):
+        for j, (rho, theta) in enumerate(zip(*_average(ceiling), strict=True)):
             turning = theta * inflation**1.5
-            if own_h is not None and own_curvature is not None:
-                turning = turning + kappa * own_curvature * own_h**1.5 * np.exp(kappa * np.sqrt(own_h) * rho)
+            if own is not None:
+                turning = turning + own.h**1.5 * own.twist[j]
             ta = np.minimum(2 * turning * a, 1.0)
             r = 2 * a / (1 + np.sqrt(1 - ta))
             t = np.where(ta < 1, turning * r, 0.0)
@@ -91,15 +100,13 @@ def _log_ratio(u: Floats) -> Floats:
     return np.where(u > 0, -np.log1p(-u) / np.where(u > 0, u, 1.0), 1.0)
 
 
-def _by_profile(
-    profile: Profile, a: Floats, inflation: Floats, own_h: Floats | None, own_curvature: Floats | None
-) -> Turn:
+def _by_profile(profile: Profile, a: Floats, inflation: Floats, own: Own | None) -> Turn:
     """The smallest tabulated radius that the step does not leave."""
     found = Turn(np.full(a.shape, np.inf), np.ones(a.shape), np.ones(a.shape))
     # an outsider's own row may lose at most its whole curvature, or win what is missing to 1
     fall = rise = np.zeros(a.shape)
-    if own_h is not None and own_curvature is not None:
-        fall, rise = own_h * own_curvature, own_h * (1 - own_curvature)
+    if own is not None:
+        fall, rise = own.h * own.curvature, own.h * (1 - own.curvature)
     for rho, down, up in zip(profile.radius, profile.drop, profile.rise, strict=True):
         lo = 1 - inflation * down - fall
         r = np.where(lo > 0, a / np.where(lo > 0, lo, 1.0), np.inf)

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.models.ceiling import Ceiling, ceiling
-from perinstance.models.certificate import Step, bound, turn
+from perinstance.models.certificate import Own, Step, bound, turn
 from perinstance.models.frame import Frame, frame
 from perinstance.models.gram import pieces
+from perinstance.models.loss import Loss
 from perinstance.models.newton import SmoothFit
 from perinstance.models.sweep import Sweep
 
@@ -145,8 +146,14 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
         lam,
         inflation,
     )
-    own_h = None if inside else h0 / left
-    found = bound(step, turn(side.ceiling, step.a, inflation, own_h, None if inside else l2))
+    own = None if inside else _own(side.ceiling, loss, target, eta, h0 / left, l2)
+    found = bound(step, turn(side.ceiling, step.a, inflation, own))
     slack = 1 + 16 * side.around.error * inflation
     distance = np.where(thin, np.inf, slack * (found + 2 * np.sqrt(lam) * stray))
     return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
+
+
+def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:
+    radii = np.zeros(0) if ceiling.average is None else ceiling.average.radius
+    twist = [loss.twist(y, eta, rho * np.sqrt(h)) for rho in radii]
+    return Own(h, curvature, np.array(twist).reshape(len(radii), len(y)))

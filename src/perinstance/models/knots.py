@@ -85,7 +85,7 @@ class SquaredHinge(Loss):
 
 
 def _share_beyond(distance: Floats, reach: Floats) -> Floats:
-    """Return the largest share of a way of length ``reach`` beyond a knot at ``distance`` (none if that is negative)."""
+    """Return the largest share of a way of length ``reach`` beyond a knot at ``distance`` (none if negative)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip(1 - distance / reach, 0, 1)
     return np.where((distance >= 0) & (reach > 0), share, 0.0)

@@ -7,8 +7,8 @@ curvature away from the fit: for every shift of eta by at most t,
     mean of l'' on the way - l''(eta) <= curvature_rise(y, eta, t).
 
 Losses with ``|l'''| <= kappa l''`` (``concordance`` kappa) have both in closed form (Bach 2010), and a sharper bound
-``(t/2) twist(y, eta, t)`` from the largest ``|l'''|`` within reach. Losses whose curvature jumps at a knot have the first
-two only: their ``concordance`` and twist are infinite.
+``(t/2) twist(y, eta, t)`` from the largest ``|l'''|`` within reach. Losses whose curvature jumps at a knot have the
+first two only: their ``concordance`` and twist are infinite.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class Loss(ABC):
 
 
 def check_positive(name: str, value: float) -> None:
+    """Refuse a parameter that is not a finite number > 0."""
     if not (np.isfinite(value) and value > 0):
         raise InvalidInput(f"{name} must be a number > 0, got {value:g}")
 

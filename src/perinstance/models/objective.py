@@ -1,7 +1,7 @@
 """The objective that a smooth estimator minimises, with the convention that says what a neighbour's objective is.
 
     F(theta) = sum_j l(y_j, x_j'theta) + R(theta)            (``mean=False``: LogisticRegression, Ridge)
-    F(theta) = sum_j l(y_j, x_j'theta) + n R(theta)          (``mean=True``: PoissonRegressor, where alpha weighs a mean)
+    F(theta) = sum_j l(y_j, x_j'theta) + n R(theta)          (``mean=True``: PoissonRegressor: alpha weighs a mean)
 
 With ``mean=True`` the penalty belongs to the people: whoever leaves takes ``l_i + R`` away, not only ``l_i``.
 theta is the coefficients, then the intercept if there is one (a column of ones behind the others).
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
-from perinstance.models.losses import Loss
+from perinstance.models.loss import Loss
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,8 @@ class Penalty(Protocol):
     """
 
     @property
-    def concordance(self) -> float: ...
+    def concordance(self) -> float:
+        """Return kappa."""
 
     def value(self, theta: Floats) -> Floats:
         """``R_k(theta_k)``, one entry per coordinate."""

@@ -49,6 +49,11 @@ class Problem(Protocol):
 REGISTRY: dict[str, str] = {
     "Ridge": "perinstance.models.linear:ridge_problem",
     "LinearRegression": "perinstance.models.linear:ridge_problem",
+    "LogisticRegression": "perinstance.models.estimators:logistic_problem",
+    "PoissonRegressor": "perinstance.models.estimators:glm_problem",
+    "GammaRegressor": "perinstance.models.estimators:glm_problem",
+    "TweedieRegressor": "perinstance.models.estimators:glm_problem",
+    "LinearSVC": "perinstance.models.estimators:squared_hinge_problem",
 }
 
 _REASONS = {
@@ -57,7 +62,7 @@ _REASONS = {
     "Lars": "selecting variables is not smooth: one person can switch a coefficient on or off",
     "SVC": "the hinge loss is not smooth",
     "SVR": "the epsilon-insensitive loss is not smooth",
-    "LinearSVC": "the hinge loss is not smooth (or its square has no Hessian at the hinge)",
+    "NuSVC": "the hinge loss is not smooth",
     "LinearSVR": "the epsilon-insensitive loss is not smooth",
     "Perceptron": "the perceptron loss is not smooth",
     "MLPRegressor": "a neural network with ReLU units is neither convex nor smooth",
@@ -67,6 +72,18 @@ _REASONS = {
     "LassoCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
     "ElasticNetCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
     "LogisticRegressionCV": "its penalty is chosen by looking at the data, which is itself a release",
+    "SGDClassifier": "its answer is where the last epoch stopped, not the minimum of a smooth objective",
+    "SGDRegressor": "its answer is where the last epoch stopped, not the minimum of a smooth objective",
+    "DecisionTreeClassifier": "a tree is not smooth: one person can move a split",
+    "DecisionTreeRegressor": "a tree is not smooth: one person can move a split",
+    "RandomForestClassifier": "a tree is not smooth: one person can move a split",
+    "RandomForestRegressor": "a tree is not smooth: one person can move a split",
+    "GradientBoostingClassifier": "a tree is not smooth: one person can move a split",
+    "GradientBoostingRegressor": "a tree is not smooth: one person can move a split",
+    "HistGradientBoostingClassifier": "a tree is not smooth: one person can move a split",
+    "HistGradientBoostingRegressor": "a tree is not smooth: one person can move a split",
+    "KNeighborsClassifier": "nearest neighbours are not the minimum of a smooth objective",
+    "KNeighborsRegressor": "nearest neighbours are not the minimum of a smooth objective",
 }
 
 
