@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perinstance.releases.adaops import AdaOPS
+    from perinstance.releases.adassp import AdaSSP
     from perinstance.releases.mean import NoisyMean
     from perinstance.releases.objective import ObjectivePerturbation
     from perinstance.releases.output import OutputPerturbation
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 # Loaded when first asked for: one release does not pay for the imports of the others.
 _HOMES = {
+    "AdaOPS": "adaops",
+    "AdaSSP": "adassp",
     "NoisyMean": "mean",
     "ObjectivePerturbation": "objective",
     "OutputPerturbation": "output",
@@ -21,7 +25,7 @@ _HOMES = {
     "Release": "protocol",
 }
 
-__all__ = ["NoisyMean", "ObjectivePerturbation", "OutputPerturbation", "PosteriorSample", "Release"]
+__all__ = ["AdaOPS", "AdaSSP", "NoisyMean", "ObjectivePerturbation", "OutputPerturbation", "PosteriorSample", "Release"]
 
 
 def __getattr__(name: str) -> Any:

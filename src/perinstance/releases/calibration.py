@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import Shift
 from perinstance.releases.promise import Promise, profile
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def tail_quantile(probability: float, distance: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Corners:
-    """The posterior samples a release may end in: floor ``h = floor B_x^2``, ``mu = 1/floor``, ``rho`` what it may use."""
+    """The posterior samples a release may end in: ``h = floor B_x^2``, ``mu = 1/floor``, and the rho each may use."""
 
     floors: Floats
     residuals: Floats  #: largest allowed rho = sqrt(gamma) sup|y - x'theta|, one for each floor
@@ -85,8 +85,8 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
     """Calibrate every corner so that the whole release, whichever corner it ends in, is (epsilon, delta)-DP.
 
     Each corner alone, composed with the Gaussian parts, is given the same share of delta, and the share is the largest
-    at which the envelope keeps the promise. The exact profile grows with mu while mu <= 1 (MATH 1b), so ``mu = 1/floor``
-    stands for all smaller leverages. Floors that are too low to keep the promise at any temperature are left out.
+    at which the envelope keeps the promise. The exact profile grows with mu while mu <= 1 (MATH 1b), so
+    ``mu = 1/floor`` stands for all smaller leverages. Floors too low to keep the promise at any temperature are out.
     """
     room = delta - failure
     if room <= 0:

@@ -52,7 +52,7 @@ def ridges(floors: Floats, low: float) -> Floats:
 def residual_bound(floors: Floats, low: float, n_upper: float) -> Floats:
     """Bound ``|y - x'theta|`` for all people: ``1 + sqrt(n) max_s s/(s^2 + ridge)`` over singular values s of X.
 
-    ``||theta|| <= ||(X'X + ridge I)^-1 X'|| ||y||`` and ``s^2 >= low``; the maximum is at ``s^2 = ridge`` or at ``low``.
+    ``||theta|| <= ||(X'X + ridge I)^-1 X'|| ||y||`` and ``s^2 >= low``; the maximum is at ridge or at low.
     """
     low = max(low, 0.0)
     ridge = ridges(floors, low)

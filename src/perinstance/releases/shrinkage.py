@@ -1,12 +1,12 @@
-"""The best use of noisy normal equations: the posterior mean of theta given ``G~ = G + E`` and ``b~ = G theta + noise``.
+"""The best use of noisy normal equations: the mean of theta given ``G~ = G + E`` and ``b~ = G theta + noise``.
 
 In the eigenbasis of G~ and in units where ``B_x = B_y = 1``, with g the denoised eigenvalues,
 
     b~_j ~ N(g_j theta_j,  v + (u^2/2) ||theta||^2 + sigma^2 g_j)
 
 v the variance of the noise on b~, u the noise scale of G~ (its error E enters as ``E theta``, of variance
-``u^2 ||theta||^2/2`` in each direction), sigma^2 that of the labels. The prior is ``theta_j ~ N(0, tau^2 l_j^2 p_j)``: a
-common scale tau, a heavy-tailed factor l_j for each direction, and a profile p that is flat or proportional to g. All
+``u^2 ||theta||^2/2`` in each direction), sigma^2 that of the labels. The prior is ``theta_j ~ N(0, tau^2 l_j^2 p_j)``:
+a common scale tau, a heavy-tailed factor l_j for each direction, and a profile p that is flat or proportional to g. All
 hyperparameters are averaged over public grids, weighted by the marginal likelihood. Where the noise drowns the signal
 the answer falls back to zero by itself. Only released numbers enter: this is post-processing and costs no privacy.
 """

@@ -89,7 +89,7 @@ class ExactWindow:
         rows, columns = np.triu_indices(self.d)
         beside = math.nextafter(scale / math.sqrt(2.0), math.inf)
         scales = [scale if i == j else beside for i, j in zip(rows, columns, strict=True)]
-        center = [self._sums.fraction(i, j) for i, j in zip(rows, columns, strict=True)]
+        center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
         return _symmetric(draw(Noisy(center, scales)).values, self.d)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:

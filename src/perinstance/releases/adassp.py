@@ -1,0 +1,124 @@
+"""AdaSSP: private linear regression from noisy sufficient statistics, refined and shrunk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.models.linear import LinearFit, Without, linear_fit, refined, without
+from perinstance.models.sweep import People, Sweep
+from perinstance.pairs import Shift
+from perinstance.releases import refinement
+from perinstance.releases.promised import ClippedSweep, Promised
+from perinstance.releases.protocol import Method
+from perinstance.releases.windows import Window
+
+Floats = NDArray[np.float64]
+
+
+class AdaSSP(Promised):
+    """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
+
+    One noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated together as one
+    Gaussian release; the estimate is the posterior mean given these numbers (``refinement``, ``shrinkage``). Everything
+    is a function of released numbers: there is nothing to tune to the data.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The promise, for adding or removing one person.
+    x_bound, y_bound
+        ``||x|| <= x_bound`` and ``|y| <= y_bound``, declared without looking at the data; rows beyond are clipped.
+    rounds
+        How often residuals are released; 1 is the classical release of ``(X'X, X'y)``.
+    residual_bound
+        Where residuals are clipped; None is a quarter of ``y_bound``, or ``y_bound`` when there is one round only.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The published estimate; the intercept is 0 (centre the label by a public number).
+    gram_, moments_
+        What was released besides: the noisy Gram matrix and the noisy moments.
+    privacy_
+        The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
+    confidential_clipped_
+        How many rows were clipped: confidential, for the curator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 2000)[:, None]
+    >>> model = AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0).fit(X, 0.5 * X[:, 0])
+    >>> bool(model.privacy_.delta(1.0) <= 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        x_bound: float | None = None,
+        y_bound: float | None = None,
+        rounds: int = 4,
+        residual_bound: float | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.rounds = rounds
+        self.residual_bound = residual_bound
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
+        """Least squares on the clipped rows: only to tell leverage and residual beside the losses."""
+        self._plan()
+        return linear_fit(ClippedSweep(sweep, self._clip), 0.0, False)
+
+    def people(self, fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block.
+
+        One person moves the Gram matrix by ``||x||^2`` and a moment by ``|clip(y - x'theta_k)| ||x||``. In the first
+        round theta is 0 and both are exact. What later rounds ask depends on what was drawn before, so they are charged
+        with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``.
+        """
+        rows = self._clip(X, y)
+        return self._people(without(fit, rows.X, rows.y, inside), rows.X, rows.y)
+
+    def refine(self, fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
+        held = refined(fit, seen, rows.X, rows.y) if inside else without(fit, rows.X, rows.y, False)
+        return self._people(held, rows.X, rows.y)
+
+    def _people(self, held: Without, X: Floats, y: Floats) -> People:
+        plan = self._plan()
+        unit = np.linalg.norm(X, axis=1) / plan.x_bound
+        label = np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0)  # a wider clip has more noise: less than this
+        rounds = (plan.count - 1 + label**2) * (unit * plan.round_distance) ** 2
+        distance = np.sqrt((unit**2 * plan.gram_distance) ** 2 + rounds) * (1.0 + 1e-13)
+        exact = plan.count == 1 and plan.clip == 1.0
+        return People(held.leverage, held.residual, Shift(distance, "exact" if exact else "upper"), held.open)
+
+    def _plan(self) -> refinement.Rounds:
+        epsilon, delta, x_bound, y_bound = self._declared()
+        rounds: Any = self.rounds
+        if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or not 1 <= rounds <= 100:
+            raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
+        clip = 0.25 if rounds > 1 else 1.0
+        if self.residual_bound is not None:
+            clip = float(self.residual_bound) / y_bound
+            if not 0 < clip <= 1:
+                raise InvalidInput("residual_bound must be > 0 and at most y_bound; try y_bound / 4")
+        return refinement.spend(epsilon, delta, x_bound, y_bound, clip, int(rounds))
+
+    def _publish(self, window: Window) -> None:
+        plan = self._plan()
+        published = refinement.run(plan, window)
+        self.coef_ = published.coef
+        self.gram_ = published.gram
+        self.moments_ = np.array(published.moments)
+        self.privacy_ = plan.promise
