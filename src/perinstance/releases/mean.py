@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from perinstance.models.sweep import ArraySweep, People, Sweep
+from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Laplace, Shift
 from perinstance.releases.checks import one_of, positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, draw, refuse_weights
+from perinstance.releases.publishing import Law, refuse_weights
+from perinstance.sampling import GRID, Noisy, draw, exact_sums
+from perinstance.sampling.variates import NOISES, Noise
 
 Floats = NDArray[np.float64]
 
@@ -51,15 +53,18 @@ class NoisyMean(BaseEstimator):
         ``"laplace"`` (the l1 norm of the movement counts) or ``"gaussian"`` (the l2 norm).
     statistic
         ``"mean"`` or ``"sum"``.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
     """
 
     #: the audit does not ask for a target
     needs_target = False
 
-    def __init__(self, scale: float = 1.0, noise: str = "laplace", statistic: str = "mean") -> None:
+    def __init__(self, scale: float = 1.0, noise: str = "laplace", statistic: str = "mean", grid: float = GRID) -> None:
         self.scale = scale
         self.noise = noise
         self.statistic = statistic
+        self.grid = grid
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
         """Add up, twice: the second time about the first mean."""
@@ -92,6 +97,12 @@ class NoisyMean(BaseEstimator):
         """Nobody is ever left open here; the answer is that of ``people``."""
         return self.people(fit, X, y, inside)
 
+    def ideal(self, X: NDArray) -> Noisy:
+        """Return the exact sums or means (rational numbers) and the noise: what ``fit`` draws from."""
+        noise: Noise = "laplace" if one_of("noise", self.noise, NOISES) == "laplace" else "gaussian"
+        parts = 1 if one_of("statistic", self.statistic, ("mean", "sum")) == "sum" else len(X)
+        return Noisy([total / parts for total in exact_sums(X)], positive("scale", self.scale), noise)
+
     def law(self, fit: MeanFit) -> Law:
         """Return the mean (or sum) and the noise."""
         mean = fit.theta if self.statistic == "mean" else fit.theta * fit.n_people
@@ -101,6 +112,5 @@ class NoisyMean(BaseEstimator):
         """Publish one draw: ``mean_`` or ``sum_``, as ``value_``."""
         refuse_weights(refused)
         X = validate_data(self, X, dtype=(np.float64, np.float32))
-        fit = self.confidential_fit(ArraySweep(X, np.zeros(len(X))))
-        self.value_ = draw(self.law(fit))
+        self.value_ = draw(self.ideal(X), self.grid).values
         return self

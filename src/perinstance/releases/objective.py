@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance import sampling
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.models.linear import LinearFit, LinearProblem, Without, refined, without
 from perinstance.models.problem import problem_of
@@ -14,7 +15,8 @@ from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Objective
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, Publishing
+from perinstance.releases.publishing import Law, Publishing, exact_equations
+from perinstance.sampling import GRID
 
 Floats = NDArray[np.float64]
 
@@ -30,11 +32,14 @@ class ObjectivePerturbation(Publishing):
         scikit-learn's ``Ridge`` or ``LinearRegression``; None is ``Ridge(alpha=1.0)``. It is never fitted itself.
     scale
         The standard deviation of each coordinate of b (the intercept has one too).
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
     """
 
-    def __init__(self, estimator: Any = None, scale: float = 1.0) -> None:
+    def __init__(self, estimator: Any = None, scale: float = 1.0, grid: float = GRID) -> None:
         self.estimator = estimator
         self.scale = scale
+        self.grid = grid
 
     def problem(self) -> LinearProblem:
         """Return the linear model behind the estimator."""
@@ -61,6 +66,11 @@ class ObjectivePerturbation(Publishing):
         """Answer for the people whose leverage is near one."""
         return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Objective:
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        problem, scale = self.problem(), positive("scale", self.scale)
+        return sampling.Objective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+
     def law(self, fit: LinearFit) -> Law:
         """Return ``N(theta, scale^2 H^-2)``."""
         if fit.rank < len(fit.theta):
@@ -74,5 +84,5 @@ class ObjectivePerturbation(Publishing):
         with np.errstate(invalid="ignore"):
             direction = held.length * (1.0 + held.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
         residual = np.where(np.isnan(held.residual), np.inf, np.abs(held.residual))
-        pairs = Objective(held.leverage, residual, direction, np.sqrt(rows), float(self.scale))
+        pairs = Objective(held.leverage, residual, direction, np.sqrt(rows), float(self.scale), kind=held.grade)
         return People(held.leverage, held.residual, pairs, held.open)

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance import sampling
 from perinstance.errors import InvalidInput
+from perinstance.models.linear import LinearProblem
 from perinstance.models.problem import Movement, Problem, problem_of
-from perinstance.models.sweep import People, Sweep
+from perinstance.models.sweep import ArraySweep, People, Sweep
 from perinstance.pairs import Shift
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, Publishing
+from perinstance.releases.publishing import Law, Publishing, exact_equations
+from perinstance.sampling import GRID
 
 Floats = NDArray[np.float64]
 
@@ -33,12 +36,17 @@ class OutputPerturbation(Publishing):
         its last row and column belong to it. The paper's choices ``lambda_min I``, ``X'X`` and ``(X'X)^2`` are
         fine as matrices of another, public table. Taken from the data itself, ``X'X`` is ``PosteriorSample`` and
         ``(X'X)^2`` is ``ObjectivePerturbation``: then the covariance gives something away too, and they account for it.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
     """
 
-    def __init__(self, estimator: Any = None, scale: float = 1.0, precision: ArrayLike | None = None) -> None:
+    def __init__(
+        self, estimator: Any = None, scale: float = 1.0, precision: ArrayLike | None = None, grid: float = GRID
+    ) -> None:
         self.estimator = estimator
         self.scale = scale
         self.precision = precision
+        self.grid = grid
 
     def problem(self) -> Problem:
         """Return the model behind the estimator."""
@@ -61,6 +69,18 @@ class OutputPerturbation(Publishing):
     def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         return self._people(self.problem().refine(fit, sweep, X, y, inside))
+
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Output:
+        """Return the same in exact numbers: what ``fit`` draws from.
+
+        Least squares and ridge regression are solved exactly. The minimum of another loss has no closed form: its
+        float64 estimate, converged to rounding error, is taken as it is, and the noise on it is exact.
+        """
+        problem, scale = self.problem(), positive("scale", self.scale)
+        A = None if self.precision is None else check_precision(self.precision)
+        if isinstance(problem, LinearProblem):
+            return sampling.Output(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
+        return sampling.Output(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
 
     def law(self, fit: Any) -> Law:
         """Return ``N(theta, scale^2 A^-1)``."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance import sampling
 from perinstance.errors import NumericalTrouble
 from perinstance.models.linear import LinearFit, Without, check_alpha, linear_fit, refined, without
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Posterior
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, Publishing
+from perinstance.releases.publishing import Law, Publishing, exact_equations
+from perinstance.sampling import GRID
 
 Floats = NDArray[np.float64]
 
@@ -27,12 +29,15 @@ class PosteriorSample(Publishing):
         The inverse temperature: one over the noise variance of the model.
     fit_intercept
         Whether a column of ones is added, with a flat prior.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
     """
 
-    def __init__(self, alpha: float = 1.0, gamma: float = 1.0, fit_intercept: bool = False) -> None:
+    def __init__(self, alpha: float = 1.0, gamma: float = 1.0, fit_intercept: bool = False, grid: float = GRID) -> None:
         self.alpha = alpha
         self.gamma = gamma
         self.fit_intercept = fit_intercept
+        self.grid = grid
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
         """Fit without noise; every method is exact here."""
@@ -47,6 +52,11 @@ class PosteriorSample(Publishing):
         """Answer for the people whose leverage is near one."""
         return self._people(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Posterior:
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        gamma, alpha = positive("gamma", self.gamma), check_alpha(self.alpha)
+        return sampling.Posterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
+
     def law(self, fit: LinearFit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""
         if fit.rank < len(fit.theta):
@@ -60,4 +70,4 @@ class PosteriorSample(Publishing):
         rho *= np.sqrt(float(self.gamma))
         if np.isnan(rho).any():  # theta_without is not determined: no finite loss can be stated
             rho[np.isnan(rho)] = np.inf
-        return People(held.leverage, held.residual, Posterior(held.leverage, rho), held.open)
+        return People(held.leverage, held.residual, Posterior(held.leverage, rho, kind=held.grade), held.open)

@@ -1,7 +1,8 @@
 """What every release shares as a scikit-learn estimator: ``fit`` publishes one draw; ``predict`` uses it.
 
-This is the only place where a draw is made. A draw is never made with floating-point noise: it comes from
-``perinstance.sampling``, exact and rounded to a public grid.
+A draw is never made with floating-point noise: it comes from ``perinstance.sampling``. The rows are taken as the exact
+numbers that float64 holds, sums over them are exact, and what is published is exactly the rounding to the public
+``grid`` of one draw from ``ideal(X, y)``: post-processing of the release that the audit describes.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from perinstance.errors import NotYet, RefusedModel
-from perinstance.models.sweep import ArraySweep
+from perinstance.errors import RefusedModel
+from perinstance.sampling import ExactGram, NormalEquations, draw
+from perinstance.sampling.ideal import Ideal
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The distribution of a release: ``mean + root @ z``, z independent standard normal or Laplace."""
+    """The distribution of a release in floating point, for analyses: ``mean + root @ z``, z normal or Laplace."""
 
     mean: Floats  #: (p,) the intercept last
     root: Floats  #: (p, k)
@@ -31,11 +33,17 @@ class Law:
 
 
 class Publishing(RegressorMixin, BaseEstimator):
-    """A linear model whose coefficients are one draw of ``law(fit)``."""
+    """A linear model whose coefficients are one draw of ``ideal(X, y)``, rounded to the public ``grid``."""
+
+    grid: float
+
+    @abstractmethod
+    def ideal(self, X: NDArray, y: Floats) -> Ideal:
+        """Return the distribution that ``fit`` draws from, in exact numbers. It is confidential."""
 
     @abstractmethod
     def law(self, fit: Any) -> Law:
-        """Return the distribution that ``fit`` draws from. It is confidential."""
+        """Return the same distribution in floating point. It is confidential."""
 
     @abstractmethod
     def confidential_fit(self, sweep: Any, method: Any = "auto") -> Any:
@@ -45,8 +53,7 @@ class Publishing(RegressorMixin, BaseEstimator):
         """Publish one draw: ``coef_`` and ``intercept_``."""
         refuse_weights(refused)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
-        fit = self.confidential_fit(ArraySweep(X, np.asarray(y, dtype=np.float64)))
-        theta = draw(self.law(fit))
+        theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
         d = self.n_features_in_
         self.coef_ = theta[:d]
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
@@ -59,12 +66,10 @@ class Publishing(RegressorMixin, BaseEstimator):
         return X @ self.coef_ + self.intercept_
 
 
-def draw(law: Law) -> Floats:
-    """Draw exactly, on a public grid."""
-    raise NotYet(
-        "publishing a draw needs the exact sampler, which this version does not have; "
-        "audit(release, X, y) works, and no floating-point noise is offered instead"
-    )
+def exact_equations(X: NDArray, y: Floats, alpha: float, fit_intercept: bool) -> NormalEquations:
+    """``H theta = X'y`` without a rounding error; an intercept is a column of ones, last, and not penalised."""
+    penalties = [alpha] * X.shape[1] + [0.0] * fit_intercept
+    return ExactGram.of(X, y, fit_intercept).normal_equations(penalties)
 
 
 def refuse_weights(arguments: dict[str, Any]) -> None:

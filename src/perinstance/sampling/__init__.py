@@ -3,7 +3,7 @@
 from perinstance.sampling.draw import GRID, GridPoint, draw
 from perinstance.sampling.eigenvalue import NoisyEigenvalue
 from perinstance.sampling.fixed_point import FixedRows, fixed_rows
-from perinstance.sampling.gram import ExactGram, NormalEquations
+from perinstance.sampling.gram import ExactGram, NormalEquations, exact_sums
 from perinstance.sampling.ideal import Noisy, Objective, Output, Posterior
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "Output",
     "Posterior",
     "draw",
+    "exact_sums",
     "fixed_rows",
 ]

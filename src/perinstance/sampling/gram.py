@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ FLUSH = 512  # chunks that int64 holds for sure: 512 * 2^53 < 2^63
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactGram:
-    """``Z'Z = entries * 2^exponent`` of n rows ``Z = (X, y)``; d columns of X, then y. Confidential.
+    """``Z'Z = entries * 2^exponent`` of n rows ``Z = (X, y)``; d columns, then y. Confidential.
 
     >>> g = ExactGram.of([[0.5, 1.0], [0.25, 3.0]], [1.0, -2.0])
     >>> g.fraction(0, 0), g.fraction(1, 2)
@@ -38,14 +39,15 @@ class ExactGram:
     n: int
 
     @classmethod
-    def of(cls, X: ArrayLike, y: ArrayLike) -> ExactGram:
-        """Sum the outer products of these rows."""
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    def of(cls, X: ArrayLike, y: ArrayLike, intercept: bool = False) -> ExactGram:
+        """Sum the outer products of these rows; an intercept is a column of ones behind those of X."""
+        X, y = np.asarray(X), np.asarray(y)
         if X.ndim != 2 or y.shape != X.shape[:1]:
             raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {X.shape} and {y.shape}")
-        total = _Sums(X.shape[1] + 1)
+        total = _Sums(X.shape[1] + intercept + 1)
         for start in range(0, len(X), CHUNK):
-            Z = np.column_stack([X[start : start + CHUNK], y[start : start + CHUNK]])
+            x, t = X[start : start + CHUNK], y[start : start + CHUNK]
+            Z = np.column_stack([x, np.ones(len(x)), t] if intercept else [x, t]).astype(np.float64, copy=False)
             if not np.isfinite(Z).all():
                 raise InvalidTable("rows must be finite numbers, got NaN or infinity; remove or impute them first")
             total.add(Z)
@@ -53,7 +55,7 @@ class ExactGram:
 
     @property
     def d(self) -> int:
-        """Number of columns of X."""
+        """Number of coefficients: the columns of X, and of the intercept."""
         return len(self.entries) - 1
 
     def __add__(self, other: ExactGram) -> ExactGram:
@@ -64,7 +66,7 @@ class ExactGram:
         merged = (self.entries << (self.exponent - e)) + (other.entries << (other.exponent - e))
         return ExactGram(merged, e, self.n + other.n)
 
-    def fraction(self, i: int, j: int) -> Fraction:
+    def fraction(self, i: SupportsIndex, j: SupportsIndex) -> Fraction:
         """One entry as a rational number; index d is y."""
         return Fraction(int(self.entries[i, j])) * Fraction(2) ** self.exponent
 
@@ -80,6 +82,16 @@ class ExactGram:
         for j, (p, q) in enumerate(ratios):
             H[j, j] += (p << -e) // q
         return NormalEquations(H, Z[:-1, -1].copy(), e)
+
+
+def exact_sums(X: ArrayLike) -> list[Fraction]:
+    """Sum each column without a rounding error.
+
+    >>> exact_sums([[0.5, 1e300], [0.25, 1.0]])[0]
+    Fraction(3, 4)
+    """
+    X = np.asarray(X)
+    return [ExactGram.of(np.ones((len(column), 1)), column).fraction(0, 1) for column in X.T]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
