@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from perinstance.models.sweep import People, Sweep
@@ -65,6 +66,12 @@ class NoisyMean(BaseEstimator):
         self.noise = noise
         self.statistic = statistic
         self.grid = grid
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
         """Add up, twice: the second time about the first mean."""

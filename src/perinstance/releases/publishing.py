@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from perinstance.errors import RefusedModel
@@ -58,6 +59,12 @@ class Publishing(RegressorMixin, BaseEstimator):
         self.coef_ = theta[:d]
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
 
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
