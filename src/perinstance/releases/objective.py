@@ -84,5 +84,5 @@ class ObjectivePerturbation(Publishing):
         with np.errstate(invalid="ignore"):
             direction = held.length * (1.0 + held.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
         residual = np.where(np.isnan(held.residual), np.inf, np.abs(held.residual))
-        pairs = Objective(held.leverage, residual, direction, np.sqrt(rows), float(self.scale), kind=held.grade)
+        pairs = Objective(held.leverage, residual / float(self.scale), rows, direction**2, kind=held.grade)
         return People(held.leverage, held.residual, pairs, held.open)
