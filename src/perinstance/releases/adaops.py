@@ -120,8 +120,8 @@ class AdaOPS(Promised):
     def people(self, fit: AdaFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.
 
-        The eigenvalue's move is exact (secular equation), and so are those of n and of the estimate's size, and the pair
-        of the posterior sample. But lambda and gamma follow from noisy numbers that the person had a part in: the
+        The eigenvalue's move is exact (secular equation), and so are those of n and of the estimate's size, and the
+        pair of the posterior sample. But lambda and gamma follow from noisy numbers that the person had a part in: the
         composition at the values that were drawn is an odometer reading (MATH 6), labelled ``"estimate"``. What holds
         for everybody whatever was drawn is ``privacy_``.
         """
@@ -197,7 +197,8 @@ class _Noiseless:
         return float(np.log(y_bound + x_bound * np.linalg.norm(theta)))
 
     def posterior(self, ridge: float, gamma: float) -> Floats:
-        return np.linalg.solve(self.G + ridge * np.eye(self.d), self.b)
+        theta: Floats = np.linalg.solve(self.G + ridge * np.eye(self.d), self.b)
+        return theta
 
     def gram(self, scale: float) -> Floats:
         return self.G
