@@ -25,7 +25,14 @@ TRICKY += ["\u00e9", "e\u0301", "a\0", "a", "\u202e7"]  # composed and decompose
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 
 
-MAKERS = [list, pd.Series, pl.Series, pa.array, lambda v: np.array(v, object), lambda v: pa.chunked_array([v[:3], v[3:]])]
+MAKERS = [
+    list,
+    pd.Series,
+    pl.Series,
+    pa.array,
+    lambda v: np.array(v, object),
+    lambda v: pa.chunked_array([v[:3], v[3:]]),
+]
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from pathlib import Path
 from typing import IO
@@ -11,8 +12,9 @@ from typing import IO
 from perinstance.data.limits import Limits
 from perinstance.errors import InvalidTable
 
-_GRACE = 32 << 20  # a gzip file may unpack to this much at any ratio
+_GRACE = 16 << 20  # a gzip file may unpack to this much at any ratio
 _BOM = b"\xef\xbb\xbf"
+_MARKS = re.compile(rb'["\r\n]')
 
 
 class ByteStream(io.RawIOBase):
@@ -79,18 +81,18 @@ class ByteStream(io.RawIOBase):
 def read_header(path: Path, limits: Limits) -> tuple[bytes, int]:
     """Return the first line (quoted line breaks belong to it) without its byte order mark, and its length in bytes."""
     with ByteStream(path, limits) as stream:
-        data, inside, at = b"", False, 0
+        data, inside, at = bytearray(), False, 0
         while True:
             more = stream.read(1 << 16)
             data += more
-            while at < len(data):
-                byte = data[at]
-                if byte == 0x22:
+            while mark := _MARKS.search(data, at):
+                at = mark.end()
+                if mark[0] == b'"':
                     inside = not inside
-                elif byte in b"\r\n" and not inside:
-                    crlf = byte == 0x0D and (data[at + 1 : at + 2] or stream.read(1)) == b"\n"
-                    return data[:at].removeprefix(_BOM), at + 1 + crlf
-                at += 1
+                elif not inside:
+                    crlf = mark[0] == b"\r" and (bytes(data[at : at + 1]) or stream.read(1)) == b"\n"
+                    return bytes(data[: at - 1]).removeprefix(_BOM), at + crlf
+            at = len(data)
             limits.check_header(len(data))
             if not more:
-                return data.removeprefix(_BOM), len(data)
+                return bytes(data).removeprefix(_BOM), len(data)

@@ -25,7 +25,7 @@ from perinstance.data.parquet import unique_labels
 from perinstance.data.table import Chosen
 from perinstance.errors import InvalidTable, TooLarge
 
-_CHUNK = 4 << 20  # bytes of text parsed at a time; also the longest line there may be
+_CHUNK = 2 << 20  # bytes of text parsed at a time; also the longest line there may be
 _RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _MISSING = ("", *pcsv.ConvertOptions().null_values)
 

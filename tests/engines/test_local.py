@@ -1,0 +1,190 @@
+"""Threads over blocks: the same bits for any number of threads, nothing left behind when something fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from perinstance.data import read_table
+from perinstance.engines import Engine, Local, LocalSweep
+from perinstance.engines.ordered import ordered
+from perinstance.errors import InvalidInput, InvalidTable
+
+RNG = np.random.default_rng(2)
+X = RNG.normal(size=(4000, 6)) * 10.0 ** RNG.integers(-8, 8, (4000, 1))
+Y = RNG.normal(size=4000)
+
+
+def workers() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name.startswith("perinstance")]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 700, 5000, 1 << 20])
+def test_threads_do_not_change_a_bit(block_bytes):
+    table = read_table(X[:500], Y[:500])
+    answers = set()
+    for threads in (1, 2, 3, 8):
+        sweep = LocalSweep(table, threads=threads, block_bytes=block_bytes)
+        gram = sweep.fold(lambda X, y: X.T @ X)
+        rows = np.concatenate(list(sweep.map(lambda X, y: X @ X[0])))
+        answers.add((gram.tobytes(), rows.tobytes()))
+    assert len(answers) == 1
+
+
+def test_a_fold_is_the_sum_over_blocks_in_row_order():
+    step = 5000 // 56
+    wanted = X[:step].T @ X[:step]
+    for start in range(step, len(X), step):
+        wanted = wanted + X[start : start + step].T @ X[start : start + step]
+    got = LocalSweep(read_table(X, Y), threads=3, block_bytes=5000).fold(lambda X, y: X.T @ X)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_slow_first_blocks_do_not_change_the_order():
+    def step(X, y):
+        time.sleep(0.02 if y[0] == 0 else 0)
+        return y[0]
+
+    starts = list(LocalSweep(read_table(X, np.arange(4000)), threads=4, block_bytes=5000).map(step))
+    assert starts == sorted(starts) and len(starts) == 45
+
+
+def test_reading_ahead_is_bounded():
+    begun, taken = [], []
+    for answer in ordered(lambda k: begun.append(k) or k, range(50), threads=3, ahead=1):
+        time.sleep(0.001)
+        taken.append(answer)
+        assert len(begun) - len(taken) <= 4
+    assert taken == list(range(50))
+
+
+def test_one_blas_thread_inside():
+    def step(X, y):
+        return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+
+    before = threadpool_info()
+    assert set(LocalSweep(read_table(X, Y), threads=2, block_bytes=50_000).map(step)) == {1}
+    assert threadpool_info() == before
+
+
+class Planned(Exception):
+    pass
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("error", [Planned, KeyboardInterrupt, MemoryError])
+def test_what_a_step_raises_comes_through(threads, error):
+    def step(X, y):
+        if y[0] > 1000:
+            raise error
+        return y.sum()
+
+    sweep = LocalSweep(read_table(X, np.arange(4000)), threads=threads, block_bytes=5000)
+    with pytest.raises(error):
+        sweep.fold(step)
+    with pytest.raises(error):
+        list(sweep.map(step))
+    assert not workers()
+    assert sweep.fold(lambda X, y: y.sum()) == np.arange(4000).sum()  # still usable
+
+
+def test_a_step_that_stumbles_over_nan_blames_the_table():
+    bad = X.copy()
+    bad[77, 3] = np.nan
+
+    def step(X, y):
+        if np.isnan(X).any():
+            raise Planned
+        return y.sum()
+
+    with pytest.raises(InvalidTable, match="column 3, row 77"):
+        LocalSweep(read_table(bad, Y)).fold(step)
+
+
+def test_stopping_early_stops_the_threads():
+    parts = LocalSweep(read_table(X, Y), threads=3, block_bytes=1000).map(lambda X, y: len(y))
+    assert next(parts) == 17
+    assert workers()
+    parts.close()
+    assert not workers()
+
+
+def test_cells_are_looked_at_once():
+    looks = []
+
+    @dataclass
+    class Statistic:
+        X: np.ndarray
+
+        @property
+        def finite(self):
+            looks.append(1)
+            return True
+
+        def __add__(self, other):
+            return self
+
+    sweep = LocalSweep(read_table(X, Y), threads=1, block_bytes=50_000)
+    sweep.fold(lambda X, y: Statistic(X))
+    once = len(looks)
+    sweep.fold(lambda X, y: Statistic(X))
+    assert once == len(looks) == 5
+
+
+def test_a_false_alarm_is_no_refusal():
+    class Alarm(float):
+        finite = False
+
+        def __add__(self, other):
+            return self
+
+    assert LocalSweep(read_table(X, Y)).fold(lambda X, y: Alarm(1.0)) == 1.0
+
+
+def test_progress_counts_rows():
+    seen = []
+    sweep = Local(threads=2, block_bytes=50_000).sweep(read_table(X, Y), lambda *news: seen.append(news))
+    sweep.fold(lambda X, y: 1)
+    list(sweep.map(lambda X, y: 1))
+    assert [done for stage, done, total in seen if stage == "fold"] == [892, 1784, 2676, 3568, 4000]
+    assert all(total == 4000 for _, _, total in seen) and seen[-1] == ("map", 4000, 4000)
+
+
+def test_bad_settings():
+    table = read_table(X, Y)
+    for options in ({"threads": 0}, {"threads": -1}, {"block_bytes": 0}):
+        with pytest.raises(InvalidInput):
+            LocalSweep(table, **options)
+    assert isinstance(Local(), Engine)
+    assert LocalSweep(table).threads == len(os.sched_getaffinity(0))
+
+
+def test_ctrl_c_ends_a_sweep_at_once():
+    code = """
+import numpy as np, threading, time, sys
+from perinstance.data import read_table
+from perinstance.engines import LocalSweep
+def step(X, y):
+    print("begun", flush=True)
+    time.sleep(0.05)
+    return 1
+try:
+    LocalSweep(read_table(np.ones((100000, 1)), np.ones(100000)), threads=2, block_bytes=160).fold(step)
+except KeyboardInterrupt:
+    print("interrupted", [t.name for t in threading.enumerate()], flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    child.send_signal(signal.SIGINT)
+    rest = child.communicate(timeout=30)[0]
+    assert child.returncode == 0 and "interrupted ['MainThread']" in rest
+    assert rest.count("begun") < 50
