@@ -28,8 +28,8 @@ from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
 
-#: above this kappa^2 max h the plain constant would cost more than a few thousandths: average instead
-AVERAGE_ABOVE = 1e-3
+#: above this kappa^2 max h the plain constant would cost more than half a percent: average instead
+AVERAGE_ABOVE = 1e-2
 #: the share of the rows whose leverage is computed in the first try
 FIRST_SHARE = 0.03
 RADII = 24
@@ -164,25 +164,34 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame) -> Ceiling:
         most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + 1e-300
         radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(3))[::-1]
         sums = sweep.fold(partial(turned, fit=fit, T=around.T, radii=radii)).sums
-        eigen = slack * np.array([_largest(around.T @ S @ around.T.T) for S in sums])
         if kinked:
+            eigen = slack * np.array([_largest(around, S) for S in sums])
             soft = penalty * radii  # a curved penalty turns as well, within e^{+-}
             low, high = 1 - exprel(-soft), exprel(np.minimum(soft, 700)) - 1
             profile = Profile(radii, eigen[:RADII] + low, eigen[RADII:] + high)
         else:
-            with np.errstate(over="ignore"):
-                average = Average(radii, eigen + penalty * np.exp(penalty * radii))
+            theta = [_largest(around, S + _penalty_turned(fit, around, r)) for S, r in zip(sums, radii, strict=True)]
+            average = Average(radii, slack * np.array(theta))
     return Ceiling(loss.concordance, top, float(c), average, profile)
 
 
-def _largest(S: Floats) -> float:
-    return max(float(np.linalg.eigvalsh(S)[-1]), 0.0) if np.isfinite(S).all() else np.inf
+def _largest(around: Frame, S: Floats) -> float:
+    """Return the largest eigenvalue of S relative to H."""
+    return max(float(np.linalg.eigvalsh(around.T @ S @ around.T.T)[-1]), 0.0) if np.isfinite(S).all() else np.inf
 
 
 def _penalty_constant(fit: SmoothFit, around: Frame) -> float:
     """``kappa_R max_k sqrt((H^-1)_kk)``: a penalty is a loss on the rows e_k."""
     kappa = fit.objective.penalty.concordance
     return float(kappa * np.linalg.norm(around.T, axis=0).max()) if kappa else 0.0
+
+
+def _penalty_turned(fit: SmoothFit, around: Frame, radius: float) -> Floats:
+    """``sqrt(h) twist`` of the rows e_k, h = (H^-1)_kk."""
+    kappa, root = fit.objective.penalty.concordance, np.linalg.norm(around.T, axis=0)
+    with np.errstate(over="ignore"):
+        twist = kappa * fit.objective.penalty_curvature(fit.theta) * np.exp(kappa * root * radius)
+    return np.diag(fit.objective.times(fit.n + 1) * root * twist) if kappa else np.zeros((len(root), len(root)))
 
 
 def _steepest(X: NDArray, y: NDArray, fit: SmoothFit) -> Highest:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import exprel
 
 from perinstance.models.ceiling import Ceiling, Profile
 
@@ -74,10 +73,10 @@ def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None) -> Tur
     if own is not None:
         c = np.maximum(c, kappa * np.sqrt(own.h))
     with np.errstate(over="ignore"):
-        ca = np.minimum(c * a, 1.0)
-        radius = np.where(ca < 1, a * _log_ratio(np.minimum(ca, 1 - 1e-16)), np.inf)
-        s = np.where(ca < 1, c * radius, 0.0)
-        found = Turn(radius, exprel(-s), exprel(s))
+        ca = c * a
+        ratio = _log_ratio(np.minimum(ca, 1 - 1e-12))  # s/(1 - e^-s) where s = c r = -log(1 - ca)
+        sure = ca < 1 - 1e-12
+        found = Turn(np.where(sure, a * ratio, np.inf), 1 / ratio, 1 / (ratio * np.maximum(1 - ca, 1e-12)))
         for j, (rho, theta) in enumerate(zip(*_average(ceiling), strict=True)):
             turning = theta * inflation**1.5
             if own is not None:
@@ -97,7 +96,8 @@ def _average(ceiling: Ceiling) -> tuple[Floats, Floats]:
 
 def _log_ratio(u: Floats) -> Floats:
     """``-log(1 - u)/u``, 1 at 0."""
-    return np.where(u > 0, -np.log1p(-u) / np.where(u > 0, u, 1.0), 1.0)
+    u = np.maximum(u, 1e-300)
+    return -np.log1p(-u) / u
 
 
 def _by_profile(profile: Profile, a: Floats, inflation: Floats, own: Own | None) -> Turn:

@@ -41,7 +41,7 @@ def softmax_pull(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Flo
 
 
 def probability_change(pi: Floats, step: Floats) -> Floats:
-    """``softmax(eta + step) - pi``, cancelling nothing: ``pi_k (e^{step_k - m} - 1)``, ``e^m = sum pi_k e^{step_k}``."""
+    """``softmax(eta + step) - pi``, as ``pi_k (e^{step_k - m} - 1)``, ``e^m = sum pi_k e^{step_k}``."""
     top = step.max(axis=-1, keepdims=True)
     small = step - top  # <= 0: nothing overflows
     m = np.log1p(np.maximum((pi * np.expm1(small)).sum(axis=-1, keepdims=True), -1 + 1e-300))

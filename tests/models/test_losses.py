@@ -1,0 +1,155 @@
+"""Every property over every loss of the catalogue; extremes against mpmath."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from perinstance.errors import InvalidInput
+from perinstance.models.catalogue import CATALOGUE
+from perinstance.models.knots import Huber
+from perinstance.models.losses import Logistic, Poisson, PseudoHuber, SmoothHinge
+
+from .dumb import FORMULAS
+
+SMOOTH = [name for name, loss in CATALOGUE.items() if np.isfinite(loss.concordance)]
+KINKED = [name for name in CATALOGUE if name not in SMOOTH]
+everyone = pytest.mark.parametrize("name", CATALOGUE)
+
+
+def target(name: str, u: float) -> float:
+    """A target in the loss's domain from a number in (0, 1)."""
+    if CATALOGUE[name].binary:
+        return float(u > 0.5)
+    if name == "poisson":
+        return float(int(8 * u))
+    return 5 * u + 1e-3 if name == "gamma" else 6 * u - 3
+
+
+points = given(st.floats(-6, 6), st.floats(0.001, 0.999), st.floats(1e-3, 3))
+
+
+def test_catalogue_is_covered_by_the_dumb_formulas():
+    assert set(FORMULAS) == set(CATALOGUE)
+
+
+@everyone
+@points
+def test_value_slope_curvature_agree_with_the_formulas(name, eta, u, t):
+    y, e = np.array([target(name, u)]), np.array([eta])
+    value, slope, curvature = FORMULAS[name](y, e)
+    loss = CATALOGUE[name]
+    assert loss.value(y, e) == pytest.approx(value, rel=1e-11, abs=1e-13)
+    assert loss.slope(y, e) == pytest.approx(slope, rel=1e-12, abs=1e-14)
+    assert loss.curvature(y, e) == pytest.approx(curvature, rel=1e-12, abs=1e-14)
+
+
+@everyone
+@points
+def test_slope_is_the_derivative_of_the_value(name, eta, u, t):
+    loss, y = CATALOGUE[name], np.array([target(name, u)])
+    h = 1e-5
+    ahead, behind = loss.value(y, np.array([eta + h])), loss.value(y, np.array([eta - h]))
+    assert (ahead - behind) / (2 * h) == pytest.approx(loss.slope(y, np.array([eta])), rel=1e-4, abs=2e-5)
+
+
+@everyone
+@points
+def test_slope_change_is_a_difference_of_slopes(name, eta, u, t):
+    loss, y, e = CATALOGUE[name], np.array([target(name, u)]), np.array([eta])
+    for step in (t, -t):
+        expected = loss.slope(y, e + step) - loss.slope(y, e)
+        scale = 1e-13 * (1 + abs(loss.slope(y, e))[0] + abs(loss.slope(y, e + step))[0])
+        assert loss.slope_change(y, e, np.array([step])) == pytest.approx(expected, rel=1e-10, abs=scale)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@points
+def test_third_derivative_is_bounded_by_concordance_and_twist(name, eta, u, t):
+    loss, y = CATALOGUE[name], np.array([target(name, u)])
+    at = np.linspace(eta - t, eta + t, 41)
+    h = 1e-6
+    third = (loss.curvature(y, at + h) - loss.curvature(y, at - h)) / (2 * h)
+    curvature = loss.curvature(y, at)
+    noise = 1e-8 * (1 + curvature)
+    assert (abs(third) <= loss.concordance * curvature * (1 + 1e-5) + noise).all()
+    assert (abs(third) <= loss.twist(y, np.array([eta]), np.array([t])) * (1 + 1e-5) + noise).all()
+
+
+@everyone
+@points
+def test_mean_curvature_stays_between_drop_and_rise(name, eta, u, t):
+    loss, y, e = CATALOGUE[name], np.array([target(name, u)]), np.array([eta])
+    drop = float(loss.curvature_drop(y, e, np.array([t]))[0])
+    rise = float(loss.curvature_rise(y, e, np.array([t]))[0])
+    here = float(loss.curvature(y, e)[0])
+    for share in (-1.0, -0.3, 0.5, 1.0):
+        mean = float(loss.slope_change(y, e, np.array([share * t]))[0]) / (share * t)  # the mean of l'' on the way
+        assert here - drop <= mean + 1e-9 * (1 + here)
+        assert mean <= here + rise + 1e-9 * (1 + here + rise)
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_kinked_mean_curvature_against_quadrature(name):
+    loss, y = CATALOGUE[name], np.array([1.0])
+    for eta in (-0.4, 0.3, 2.2, 2.6):
+        for step in (-0.5, 0.5, 3.0):
+            by_slope = float(loss.slope_change(y, np.array([eta]), np.array([step]))[0]) / step
+            by_quad = quad(lambda v, e=eta, s=step: float(loss.curvature(y, np.array([e + v * s]))[0]), 0, 1, limit=500)
+            assert by_slope == pytest.approx(by_quad[0], abs=1e-4)
+
+
+# mp.dps = 40; l' = -1/(1+e^m) and l'' = p(1-p) at eta, y = 1; l = log(1 + e^-eta)
+@pytest.mark.parametrize("eta", [-745.0, -40.0, -1e-8, 0.0, 1e-8, 36.8, 300.0, 700.0])
+def test_logistic_extremes(eta):
+    with mpmath.workdps(60):
+        e = mpmath.mpf(eta)
+        value, slope = mpmath.log1p(mpmath.exp(-e)), -1 / (1 + mpmath.exp(e))
+        curvature = mpmath.exp(e) / (1 + mpmath.exp(e)) ** 2
+    loss, y, at = Logistic(), np.array([1.0]), np.array([eta])
+    assert float(loss.slope(y, at)[0]) == pytest.approx(float(slope), rel=1e-14, abs=1e-320)
+    assert float(loss.curvature(y, at)[0]) == pytest.approx(float(curvature), rel=1e-14, abs=1e-320)
+    assert float(loss.value(y, at)[0]) == pytest.approx(float(value), rel=1e-13, abs=1e-15)
+    change = float(loss.slope_change(y, at, np.array([1e-9]))[0])
+    with mpmath.workdps(60):
+        moved = -1 / (1 + mpmath.exp(e + mpmath.mpf(1e-9))) + 1 / (1 + mpmath.exp(e))
+    assert change == pytest.approx(float(moved), rel=1e-12, abs=1e-320)
+
+
+@pytest.mark.parametrize("u", [-600.0, -30.0, -5.0, -1e-3, 0.0, 1e-3, 5.0, 30.0, 600.0])
+def test_smooth_hinge_extremes(u):
+    loss = SmoothHinge(0.25)
+    with mpmath.workdps(40):
+        expected = mpmath.mpf(0.25) ** 2 * -mpmath.polylog(2, -mpmath.exp(mpmath.mpf(u)))
+    found = float(loss.value(np.array([1.0]), np.array([1 - 0.25 * u]))[0])
+    assert found == pytest.approx(float(mpmath.re(expected)), rel=1e-12, abs=1e-300)
+
+
+def test_poisson_small_steps_keep_their_digits():
+    change = Poisson().slope_change(np.array([3.0]), np.array([5.0]), np.array([1e-14]))
+    assert change[0] == pytest.approx(np.exp(5.0) * 1e-14, rel=1e-12)
+
+
+def test_constants_are_attained():
+    """The concordance of pseudo-Huber, 3/(2k), is a maximum: nothing smaller would do."""
+    loss, h = PseudoHuber(2.0), 1e-5
+    y, r = np.array([0.0]), np.array([2.0])
+    third = (loss.curvature(y, r + h) - loss.curvature(y, r - h)) / (2 * h)
+    assert abs(third) / loss.curvature(y, r) == pytest.approx(loss.concordance, rel=1e-6)
+
+
+def test_targets_outside_the_domain_are_refused():
+    with pytest.raises(InvalidInput, match="0 or 1"):
+        Logistic().check(np.array([0.0, 2.0]))
+    with pytest.raises(InvalidInput, match="row 1"):
+        Poisson().check(np.array([0.0, -1.0]))
+    with pytest.raises(InvalidInput, match="> 0"):
+        CATALOGUE["gamma"].check(np.array([0.0]))
+    with pytest.raises(InvalidInput, match="finite"):
+        CATALOGUE["squared"].check(np.array([np.nan]))
+    with pytest.raises(InvalidInput, match="width"):
+        Huber(0.0)

@@ -1,0 +1,198 @@
+"""Certified bounds, exact refits and estimates of smooth models against brute-force refits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perinstance.errors import NumericalTrouble
+from perinstance.models.catalogue import CATALOGUE
+from perinstance.models.glm import prepare, sensitivity
+from perinstance.models.leave_one_out import distances, leave_one_out
+from perinstance.models.newton import fit_smooth
+from perinstance.models.objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
+from perinstance.models.sweep import ArraySweep
+
+from .dumb import problem, refit
+
+everyone = pytest.mark.parametrize("name", CATALOGUE)
+conventions = pytest.mark.parametrize("mean", [False, True], ids=["sum", "mean"])
+
+
+def _norm(D, A):
+    return np.sqrt(np.einsum("...i,ij,...j->...", D, A, D))
+
+
+def _neighbour(name, X, y, i, alpha, mean, intercept, inside, outsiders=None):
+    if inside:
+        return refit(name, np.delete(X, i, 0), np.delete(y, i), alpha, intercept=intercept, mean=mean)
+    Xo, yo = outsiders
+    return refit(name, np.vstack([X, Xo[i]]), np.append(y, yo[i]), alpha, intercept=intercept, mean=mean)
+
+
+@everyone
+@conventions
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
+def test_against_brute_force(name, mean, inside):
+    rng = np.random.default_rng(7)
+    n, d = 120, 4
+    X, y = problem(name, rng, n, d, spread=0.5)
+    alpha = 0.02 if mean else 1.0
+    A = np.cov(rng.normal(size=(30, d + 1)), rowvar=False)
+    objective = SmoothObjective(CATALOGUE[name], RidgePenalty(alpha), fit_intercept=True, mean=mean)
+    sweep = ArraySweep(X, y, rows=37)
+    fit = fit_smooth(sweep, objective)
+    theta = refit(name, X, y, alpha, intercept=True, mean=mean)
+    assert fit.theta == pytest.approx(theta, rel=1e-8, abs=1e-9)
+    assert fit.decrement < 1e-11
+    people = np.arange(0, n, 6)
+    Xi, yi = (X[people], y[people]) if inside else (X[people] * 1.1 + 0.1, y[people])
+    truth = np.array(
+        [
+            _neighbour(name, X, y, i if inside else k, alpha, mean, True, inside, (Xi, yi)) - theta
+            for k, i in enumerate(people)
+        ]
+    )
+    for precision in (None, A):
+        norm = _norm(truth, np.eye(d + 1) if precision is None else A)
+        rounding = 1e-10 * np.linalg.norm(theta)
+        certified = sensitivity(prepare(sweep, fit, precision), Xi, yi, inside)
+        assert (certified.distance >= norm * (1 - 1e-9) - rounding).all()
+        assert (certified.open == np.isinf(certified.distance)).all()
+        ways = leave_one_out(prepare(sweep, fit, precision, "exact"), sweep, Xi, yi, inside)
+        exact = distances(ways, precision)
+        assert exact == pytest.approx(norm, rel=1e-8, abs=rounding)
+        assert (exact >= norm * (1 - 1e-9) - rounding).all()
+        estimate = sensitivity(prepare(sweep, fit, precision, "estimate"), Xi, yi, inside)
+        assert np.median(np.abs(estimate.distance / np.maximum(norm, rounding) - 1)) < 0.25
+
+
+@everyone
+def test_within_five_percent_for_most_people_when_there_are_many(name):
+    """n = 100 d: 95% of the people's bounds are within 5% of the truth, in the isotropic norm."""
+    rng = np.random.default_rng(11)
+    d = 8
+    n = 100 * d
+    X, y = problem(name, rng, n, d, spread=0.3)
+    objective = SmoothObjective(CATALOGUE[name], RidgePenalty(1.0))
+    sweep = ArraySweep(X, y)
+    fit = fit_smooth(sweep, objective)
+    certified = sensitivity(prepare(sweep, fit), X, y)
+    exact = distances(leave_one_out(prepare(sweep, fit, grade="exact"), sweep, X, y), None)
+    moved = exact > 1e-12
+    ratio = certified.distance[moved] / exact[moved]
+    assert ratio.min() >= 1 - 1e-9
+    assert np.quantile(ratio, 0.95) <= 1.05
+    assert not certified.open.any()
+
+
+def _random_problems(seed, count):
+    rng = np.random.default_rng(seed)
+    names = list(CATALOGUE)
+    for k in range(count):
+        name = names[k % len(names)]
+        d, n = int(rng.integers(1, 5)), int(rng.integers(8, 60))
+        X, y = problem(name, rng, n, d, spread=rng.choice([0.0, 1.0]), signal=rng.choice([0.2, 1.0, 3.0]))
+        if rng.random() < 0.3:
+            X[rng.integers(n)] *= rng.choice([0.0, 5.0, 30.0])  # somebody at the origin or far out
+        if rng.random() < 0.2:
+            X[1], y[1] = X[0], y[0]
+        yield name, X, y, float(10 ** rng.uniform(-2, 1)), bool(rng.random() < 0.5), bool(rng.random() < 0.5), rng
+
+
+def _never_below(seed, count):
+    certified_people = total = 0
+    for name, X, y, alpha, intercept, mean, rng in _random_problems(seed, count):
+        alpha = alpha / len(X) if mean else alpha
+        objective = SmoothObjective(CATALOGUE[name], RidgePenalty(alpha), intercept, mean)
+        sweep = ArraySweep(X, y)
+        try:
+            fit = fit_smooth(sweep, objective)
+        except NumericalTrouble:
+            assert intercept  # only a free intercept can be left without a minimum
+            continue
+        p = len(fit.theta)
+        root = rng.normal(size=(p, p)) + np.eye(p)
+        precision = None if rng.random() < 0.5 else root @ root.T
+        inside = bool(rng.random() < 0.7)
+        Xi, yi = (X, y) if inside else problem(name, rng, 6, X.shape[1])
+        found = sensitivity(prepare(sweep, fit, precision), Xi, yi, inside)
+        people = rng.choice(len(Xi), 3, replace=False)
+        for i in people:
+            total += 1
+            if found.open[i]:
+                continue
+            certified_people += 1
+            theta = _neighbour(name, X, y, i, alpha, mean, intercept, inside, (Xi, yi))
+            truth = _norm(theta - fit.theta, np.eye(p) if precision is None else precision)
+            stretch = np.sqrt(np.linalg.norm(np.eye(p) if precision is None else precision, 2))
+            assert found.distance[i] >= truth * (1 - 1e-9) - 1e-9 * stretch * np.linalg.norm(theta), (name, i)
+    assert certified_people > 0.4 * total
+
+
+def test_certified_is_never_below_the_truth():
+    _never_below(seed=1, count=160)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_certified_is_never_below_the_truth_on_two_thousand_problems(seed):
+    _never_below(seed=100 + seed, count=256)
+
+
+def test_a_smooth_lasso_is_certified_too():
+    rng = np.random.default_rng(3)
+    X, y = problem("logistic", rng, 400, 4, spread=0.2)
+    objective = SmoothObjective(CATALOGUE["logistic"], SmoothL1Penalty(2.0, 0.1))
+    sweep = ArraySweep(X, y)
+    fit = fit_smooth(sweep, objective)
+    certified = sensitivity(prepare(sweep, fit), X, y)
+    ways = leave_one_out(prepare(sweep, fit, grade="exact"), sweep, X, y)
+    for i in (0, 5, 9):  # independent of the batch: a plain fit of the smaller table
+        alone = fit_smooth(ArraySweep(np.delete(X, i, 0), np.delete(y, i)), objective)
+        assert ways.D[i] == pytest.approx(alone.theta - fit.theta, rel=1e-7, abs=1e-12)
+    exact = distances(ways, None)
+    assert (certified.distance >= exact * (1 - 1e-9)).all()
+    assert np.median(certified.distance / exact) < 1.1
+
+
+def test_outliers_do_not_spoil_everybodys_bound():
+    """One far row makes max_j h_j large; the averaged constant hardly notices."""
+    rng = np.random.default_rng(5)
+    X, y = problem("logistic", rng, 3000, 5, spread=0.0)
+    X[17] *= 40
+    sweep = ArraySweep(X, y)
+    fit = fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"], RidgePenalty(1.0)))
+    model = prepare(sweep, fit)
+    constants = model.inside.ceiling
+    assert constants.average is not None
+    assert constants.average.theta.max() < 0.5 * constants.c
+    some = slice(0, 300)
+    exact = distances(leave_one_out(model, sweep, X[some], y[some]), None)
+    ratio = sensitivity(model, X[some], y[some]).distance / exact
+    assert ratio.min() >= 1 - 1e-9
+    assert np.quantile(ratio[np.isfinite(ratio)], 0.95) < 1.05
+
+
+def test_blocks_do_not_matter():
+    rng = np.random.default_rng(9)
+    X, y = problem("poisson", rng, 300, 3)
+    objective = SmoothObjective(CATALOGUE["poisson"], RidgePenalty(0.1), True, mean=True)
+    answers = []
+    for rows in (7, 300):
+        sweep = ArraySweep(X, y, rows=rows)
+        model = prepare(sweep, fit_smooth(sweep, objective))
+        answers.append(np.concatenate([s.distance for s in sweep.map(lambda a, b, m=model: sensitivity(m, a, b))]))
+    assert answers[0] == pytest.approx(answers[1], rel=1e-9)
+    single = sensitivity(model, X.astype(np.float32), y)
+    assert single.distance == pytest.approx(answers[1], rel=1e-3)
+
+
+def test_progress_is_called():
+    rng = np.random.default_rng(2)
+    X, y = problem("logistic", rng, 30, 2)
+    sweep = ArraySweep(X, y)
+    model = prepare(sweep, fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"])), grade="exact")
+    seen = []
+    leave_one_out(model, sweep, X, y, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(30, 30)]
