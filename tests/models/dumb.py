@@ -61,7 +61,7 @@ FORMULAS = {
 
 
 def refit(name, X, y, weights, *, intercept=False, mean=False, start=None):
-    """Minimise ``sum l + (n or 1) sum w theta^2 / 2`` by damped Newton on the dense problem; intercept last and free."""
+    """Minimise ``sum l + (n or 1) sum w theta^2 / 2`` by damped Newton; the intercept is last and free."""
     formula = FORMULAS[name]
     n = len(X)
     A = np.column_stack([X, np.ones(n)]) if intercept else np.asarray(X, dtype=float)

@@ -55,10 +55,14 @@ class Publishing(RegressorMixin, BaseEstimator):
         refuse_weights(refused)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
+        self._publish(theta, y)
+        return self
+
+    def _publish(self, theta: Floats, y: Any) -> None:
+        """Set what is published, in scikit-learn's shapes."""
         d = self.n_features_in_
         self.coef_ = theta[:d]
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
-        return self
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that two fits differ: a release cannot be seeded."""
