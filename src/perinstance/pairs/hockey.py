@@ -2,7 +2,7 @@ r"""Hockey-stick profiles of sums of losses, person by person: delta at epsilon,
 
 A person is a set of rows: the Gaussian coordinates (nu, v, m^2) of P over Q, the same of Q over P, and the Laplace
 distances with their counts. For epsilon < 0 ``delta_PQ(epsilon) = (1 - e^epsilon) + e^epsilon delta_QP(-epsilon)``, two
-terms of one sign; where epsilon >= 0 lies far below the mean loss the contour passes between the poles and gives 1 - delta.
+terms of one sign; where epsilon >= 0 lies below the mean loss the contour passes between the poles and gives 1 - delta.
 """
 
 from __future__ import annotations
@@ -26,46 +26,49 @@ from perinstance.pairs.saddlepoint import (
 )
 
 DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the better target
+NEAR = 0.05  # units of the contour by which epsilon may move without a new one
 
 
 @kernel
 def _above(epsilon, nu, v, m2, lap, count, terms, where, weight):
-    """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0."""
+    """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0.
+
+    Then the place, the unit and the number of nodes of the contour, from which epsilon can be moved (0: it cannot).
+    """
     none = lap[:0]
     s2 = variance(nu, v, m2, lap, count)
     if s2 == 0.0 or epsilon >= ceiling(nu, v, m2, lap, count):
-        return -np.inf, np.inf, 0.0
+        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
     kl = divergence(nu, v, m2, none, none)
     B = divergence(nu, v, m2, lap, count) - epsilon
     if lap.size == 0 and B > DEEP * math.sqrt(s2):
         t = middle(B, nu, v, m2, lap, count)
-        base, w, _n, error, total, moved = contour(
-            t, 1.0, 0.0, epsilon, kl, nu, v, m2, lap, count, terms, where, weight
-        )
+        base, w, n, error, total, moved = contour(t, 1.0, 0.0, epsilon, kl, nu, v, m2, lap, count, 1, where, weight)
         rest = math.exp(base) * w / np.pi * total
         if not rest > 1e-17:
-            return 0.0, 0.0, 2e-16
-        return math.log1p(-rest), -rest * (t + w * moved / total) / (1.0 - rest), error * rest / (1.0 - rest) + 2e-16
+            return 0.0, 0.0, 2e-16, 0.0, 0.0, 0
+        rate = -rest * (t + w * moved / total) / (1.0 - rest)
+        return math.log1p(-rest), rate, error * rest / (1.0 - rest) + 2e-16, 0.0, 0.0, 0
     top = highest(nu)
     x = saddle(B, first_guess(B, s2, top), top, nu, v, m2, lap, count)
     if x == np.inf:
-        return -np.inf, np.inf, 0.0
+        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
     t, a = place(x, top)
-    base, w, _n, error, total, moved = contour(t, a, top, epsilon, kl, nu, v, m2, lap, count, terms, where, weight)
+    base, w, n, error, total, moved = contour(t, a, top, epsilon, kl, nu, v, m2, lap, count, terms, where, weight)
     if not total > 0.0:
-        return -np.inf, np.inf, 0.0
-    return base + math.log(w / np.pi * total), t + w * moved / total, error
+        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
+    return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n if lap.size == 0 else 0
 
 
 @kernel
 def profile(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, where, weight):
     """Return ``delta`` (rounded up), ``-d delta/d epsilon`` and the relative error, for any real epsilon."""
     if epsilon >= 0.0:
-        log_delta, rate, error = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
+        log_delta, rate, error, _t, _w, _n = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
         delta = math.exp(min(log_delta, 0.0))
         slope = delta * rate if delta > 0.0 else 0.0
     else:
-        log_delta, rate, error = _above(-epsilon, back_nu, back_v, back_m2, lap, count, terms, where, weight)
+        log_delta, rate, error, _t, _w, _n = _above(-epsilon, back_nu, back_v, back_m2, lap, count, terms, where, weight)
         back = math.exp(min(log_delta, 0.0))
         scale = math.exp(epsilon)
         delta = -math.expm1(epsilon) + scale * back
@@ -76,38 +79,34 @@ def profile(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, whe
 
 
 @kernel
-def _guess(log_delta, x0, top, nu, v, m2, lap, count):
-    """Return the place whose saddle-point approximation of delta is the one asked for, at or right of x0.
+def _approximate(x, top, nu, v, m2, lap, count):
+    """Return the saddle-point approximation of log delta at the epsilon whose saddle point is x, and that epsilon's rise.
 
-    At the saddle point t of epsilon(t), ``log delta ~ (K - t K') + 1 + t/(1+t) - log(t (1+t)) - log(2 pi phi'')/2``.
+    ``log delta ~ (K - t K') + 1 + t/(1 + t) - log(t (1 + t)) - log(2 pi phi'')/2``.
     """
-    low, high, span = x0, x0, 1.0
-    for _ in range(100):
-        if high == low:
-            high = low + span
-        x = high
-        t, a = place(x, top)
-        _rise, bend, gap = slopes(t, a, top, nu, v, m2, lap, count)
-        curve = bend + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
-        F = gap + 1.0 + t / (1.0 + t) - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve)
-        if F < log_delta or high > 500.0:
-            break
-        low = high
-        high = low + span
-        span *= 2.0
-    for _ in range(60):
+    t, a = place(x, top)
+    rise, bend, gap = slopes(t, a, top, nu, v, m2, lap, count)
+    curve = bend + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
+    ratio = 1.0 / (1.0 + 1.0 / t)
+    return gap + 1.0 + ratio - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve), rise, t
+
+
+@kernel
+def _first_epsilon(target, full, x, top, nu, v, m2, lap, count):
+    """Return the epsilon >= 0 at which the saddle-point approximation of log delta meets the target."""
+    low, high, span = x, x, 0.5
+    found = False
+    while high < 550.0 and not found:
+        low, high, span = high, high + span, 2.0 * span
+        found = _approximate(high, top, nu, v, m2, lap, count)[0] < target
+    while high - low > 1e-4:
         x = 0.5 * (low + high)
-        t, a = place(x, top)
-        _rise, bend, gap = slopes(t, a, top, nu, v, m2, lap, count)
-        curve = bend + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
-        F = gap + 1.0 + t / (1.0 + t) - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve)
-        if F < log_delta:
+        if _approximate(x, top, nu, v, m2, lap, count)[0] < target:
             high = x
         else:
             low = x
-        if high - low < 1e-4:
-            break
-    return 0.5 * (low + high)
+    _log, rise, t = _approximate(0.5 * (low + high), top, nu, v, m2, lap, count)
+    return max(full + rise - 1.0 / t - 1.0 / (1.0 + t), 0.0)
 
 
 @kernel
@@ -120,18 +119,12 @@ def solve(delta, nu, v, m2, lap, count, terms, where, weight):
     if s2 == 0.0:
         return 0.0
     target = math.log(delta)
-    kl = divergence(nu, v, m2, lap[:0], lap[:0])
-    full = divergence(nu, v, m2, lap, count)
-    top = highest(nu)
-    x0 = saddle(full, first_guess(full, s2, top), top, nu, v, m2, lap, count)
-    # a first epsilon from the saddle-point approximation
-    x = _guess(target, x0, top, nu, v, m2, lap, count)
-    t, a = place(x, top)
-    rise, _bend, _gap = slopes(t, a, top, nu, v, m2, lap, count)
-    epsilon = min(max(full + rise - 1.0 / t - 1.0 / (1.0 + t), 0.0), edge * (1.0 - 1e-9))
+    full, top = divergence(nu, v, m2, lap, count), highest(nu)
+    x = saddle(full, first_guess(full, s2, top), top, nu, v, m2, lap, count)
+    epsilon = min(_first_epsilon(target, full, x, top, nu, v, m2, lap, count), edge * (1.0 - 1e-9))
     low, high = 0.0, edge  # the answer lies between
     for _ in range(100):
-        log_delta, rate, error = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
+        log_delta, rate, error, t, w, n = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
         excess = log_delta - target
         step = excess / rate
         slack = (error + 1e-13) / rate
@@ -143,6 +136,18 @@ def solve(delta, nu, v, m2, lap, count, terms, where, weight):
             high = epsilon
         if high - low <= 1e-13 * high and high < np.inf:
             return high
+        if n > 0 and abs(step) * w < NEAR:
+            # the same contour serves for the last steps: only e^{-t d} changes
+            total, d = evaluate(0.0, w, n, where, weight)[0], 0.0
+            for _newton in range(8):
+                moved_total, moved = evaluate(d, w, n, where, weight)
+                rate = t + w * moved / moved_total
+                step = (excess - t * d + math.log(moved_total / total)) / rate
+                d += step
+                if abs(step) * rate < 1e-14 or not abs(d) * w < 2.0 * NEAR:
+                    break
+            if abs(d) * w < 2.0 * NEAR and abs(step) * rate < 1e-13 and epsilon + d >= 0.0:
+                return min(epsilon + d + 2.0 * (error + 1e-13) / rate, edge)
         epsilon += step
         if not epsilon > low:
             epsilon = 0.0 if low == 0.0 else 0.5 * (low + high)
@@ -199,7 +204,7 @@ def powers(level, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
             else:
                 f_low = 0.5 * f_low if side == -1 else f_low
                 high, f_high, side = e, f, -1
-            if abs(f) < 1e-8 or high - low < 1e-10 * span:
+            if abs(f) < 1e-7 or high - low < 1e-10 * span:
                 break
             if low == -np.inf:
                 e = high - span
