@@ -1,8 +1,9 @@
 """pDP for everyone: the largest loss of anybody in a bounded domain who could join this data set (MATH 5).
 
-The data is fixed, z = (x, y) runs over ``||x|| <= x_bound`` (a ball) or ``|x_j| <= x_bound_j`` (a box), ``|y| <= y_bound``.
-The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of the domain. For balls the two
-agree to the tolerance, so it is the supremum; a box is NP-hard in general and is enclosed in its best ellipsoid.
+The data is fixed, z = (x, y) runs over ``||x|| <= x_bound`` (a ball) or ``|x_j| <= x_bound_j`` (a box), and
+``|y| <= y_bound``. The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of the
+domain. For balls the two agree to the tolerance, so it is the supremum; the maximum over a box is NP-hard in general, and
+the box is enclosed in its best ellipsoid.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.analysis.search import Found, grid, search
 from perinstance.analysis.setting import Setting, setting_of
 from perinstance.analysis.slices import Domain, ellipsoid
-from perinstance.analysis.targets import Found, branch_and_bound, climb, sheet
+from perinstance.analysis.targets import climb, sheet
 from perinstance.errors import InvalidInput
 from perinstance.pairs.base import Kind, delta_array
 
@@ -81,7 +83,7 @@ def everyone(
 
     def answer(found: Found, y: float, kind: Kind) -> Everyone:
         return Everyone(
-            found.upper, found.attained, delta, found.x, y, domain, bounds, float(y_bound), kind, assumptions
+            found.upper, found.attained, delta, found.where, y, domain, bounds, float(y_bound), kind, assumptions
         )
 
     if not setting.proper and bounds.any():
@@ -114,10 +116,11 @@ def everyone(
     start = Found(np.inf, float(score(origin)[0]), origin[0])
     if domain == "ball":
         region = ellipsoid(np.full(setting.n_features, float(bounds[0])), intercept)
-        found = branch_and_bound(sheet(setting, region, y_bound, delta), polish, start, tolerance=tolerance)
+        landscape = sheet(setting, region, y_bound, delta, polish)
+        found = search(landscape, grid(np.linspace(-1, 1, 65), np.linspace(0, 1, 2)), start, tolerance=tolerance)
     else:
         found = _box(setting, bounds, y_bound, delta, score, polish, start, tolerance)
-    y = float(worst_y(found.x[None, :])[0])
+    y = float(worst_y(found.where[None, :])[0])
     return answer(found, y, "upper")
 
 
@@ -137,14 +140,15 @@ def _box(
     region = best_ellipsoid(setting, bounds)
     for corner in _corners(setting, bounds, region):
         climbed = _climb(corner, bounds, score)
-        for found in (climbed, polish(climbed.x[None, :])):
+        for found in (climbed, polish(climbed.where[None, :])):
             if found.attained > best.attained:
                 best = found
 
-    prepared = sheet(setting, region, y_bound, delta)
+    prepared = sheet(setting, region, y_bound, delta, polish)
     reach = float(bounds @ np.abs(theta))  # the box does not reach as far along theta as the ellipsoid
     limit = 1.0 if prepared.stretch == 0 else min(1.0, reach / prepared.stretch * (1 + 1e-12))
-    return branch_and_bound(prepared, polish, best, -limit, limit, tolerance=tolerance, rounds=8, most=1000)
+    cells = grid(np.linspace(-limit, limit, 65), np.linspace(0, 1, 2))
+    return search(prepared, cells, best, tolerance=tolerance, rounds=8, most=1000)
 
 
 def best_ellipsoid(setting: Setting, bounds: Floats, steps: int = 60) -> Domain:

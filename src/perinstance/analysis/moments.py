@@ -116,7 +116,7 @@ def bootstrap(
     draws: int = 1000,
     rng: np.random.Generator | None = None,
 ) -> Intervals:
-    """Return intervals for raw moments (``statistic="moments"``) or for the quantile ``statistic`` (a number in [0, 1]).
+    """Return intervals for raw moments (``statistic="moments"``) or for one quantile (a number in [0, 1]).
 
     Percentile intervals. They treat the losses as independent draws; losses of one table share a fit, so this is right
     to first order only and is always an estimate.

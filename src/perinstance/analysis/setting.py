@@ -81,10 +81,7 @@ def setting_of(release: Any, fit: Any) -> Setting:
     if not isinstance(fit, LinearFit):
         raise RefusedModel(f"this analysis needs the fit of a linear model, got {type(fit).__name__}")
     K = fit.inverse()
-    if mechanism.family == "posterior" or mechanism.precision is None:
-        G = K @ K
-    else:
-        G = K @ mechanism.precision @ K
+    G = K @ K if mechanism.precision is None else K @ mechanism.precision @ K
     return Setting(
         mechanism=mechanism,
         theta=np.asarray(fit.theta),

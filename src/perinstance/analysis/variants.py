@@ -10,8 +10,8 @@
 | on-average KL| fixed    | average | mean of KL over the people                        |
 | random DP    | fixed    | 1 - g   | the loss that a share 1 - g does not exceed       |
 
-The worst-case definitions of the table are suprema of these columns: over targets (``everyone``), over data sets for one
-person (``one``: personal DP) or over both (``worst_case``).
+The worst-case definitions of the table are suprema of these columns: over targets (``everyone``), over data sets for
+one person (``one``: personal DP) or over both (``worst_case``).
 """
 
 from __future__ import annotations
