@@ -165,11 +165,15 @@ class Audit:
         columns = {"group": names, "people": people, "mean": mean, "median": median, "p95": p95, "maximum": maximum}
         return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
 
-    def to_frame(self) -> Any:
-        """Return one row per person: id (if any), epsilon, leverage, residual, kind. Confidential."""
+    def columns(self) -> dict[str, Any]:
+        """Return id (if any), epsilon, leverage, residual and kind as plain columns. Confidential."""
         columns = {} if self.ids is None else {"id": self.ids}
         columns |= {"epsilon": self.losses, "leverage": self.leverages, "residual": self.residuals}
-        return self.flavour.frame({**columns, "kind": self.pairs.kinds})
+        return {**columns, "kind": self.pairs.kinds}
+
+    def to_frame(self) -> Any:
+        """Return one row per person, in the caller's flavour of table. Confidential."""
+        return self.flavour.frame(self.columns())
 
     def everyone(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> Any:
         """Return pDP for all: the largest loss of anybody with ``||x|| <= x_bound, |y| <= y_bound``, data fixed."""

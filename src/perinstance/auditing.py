@@ -159,9 +159,7 @@ def _walk(release: Release, fit: Any, sweep: Sweep, who: Sweep, inside: bool, de
     return _Answer(leverage, residual, epsilon, pairs, len(at))
 
 
-def _read(
-    release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None
-) -> Any:
+def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:
     """Make a source; a release without a target (a mean) gets one of zeros."""
     if getattr(release, "needs_target", True):
         return read_table(X, y, target=target, ids=ids, features=features)

@@ -72,7 +72,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
 
     R, W = np.diag(1.0 / scale), np.diag(scale)  # so far: H = R' G R, G = W' H W
     G, moment = H * np.outer(scale, scale), first.moment * scale
-    passes, shifted, triangular, grown = 1, False, True, 1.0
+    passes, grown, triangular = 1, 0.0, True
     while True:
         values = np.linalg.eigvalsh(G)
         if values[0] * CONDITION_LIMIT > values[-1] > 0 or passes == MAX_PASSES:
@@ -80,8 +80,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         if passes > 1 and _null(values).any() and not _middle(values).any():
             break  # a clean gap: what is left is truly singular
         chol, s = _shifted_cholesky(G, values, first.n)
-        shifted |= s > 0
-        grown *= np.sqrt(values[-1] / max(values[0], s, UNIT * values[-1]))
+        grown = max(grown, np.sqrt(values[-1] / s) if s > 0 else 0.0)
         inverse = solve_triangular(chol, np.eye(len(chol)))
         R, W = chol @ R, W @ inverse
         again: Gram = sweep.fold(partial(gram, intercept=intercept, W=W))
@@ -105,11 +104,13 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         R, W = chol @ R, W @ inverse
         image = inverse.T @ moment
         null = np.zeros((len(H), 0))
-    # the rows of X W carry u * |x| |W|: proportional to kappa(X), not to its square, once passes > 1
     condition = float(np.linalg.cond(R * scale)) ** 2 if R.size else 1.0
-    error = UNIT * (0.3 * float(values[-1] / values[0]) + len(H)) + (UNIT * grown if passes > 1 else 0.0)
-    name = "cholesky" if passes == 1 else f"{'shifted ' if shifted else ''}cholesky-qr{passes}"
-    factor = Factor(R, W, null, scale, condition, name, error, triangular)
+    # the last Gram matrix costs 0.3 u cond; a row of X W costs u |x| |W|: kappa(X) = sqrt(cond H), not its square
+    error = UNIT * (0.3 * float(values[-1] / values[0]) + len(H) + (np.sqrt(condition) if passes > 1 else 0.0))
+    name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
+    if null.size:
+        error += 10 * UNIT * grown  # the shifted factor has turned the kept directions by about this much
+    factor = Factor(R, W, null, scale, condition, name, float(error), triangular)
     return Solved(factor, H, image, first.n, first.square)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from perinstance.models.factor import UNIT, factorise
-from perinstance.models.leverage import sweep_rows
+from perinstance.models.leverage import leverages
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -25,11 +25,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What holds without each of these people."""
+    """What holds without each of these people, rounded away from zero."""
 
     leverage: Floats  #: mu; infinite when she holds up a direction alone
     residual: Floats  #: r; NaN when theta_without is not determined at her row
     direction: Floats  #: (k, p) (theta_with - theta_without) / r = H_with^-1 x
+    error: Floats  #: estimated relative error of leverage and direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
     """Answer for rows X, y of the data, all of them of leverage near one."""
 
     def dominates(block: NDArray) -> NDArray[np.bool_]:
-        return sweep_rows(block, fit.basis, fit.image, None, fit.fit_intercept).leverage > 0.9
+        return leverages(block, fit.basis, fit.fit_intercept) > 0.9
 
     def take(block: NDArray, target: NDArray) -> _Taken:
         out = dominates(block)
@@ -81,19 +82,25 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
     others = np.hstack([taken.X, ones])
     mine = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
     p = len(fit.theta)
-    leverage, residual, direction = np.empty(len(X)), np.empty(len(X)), np.zeros((len(X), p))
+    leverage, residual, direction, error = np.empty(len(X)), np.empty(len(X)), np.zeros((len(X), p)), np.zeros(len(X))
     for i, (x, target) in enumerate(zip(mine, y, strict=True)):
         same = np.flatnonzero((others == x).all(axis=1) & (taken.y == target))
         keep = np.ones(len(others), dtype=bool)
         keep[same[:1]] = False
         rows = np.vstack([rest.factor.R, others[keep]])
         aim = np.concatenate([rest.image, taken.y[keep]])
-        leverage[i], residual[i], direction[i] = _without(rows, aim, x, target)
-    return Held(leverage, residual, direction)
+        leverage[i], residual[i], direction[i], condition = _without(rows, aim, x, target)
+        if np.isinf(leverage[i]):
+            continue
+        error[i] = p * UNIT * condition + rest.factor.error
+        # a prediction is a sum of sqrt(mu) ||aim||, whatever it comes to in the end
+        lost = error[i] * (abs(residual[i]) + np.sqrt(leverage[i]) * np.linalg.norm(aim)) + UNIT * abs(target)
+        residual[i] = np.copysign(abs(residual[i]) + lost, residual[i])
+    return Held(leverage * (1 + 2 * error), residual, direction, error)
 
 
-def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats]:
-    """Return mu, r and H_with^-1 x from rows with ``rows'rows = H_without`` and ``rows'aim = X'y``."""
+def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats, float]:
+    """Return mu, r, H_with^-1 x and the condition number of all this, from rows with ``rows'rows = H_without`` and ``rows'aim = X'y``."""
     p = len(x)
     length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     scale = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 1.0)
@@ -113,10 +120,13 @@ def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float
         # in the range of the rest, the first entries of a row determine the others
         gap = a[rank:] - (R[:rank, rank:].T @ u if rank else 0.0)
         if np.abs(gap).max() > 1e3 * p * UNIT * np.abs(a).max():
-            return np.inf, np.nan, np.zeros(p)
+            return np.inf, np.nan, np.zeros(p), 1.0
     mu = float(u @ u)
     b = Q.T @ aim
     r = float(target - u @ b[:rank])
     v = np.zeros(p)
     v[pivot[:rank]] = solve_triangular(R[:rank, :rank], u) if rank else 0.0
-    return mu, r, v * scale / (1.0 + mu)
+    # sorted rows and pivoted columns make the errors row-wise: the condition that counts is that of equal rows
+    inner = R[:rank, :rank] / np.linalg.norm(R[:rank, :rank], axis=1, keepdims=True)
+    condition = float(np.linalg.cond(inner)) if rank else 1.0
+    return mu, r, v * scale / (1.0 + mu), condition

@@ -1,10 +1,12 @@
 """One product per person gives everything a linear release asks: ``q = x W`` with ``H^-1 = W W'``.
 
-- leverage ``x'H^-1x = sum_j q_j^2``
+- leverage ``m = x'H^-1x = sum_j q_j^2``
 - prediction ``x'theta = sum_j q_j b_j`` with ``b = W'X'y``, because ``theta = W W'X'y``
-- movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``
+- movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``; where the a_j are so far
+  apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
 
-A block is walked in pieces whose rows and image stay in the second-level cache.
+A block is walked in pieces whose rows and image stay in the second-level cache; what follows from the sums for one
+person (``mu``, ``r``, rounded outwards) is done while they are in registers.
 """
 
 from __future__ import annotations
@@ -15,66 +17,138 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from perinstance.models.gram import PIECE_BYTES
+from perinstance.models.gram import pieces
 
 Floats = NDArray[np.float64]
 
 _FAST = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
+#: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
+HARD_LEVERAGE = 0.95
+#: rounding beyond this share of a number makes the answer an upper bound instead of an exact one
+EXACT_SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
+
+    With G the scaled H and s the scale, ``||x s||^2 <= lambda_max(G) m``; so the error ``sqrt(p) u |x| |W|`` of a row of
+    X W is at most ``sqrt(p) u sqrt(lambda_max(G) m) ||W_j / s||`` in column j, and all three errors are multiples of sqrt(m).
+    """
+
+    leverage: float  #: of sqrt(m): relative
+    residual: float  #: of e = y - x'theta, per sqrt(m)
+    length: float  #: of ||H^-1x||_A, per sqrt(m)
+    share: float  #: of ||H^-1x||_A: relative
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """How ``||H^-1x||_A`` follows from q: by weights when they are accurate, by a second product otherwise."""
+
+    weights: Floats  #: (rank,) a_j; empty when ``lift`` is used
+    lift: Floats | None  #: (rank, p) (C W)'
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One entry per row of a block."""
+    """One entry per row of a block, rounded away from zero."""
 
-    leverage: Floats  #: x'H^-1x, H as in the fit
-    prediction: Floats  #: x'theta
-    movement: Floats  #: ||H^-1x||_A^2; empty when no weights were asked for
+    leverage: Floats  #: mu
+    residual: Floats  #: r
+    length: Floats  #: ||H_with^-1 x||_A; empty when there is no norm
+    grade: NDArray[np.uint8]  #: 0 exact, 1 upper: rounding took too much
+    open: NDArray[np.bool_] | None  #: people of the data whose leverage is near one: not answered here
 
 
-def sweep_rows(X: NDArray, W: Floats, image: Floats, weights: Floats | None, intercept: bool) -> Rows:
-    """Walk over one block. ``W`` has one row per column of X and, with an intercept, one more at the end."""
+def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
+    """Return ``x'H^-1x`` of each row."""
     n, d = X.shape
-    r = W.shape[1]
-    offset = np.ascontiguousarray(W[d]) if intercept else np.zeros(r)
-    inner = np.ascontiguousarray(W[:d])
-    leverage, prediction = np.empty(n), np.empty(n)
-    movement = np.empty(n if weights is not None else 0)
-    rows = max(64, PIECE_BYTES // (8 * max(r, d, 1)))
-    Q = np.empty((min(rows, n), r))
-    for start in range(0, n, rows):
-        stop = min(start + rows, n)
-        q = np.matmul(X[start:stop], inner, out=Q[: stop - start])
-        if weights is None:
-            _two_sums(q, offset, image, leverage[start:stop], prediction[start:stop])
-        else:
-            _three_sums(q, offset, image, weights, leverage[start:stop], prediction[start:stop], movement[start:stop])
-    return Rows(leverage, prediction, movement)
+    out = np.empty(n)
+    inner, offset = _split(W, d, intercept)
+    for run in pieces(X, max(W.shape)):
+        q = X[run] @ inner
+        q += offset
+        out[run] = np.einsum("ij,ij->i", q, q)
+    return out
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
-def _two_sums(q, offset, image, leverage, prediction):  # pragma: no cover - compiled
-    for i in range(q.shape[0]):
-        m = 0.0
-        t = 0.0
-        for j in range(q.shape[1]):
-            v = q[i, j] + offset[j]
-            m += v * v
-            t += v * image[j]
-        leverage[i] = m
-        prediction[i] = t
+def walk(
+    X: NDArray,
+    y: NDArray,
+    W: Floats,
+    image: Floats,
+    norm: Norm | None,
+    intercept: bool,
+    rounding: Rounding,
+    inside: bool,
+) -> Rows:
+    """Answer for one block. ``W`` has one row per column of X and, with an intercept, one more at the end."""
+    n, d = X.shape
+    inner, offset = _split(W, d, intercept)
+    lift = None if norm is None else norm.lift
+    a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
+    how = 0 if norm is None else 1 if lift is None else 2
+    mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
+    grade = np.empty(n, dtype=np.uint8)
+    limits = (rounding.leverage, rounding.residual, rounding.length, rounding.share)
+    hard = 0
+    Q = np.empty((0, W.shape[1]))
+    for run in pieces(X, max(W.shape)):
+        if len(Q) != run.stop - run.start:
+            Q = np.empty((run.stop - run.start, W.shape[1]))
+        np.matmul(X[run], inner, out=Q)
+        if lift is not None:
+            v = (Q + offset) @ lift
+            np.sqrt(np.einsum("ij,ij->i", v, v), out=length[run])
+        hard += _sums(Q, y[run], offset, image, a, limits, inside, how, mu[run], r[run], length[run], grade[run])
+    return Rows(mu, r, length, grade, grade == 2 if hard else None)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
-def _three_sums(q, offset, image, weights, leverage, prediction, movement):  # pragma: no cover - compiled
+def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
+    return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def _sums(q, y, offset, image, weights, limits, inside, how, mu, r, length, grade):  # pragma: no cover - compiled
+    u = 2.220446049250313e-16
+    hard = 0
+    width = q.shape[1]
     for i in range(q.shape[0]):
         m = 0.0
         t = 0.0
         a = 0.0
-        for j in range(q.shape[1]):
-            v = q[i, j] + offset[j]
-            m += v * v
-            t += v * image[j]
-            a += weights[j] * (v * v)
-        leverage[i] = m
-        prediction[i] = t
-        movement[i] = a
+        if how == 1:
+            for j in range(width):
+                v = q[i, j] + offset[j]
+                m += v * v
+                t += v * image[j]
+                a += weights[j] * (v * v)
+            length[i] = np.sqrt(a)
+        else:
+            for j in range(width):
+                v = q[i, j] + offset[j]
+                m += v * v
+                t += v * image[j]
+        e = y[i] - t
+        if inside and m > 0.95:  # HARD_LEVERAGE
+            mu[i] = m
+            r[i] = e
+            grade[i] = 2
+            hard += 1
+            continue
+        root = np.sqrt(m) * (1.0 + limits[0])
+        lost = root * limits[1] + u * abs(y[i])
+        up = root * root
+        rest = 1.0 - up if inside else 1.0
+        mu[i] = up / rest
+        r[i] = np.copysign((abs(e) + lost) / rest, e)
+        g = limits[0] > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
+        if how:
+            b = length[i]
+            away = root * limits[2] + b * limits[3]
+            length[i] = (b + away) / (1.0 if inside else 1.0 + m)
+            g = g or away > 1e-6 * b
+        grade[i] = 1 if g else 0
+    return hard

@@ -13,24 +13,24 @@ somebody who alone holds up a direction moves it without limit, and her loss is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.factor import Factor, factorise
-from perinstance.models.leverage import sweep_rows
+from perinstance.models.factor import UNIT, Factor, factorise
+from perinstance.models.leverage import EXACT_SHARE, Norm, Rounding, walk
 from perinstance.models.problem import Movement
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
 
-#: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
-HARD_LEVERAGE = 0.95
 #: a larger part of a row's scaled length than this in an open direction puts the row outside the range of H
 OFF_RANGE = 1e-9
+#: one product serves both norms of a row while its weights are known to this share
+WEIGHTS_ERROR = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,15 @@ class LinearFit:
     theta: Floats  #: (p,) p = n_features + fit_intercept
     H: Floats  #: (p, p) [X 1]'[X 1] + diag(penalty)
     factor: Factor  #: H = R'R, H^-1 = W W'
-    basis: Floats  #: (p, rank) H^-1 = basis basis'; where a precision A was given also basis' A basis = diag(weights)
-    weights: Floats | None
+    basis: Floats  #: (p, rank) H^-1 = basis basis' on the range of H
+    norm: Norm | None  #: how ||H^-1x||_A follows from x basis, where a precision A was given
     image: Floats  #: (rank,) basis' X'y
     n_people: int
     penalty: Floats  #: (p,) the diagonal added to X'X
     fit_intercept: bool
     square: float  #: y'y
-    precision: Floats | None = None  #: (p, p) the matrix A
+    precision: Floats | None  #: (p, p) the matrix A
+    rounding: Rounding
 
     @property
     def n_features(self) -> int:
@@ -76,8 +77,8 @@ class LinearFit:
 
     @property
     def error(self) -> float:
-        """An estimate of the relative error of the leverages."""
-        return self.factor.error
+        """The relative error that rounding may have caused in the in-sample leverages; losses are rounded up by it."""
+        return 2 * self.rounding.leverage
 
     @property
     def rank(self) -> int:
@@ -91,11 +92,12 @@ class LinearFit:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """What holds without each person of a block (for an outsider: as things stand)."""
+    """What holds without each person of a block (for an outsider: as things stand), rounded away from zero."""
 
     leverage: Floats  #: mu
     residual: Floats  #: r; NaN where theta_without is not determined
     length: Floats  #: ||H_with^-1 x||_A, H taken with the person; empty when the fit has no precision
+    grade: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
     open: NDArray[np.bool_] | None = None
 
 
@@ -106,59 +108,77 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     if fit_intercept:
         penalty[-1] = 0.0
     solved = factorise(sweep, penalty, fit_intercept)
-    W = solved.factor.W
-    if solved.factor.null.size:
-        W = shortest(solved.factor, fit_intercept) @ W
-    fit = LinearFit(
-        theta=W @ solved.image,
+    basis, image, norm = solved.factor.W, solved.image, None
+    short = shortest(solved.factor, fit_intercept)
+    theta = short @ (basis @ image)
+    share = 0.0
+    if precision is not None:
+        precision = _square(precision, p, fit_intercept)
+        basis, image, norm, share = _turn(short, basis, image, precision)
+    return LinearFit(
+        theta=theta,
         H=solved.H,
         factor=solved.factor,
-        basis=W,
-        weights=None,
-        image=solved.image,
+        basis=basis,
+        norm=norm,
+        image=image,
         n_people=solved.n,
         penalty=penalty,
         fit_intercept=fit_intercept,
         square=solved.square,
+        precision=precision,
+        rounding=_rounding(solved.factor, basis, image, norm, share),
     )
-    return fit if precision is None else rotate(fit, precision)
 
 
-def rotate(fit: LinearFit, precision: Floats) -> LinearFit:
-    """Turn the basis such that ``basis' A basis`` is diagonal: one product then serves both norms.
+def _turn(short: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
+    """Choose the basis in which one product serves both norms of a row.
 
-    With ``H^-1 = W W'`` and ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and
-    ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``.
+    With ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``. An eigenvalue is
+    known to ``u max(a)`` only, so when they lie far apart W stays and the norm costs a second product.
     """
-    p = len(fit.theta)
+    C = np.linalg.cholesky(A).T
+    lift = C @ (short @ W)
+    a, U = np.linalg.eigh(lift.T @ lift)
+    share = len(a) * UNIT * float(a[-1] / a[0]) if len(a) and a[0] > 0 else np.inf
+    if share < WEIGHTS_ERROR:
+        return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), share
+    return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), 0.0
+
+
+def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> Rounding:
+    if not basis.size:
+        return Rounding(0.0, 0.0, 0.0, 0.0)
+    u = np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p
+    columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
+    largest = np.linalg.norm(factor.R * factor.scale, ord=2)  # sqrt(lambda_max(G))
+    relative = factor.error / 2 + u * largest * float(np.linalg.norm(columns))
+    residual = u * (largest * float(columns @ np.abs(image)) + float(np.linalg.norm(image)))
+    length = 0.0
+    if norm is not None:
+        spread = np.sqrt(norm.weights) * columns if norm.lift is None else columns @ np.abs(norm.lift)
+        length = u * largest * float(np.linalg.norm(spread))
+    return Rounding(relative, residual + factor.error * float(np.linalg.norm(image)), length, relative + share)
+
+
+def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     A = np.asarray(precision, dtype=np.float64)
     if A.shape != (p, p):
-        ones = " (the last row and column belong to the intercept)" if fit.fit_intercept else ""
+        ones = " (the last row and column belong to the intercept)" if intercept else ""
         raise InvalidInput(f"precision must be {p} x {p}{ones}, got shape {A.shape}")
-    a, U = np.linalg.eigh(fit.basis.T @ A @ fit.basis)
-    turned = np.ascontiguousarray(fit.basis @ U)
-    return replace(fit, basis=turned, weights=np.maximum(a, 0.0), image=U.T @ fit.image, precision=A)
+    return A
 
 
 def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> Without:
     """Map: what holds without each person of one block; people of leverage near one are left open."""
-    rows = sweep_rows(X, fit.basis, fit.image, fit.weights, fit.fit_intercept)
-    m, e, length = rows.leverage, y - rows.prediction, np.sqrt(rows.movement, out=rows.movement)
-    if inside:
-        hard = m > HARD_LEVERAGE
-        left = np.subtract(1.0, m)
-        left[hard] = 1.0
-        m /= left
-        e /= left
-        return Without(m, e, length, hard if hard.any() else None)
-    if len(length):
-        length /= 1.0 + m
-    if fit.factor.null.size:
+    rows = walk(X, y, fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, inside)
+    if not inside and fit.factor.null.size:
         outside = _off_range(fit, X)
-        m[outside], e[outside] = np.inf, np.nan
-        if len(length):
-            length[outside] = np.inf
-    return Without(m, e, length)
+        rows.leverage[outside], rows.residual[outside] = np.inf, np.nan
+        if len(rows.length):
+            rows.length[outside] = np.inf
+    grade = rows.grade if rows.open is None else np.where(rows.open, 0, rows.grade).astype(np.uint8)
+    return Without(rows.leverage, rows.residual, rows.length, grade, rows.open)
 
 
 def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
@@ -166,13 +186,13 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
     from perinstance.models.holdout import hold_out
 
     held = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
-    if fit.precision is None:
-        return Without(held.leverage, held.residual, np.empty(0))
-    direction = held.direction
-    if fit.factor.null.size:
-        direction = direction @ shortest(fit.factor, fit.fit_intercept).T
-    length = np.sqrt(np.einsum("ij,jk,ik->i", direction, fit.precision, direction))
-    return Without(held.leverage, held.residual, np.where(np.isinf(held.leverage), np.inf, length))
+    length = np.empty(0)
+    if fit.precision is not None:
+        direction = held.direction @ shortest(fit.factor, fit.fit_intercept).T
+        length = np.sqrt(np.einsum("ij,jk,ik->i", direction, fit.precision, direction)) * (1 + held.error)
+        length[np.isinf(held.leverage)] = np.inf
+    grade = (held.error > EXACT_SHARE).astype(np.uint8)
+    return Without(held.leverage, held.residual, length, grade)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +220,7 @@ def _movement(held: Without) -> Movement:
     distance = np.abs(held.residual)
     distance *= held.length
     distance[np.isinf(held.leverage)] = np.inf
-    return Movement(held.leverage, held.residual, distance, "exact", held.open)
+    return Movement(held.leverage, held.residual, distance, held.grade, held.open)
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:
@@ -232,6 +252,8 @@ def shortest(factor: Factor, intercept: bool) -> Floats:
 
     With N the open directions and M = diag(1, .., 1, 0): ``I - N (N'MN)^-1 N'M``.
     """
+    if not factor.null.size:
+        return np.eye(len(factor.null))
     N, _ = np.linalg.qr(factor.null * factor.scale[:, None])
     M = N.copy()
     if intercept:
