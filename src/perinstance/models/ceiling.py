@@ -22,7 +22,7 @@ from scipy.special import exprel
 
 from perinstance.models.frame import Frame
 from perinstance.models.gram import pieces
-from perinstance.models.newton import SmoothFit
+from perinstance.models.newton import Highest, SmoothFit
 from perinstance.models.objective import design, predictor
 from perinstance.models.sweep import Sweep
 
@@ -64,22 +64,11 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Highest:
-    """The largest leverage among some rows (an upper bound of it)."""
-
-    h: float
-    finite = True  # the first fold has looked at every cell
-
-    def __add__(self, other: Highest) -> Highest:
-        return Highest(max(self.h, other.h))
-
-
-@dataclass(frozen=True, slots=True)
 class Turned:
     """Sums of ``w x x'``, one for each set of weights."""
 
     sums: Floats
-    finite = True  # see Highest
+    finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Turned) -> Turned:
         return Turned(self.sums + other.sums)

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 MAX_STEPS = 100
 #: the decrement that is good enough, and the one below which a stall is blamed on rounding
 ENOUGH, STALL = 1e-13, 1e-6
+#: at a minimum the next step changes no curvature by more than this share
+ARRIVED = 1e-3
 #: the steps that one fold tries when the full one does not descend
 LENGTHS = 4.0 ** np.arange(5, -16, -1)
 
@@ -56,6 +58,9 @@ class Objective(Protocol):
     def along(self, theta: Floats, step: Floats) -> Floats:
         """Values at ``theta + s step`` for all ``LENGTHS`` s; not finite where it is not defined."""
 
+    def reach(self, step: Floats) -> float:
+        """Return by which factor, as a logarithm, any curvature can change over this step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
@@ -70,7 +75,11 @@ class Minimum:
 def minimise(objective: Objective, theta: Floats) -> Minimum:
     """Minimise by as many folds as it takes, usually six to ten."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _minimise(objective, theta)
+        found = _minimise(objective, theta)
+        # where the infimum is at infinity gradient and Hessian vanish together, and a Newton step never gets short
+        if objective.reach(frame(found.slopes.hessian).solve(found.slopes.gradient)) > ARRIVED:
+            raise NumericalTrouble(_stuck(found.decrement))
+    return found
 
 
 def _minimise(objective: Objective, theta: Floats) -> Minimum:

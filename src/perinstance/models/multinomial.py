@@ -1,8 +1,8 @@
 """Per-instance sensitivity of (multinomial) logistic regression; two classes take the faster road of ``glm``.
 
-The certificate is that of ``certificate`` with blocks for scalars: ``V = (I (x) x)'H^-1 (I (x) x)`` is a K x K leverage,
-and along any way D the person's Hessian stays within ``e^{+-range(D x)}``, because the third derivative of logsumexp is
-a third central moment. So ``c = max_j max_{k,m} sqrt((e_k - e_m)'V_j(e_k - e_m))``, and the rest is as before.
+The certificate is that of ``certificate`` with blocks for scalars: ``V = (I (x) x)'H^-1 (I (x) x)`` is a K x K
+leverage, and along any way D the person's Hessian stays within ``e^{+-range(D x)}``, because the third derivative of
+logsumexp is a third central moment. So ``c = max_j max_{k,m} sqrt((e_k - e_m)'V_j(e_k - e_m))``, the rest is as before.
 """
 
 from __future__ import annotations

@@ -114,6 +114,22 @@ def values_along(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floa
 
 
 @dataclass(frozen=True, slots=True)
+class Highest:
+    """The largest of a number among some rows."""
+
+    h: float
+    finite = True  # see Slopes
+
+    def __add__(self, other: Highest) -> Highest:
+        return Highest(max(self.h, other.h))
+
+
+def farthest(X: NDArray, y: NDArray, step: Floats, intercept: bool) -> Highest:
+    """Return the largest ``|x'step|`` of a block; step may be several columns."""
+    return Highest(float(np.abs(predictor(X, step, intercept)).max(initial=0.0)))
+
+
+@dataclass(frozen=True, slots=True)
 class Folded:
     """F of everyone, or with one person out or in."""
 
@@ -152,6 +168,13 @@ class Folded:
             total = total + other.sign * objective.loss.value(np.full(len(LENGTHS), other.y), eta)
         penalty = [objective.penalty_value(theta + s * step) for s in LENGTHS]
         return total + objective.times(self.n) * np.array(penalty)
+
+    def reach(self, step: Floats) -> float:
+        """``kappa max_j |x_j'step|``; nothing to fear from losses that are quadratic between their knots."""
+        kappa = self.objective.loss.concordance
+        if not np.isfinite(kappa):
+            return 0.0
+        return kappa * self.sweep.fold(partial(farthest, step=step, intercept=self.objective.fit_intercept)).h
 
 
 def fit_smooth(sweep: Sweep, objective: SmoothObjective) -> SmoothFit:

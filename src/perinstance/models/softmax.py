@@ -17,7 +17,7 @@ from scipy.special import logsumexp, softmax
 
 from perinstance.models.gram import pieces
 from perinstance.models.minimise import LENGTHS, Minimum, Slopes, minimise
-from perinstance.models.newton import Outsider, Values
+from perinstance.models.newton import Outsider, Values, farthest
 from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
 
@@ -144,6 +144,11 @@ class SoftmaxFolded:
             total = total + other.sign * one.values
         P = objective.penalty_hessian(len(theta) // objective.classes)
         return total + np.array([float((theta + s * step) @ P @ (theta + s * step)) / 2 for s in LENGTHS])
+
+    def reach(self, step: Floats) -> float:
+        """Twice the largest change of a score bounds the range of the changes."""
+        rows = step.reshape(self.objective.classes, -1).T
+        return 2 * self.sweep.fold(partial(farthest, step=rows, intercept=self.objective.fit_intercept)).h
 
 
 def fit_softmax(

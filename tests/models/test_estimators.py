@@ -1,0 +1,270 @@
+"""scikit-learn's estimators: the objective is theirs, and the audit of real people agrees with refits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    Lasso,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    TweedieRegressor,
+)
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeRegressor
+
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.models.estimators import huber
+from perinstance.models.problem import Problem, problem_of
+from perinstance.models.sweep import ArraySweep
+
+from .dumb import problem, refit, softmax_refit
+
+
+def _cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y.astype(float)
+
+
+def _table(name, n=300, d=3):
+    return problem(name, np.random.default_rng(4), n, d, spread=0.2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (LogisticRegression(C=0.3, tol=1e-10, max_iter=5000), "logistic"),
+        (LogisticRegression(C=0.3, fit_intercept=False, solver="newton-cholesky", tol=1e-12), "logistic"),
+        (LogisticRegression(C=0.3, solver="liblinear", tol=1e-10, max_iter=5000), "logistic"),
+        (LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000), "logistic"),
+        (PoissonRegressor(alpha=0.2, tol=1e-10, max_iter=5000), "poisson"),
+        (PoissonRegressor(alpha=0.0, fit_intercept=False, tol=1e-10, max_iter=5000), "poisson"),
+        (GammaRegressor(alpha=0.1, tol=1e-10, max_iter=5000), "gamma"),
+        (TweedieRegressor(power=1, alpha=0.1, tol=1e-10, max_iter=5000), "poisson"),
+        (TweedieRegressor(power=0, alpha=0.1, tol=1e-10, max_iter=5000), "squared"),
+        (LinearSVC(C=0.4, tol=1e-10, max_iter=200_000), "squared-hinge"),
+    ],
+    ids=str,
+)
+def test_the_minimum_is_scikit_learns(estimator, name):
+    X, y = _table(name)
+    estimator = estimator.fit(X, y)
+    fit = problem_of(estimator).fit(ArraySweep(X, y))  # a fitted estimator is checked against our minimum
+    theirs = np.append(np.ravel(estimator.coef_), estimator.intercept_ if estimator.fit_intercept else [])
+    assert fit.theta == pytest.approx(theirs, rel=2e-4, abs=2e-5)
+    assert fit.gradient_norm < 1e-9 * len(X)
+    assert fit.decrement < 1e-11
+
+
+def test_penalty_of_older_versions_is_understood():
+    """Up to 1.7 the penalty was a word; the attribute is read, whatever the installed version says of it."""
+    old = LogisticRegression(C=2.0)
+    for penalty, ratio, alpha in (("l2", None, 0.5), (None, None, 0.0), ("deprecated", 0.0, 0.5)):
+        old.penalty, old.l1_ratio = penalty, ratio
+        assert problem_of(old).alpha == alpha
+    for penalty, ratio in (("l1", None), ("elasticnet", 0.5), ("deprecated", 0.2)):
+        old.penalty, old.l1_ratio = penalty, ratio
+        with pytest.raises(RefusedModel, match="not smooth"):
+            problem_of(old)
+
+
+@pytest.mark.parametrize("method", ["exact", "certified", "estimate", "auto"])
+def test_breast_cancer_against_refits(method):
+    X, y = _cancer()
+    model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y, rows=100)
+    fit = model.fit(sweep, None, method)
+    theta = refit("logistic", X, y, 1.0, intercept=True)
+    assert fit.theta == pytest.approx(theta, rel=1e-8)
+    moved = model.movement(fit, X, y)
+    opened = np.flatnonzero(moved.open)
+    distance, kind = moved.distance.copy(), np.array(moved.kind)
+    if len(opened):
+        distance[opened], kind[opened] = model.refine(fit, sweep, X[opened], y[opened]).distance, "exact"
+    people = np.r_[0:569:60, np.argsort(-distance)[:4]]
+    truth = np.array(
+        [
+            np.linalg.norm(refit("logistic", np.delete(X, i, 0), np.delete(y, i), 1.0, intercept=True) - theta)
+            for i in people
+        ]
+    )
+    if method in ("exact", "auto"):
+        assert (kind == "exact").all()
+        assert distance[people] == pytest.approx(truth, rel=1e-8, abs=1e-10)
+    elif method == "certified":
+        assert (distance[people] >= truth * (1 - 1e-8) - 1e-10).all()
+        assert set(kind) == {"exact", "upper"}
+        exact = kind[people] == "exact"
+        assert distance[people][exact] == pytest.approx(truth[exact], rel=1e-8)
+        assert (kind == "upper").mean() > 0.8
+    else:
+        assert set(kind) == {"estimate"}
+        assert np.abs(distance[people] / truth - 1).max() < 0.5  # not a bound, and below the truth for some
+
+
+def test_diabetes_poisson_counts_the_right_n():
+    """alpha weighs a mean: without a person the penalty counts n - 1 times, and that is seen in the refit."""
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X * 10, np.round(y / 20)
+    model, sweep = problem_of(PoissonRegressor(alpha=0.5)), ArraySweep(X, y)
+    fit = model.fit(sweep, None, "exact")
+    theta = refit("poisson", X, y, 0.5, intercept=True, mean=True)
+    found = model.refine(fit, sweep, X[:6], y[:6]).distance
+    for i in range(6):
+        rows, counts = np.delete(X, i, 0), np.delete(y, i)
+        right = refit("poisson", rows, counts, 0.5, intercept=True, mean=True)
+        wrong = refit("poisson", rows, counts, 0.5 * len(X), intercept=True)  # the penalty of n people
+        assert found[i] == pytest.approx(np.linalg.norm(right - theta), rel=1e-8)
+        assert abs(found[i] / np.linalg.norm(wrong - theta) - 1) > 1e-3
+
+
+def test_digits_multinomial_against_refits():
+    X, y = load_digits(return_X_y=True)
+    X = X.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)[:350] / 8
+    y = y[:350].astype(float)
+    model, sweep = problem_of(LogisticRegression(C=0.1)), ArraySweep(X, y, rows=300)
+    fit = model.fit(sweep, None, "certified")
+    theta = softmax_refit(X, y, 10.0, 10)
+    assert fit.theta == pytest.approx(theta.ravel(), rel=1e-7, abs=1e-9)
+    people = np.arange(0, 350, 120)
+    bound = model.movement(fit, X[people], y[people])
+    exact = model.refine(fit, sweep, X[people], y[people]).distance
+    for k, i in enumerate(people):
+        truth = np.linalg.norm(softmax_refit(np.delete(X, i, 0), np.delete(y, i), 10.0, 10) - theta)
+        assert exact[k] == pytest.approx(truth, rel=1e-8)
+        assert bound.distance[k] >= truth * (1 - 1e-9)
+    everyone = model.movement(fit, X, y)
+    assert np.isfinite(everyone.distance).mean() > 0.95
+    outsider = model.movement(fit, X[:2] * 0.9, y[[3, 4]], False)
+    refits = model.refine(fit, sweep, X[:2] * 0.9, y[[3, 4]], False).distance
+    for k in range(2):
+        truth = np.linalg.norm(softmax_refit(np.vstack([X, X[k] * 0.9]), np.append(y, y[3 + k]), 10.0, 10) - theta)
+        assert refits[k] == pytest.approx(truth, rel=1e-8)
+        assert outsider.distance[k] >= truth * (1 - 1e-9)
+
+
+def test_multinomial_norm_of_a_precision():
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 3, 200).astype(float)
+    root = rng.normal(size=(9, 9))
+    A = root @ root.T + np.eye(9)
+    model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y)
+    fit = model.fit(sweep, A, "certified")
+    theta = softmax_refit(X, y, 1.0, 3).ravel()
+    bound, exact = model.movement(fit, X[:5], y[:5]), model.refine(fit, sweep, X[:5], y[:5]).distance
+    for i in range(5):
+        D = softmax_refit(np.delete(X, i, 0), np.delete(y, i), 1.0, 3).ravel() - theta
+        assert exact[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
+        assert np.sqrt(D @ A @ D) * (1 - 1e-9) <= bound.distance[i] <= 1.5 * np.sqrt(D @ A @ D)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "reason"),
+    [
+        (Lasso(), "l1 penalty"),
+        (ElasticNet(), "l1 penalty"),
+        (LogisticRegression(l1_ratio=1.0, solver="liblinear"), "not smooth"),
+        (LogisticRegression(class_weight="balanced"), "class_weight"),
+        (LogisticRegressionCV(), "looking at the data"),
+        (SVC(), "hinge"),
+        (LinearSVC(loss="hinge"), "hinge"),
+        (LinearSVC(penalty="l1"), "l1 penalty"),
+        (MLPClassifier(), "ReLU"),
+        (DecisionTreeRegressor(), "tree"),
+        (RandomForestClassifier(), "tree"),
+        (TweedieRegressor(power=1.5), "power"),
+        (TweedieRegressor(power=0, link="log"), "convex"),
+    ],
+    ids=str,
+)
+def test_what_breaks_an_assumption_is_refused_by_name(estimator, reason):
+    with pytest.raises(RefusedModel, match=reason):
+        problem_of(estimator)
+
+
+def test_an_estimator_fitted_to_other_data_is_refused():
+    X, y = _cancer()
+    other = LogisticRegression().fit(X[:200] * 3, y[:200])
+    with pytest.raises(InvalidInput, match="not at the minimum"):
+        problem_of(other).fit(ArraySweep(X, y))
+    with pytest.raises(InvalidInput, match="parameters"):
+        problem_of(LogisticRegression().fit(X[:, :5], y)).fit(ArraySweep(X, y))
+    with pytest.raises(InvalidInput, match="method"):
+        problem_of(LogisticRegression()).fit(ArraySweep(X, y), None, "quick")
+
+
+def test_separable_classes_without_a_penalty_have_no_minimum():
+    X = np.r_[np.linspace(-2, -1, 20), np.linspace(1, 2, 20)][:, None]
+    y = np.repeat([0.0, 1.0], 20)
+    with pytest.raises(NumericalTrouble, match="separates"):
+        problem_of(LogisticRegression(C=np.inf)).fit(ArraySweep(X, y))
+    assert np.isfinite(problem_of(LogisticRegression(C=1.0)).fit(ArraySweep(X, y)).theta).all()
+
+
+def test_flat_directions_without_a_penalty_are_an_error():
+    X, y = _table("poisson", n=50)
+    doubled = np.column_stack([X, X[:, 0]])
+    with pytest.raises(NumericalTrouble, match="alpha > 0"):
+        problem_of(PoissonRegressor(alpha=0.0)).fit(ArraySweep(doubled, y))
+    with pytest.raises(NumericalTrouble, match="alpha > 0"):  # a column of zeros
+        problem_of(PoissonRegressor(alpha=0.0)).fit(ArraySweep(X * [1.0, 1.0, 0.0], y))
+
+
+def test_whoever_is_alone_in_a_class_moves_it_without_limit():
+    """Without her the class is empty and its intercept has no minimum: an infinite distance, not an error."""
+    X, y = _table("logistic", n=60)
+    y = np.zeros(60)
+    y[7] = 1.0
+    model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y)
+    fit = model.fit(sweep, None, "exact")
+    assert np.isinf(model.refine(fit, sweep, X[7:8], y[7:8]).distance[0])
+    assert np.isfinite(model.refine(fit, sweep, X[:3], y[:3]).distance).all()
+    certified = model.fit(sweep, None, "certified")
+    assert model.movement(certified, X, y).open[7]
+
+
+def test_one_class_and_unknown_classes_are_errors():
+    X, y = _table("logistic", n=40)
+    model = problem_of(LogisticRegression())
+    with pytest.raises(InvalidInput, match="two classes"):
+        model.fit(ArraySweep(X, np.ones(40)))
+    fit = model.fit(ArraySweep(X, y))
+    with pytest.raises(InvalidInput, match="not fitted with"):
+        model.movement(fit, X[:2], np.array([0.0, 5.0]), False)
+    with pytest.raises(InvalidInput, match="encode"):
+        model.fit(ArraySweep(X, np.array(["yes", "no"] * 20)))
+
+
+def test_huge_counts_and_zero_rows():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 2))
+    X[5] = 0.0
+    y = rng.poisson(np.exp(18 + 0.3 * X[:, 0])).astype(float)  # tens of millions
+    model, sweep = problem_of(PoissonRegressor(alpha=0.1)), ArraySweep(X, y)
+    fit = model.fit(sweep, None, "certified")
+    theta = refit("poisson", X, y, 0.1, intercept=True, mean=True, start=fit.theta)
+    moved = model.movement(fit, X, y)
+    exact = model.refine(fit, sweep, X, y).distance
+    for i in (0, 5):
+        truth = (
+            refit("poisson", np.delete(X, i, 0), np.delete(y, i), 0.1, intercept=True, mean=True, start=theta) - theta
+        )
+        assert exact[i] == pytest.approx(np.linalg.norm(truth), rel=1e-6)
+        assert moved.distance[i] >= np.linalg.norm(truth) * (1 - 1e-6)
+    nothing = np.zeros((30, 2))  # only the penalty speaks, and the people's share of it
+    fit = problem_of(LogisticRegression(fit_intercept=False)).fit(ArraySweep(nothing, np.arange(30.0) % 2))
+    assert fit.theta == pytest.approx(np.zeros(2))
+
+
+def test_robust_regression_by_its_own_name():
+    X, y = _table("huber")
+    model = huber(alpha=0.1, width=1.35)
+    assert isinstance(model, Problem)
+    assert model.fit(ArraySweep(X, y)).theta == pytest.approx(refit("huber", X, y, 0.1, intercept=True), abs=1e-8)
+    smooth = huber(alpha=0.1, width=1.35, smooth=True).fit(ArraySweep(X, y))
+    assert smooth.theta == pytest.approx(refit("pseudo-huber", X, y, 0.1, intercept=True), abs=1e-8)
