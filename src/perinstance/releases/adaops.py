@@ -197,8 +197,7 @@ class _Noiseless:
         return float(np.log(y_bound + x_bound * np.linalg.norm(theta)))
 
     def posterior(self, ridge: float, gamma: float) -> Floats:
-        theta: Floats = np.linalg.solve(self.G + ridge * np.eye(self.d), self.b)
-        return theta
+        return np.asarray(np.linalg.solve(self.G + ridge * np.eye(self.d), self.b), dtype=np.float64)
 
     def gram(self, scale: float) -> Floats:
         return self.G

@@ -92,7 +92,7 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
     if room <= 0:
         raise InvalidInput(f"failure probabilities of {failure:g} leave nothing of delta={delta:g}")
     floors = FLOORS
-    at_zero = profile(1.0 / floors, np.zeros_like(floors), distance, epsilon, "without", SEARCH_CELLS).corners
+    at_zero = profile(1.0 / floors, np.zeros_like(floors), distance, epsilon, SEARCH_CELLS).corners
     floors = floors[at_zero <= 0.25 * room]
     if not len(floors):
         raise InvalidInput(
@@ -101,7 +101,7 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
     share = 1.0
     for _ in range(4):  # the envelope costs little: the share is close to one
         rho = _residuals(floors, distance, epsilon, share * room)
-        envelope = profile(1.0 / floors, rho, distance, epsilon, "without", SEARCH_CELLS).envelope
+        envelope = profile(1.0 / floors, rho, distance, epsilon, SEARCH_CELLS).envelope
         if envelope <= room:
             break
         share *= 0.995 * room / envelope
@@ -120,9 +120,9 @@ def _residuals(floors: Floats, distance: float, epsilon: float, delta: float) ->
     kept = np.ones(len(mu), dtype=bool)
     while kept.any():
         high = np.where(kept, 2.0 * high, high)
-        kept &= profile(mu, high, distance, epsilon, "without", SEARCH_CELLS).corners <= delta
+        kept &= profile(mu, high, distance, epsilon, SEARCH_CELLS).corners <= delta
     for _ in range(13):
         middle = 0.5 * (low + high)
-        kept = profile(mu, middle, distance, epsilon, "without", SEARCH_CELLS).corners <= delta
+        kept = profile(mu, middle, distance, epsilon, SEARCH_CELLS).corners <= delta
         low, high = np.where(kept, middle, low), np.where(kept, high, middle)
     return low

@@ -4,8 +4,13 @@ An adaptive release publishes some numbers with Gaussian noise (together D-GDP: 
 draws one posterior sample whose leverage and residual are bounded by a *corner* that the published numbers chose.
 The adversary may correlate the two, so the sample is charged with the pointwise envelope over all corners (MATH 4.5),
 
-    T(e) = max_c delta_c(e)                       for e of both signs,
-    delta(epsilon) <= integral T(epsilon - l) dN(l; D^2/2, D^2) + failure        in each direction.
+    T(e) = max_c max(delta_c^PQ(e), delta_c^QP(e))        for e of both signs,
+    delta(epsilon) <= integral T(epsilon - l) dN(l; D^2/2, D^2) + failure        in both directions.
+
+A corner stands for everybody of smaller leverage and residual. P over Q grows with both for ``e >= 0`` (MATH 1b), but
+Q over P does **not**: its losses end at ``(log(1 + mu) + rho^2/(1 + mu))/2``, which falls with mu. It lies below P
+over Q there, so the larger of the two directions at the corner is above either direction of everybody; for ``e < 0``
+the same follows from ``delta^PQ(e) = 1 - exp(e) + exp(e) delta^QP(-e)``. That is why T takes the worst direction.
 
 T is a maximum of profiles: convex in ``exp(e)`` and falling, so it is itself the profile of some pair, which is why it
 may be composed. The integral is a Riemann sum that takes T at the end of each cell where it is larger: an upper bound.
@@ -14,7 +19,6 @@ may be composed. The integral is a Riemann sum that takes T at the end of each c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +28,6 @@ from perinstance.errors import InvalidInput
 from perinstance.pairs import Posterior, Shift
 
 Floats = NDArray[np.float64]
-OneWay = Literal["without", "with"]
 
 CELLS = 4096
 REACH = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
@@ -51,16 +54,14 @@ class Promise:
         """``"upper"`` when corners, cells or a failure probability enter; a Gaussian release is exact."""
         return "upper" if self.leverage or self.failure else "exact"
 
-    def delta(self, epsilon: float, direction: Literal["worst", "without", "with"] = "worst") -> float:
-        """Return the smallest delta that can be claimed at epsilon, for every data set and every person."""
+    def delta(self, epsilon: float) -> float:
+        """Return a delta that holds at epsilon in both directions, for every data set and every person."""
         if not np.isfinite(epsilon):
             raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}")
-        if direction == "worst":
-            return max(self.delta(epsilon, "without"), self.delta(epsilon, "with"))
         if not self.leverage:
-            return min(1.0, float(Shift(self.distance).delta(epsilon, direction)[0]) + self.failure)
+            return min(1.0, float(Shift(self.distance).delta(epsilon)[0]) + self.failure)
         mu, rho = np.array(self.leverage), np.array(self.residual)
-        return min(1.0, float(profile(mu, rho, self.distance, epsilon, direction).envelope) + self.failure)
+        return min(1.0, profile(mu, rho, self.distance, epsilon).envelope + self.failure)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon >= 0 at which both directions are at most delta, within 1e-9 above the smallest."""
@@ -87,20 +88,20 @@ class Profile:
     envelope: float
 
 
-def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, direction: OneWay, cells: int = CELLS) -> Profile:
+def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int = CELLS) -> Profile:
     """Compose Gaussian parts at ``distance`` with the posterior pairs (mu, rho), as upper Riemann sums.
 
     In either direction the Gaussian loss is ``N(D^2/2, D^2)`` under the first distribution.
     """
     if distance == 0.0:
-        alone = Posterior(mu, rho).delta(epsilon, direction) * (1.0 + SLACK)
+        alone = Posterior(mu, rho).delta(epsilon) * (1.0 + SLACK)
         return Profile(alone, float(alone.max()))
     edges = np.linspace(-REACH, REACH, cells + 1)
     mass = _masses(edges)
     # T falls in its argument, so it is largest at the upper end of a cell of losses
     losses = distance * (0.5 * distance + edges[1:])
     pairs = Posterior(np.repeat(mu, cells), np.repeat(rho, cells))
-    deltas = pairs.delta(np.tile(epsilon - losses, len(mu)), direction).reshape(len(mu), cells)
+    deltas = pairs.delta(np.tile(epsilon - losses, len(mu))).reshape(len(mu), cells)
     beyond = 2.0 * float(ndtr(-REACH))
     alone = (deltas @ mass + beyond) * (1.0 + SLACK)
     return Profile(alone, float((deltas.max(axis=0) @ mass + beyond) * (1.0 + SLACK)))
