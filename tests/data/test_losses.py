@@ -37,10 +37,31 @@ LEADS = [
     "",
 ]
 BODIES = [
-    "cmd|' /C calc'!A0", "SUM(1+1)", 'HYPERLINK("http://x","y")', "<script>alert(1)</script>", '"', "'", ",", ";=1", "\r\n=1",
-    "\u202eevil", "a\0b", "\x1b[31m", "{{7*7}}", "7", "", "x" * 3000, "null", "007", "\\", "é\u0301", "&amp;", "</td>", "`id`",
-    "%00", "../../etc", "=" * 9, "\u2028", "🧨", "DDE(1)", "-2+3",
-]  # fmt: skip
+    "cmd|' /C calc'!A0",
+    "SUM(1+1)",
+    'HYPERLINK("http://x","y")',
+    "<script>alert(1)</script>",
+    '"',
+    "'",
+    ",",
+    ";=1",
+]
+BODIES += [
+    "\r\n=1",
+    "\u202eevil",
+    "a\0b",
+    "\x1b[31m",
+    "{{7*7}}",
+    "7",
+    "",
+    "x" * 3000,
+    "null",
+    "007",
+    "\\",
+    "e\u0301",
+    "&amp;",
+]
+BODIES += ["</td>", "`id`", "%00", "../../etc", "=" * 9, "\u2028", "\U0001f9e8", "DDE(1)", "-2+3"]
 HOSTILE = [lead + body for lead in LEADS for body in BODIES if lead + body]
 
 

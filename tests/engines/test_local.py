@@ -76,12 +76,12 @@ def test_one_blas_thread_inside():
     assert threadpool_info() == before
 
 
-class Planned(Exception):
+class PlannedError(Exception):
     pass
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("error", [Planned, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("error", [PlannedError, KeyboardInterrupt, MemoryError])
 def test_what_a_step_raises_comes_through(threads, error):
     def step(X, y):
         if y[0] > 1000:
@@ -103,7 +103,7 @@ def test_a_step_that_stumbles_over_nan_blames_the_table():
 
     def step(X, y):
         if np.isnan(X).any():
-            raise Planned
+            raise PlannedError
         return y.sum()
 
     with pytest.raises(InvalidTable, match="column 3, row 77"):

@@ -133,7 +133,8 @@ def test_nothing_is_left_by_a_killed_process(tmp_path, source):
     import os, sys
     from perinstance.data import read_table, scan
     from perinstance.engines import LocalSweep
-    sweep = LocalSweep(read_table(scan(sys.argv[1]), target="y"), block_bytes=10_000, memory_bytes=0, scratch=sys.argv[2])
+    source = read_table(scan(sys.argv[1]), target="y")
+    sweep = LocalSweep(source, block_bytes=10_000, memory_bytes=0, scratch=sys.argv[2])
     sweep.fold(lambda X, y: y.sum())
     sweep.fold(lambda X, y: os.kill(os.getpid(), 9))
     """
@@ -153,7 +154,8 @@ def test_a_full_disk_is_a_typed_error(source):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
     try:
-        LocalSweep(read_table(scan(sys.argv[1]), target="y"), block_bytes=10_000, memory_bytes=0).fold(lambda X, y: y.sum())
+        source = read_table(scan(sys.argv[1]), target="y")
+        LocalSweep(source, block_bytes=10_000, memory_bytes=0).fold(lambda X, y: y.sum())
     except ScratchFull as refusal:
         sys.exit(0 if "TMPDIR" in str(refusal) else 3)
     """

@@ -141,7 +141,10 @@ class LocalSweep:
             with np.errstate(over="ignore", invalid="ignore"):
                 part = step(block.X, block.y)
         except Exception:
-            self._refuse(block)  # the cause, if it lies in the table
+            try:
+                self._refuse(block)
+            except InvalidTable as refusal:
+                raise refusal from None  # the cause lies in the table, and the step's words may quote it
             raise
         finite = getattr(part, "finite", None)
         if not (is_finite(block.X, block.y) if finite is None else finite):
