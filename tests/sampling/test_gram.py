@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.sampling import ExactGram, gram
+from perinstance.sampling import ExactGram, exact_sums, gram
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 HARD = st.one_of(FINITE, st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 2.2e-308, 1.7976931348623157e308, 1.0, -1 / 3]))
@@ -33,7 +33,7 @@ def test_any_floats(Z):
 @pytest.mark.parametrize("shape", ["normal", "scaled", "integers", "binary"])
 def test_more_rows_than_a_chunk(shape):
     rng = np.random.default_rng(3)
-    n, d = gram.CHUNK + 77, 3
+    n, d = 4 * gram.CHUNK + 77, 3
     X = {
         "normal": rng.standard_normal((n, d)),
         "scaled": rng.standard_normal((n, d)) * [1e-8, 1.0, 1e8],
@@ -45,9 +45,9 @@ def test_more_rows_than_a_chunk(shape):
 
 
 def test_largest_digits_in_every_row_do_not_overflow():
-    n = gram.CHUNK * 2
-    X = np.full((n, 2), 2.0**40 - 1)  # two full digits: the largest sums that occur
-    assert ExactGram.of(X, X[:, 0]).fraction(0, 1) == n * (2**40 - 1) ** 2
+    n = gram.CHUNK * 3
+    X = np.full((n, 2), 1 - 2.0**-44)  # two full digits: the largest sums that occur
+    assert ExactGram.of(X, -X[:, 0]).fraction(0, 2) == -n * (1 - Fraction(1, 2**44)) ** 2
 
 
 def test_many_chunks_are_flushed(monkeypatch):
@@ -58,12 +58,27 @@ def test_many_chunks_are_flushed(monkeypatch):
     assert rational(ExactGram.of(X, y)) == rational_gram(X, y)
 
 
-def test_absurd_ranges_are_split_by_rows(monkeypatch):
-    monkeypatch.setattr(gram, "WIDEST", 8)
+@pytest.mark.parametrize("widest", [4, 4096])
+def test_absurd_ranges(monkeypatch, widest):
+    monkeypatch.setattr(gram, "WIDEST", widest)  # wider ones are split by rows
     rng = np.random.default_rng(6)
     X = rng.standard_normal((40, 2)) * 10.0 ** rng.integers(-300, 300, (40, 2))
+    X[:20] = rng.standard_normal((20, 2)) * 10.0 ** rng.integers(50, 300, (20, 2))
     y = rng.standard_normal(40)
     assert rational(ExactGram.of(X, y)) == rational_gram(X, y)
+
+
+def test_an_intercept_is_a_column_of_ones():
+    rng = np.random.default_rng(9)
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    assert rational(ExactGram.of(X, y, intercept=True)) == rational_gram(np.column_stack([X, np.ones(30)]), y)
+
+
+def test_other_number_types():
+    X = np.random.default_rng(10).standard_normal((30, 2)).astype(np.float32)
+    y = np.arange(30)
+    assert rational(ExactGram.of(X, y)) == rational_gram(X.astype(float), y.astype(float))
+    assert exact_sums(X) == [sum(map(Fraction, column.tolist())) for column in X.astype(float).T]
 
 
 def test_order_and_blocking_do_not_matter():

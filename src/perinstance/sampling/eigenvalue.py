@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.sampling.bits import BitString
-from perinstance.sampling.enclosure import Ball, Matrix, Undecided, cholesky, exact, product, solve_lower, solve_upper
+from perinstance.sampling.enclosure import Ball, Matrix, Rows, Undecided, exact, inverse_factor, product
 from perinstance.sampling.gram import NormalEquations
 from perinstance.sampling.variates import variate
 
@@ -54,11 +54,11 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
     """Enclose ``lambda_min(H)`` to about ``||H|| 2^(64 - p)`` at working precision p; ``Undecided`` when it cannot."""
     H = equations.matrix()
     guess, v, norm = _guess(equations)
-    _, L = _proved_below(H, guess, norm, -48)
+    _, W = _proved_below(H, guess, norm, -48)
     for _ in range(ROUNDS):
-        v = _inverse_iteration(L, v)
+        v = _inverse_iteration(W, v)
         upper = _rayleigh(H, v).upper()
-        lower, L = _proved_below(
+        lower, W = _proved_below(
             H, upper, norm, GUARD - ctx.prec
         )  # not as close as wished? A better shift all the same
         if upper - lower < norm * arb((1, GUARD + 1 - ctx.prec)):
@@ -83,7 +83,7 @@ def _ratio(value: int, bits: int) -> float:
     return value / (1 << bits)
 
 
-def _proved_below(H: Sequence[Sequence[Ball]], t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
+def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
     """Return a number below all eigenvalues, and the factor that proves it.
 
     It is ``t - norm 2^e`` with the smallest ``e >= closest`` that can be proved: tried in strides, then by bisection.
@@ -93,7 +93,7 @@ def _proved_below(H: Sequence[Sequence[Ball]], t: Ball, norm: Ball, closest: int
         trial = e if found is None else (e + failed) // 2
         shift = (t - norm * arb((1, trial))).lower()
         try:
-            e, found = trial, (shift, cholesky(_shifted(H, shift)))
+            e, found = trial, (shift, inverse_factor(_shifted(H, shift)))
         except Undecided:
             failed = trial
             if found is None:
@@ -103,21 +103,21 @@ def _proved_below(H: Sequence[Sequence[Ball]], t: Ball, norm: Ball, closest: int
     return found
 
 
-def _inverse_iteration(L: Matrix, v: list[Ball]) -> list[Ball]:
-    """A few steps; the error falls by ``(lambda_1 - t)/(lambda_2 - t)`` in each, t the shift of L."""
+def _inverse_iteration(W: Matrix, v: list[Ball]) -> list[Ball]:
+    """A few steps; the error falls by ``(lambda_1 - t)/(lambda_2 - t)`` in each, t the shift of W."""
     for _ in range(4):
-        v = [value.mid() for value in solve_upper(L, solve_lower(L, v))]
+        v = [value.mid() for value in product(W.transpose(), product(W, v))]
         largest = max(abs(value) for value in v)
         v = [(value / largest).mid() for value in v]
     return v
 
 
-def _shifted(H: Sequence[Sequence[Ball]], t: Ball) -> list[list[Ball]]:
+def _shifted(H: Rows, t: Ball) -> Rows:
     return [[value - t if i == j else value for j, value in enumerate(row)] for i, row in enumerate(H)]
 
 
-def _rayleigh(H: Sequence[Sequence[Ball]], v: Sequence[Ball]) -> Ball:
+def _rayleigh(H: Rows, v: Sequence[Ball]) -> Ball:
     weights = [value * value for value in v]
     total = sum(weights[1:], weights[0])
-    terms = [a * b for a, b in zip(v, product(H, v), strict=True)]
+    terms = [a * b for a, b in zip(v, product(arb_mat(H), v), strict=True)]
     return sum(terms[1:], terms[0]) / total

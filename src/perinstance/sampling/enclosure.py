@@ -20,7 +20,10 @@ from flint import arb, arb_mat, ctx, fmpq
 from perinstance.errors import InvalidInput
 
 Ball = Any  # flint.arb has no type stubs
-Matrix = list[list[Ball]]
+Matrix = Any  # flint.arb_mat
+Rows = list[list[Ball]]
+
+SMALL = 24  # rows that are factored entry by entry
 
 _lock = threading.RLock()
 
@@ -75,48 +78,68 @@ def dyadic(mantissa: int, exponent: int) -> Ball:
     return arb((mantissa, exponent))
 
 
-def cholesky(A: Sequence[Sequence[Ball]]) -> Matrix:
-    """Lower factor L of ``A = L L'`` as a list of rows; ``Undecided`` while positivity is not proved."""
-    L: Matrix = []
-    inverse_pivots: list[Ball] = []
+def inverse_factor(A: Rows) -> Matrix:
+    """``W = L^-1`` of the Cholesky factorisation ``A = L L'``, so that ``A^-1 = W'W``.
+
+    ``Undecided`` while A is not proved positive definite. Rows and columns are first scaled by powers of two, which is
+    exact, so that columns of very different units lose nothing.
+    """
+    scales = [dyadic(1, -_exponent(row[i]) // 2) for i, row in enumerate(A)]
+    scaled = [[value * (scales[i] * scales[j]) for j, value in enumerate(row)] for i, row in enumerate(A)]
+    return arb_mat([[w * s for w, s in zip(row, scales, strict=True)] for row in _inverse_factor(scaled)])
+
+
+def product(M: Matrix, v: Sequence[Ball]) -> list[Ball]:
+    """``M v``."""
+    return (M * arb_mat(len(v), 1, list(v))).entries()
+
+
+def _inverse_factor(A: Rows) -> Rows:
+    """Split in halves until small: then the work is in matrix products, which Arb does fast.
+
+    ``L21 = A21 W11'``, ``S = A22 - L21 L21'``, ``W21 = -W22 L21 W11``.
+    """
+    n = len(A)
+    if n <= SMALL:
+        return _small_inverse_factor(A)
+    h = n // 2
+    first = _inverse_factor([row[:h] for row in A[:h]])
+    W11 = arb_mat(first)
+    L21 = arb_mat([row[:h] for row in A[h:]]) * W11.transpose()
+    last = _inverse_factor((arb_mat([row[h:] for row in A[h:]]) - L21 * L21.transpose()).tolist())
+    below = (-(arb_mat(last) * (L21 * W11))).tolist()
+    zeros = [arb(0)] * (n - h)
+    return [row + zeros for row in first] + [left + right for left, right in zip(below, last, strict=True)]
+
+
+def _small_inverse_factor(A: Rows) -> Rows:
+    L: Rows = []
+    W: Rows = []
     for i, a in enumerate(A):
         row: list[Ball] = []
         for j in range(i):
-            s, other = a[j], L[j]
+            s = a[j]
             for k in range(j):
-                s = s - row[k] * other[k]
-            row.append(s * inverse_pivots[j])
+                s = s - row[k] * L[j][k]
+            row.append(s * W[j][j])  # W_jj = 1/L_jj
         s = a[i]
         for value in row:
             s = s - value * value
         if not s > 0:
             raise Undecided
-        inverse_pivots.append(s.rsqrt())
-        row.append(s * inverse_pivots[i])
+        pivot = s.rsqrt()
+        inverse = []
+        for j in range(i):
+            s = row[j] * W[j][j]
+            for k in range(j + 1, i):
+                s = s + row[k] * W[k][j]
+            inverse.append(-s * pivot)
         L.append(row)
-    return L
+        W.append(inverse + [pivot] + [arb(0)] * (len(A) - i - 1))
+    return W
 
 
-def solve_lower(L: Matrix, b: Sequence[Ball]) -> list[Ball]:
-    """``L^-1 b``."""
-    x: list[Ball] = []
-    for row, s in zip(L, b, strict=True):
-        for k, value in enumerate(x):
-            s = s - row[k] * value
-        x.append(s / row[len(x)])
-    return x
-
-
-def solve_upper(L: Matrix, b: Sequence[Ball]) -> list[Ball]:
-    """``L'^-1 b``."""
-    s = list(b)
-    for i in range(len(L) - 1, -1, -1):
-        s[i] = s[i] / L[i][i]
-        for k in range(i):
-            s[k] = s[k] - L[i][k] * s[i]
-    return s
-
-
-def product(A: Sequence[Sequence[Ball]], v: Sequence[Ball]) -> list[Ball]:
-    """``A v``."""
-    return [entry for (entry,) in (arb_mat(A) * arb_mat([[value] for value in v])).tolist()]
+def _exponent(value: Ball) -> int:
+    """Return e with ``|value|`` near ``2^e``."""
+    mantissa, exponent = value.mid().man_exp()
+    return int(exponent) + int(abs(int(mantissa))).bit_length()

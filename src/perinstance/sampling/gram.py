@@ -1,14 +1,14 @@
 """Exact sums: ``Z'Z`` of float64 rows ``Z = (X, y)`` without one rounding error.
 
-A float64 is an integer times a power of two. Its magnitude is cut into digits of 20 bits on one absolute scale,
-``x = sum_k D_k 2^(20 k)``; digit matrices are integer-valued float64, and a BLAS product over at most ``2^13`` rows
-stays below ``2^53``, where float64 adds integers exactly in whatever order the library likes. Chunks are summed in
-int64 and kept as Python integers. The result does not depend on the order, the blocking or the machine (threat T20).
+A float64 is an integer times a power of two. In units of a power of two above the column's largest entry it is cut
+into digits of 22 bits, ``z_j = 2^e_j sum_k D_k 2^(-22 k)``. Digit matrices are integer-valued float64, and a BLAS
+product over at most ``2^9`` rows stays below ``2^53``, where float64 adds integers exactly in whatever order the
+library likes. Chunks are summed in int64 and kept as Python integers. The result does not depend on the order of rows,
+the blocking or the machine (threat T20).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import SupportsIndex
@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.sampling.enclosure import Ball, dyadic
+from perinstance.sampling.enclosure import Ball, dyadic, exact
 
-DIGIT = 20  # bits in a digit: two digits and the sum over CHUNK rows make 2 * 20 + 13 = 53 bits
-CHUNK = 1 << 13
-WIDEST = 4096  # columns of one digit matrix; wider ones (absurd ranges of magnitude) are split by rows
-FLUSH = 512  # chunks that int64 holds for sure: 512 * 2^53 < 2^63
+DIGIT = 22  # bits in a digit: two digits and the sum over CHUNK rows make 2 * 22 + 9 = 53 bits
+CHUNK = 1 << 9
+FLUSH = 512  # products that int64 holds for sure: 512 * 2^53 < 2^63
+WIDEST = 4096  # columns of all digits together; more (absurd ranges of magnitude) are split by rows
+SMALLEST = 2.0**-900  # in units of the column: its last bit is still a float64
+
+Label = tuple[int, NDArray[np.intp], int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +47,15 @@ class ExactGram:
         X, y = np.asarray(X), np.asarray(y)
         if X.ndim != 2 or y.shape != X.shape[:1]:
             raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {X.shape} and {y.shape}")
-        total = _Sums(X.shape[1] + intercept + 1)
+        if len(X) == 0:
+            return cls(np.full((X.shape[1] + intercept + 1,) * 2, 0, dtype=object), 0, 0)
+        largest = np.array([*np.abs(X).max(axis=0), *[1.0] * intercept, np.abs(y).max()], dtype=np.float64)
+        if not np.isfinite(largest).all():
+            raise InvalidTable("rows must be finite numbers, got NaN or infinity; remove or impute them first")
+        total = _Sums(np.frexp(largest)[1].astype(np.int64))
         for start in range(0, len(X), CHUNK):
             x, t = X[start : start + CHUNK], y[start : start + CHUNK]
-            Z = np.column_stack([x, np.ones(len(x)), t] if intercept else [x, t]).astype(np.float64, copy=False)
-            if not np.isfinite(Z).all():
-                raise InvalidTable("rows must be finite numbers, got NaN or infinity; remove or impute them first")
-            total.add(Z)
+            total.add(np.column_stack([x, np.ones(len(x)), t] if intercept else [x, t]).astype(np.float64, copy=False))
         return total.result(len(X))
 
     @property
@@ -108,45 +113,63 @@ class NormalEquations:
         return len(self.b)
 
     def matrix(self) -> list[list[Ball]]:
-        """Return H as exact balls."""
-        return [[dyadic(int(v), self.exponent) for v in row] for row in self.H]
+        """Return H as balls."""
+        unit = dyadic(1, self.exponent)
+        lower = [[exact(v) * unit for v in row[: i + 1]] for i, row in enumerate(self.H.tolist())]
+        return [row + [lower[k][i] for k in range(i + 1, self.d)] for i, row in enumerate(lower)]
 
     def right_side(self) -> list[Ball]:
-        """Return b as exact balls."""
-        return [dyadic(int(v), self.exponent) for v in self.b]
+        """Return b as balls."""
+        unit = dyadic(1, self.exponent)
+        return [exact(v) * unit for v in self.b.tolist()]
 
 
 class _Sums:
-    """Sums by weight: ``totals[s]`` collects the digit products that weigh ``2^(20 s)``."""
+    """Sums over rows of the digit products, by weight: ``totals[s]`` weighs ``2^(-22 s)`` in units of the columns."""
 
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
+    def __init__(self, exponents: NDArray[np.int64]) -> None:
+        self.exponents = exponents  # |z_j| < 2^e_j in every row
         self.recent: dict[int, NDArray[np.int64]] = {}
         self.totals: dict[int, NDArray[np.object_]] = {}
+        self.absurd = np.full((len(exponents),) * 2, 0, dtype=object)  # weighs 2^(-2 * 1074), in absolute units
         self.pending = 0
 
     def add(self, Z: NDArray[np.float64]) -> None:
-        digits = dict(_digits(Z))
-        width = sum(D.shape[1] for _, D in digits.values())
-        if width > max(WIDEST, 4 * self.columns) and len(Z) > 1:
-            half = len(Z) // 2
-            self.add(Z[:half])
-            self.add(Z[half:])
+        scaled = np.ldexp(Z, -self.exponents)
+        size = np.abs(scaled)
+        if size.min(initial=1.0) < SMALLEST:
+            lost = ((size < SMALLEST) & (Z != 0)).any(axis=1)  # dividing by 2^e_j would round
+            if lost.any():
+                self._add_integers(Z[lost])
+                scaled = scaled[~lost]
+        self._add_scaled(scaled)
+
+    def _add_scaled(self, scaled: NDArray[np.float64]) -> None:
+        stacked, labels = _digits(scaled)
+        if stacked.shape[1] > max(WIDEST, 4 * len(self.exponents)) and len(scaled) > 1:
+            half = len(scaled) // 2  # one row has at most four digits in each column
+            self._add_scaled(scaled[:half])
+            self._add_scaled(scaled[half:])
             return
-        if not digits:
-            return
-        stacked = np.concatenate([D for _, D in digits.values()], axis=1)
         products = (stacked.T @ stacked).astype(np.int64)  # exact: see the module's docstring
-        ends = np.cumsum([0] + [D.shape[1] for _, D in digits.values()])
-        blocks = list(zip(digits.items(), ends[:-1], ends[1:], strict=True))
-        for (k, (rows, _)), a, b in blocks:
-            for (m, (cols, _)), c, e in blocks:
+        everything = len(self.exponents)
+        for k, rows, a, b in labels:
+            for m, cols, c, e in labels:
                 if k + m not in self.recent:
-                    self.recent[k + m] = np.zeros((self.columns, self.columns), dtype=np.int64)
-                self.recent[k + m][np.ix_(rows, cols)] += products[a:b, c:e]
-        self.pending += len(digits)  # at most that many products of one chunk share a weight
+                    self.recent[k + m] = np.zeros((everything, everything), dtype=np.int64)
+                if len(rows) == len(cols) == everything:
+                    self.recent[k + m] += products[a:b, c:e]
+                else:
+                    self.recent[k + m][np.ix_(rows, cols)] += products[a:b, c:e]
+        self.pending += len(labels)  # at most that many products of one chunk share a weight
         if self.pending >= FLUSH:
             self.flush()
+
+    def _add_integers(self, Z: NDArray[np.float64]) -> None:
+        """Rows with entries 2^900 times smaller than their column's largest: plain integers, slowly."""
+        ratios = [[value.as_integer_ratio() for value in row] for row in Z.tolist()]
+        integers = np.array([[p * ((1 << 1074) // q) for p, q in row] for row in ratios], dtype=object)
+        self.absurd = self.absurd + integers.T @ integers
 
     def flush(self) -> None:
         for s, part in self.recent.items():
@@ -157,32 +180,33 @@ class _Sums:
 
     def result(self, n: int) -> ExactGram:
         self.flush()
-        lowest = min(self.totals, default=0)
-        entries = np.full((self.columns, self.columns), 0, dtype=object)
+        finest = max(self.totals, default=0)
+        entries = np.full(self.absurd.shape, 0, dtype=object)
         for s, part in self.totals.items():
-            entries = entries + (part << (DIGIT * (s - lowest)))
-        return ExactGram(entries, DIGIT * lowest, n)
+            entries = entries + (part << (DIGIT * (finest - s)))
+        units = (self.exponents[:, None] + self.exponents - DIGIT * finest).astype(object)
+        lowest = int(units.min())
+        gram = ExactGram(entries << (units - lowest), lowest, n)
+        return gram + ExactGram(self.absurd, -2 * 1074, 0) if self.absurd.any() else gram
 
 
-def _digits(Z: NDArray[np.float64]) -> Iterator[tuple[int, tuple[NDArray[np.intp], NDArray[np.float64]]]]:
-    """Yield ``k, (columns, D)``: the digits of weight ``2^(20 k)`` in the columns that have any."""
-    fractions, exponents = np.frexp(Z)
-    mantissas = np.abs(np.ldexp(fractions, 53).astype(np.int64))
-    if not mantissas.any():
-        return
-    lowest_bits = exponents.astype(np.int64) - 53  # |x| = mantissa 2^lowest_bit
-    sign = np.sign(Z)
-    used = mantissas != 0
-    trailing = (mantissas & -mantissas).astype(np.float64)  # the lowest bit that is set, a power of two
-    lows = lowest_bits + np.frexp(trailing)[1] - 1
-    first, last = int(lows[used].min()) // DIGIT, (int(exponents[used].max()) - 1) // DIGIT
-    mask = (1 << DIGIT) - 1
-    for k in range(first, last + 1):
-        right = DIGIT * k - lowest_bits  # bits of the mantissa below this digit
-        down = mantissas >> np.clip(right, 0, 63)
-        up = np.where(right < 0, mantissas << np.clip(-right, 0, DIGIT), down)
-        D = (up & mask).astype(np.float64)
-        D[right <= -DIGIT] = 0.0
-        columns = np.flatnonzero(D.any(axis=0))
-        if len(columns):
-            yield k, (columns, D[:, columns] * sign[:, columns])
+def _digits(r: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[Label]]:
+    """Return the digit matrices ``D_k`` of ``r = sum_k D_k 2^(-22 k)``, ``|r| < 1``, side by side.
+
+    A label holds k, the columns that D_k has (those with any such digit), and where they begin and end.
+    """
+    columns, blocks, labels, begin, k = np.arange(r.shape[1]), [r[:, :0]], [], 0, 0
+    while r.shape[1]:
+        k += 1
+        r = r * 2.0**DIGIT
+        D = np.trunc(r)
+        r -= D  # both steps are exact in float64
+        here = D.any(axis=0)
+        if here.any():
+            blocks.append(D[:, here])
+            labels.append((k, columns[here], begin, begin + int(here.sum())))
+            begin += int(here.sum())
+        left = r.any(axis=0)
+        if not left.all():
+            r, columns = r[:, left], columns[left]
+    return np.concatenate(blocks, axis=1), labels

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.sampling.bits import BitString
-from perinstance.sampling.enclosure import Ball, Matrix, Undecided, cholesky, exact, solve_lower, solve_upper
+from perinstance.sampling.enclosure import Ball, Matrix, Undecided, exact, inverse_factor, product
 from perinstance.sampling.gram import NormalEquations
 from perinstance.sampling.variates import NOISES, Noise, variate
 
@@ -108,7 +108,7 @@ class Output:
         """Enclose ``theta_hat + scale M^-T z``."""
         z = _normals(strings, n)
         if self.A is not None:
-            z = solve_upper(cholesky([[exact(v) for v in row] for row in self.A.tolist()]), z)
+            z = product(inverse_factor([[exact(v) for v in row] for row in self.A.tolist()]).transpose(), z)
         center = self.center
         theta_hat = estimate(center) if isinstance(center, NormalEquations) else [exact(v) for v in center]
         s = exact(self.scale)
@@ -137,9 +137,9 @@ class Posterior:
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose ``L^-T (L^-1 b + z / sqrt(gamma))``."""
-        L = factor(self.equations)
-        w, s = solve_lower(L, self.equations.right_side()), exact(self.gamma).rsqrt()
-        return solve_upper(L, [a + s * v for a, v in zip(w, _normals(strings, n), strict=True)])
+        W, s = factor(self.equations), exact(self.gamma).rsqrt()
+        w = product(W, self.equations.right_side())
+        return product(W.transpose(), [a + s * v for a, v in zip(w, _normals(strings, n), strict=True)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,21 +164,21 @@ class Objective:
 
     def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
         """Enclose the minimiser."""
-        L, s = factor(self.equations), exact(self.scale)
+        W, s = factor(self.equations), exact(self.scale)
         b = [a - s * v for a, v in zip(self.equations.right_side(), _normals(strings, n), strict=True)]
-        return solve_upper(L, solve_lower(L, b))
+        return product(W.transpose(), product(W, b))
 
 
 def estimate(equations: NormalEquations) -> list[Ball]:
     """``theta_hat = H^-1 b``, without noise: confidential."""
-    L = factor(equations)
-    return solve_upper(L, solve_lower(L, equations.right_side()))
+    W = factor(equations)
+    return product(W.transpose(), product(W, equations.right_side()))
 
 
 def factor(equations: NormalEquations) -> Matrix:
-    """L of ``H = L L'``. A singular H is told apart from a hard one by its exact rank."""
+    """``L^-1`` of ``H = L L'``. A singular H is told apart from a hard one by its exact rank."""
     try:
-        return cholesky(equations.matrix())
+        return inverse_factor(equations.matrix())
     except Undecided:
         if fmpz_mat([[int(v) for v in row] for row in equations.H]).rank() < equations.d:
             raise InvalidInput(

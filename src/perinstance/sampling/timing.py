@@ -1,7 +1,7 @@
 """Steady time: how long a draw takes depends on the noise, and must not tell (threat T4).
 
 The sampling step is padded to ``q, 2 q, 4 q, ...`` where the quantum q is a function of the number of coordinates and
-of the size of the factorisations alone, about twice what they take on a slow machine. One bucket is the rule; a draw
+of the size of the factorisations alone, two to three times what they take on a slow core. One bucket is the rule; a draw
 that needs more precision (ill-conditioned data), or a machine under load, moves to the next.
 This hides the sampling step only: reading and summing n rows takes time that grows with n.
 """
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 
 PER_DRAW = 0.004  # seconds
 PER_COORDINATE = 100e-6
-PER_UNIT = 0.25e-6  # of work: d^3 for a Cholesky factorisation with balls
+PER_FACTOR = 1.8e-6  # times d^(5/2): what a factorisation with balls was measured to take up to d = 200
 
 
 def quantum(coordinates: int, work: int) -> float:
     """Seconds that a draw is padded to: a public function of public sizes."""
-    return PER_DRAW + PER_COORDINATE * coordinates + PER_UNIT * work
+    return PER_DRAW + PER_COORDINATE * coordinates + PER_FACTOR * work ** (5 / 6)
 
 
 @contextmanager

@@ -1,0 +1,109 @@
+"""How long exactness takes: a draw by dimension, the exact Gram matrix and clipping against one BLAS Gram matrix.
+
+    python -m benchmarks.sampler [--rows 100000]
+
+Minima over repeats. ``padded`` is what a user waits for (``perinstance.sampling.timing``). The last line is the
+correlation of time with the size of the noise over repeated scalar draws, which padding is there to remove.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from perinstance.sampling import ExactGram, Noisy, NoisyEigenvalue, Objective, Output, Posterior, draw, fixed_rows
+from perinstance.sampling.bits import SystemBits
+from perinstance.sampling.ideal import Ideal
+from perinstance.sampling.rounding import settle
+from perinstance.sampling.timing import quantum
+
+
+def seconds(action: Callable[[], object], repeats: int) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def unpadded(ideal: Ideal) -> tuple[int, ...]:
+    return settle(ideal, [SystemBits() for _ in range(ideal.d)], -40)
+
+
+def draws(console: Console) -> None:
+    table = Table("draw", "d", "milliseconds", "padded", title="One draw")
+    rng = np.random.default_rng(0)
+    for d in (1, 10, 50, 100, 200):
+        X = rng.standard_normal((4 * d + 10, d))
+        equations = ExactGram.of(X, X @ rng.standard_normal(d)).normal_equations(1.0)
+        ideals: dict[str, Ideal] = {
+            "noisy": Noisy(np.zeros(d), 1.0),
+            "output": Output(equations, 1.0),
+            "posterior": Posterior(equations, 1.0),
+            "objective": Objective(equations, 1.0),
+            "eigenvalue": NoisyEigenvalue(equations, 1.0),
+        }
+        for name, ideal in ideals.items():
+            spent = seconds(lambda ideal=ideal: unpadded(ideal), 5 if d < 200 else 2)
+            table.add_row(name, str(d), f"{1e3 * spent:.2f}", f"{1e3 * quantum(ideal.d, ideal.work):.0f}")
+    console.print(table)
+
+
+def sums(console: Console, n: int) -> None:
+    table = Table(
+        "d", "BLAS Gram (s)", "exact / BLAS", "exact, two digits / BLAS", "clip / BLAS", title=f"Sums of {n:,} rows"
+    )
+    rng = np.random.default_rng(1)
+    for d in (10, 50, 100):
+        X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+        rows = fixed_rows(X, y, np.sqrt(d), 1.0)
+        floor = seconds(lambda X=X: X.T @ X, 5)
+        ratios = [
+            seconds(action, 3) / floor
+            for action in (
+                lambda X=X, y=y: ExactGram.of(X, y),
+                lambda rows=rows: ExactGram.of(rows.X, rows.y),
+                lambda X=X, y=y, d=d: fixed_rows(X, y, np.sqrt(d), 1.0),
+            )
+        ]
+        table.add_row(str(d), f"{floor:.3f}", *(f"{ratio:.1f}" for ratio in ratios))
+    console.print(table)
+
+
+def leak(console: Console, repeats: int) -> None:
+    ideal = Noisy([0.0], 1.0)
+    found = {}
+    for name, action in (("unpadded", lambda: unpadded(ideal)[0]), ("padded", lambda: draw(ideal).integers[0])):
+        sizes, times = [], []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            size = abs(action())
+            times.append(time.perf_counter() - start)
+            sizes.append(size)
+        ranks = [np.argsort(np.argsort(values)) for values in (sizes, times)]
+        found[name] = np.corrcoef(*ranks)[0, 1]
+    console.print(
+        f"Rank correlation of time and noise over {repeats} scalar draws: {found['unpadded']:+.2f} unpadded, "
+        f"{found['padded']:+.2f} padded (chance: {1 / np.sqrt(repeats):.2f})"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=1000, help="draws for the time leak")
+    arguments = parser.parse_args()
+    console = Console()
+    draws(console)
+    sums(console, arguments.rows)
+    leak(console, arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()
