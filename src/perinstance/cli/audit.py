@@ -57,6 +57,7 @@ def audit(
     bounds = o.both_bounds(x_bound, y_bound)
     if fail_over is not None and not fail_over >= 0:
         raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
+    o.check_places(out, per_person)
     built = o.make_release(release, alpha, gamma, scale, intercept)
     table = pi.scan(file)
     features = o.features_of(table, feature, target, id, group)

@@ -70,6 +70,15 @@ def both_bounds(x_bound: float | None, y_bound: float | None) -> tuple[float, fl
     return x_bound, y_bound
 
 
+def check_places(*paths: Path | None) -> None:
+    """Refuse, before the long work, a file that could not be written after it."""
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise InvalidInput(f"there is no folder for {path.name!r}; make it first")
+        if path is not None and path.is_dir():
+            raise InvalidInput(f"{path.name!r} is a folder; name a file in it")
+
+
 def features_of(table: Any, asked: list[str] | None, *others: str | None) -> list[str] | None:
     """Return the features: those asked for, or all columns but target, ids and groups (None: let the table decide)."""
     if asked:

@@ -49,6 +49,7 @@ def release(
     from perinstance.cli import show
     from perinstance.cli.model_file import write_model
 
+    o.check_places(out)
     promise = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)

@@ -16,8 +16,10 @@ from perinstance.pairs import Laplace, Pairs, Posterior, Shift
 
 FACTORS = np.geomspace(1 / 16, 16, 25)
 QUANTILES = (0.5, 0.95, 1.0)
-# Quantiles of a figure need no more people than this; the most exposed are always kept.
+# Quantiles of a figure need no more people than this; the most exposed are always kept. A pair without a table of its
+# own is inverted person by person, hundreds of times slower.
 MOST_PEOPLE = 4000
+MOST_SLOW_PEOPLE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,12 @@ def with_noise(pairs: Pairs, factor: float) -> Pairs | None:
         return type(pairs)(pairs.distance / factor, kind=pairs.kinds)
     if isinstance(pairs, Posterior):
         return Posterior(pairs.leverage, pairs.residual / factor, kind=pairs.kinds)
-    scaled = getattr(pairs, "with_noise", None)
-    return None if scaled is None else scaled(factor)
+    from perinstance.pairs import Objective
+
+    if isinstance(pairs, Objective):
+        parameters = (pairs.leverage, pairs.residual / factor, pairs.x_squared, pairs.v_squared)
+        return Objective(*parameters, kind=pairs.kinds)
+    return None
 
 
 def noise_sweep(audit: Any) -> Sweep | None:
@@ -45,10 +51,11 @@ def noise_sweep(audit: Any) -> Sweep | None:
     pairs: Pairs = audit.pairs
     if len(pairs) == 0 or with_noise(pairs[:1], 1.0) is None:
         return None
-    sampled = len(pairs) > MOST_PEOPLE
+    most = MOST_PEOPLE if isinstance(pairs, Shift | Laplace | Posterior) else MOST_SLOW_PEOPLE
+    sampled = len(pairs) > most
     if sampled:
         order = np.argsort(epsilon, kind="stable")
-        pairs = pairs[order[np.unique(np.linspace(0, len(order) - 1, MOST_PEOPLE).round().astype(int))]]
+        pairs = pairs[order[np.unique(np.linspace(0, len(order) - 1, most).round().astype(int))]]
     rows = []
     for factor in FACTORS:
         changed = with_noise(pairs, float(factor))

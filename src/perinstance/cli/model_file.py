@@ -1,0 +1,57 @@
+"""A published model as JSON: coefficients, public parameters, promise, grid, version. Nothing else leaves the room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perinstance._version import __version__
+
+FORMAT = 1
+#: What an estimator released besides its coefficients; each is part of the accounted mechanism.
+RELEASED = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")
+
+
+def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[str, Any]:
+    """Gather what may be published: declared parameters and the release itself, nothing else that saw the data."""
+    declared = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+    released = {name: _plain(getattr(estimator, name)) for name in RELEASED if hasattr(estimator, name)}
+    return {
+        "format": FORMAT,
+        "perinstance": __version__,
+        "method": type(estimator).__name__,
+        "promise": {
+            "epsilon": float(estimator.epsilon),
+            "delta": float(estimator.delta),
+            "neighbours": "add or remove one row",
+        },
+        "declared": declared,
+        "target": target,
+        "features": list(features),
+        "coef": [float(value) for value in np.ravel(estimator.coef_)],
+        "intercept": float(estimator.intercept_),
+        "released": released,
+    }
+
+
+def write_model(estimator: Any, path: Path, features: Sequence[str], target: str) -> dict[str, Any]:
+    """Write the model; until the curator opens it up, readable by its owner alone."""
+    from perinstance.data import private_file
+
+    record = model_record(estimator, features, target)
+    with private_file(path) as stream:
+        stream.write((json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
+    return record
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows no numpy numbers."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value if isinstance(value, str | int | float | bool | list | type(None)) else str(value)

@@ -1,0 +1,110 @@
+"""A hundred ways to fail: exit 2, one sentence, no traceback, and never a cell of the table."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import people
+
+SECRET = "HIV-positive-4711"
+NUMBER = "271828182845"  # a number planted in cells
+
+
+def plant(frame: pd.DataFrame, column: str, value: object, row: int = 3) -> pd.DataFrame:
+    frame = frame.astype({column: object})
+    frame.loc[row, column] = value
+    return frame
+
+
+BAD_CELLS = [SECRET, f"={SECRET}", "", "NaN", "inf", "-inf", "1e400", f"{NUMBER}x", "1,5", f" {SECRET}\n", "0x10", "١٢"]
+COLUMNS = ["age", "weight", "dose", "bmi"]
+WAYS = [*itertools.product(BAD_CELLS, COLUMNS)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize(("cell", "column"), WAYS)
+def test_a_bad_cell_is_refused_without_being_shown(run, tmp_path, cell, column, suffix):
+    frame = plant(people(), column, cell)
+    frame["person"] = [f"{SECRET}-{i}" for i in range(len(frame))]
+    path = tmp_path / f"people.{suffix}"
+    with gzip.open(path, "wt") if suffix.endswith("gz") else path.open("w") as stream:
+        frame.to_csv(stream, index=False)
+    outcome = run("audit", path, "--target", "bmi", "--id", "person", "--group", "ward")
+    check_refusal(outcome)
+    assert not (tmp_path / "report.html").exists()
+
+
+def check_refusal(outcome) -> None:
+    assert outcome.code == 2, outcome
+    assert outcome.out == ""
+    shown = outcome.err
+    assert SECRET not in shown and NUMBER not in shown and "Traceback" not in shown
+    assert len(shown.strip().splitlines()) == 1, shown
+    assert shown.startswith("perinstance: ")
+
+
+def test_duplicate_ids(run, tmp_path):
+    frame = people()
+    frame["person"] = SECRET
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    check_refusal(run("audit", tmp_path / "p.csv", "--target", "bmi", "--id", "person", "--group", "ward"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--target", "nothing"),
+        ("--target", "bmi", "--id", "nothing"),
+        ("--target", "bmi", "--group", "nothing"),
+        ("--target", "bmi", "--id", "person", "--feature", "nothing"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--delta", "0"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--delta", "nan"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--alpha", "-1"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--gamma", "0"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--release", "output", "--scale", "0"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--x-bound", "1"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--x-bound", "-1", "--y-bound", "1"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--out", "nowhere/report.html"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--per-person", "losses.pickle"),
+        ("--target", "bmi", "--id", "person", "--group", "ward", "--threads", "0"),
+        ("--target", "bmi"),
+    ],
+    ids=lambda words: " ".join(words[-2:]),
+)
+def test_bad_options_are_one_sentence(run, table, words):
+    check_refusal(run("audit", table, *words))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"a,b\n", b"PAR1garbage", b"ARROW1\x00\x00zz", b"\x1f\x8bbroken", b"\xff\xfe\x00"]
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz", "t.arrow", "t.dat"])
+def test_broken_files(run, tmp_path, content, name):
+    (tmp_path / name).write_bytes(content)
+    check_refusal(run("audit", tmp_path / name, "--target", "b"))
+
+
+def test_no_such_file_and_a_folder_without_tables(run, tmp_path):
+    check_refusal(run("audit", tmp_path / "nothing.csv", "--target", "b"))
+    (tmp_path / "empty").mkdir()
+    check_refusal(run("audit", tmp_path / "empty", "--target", "b"))
+
+
+def test_a_million_columns(run, tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{i}" for i in range(1_000_000)) + "\n")
+    check_refusal(run("audit", path, "--target", "c0"))
+
+
+def test_an_unforeseen_error_shows_its_place_and_nothing_else(run, table, monkeypatch):
+    import perinstance.auditing
+
+    def explode(*_, **__):
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr(perinstance.auditing, "audit", explode)
+    check_refusal(run("audit", table, "--target", "bmi", "--id", "person", "--group", "ward"))
