@@ -179,14 +179,14 @@ class Audit:
         """Return pDP for all: the largest loss of anybody with ``||x|| <= x_bound, |y| <= y_bound``, data fixed."""
         from perinstance import analysis
 
-        return analysis.everyone(self.release, self.fit, self.delta, x_bound, y_bound, **options)
+        return analysis.everyone(self.release, self.fit, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
 
     def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> Any:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
         options = {"n": getattr(self.fit, "n_people", None), "d": self.n_features, **options}
-        return analysis.dp(self.release, self.delta, x_bound, y_bound, **options)
+        return analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
 
     def plot(self, *arguments: Any, **options: Any) -> Any:
         """Draw the losses (``perinstance.plots``)."""

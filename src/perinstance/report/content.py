@@ -118,7 +118,8 @@ def gather(
         delta=f"{audit.delta:g}",
         released=release_line(audit.release),
         redact=redact,
-        setup=f"{words.people(len(epsilon))}, {audit.health.n_features} features. Published: {release_line(audit.release)}.",
+        setup=f"{words.people(len(epsilon))}, {audit.health.n_features} features. "
+        f"Published: {release_line(audit.release)}.",
         verdict=verdict,
         cards=_cards(audit, epsilon, dp, everyone, redact),
         worst=[] if redact else [line for _, line in worst],
