@@ -1,9 +1,9 @@
 """pDP with assumptions on the data set: everybody's loss when two numbers about the data are known (or bought).
 
 If the smallest eigenvalue of ``H = X'X + lambda I`` is at least h and ``||theta_hat|| <= B``, then for everybody with
-``||x|| <= B_x``, ``|y| <= B_y``: ``mu <= B_x^2/h`` and ``|r| <= B_y + B_x B``. Both are reached by one x, along the weakest
-direction when theta_hat points there too, so the exact loss at that corner is the supremum (posterior sample). For output
-perturbation ``sqrt(q)/(1 + B_x^2 M) <= sqrt(M/h)/(1 + B_x^2 M)``, largest at ``M = min(1/h, 1/B_x^2)``.
+``||x|| <= B_x``, ``|y| <= B_y``: ``mu <= B_x^2/h`` and ``|r| <= B_y + B_x B``. Both are reached by one x, along the
+weakest direction when theta_hat points there too, so the exact loss at that corner is the supremum (posterior sample).
+For output perturbation ``sqrt(q)/(1 + B_x^2 M) <= sqrt(M/h)/(1 + B_x^2 M)``, largest at ``M = min(1/h, 1/B_x^2)``.
 
 This is the paper's agnostic proposition; ``closed_form`` is its formula with the constants mended,
 

@@ -34,7 +34,7 @@ _AT_GOLDEN_RATIO = float(np.log1p((1 + 5**0.5) / 2))
 def posterior_ceiling(mu: ArrayLike, rho: ArrayLike, delta: float) -> Floats:
     """Return an epsilon that holds at delta for every leverage <= mu and every scaled residual <= rho.
 
-    >>> float(posterior_ceiling(0.1, 1.0, 1e-6)) == float(Posterior(0.1, 1.0).epsilon(1e-6))
+    >>> float(posterior_ceiling(0.1, 1.0, 1e-6)) == float(Posterior(0.1, 1.0).epsilon(1e-6)[0])
     True
     """
     mu, rho = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(rho, dtype=np.float64))

@@ -11,8 +11,8 @@ For releases with losses ``(eps_i, delta_i)`` of one person:
 - exact:     the loss random variables add (``pairs.compose``).
 
 If the parameters of all releases were fixed in advance, the exact total is a guarantee. If later ones were chosen after
-looking at earlier outputs, it is an odometer reading (``odometer``); it becomes a guarantee only through ``RenyiFilter``.
-Post-processing costs nothing: whatever is computed from the outputs alone has at most their loss.
+looking at earlier outputs, it is an odometer reading (``odometer``); it becomes a guarantee only through
+``RenyiFilter``. Post-processing costs nothing: whatever is computed from the outputs alone has at most their loss.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ class RenyiFilter:
     """An individual Renyi filter: a person's row is used only while her budget at one fixed order lasts.
 
     Feldman and Zrnic (2021): if nobody's row is ever used beyond ``budget`` at ``order``, the whole adaptive sequence
-    is (epsilon, delta) for her. What is charged must not depend on the *other* rows, or admission itself would give them
-    away: charge ``personal`` losses (a supremum over data sets, see ``personal_dp``), not losses on this data.
+    is (epsilon, delta) for her. What is charged must not depend on the *other* rows, or admission itself would give
+    them away: charge ``personal`` losses (a supremum over data sets, see ``personal_dp``), not losses on this data.
     """
 
     epsilon: float

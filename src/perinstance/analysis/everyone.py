@@ -1,9 +1,9 @@
 """pDP for everyone: the largest loss of anybody in a bounded domain who could join this data set (MATH 5).
 
 The data is fixed, z = (x, y) runs over ``||x|| <= x_bound`` (a ball) or ``|x_j| <= x_bound_j`` (a box), and
-``|y| <= y_bound``. The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of the
-domain. For balls the two agree to the tolerance, so it is the supremum; the maximum over a box is NP-hard in general, and
-the box is enclosed in its best ellipsoid.
+``|y| <= y_bound``. The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of
+the domain. For balls the two agree to the tolerance, so it is the supremum; the maximum over a box is NP-hard in
+general, and the box is enclosed in its best ellipsoid.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.analysis.certified import is_smooth, smooth_ceiling
 from perinstance.analysis.search import Found, grid, search
 from perinstance.analysis.setting import Setting, setting_of
 from perinstance.analysis.slices import Domain, ellipsoid
 from perinstance.analysis.targets import climb, sheet
 from perinstance.errors import InvalidInput
+from perinstance.models.sweep import Sweep
 from perinstance.pairs.base import Kind, delta_array
 
 Floats = NDArray[np.float64]
@@ -56,6 +58,7 @@ def everyone(
     y_bound: float = 1.0,
     domain: Literal["ball", "box"] = "ball",
     tolerance: float | None = None,
+    sweep: Sweep | None = None,
 ) -> Everyone:
     """Return the largest loss of anybody in the domain, at delta.
 
@@ -69,17 +72,19 @@ def everyone(
     tolerance
         How far the bound may lie above the person who was found, relatively, before the search stops; None is 1e-5
         for a posterior sample and 1e-3 for the others.
+    sweep
+        The data of ``fit``: for a smooth model, the people who were found are then refitted exactly. Without it their
+        loss is not known and ``attained`` is NaN. Linear models do not need it.
     """
     delta = float(delta_array(delta, 1, zero=False))
+    if is_smooth(release, fit):
+        return _smooth(release, fit, delta, x_bound, y_bound, domain, sweep)
     setting = setting_of(release, fit)
     bounds = check_bounds(x_bound, setting.n_features, domain)
     y_bound = check_bound("y_bound", y_bound)
     if tolerance is None:
         tolerance = 1e-5 if setting.mechanism.family == "posterior" else 1e-3
-    assumptions = (
-        f"somebody with {'||x||' if domain == 'ball' else '|x_j|'} <= x_bound and |y| <= y_bound joins this data set",
-        "the data set is fixed; people who are in it already are in the audit",
-    )
+    assumptions = _assumptions(domain)
 
     def answer(found: Found, y: float, kind: Kind) -> Everyone:
         return Everyone(
@@ -122,6 +127,29 @@ def everyone(
         found = _box(setting, bounds, y_bound, delta, score, polish, start, tolerance)
     y = float(worst_y(found.where[None, :])[0])
     return answer(found, y, "upper")
+
+
+def _smooth(
+    release: Any, fit: Any, delta: float, x_bound: ArrayLike, y_bound: float, domain: Any, sweep: Sweep | None
+) -> Everyone:
+    """Answer for a smooth model: the certificate for all, a refit for those who come close to it."""
+    bounds = check_bounds(x_bound, len(fit.theta) - int(fit.model.fit.objective.fit_intercept), domain)
+    y_bound = check_bound("y_bound", y_bound)
+    epsilon, rows, targets = smooth_ceiling(release, fit, delta, bounds, y_bound, domain)
+    attained, top = np.nan, 0
+    if sweep is not None:
+        losses = np.asarray(release.refine(fit, sweep, rows, targets, inside=False).pairs.epsilon(delta))
+        top = int(np.argmax(losses))
+        attained = float(losses[top])
+    notes = (*_assumptions(domain), "the bound is a certificate; see models.certificate")
+    return Everyone(epsilon, attained, delta, rows[top], float(targets[top]), domain, bounds, y_bound, "upper", notes)
+
+
+def _assumptions(domain: str) -> tuple[str, ...]:
+    return (
+        f"somebody with {'||x||' if domain == 'ball' else '|x_j|'} <= x_bound and |y| <= y_bound joins this data set",
+        "the data set is fixed; people who are in it already are in the audit",
+    )
 
 
 def _box(

@@ -4,14 +4,14 @@ For a loss function with values in [0, 1], a data set Z of n - 1 people and two 
 
     |E_{A([Z,z'])} l - E_{A([Z,z''])} l| <= e^{eps' + eps''} - 1 + delta' + e^{eps'} delta''.
 
-Averaged over Z ~ D^(n-1), z' ~ D, z'' ~ D' it bounds ``|E (1/n) sum_i w_i l(theta, z_i) - E_{z ~ D'} l(theta, z)|``, with w
-the importance weights dD'/dD (w = 1 where D' = D: plain generalisation):
+Averaged over Z ~ D^(n-1), z' ~ D, z'' ~ D' it bounds ``|E (1/n) sum_i w_i l(theta, z_i) - E_{z ~ D'} l(theta, z)|``,
+with w the importance weights dD'/dD (w = 1 where D' = D: plain generalisation):
 
     gap <= E_Z[ E_D[e^eps | Z] E_D'[e^eps | Z] ] - 1 + E_D delta + E_Z[ E_D[e^eps | Z] E_D'[delta | Z] ].
 
-By Cauchy-Schwarz and the arithmetic mean it is at most ``(E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)``
-at a common delta. A sharper one needs no epsilon: ``gap <= E_D TV + E_D' TV`` (triangle inequality), TV the total variation
-of each pair.
+By Cauchy-Schwarz and the arithmetic mean it is at most
+``(E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)`` at a common delta. A sharper one needs no epsilon:
+``gap <= E_D TV + E_D' TV`` (triangle inequality), TV the total variation of each pair.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Several people at once: a household, a school, a hospital; exactly, and by the chain of single losses.
 
 In coordinates where H (with everyone) is the identity the group's rows are ``V = X_g B``, ``H^-1 = B B'``,
-``V = U diag(c) W'``. Without the group H becomes ``I - V'V``; with e the residuals at the fit with everyone, in direction j
+``V = U diag(c) W'``. Without the group H becomes ``I - V'V``; with e the residuals at the fit with everyone, in
+direction j
 
     posterior sample:  variance ratio 1/(1 - c^2),  mean sqrt(gamma) c (u'e)/(1 - c^2)  in deviations of Q,
     output:            theta_with - theta_without = B sum_j w_j c_j (u_j'e)/(1 - c_j^2),
@@ -111,9 +112,10 @@ def chain_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
     if _open(fit, X, inside):
         return Shift(np.full(k, np.inf))
     rank = V.shape[1]
-    S, shift = np.eye(rank), np.zeros(rank)  # H_i^-1 and theta_i - theta, in coordinates where H of the fit is I
+    S: Floats = np.eye(rank)
+    shift: Floats = np.zeros(rank)  # H_i^-1 and theta_i - theta, in coordinates where H of the fit is I
     if inside:
-        S = np.linalg.inv(np.eye(rank) - V.T @ V)
+        S = np.asarray(np.linalg.inv(np.eye(rank) - V.T @ V), dtype=np.float64)
         shift = -S @ (V.T @ e)
     A = fit.basis.T @ (np.eye(len(fit.theta)) if mechanism.precision is None else mechanism.precision) @ fit.basis
     full = np.column_stack([X, np.ones((k, int(fit.fit_intercept)))])

@@ -28,7 +28,7 @@ class Found:
 
 
 class Landscape(Protocol):
-    """Losses over cells: column j is ``cells[0, j] <= first <= cells[1, j]``, ``cells[2, j] <= second <= cells[3, j]``, .."""
+    """Losses over cells: column j is ``cells[0, j] <= first <= cells[1, j]``, ``cells[2, j] <= second <= ..``."""
 
     @property
     def geometric(self) -> tuple[bool | None, ...]:

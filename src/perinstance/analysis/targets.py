@@ -2,7 +2,8 @@
 
 A slice is an interval of ``x'theta``; y is the worst one, ``|r| <= y_bound + |x'theta|``. Inside a slice the three
 losses are functions of ``k = x'Kx`` and ``g = x'Gx``, whose joint range is bounded by ``g <= W_psi + psi k`` for any
-psi, ``W_psi`` the trust-region maximum of ``x'(G - psi K)x`` (``slices``): tight where psi is the slope at the best target.
+psi, ``W_psi`` the trust-region maximum of ``x'(G - psi K)x`` (``slices``): tight where psi is the slope at the best
+target.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Sheet:
         return r, k2, moved * error
 
     def through(self, psi: float, form: Slices, low: Floats, high: Floats, k1: Floats, k2: Floats) -> Floats:
-        """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) on k1 <= k <= k2 by ``g <= W + psi k``."""
+        """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
         W = form.upper(low, high)
         if self.setting.mechanism.family == "output":
             best = np.clip(1 - 2 * W / psi, k1, k2) if psi > 0 else k1

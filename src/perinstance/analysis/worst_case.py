@@ -1,16 +1,16 @@
 """The worst case over data sets: what differential privacy says of the same algorithm, and the data set that proves it.
 
-Ridge regression with penalty lambda > 0 on at most n people, ``||x_i|| <= B_x``, ``|y_i| <= B_y``; a target of length t.
-With p_j the share of the target's squared length along the j-th eigenvector of X'X and ``m_j = 1/(lambda + a_j)``,
+Ridge regression with penalty lambda > 0 on at most n people, ``||x_i|| <= B_x``, ``|y_i| <= B_y``; a target of length
+t. With p_j the share of the target's squared length along the j-th eigenvector of X'X and ``m_j = 1/(lambda + a_j)``,
 
     x'H^-1x = t^2 M,   ||H^-1x||^2 = t^2 q,   |x'theta| <= t B_y sqrt(n (M - lambda q)),   M = sum p m,   q = sum p m^2.
 
 So every data set is a point (M, q) between the parabola ``q = M^2`` and its chord over
-``1/(lambda + n B_x^2) <= m <= 1/lambda``. Every point is attained: n equal rows of length ``sqrt(a/n)`` with equal y, and
-a target that turns away from them into an empty direction. (In one dimension, and for a posterior sample in any, only the
-parabola matters.) The supremum is a search over two numbers, with upper bounds for cells of them. It corrects the
-paper's agnostic proposition. Under output perturbation a shorter target can lose more than a long one, which damps its
-own movement: t is searched too.
+``1/(lambda + n B_x^2) <= m <= 1/lambda``. Every point is attained: n equal rows of length ``sqrt(a/n)`` with equal y,
+and a target that turns away from them into an empty direction. (In one dimension, and for a posterior sample in any,
+only the parabola matters.) The supremum is a search over two numbers, with upper bounds for cells of them. It corrects
+the paper's agnostic proposition. Under output perturbation a shorter target can lose more than a long one, which damps
+its own movement: t is searched too.
 """
 
 from __future__ import annotations
