@@ -1,0 +1,202 @@
+"""The promise: exact profiles of whole mechanisms at worst-case neighbours stay below delta."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from scipy.stats import norm
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Posterior
+from perinstance.releases.adaptive_posterior import Request, plan, run
+from perinstance.releases.calibration import check_promise, corners, gaussian_distance, tail_quantile
+from perinstance.releases.promise import Promise
+from perinstance.releases.refinement import spend
+
+from .slow_roads import Pinned, posterior_delta
+
+PROMISES = [(0.1, 1e-6), (1.0, 1e-6), (1.0, 0.05), (4.0, 1e-9), (0.5, 0.2)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+def test_gaussian_distance_is_tight(epsilon, delta):
+    D = gaussian_distance(epsilon, delta)
+    at = [norm.cdf(d / 2 - epsilon / d) - np.exp(epsilon) * norm.cdf(-d / 2 - epsilon / d) for d in (D, D * 1.001)]
+    assert at[0] <= delta * (1 + 1e-9) < at[1]
+
+
+def test_composed_promise_against_quadrature():
+    mu, rho, D, failure = (0.3, 0.02), (0.5, 3.0), 0.4, 1e-4
+    losses = np.linspace(D**2 / 2 - 9 * D, D**2 / 2 + 9 * D, 40_001)
+    weights = np.exp(-(((losses - D**2 / 2) / D) ** 2) / 2) / np.sqrt(2 * np.pi) / D
+    for epsilon in (0.2, 1.0, 2.0):
+        fast = Promise(D, mu, rho, failure).delta(epsilon)
+        both = [
+            [posterior_delta(m, r, epsilon - losses, direction) for m, r in zip(mu, rho, strict=True)]
+            for direction in ("without", "with")
+        ]
+        slow = failure + trapezoid(np.max(both, axis=(0, 1)) * weights, losses)
+        assert slow <= fast <= slow * 1.01
+        for direction in both:
+            assert failure + trapezoid(np.max(direction, axis=0) * weights, losses) <= fast
+
+
+def test_the_envelope_costs_something_and_one_corner_is_not_enough():
+    two = Promise(0.3, (0.3, 0.01), (0.5, 4.0)).delta(1.0)
+    assert two > max(Promise(0.3, (0.3,), (0.5,)).delta(1.0), Promise(0.3, (0.01,), (4.0,)).delta(1.0))
+
+
+def test_epsilon_of_a_promise_inverts_delta():
+    promise = Promise(0.3, (0.1,), (1.0,), 1e-7)
+    epsilon = promise.epsilon(1e-5)
+    assert promise.delta(epsilon) <= 1e-5 < promise.delta(epsilon * (1 - 1e-6))
+    assert promise.epsilon(1e-8) == np.inf
+    assert promise.kind == "upper"
+    assert Promise(0.2).kind == "exact"
+
+
+def test_every_smaller_pair_is_below_its_corner():
+    """What lets one corner stand for all people, provided that its worst direction is taken."""
+    rng = np.random.default_rng(7)
+    n = 20_000
+    corner_mu, corner_rho = np.exp(rng.uniform(-12, 0, n)), np.exp(rng.uniform(-4, 4, n))
+    mu, rho = corner_mu * rng.uniform(0, 1, n) ** 2, corner_rho * rng.uniform(0, 1, n)
+    epsilon = rng.normal(size=n) * (np.sqrt(corner_mu) * corner_rho + corner_mu) * 2
+    for direction in ("without", "with"):
+        small = Posterior(mu, rho).delta(epsilon, direction)
+        large = Posterior(corner_mu, corner_rho).delta(epsilon)
+        assert (small <= large * (1 + 1e-9) + 1e-15).all()
+
+
+def test_the_same_direction_at_the_corner_would_not_do():
+    """Q over P is not monotone in mu: the reason why the envelope takes the worst direction."""
+    small, corner = Posterior(0.394, 3.36), Posterior(0.565, 3.42)
+    assert small.delta(4.07, "with")[0] > 1e-5 > corner.delta(4.07, "with")[0]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+def test_calibrated_corners_keep_the_promise_and_use_it(epsilon, delta):
+    D = 0.4 * gaussian_distance(epsilon, 0.9 * delta)
+    ladder = corners(epsilon, delta, D, 0.1 * delta)
+    assert 0.9 * delta <= ladder.promise.delta(epsilon) <= delta
+    assert (ladder.residuals > 0).all()
+
+
+def test_nothing_is_promised_that_cannot_be_kept():
+    with pytest.raises(InvalidInput, match="failure probabilities"):
+        corners(1.0, 1e-6, 0.1, 1e-6)
+    for epsilon, delta in ((0.0, 1e-6), (-1.0, 1e-6), (np.inf, 1e-6), (1.0, 0.0), (1.0, 1.0), ("one", 0.1)):
+        with pytest.raises(InvalidInput):
+            check_promise(epsilon, delta)
+
+
+def test_bounds_fail_no_more_often_than_charged():
+    for probability, distance in itertools.product((1e-8, 1e-3), (0.0, 0.05, 2.0)):
+        q = tail_quantile(probability, distance)
+        assert norm.cdf(-(q - distance)) <= probability <= norm.cdf(-(q - distance)) * 1.001
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
+    spent = spend(epsilon, delta, 2.0, 3.0, 0.25, rounds)
+    assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
+    # a person at both bounds, clipped in every round: her distances add up to no more than the promise
+    assert np.hypot(spent.gram_distance, np.sqrt(rounds) * spent.round_distance) <= spent.promise.distance
+
+
+def whole_profile(request: Request, G: np.ndarray, b: np.ndarray, x: np.ndarray, y: float, nodes: int = 81):
+    """Exact delta, both directions, of the whole AdaOPS on one pair of neighbours: quadrature over its noisy numbers.
+
+    Nothing of ``Promise`` is used: for each value of the noisy eigenvalue (and size) the mechanism itself is asked for
+    its ridge and gamma, and the pair of the posterior sample is taken at the actual leverage and residual.
+    """
+    spent, d = plan(request), request.d
+    G_with, b_with = G + np.outer(x, x), b + y * x
+    u = np.linspace(-8.5, 8.5, nodes)
+    weight = norm.pdf(u) * (u[1] - u[0])
+    s = spent.eigenvalue_scale
+    eigen = np.linalg.eigvalsh(G)[0], np.linalg.eigvalsh(G_with)[0]
+    totals = {"without": 0.0, "with": 0.0}
+    for direction, (here, there) in {"without": eigen, "with": eigen[::-1]}.items():
+        for u1, w1 in zip(u, weight, strict=True):
+            value = here + s * u1
+            loss1 = ((value - there) ** 2 - (value - here) ** 2) / (2 * s**2)
+            window = Pinned(d, {"eigenvalue": value, "log_size": 0.0})
+            run(spent, window)
+            ridge = window.asked["posterior"][0]
+            H = G + ridge * np.eye(d)
+            theta, theta_with = np.linalg.solve(H, b), np.linalg.solve(H + np.outer(x, x), b_with)
+            mu, r = x @ np.linalg.solve(H, x), abs(y - x @ theta)
+            if "log_size" not in window.asked:
+                rho = np.sqrt(window.asked["posterior"][1]) * r
+                totals[direction] += w1 * posterior_delta(mu, rho, request.epsilon - loss1, direction)
+                continue
+            s2 = window.asked["log_size"][1]
+            sizes = [np.log(request.y_bound + request.x_bound * np.linalg.norm(t)) for t in (theta, theta_with)]
+            one, other = sizes if direction == "without" else sizes[::-1]
+            for u2, w2 in zip(u[::3], weight[::3] * 3, strict=True):
+                window.answers["log_size"] = size = one + s2 * u2
+                loss2 = ((size - other) ** 2 - (size - one) ** 2) / (2 * s2**2)
+                run(spent, window)
+                rho = np.sqrt(window.asked["posterior"][1]) * r
+                totals[direction] += w1 * w2 * posterior_delta(mu, rho, request.epsilon - loss1 - loss2, direction)
+    return totals
+
+
+def hard_neighbours(request: Request):
+    """Data sets on which the bounds that AdaOPS leans on are as tight as they get, and the person who tests them."""
+    n, d, Bx, By = request.n_public or 100, request.d, request.x_bound, request.y_bound
+    x = np.zeros(d)
+    x[0] = Bx
+    yield "nobody else", np.zeros((d, d)), np.zeros(d), x, By
+    spent = plan(request)
+    window = Pinned(d, {"eigenvalue": 0.0, "log_size": 0.0, "count": float(n)})
+    run(spent, window)
+    ridge = window.asked["posterior"][0]
+    # all labels at the bound, all rows in one direction, of the length that makes ||theta|| as large as it can be
+    length = min(np.sqrt(ridge / n), Bx) if ridge > 0 else Bx
+    G, b = np.zeros((d, d)), np.zeros(d)
+    G[0, 0], b[0] = (n - 1) * length**2, (n - 1) * length * By
+    yield "aligned", G, b, x, -By
+    yield "well conditioned", (n - 1) / d * Bx**2 * np.eye(d), (n - 1) / d * Bx * By * np.eye(d)[0], x, -By
+
+
+GRID = [
+    Request(1.0, 1e-6, 1.0, 1.0, 1, 1000, None),
+    Request(0.1, 1e-6, 1.0, 1.0, 5, 20_000, None),
+    Request(1.0, 0.05, 2.0, 0.5, 2, 50, None),
+    Request(2.0, 1e-3, 1.0, 1.0, 3, 1, None),
+    Request(1.0, 1e-5, 3.0, 10.0, 4, 100_000, 2.0),
+    Request(0.5, 0.02, 1.0, 1.0, 2, 400, 0.01),
+]
+
+
+@pytest.mark.parametrize("request_", GRID, ids=lambda r: f"eps{r.epsilon}-delta{r.delta}-d{r.d}-n{r.n_public}")
+def test_whole_mechanism_at_worst_case_neighbours(request_):
+    for name, G, b, x, y in hard_neighbours(request_):
+        for direction, total in whole_profile(request_, G, b, x, y).items():
+            assert total <= request_.delta, (name, direction)
+
+
+def test_the_promise_is_not_idle():
+    """On the hardest neighbours we know, a good part of delta is really lost."""
+    request = Request(1.0, 0.05, 1.0, 1.0, 1, 1, 1e-3)
+    name, G, b, x, y = next(hard_neighbours(request))
+    assert max(whole_profile(request, G, b, x, y).values()) > 0.6 * request.delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "d", "n", "bound"),
+    list(itertools.product((0.1, 1.0, 5.0), (1e-8, 0.02), (1, 40), (None, 10, 10**6), (1.0, 7.0)))[::5],
+)
+def test_promise_over_a_grid(epsilon, delta, d, n, bound):
+    spent = plan(Request(epsilon, delta, bound, 2 * bound, d, n, None))
+    assert spent.corners.promise.delta(epsilon) <= delta
+    parts = spent.eigenvalue_distance, spent.count_distance, spent.size_distance
+    assert np.sqrt(np.sum(np.square(parts))) <= spent.corners.promise.distance
+    assert spent.corners.promise.failure >= spent.failure * sum(part > 0 for part in parts) * (1 - 1e-12)
+    assert spent.eigenvalue_scale * spent.eigenvalue_distance >= bound**2

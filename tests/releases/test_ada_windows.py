@@ -1,0 +1,69 @@
+"""The exact window answers the same questions as the simulated one, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perinstance.releases.windows import ExactWindow, SimulatedWindow
+from perinstance.sampling import fixed_rows
+
+QUIET = 2.0**-30
+
+
+@pytest.fixture(scope="module")
+def both():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    rows = fixed_rows(X, np.clip(X @ [0.5, 0.4, -0.3, 0.0] + rng.normal(size=200) / 5, -1, 1), 1.0, 1.0)
+    return ExactWindow(rows), SimulatedWindow(rows.X, rows.y, rng)
+
+
+def test_same_centers(both):
+    exact, simulated = both
+    theta = np.array([0.3, 0.1, -0.2, 0.05])
+    for ask in (
+        lambda w: w.count(QUIET),
+        lambda w: w.eigenvalue(QUIET),
+        lambda w: w.log_size(3.0, 1.0, 2.0, QUIET),
+        lambda w: w.posterior(2.0, QUIET**-2),
+        lambda w: w.gram(QUIET),
+        lambda w: w.moment(theta, 0.25, QUIET),
+    ):
+        np.testing.assert_allclose(ask(exact), ask(simulated), atol=20 * QUIET)
+
+
+def test_noise_has_the_scale_that_was_asked_for(both):
+    exact, simulated = both
+    for window in both:
+        draws = np.array([window.gram(1.0) for _ in range(60)])
+        assert (draws == np.swapaxes(draws, 1, 2)).all()
+        spread = draws.std(axis=0)
+        assert 0.8 < np.diag(spread).mean() < 1.2
+        assert 0.8 < spread[np.triu_indices(4, 1)].mean() * np.sqrt(2) < 1.2
+        assert 0.75 < np.std([window.count(3.0) for _ in range(100)]) / 3 < 1.25
+
+
+def test_a_residual_depends_on_its_own_row_only():
+    """Removing other rows must not change, by one bit, what a row contributes (threat T20)."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(300, 7)) / 4, rng.uniform(-1, 1, size=300)
+    theta = rng.normal(size=7)
+
+    def contributions(keep):
+        rows = fixed_rows(X[keep], y[keep], 1.0, 1.0)
+        residual = rows.y.copy()
+        for j in range(7):
+            residual -= rows.X[:, j] * theta[j]
+        return residual
+
+    some = np.sort(rng.choice(300, 111, replace=False))
+    assert (contributions(np.arange(300))[some] == contributions(some)).all()
+
+
+def test_draws_differ_and_lie_on_the_public_grid(both):
+    exact, _ = both
+    a, b = exact.posterior(1.0, 1.0), exact.posterior(1.0, 1.0)
+    assert (a != b).all()
+    assert (a * 2.0**40 == np.round(a * 2.0**40)).all()
