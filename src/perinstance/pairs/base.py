@@ -22,6 +22,9 @@ Floats = NDArray[np.float64]
 KINDS: tuple[Kind, ...] = ("exact", "upper", "estimate")  # from the strongest claim to the weakest
 DIRECTIONS: tuple[Direction, ...] = ("worst", "without", "with")
 
+#: From this many people on it pays to prepare tables for their common delta.
+MANY = 512
+
 Self = TypeVar("Self", bound="Pairs")
 
 

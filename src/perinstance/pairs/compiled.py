@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+
+def _sources() -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of every file in this room."""
+    try:
+        files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+        return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    except OSError:
+        return ()
+
+
+_SOURCES = _sources()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -14,8 +30,17 @@ def kernel(function: Callable[..., Any]) -> Any:
     Division by zero gives infinity, as in numpy. Products and sums may be fused (which only makes them more
     accurate), nothing else is rearranged. Where no folder can be written the compiled code lives in memory only.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
-        return njit(cache=True, **options)(function)
+        compiled = njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found no place for its cache
-        return njit(**options)(function)
+        return njit(**_OPTIONS)(function)
+    # Numba looks only at the file of the function itself: a kernel would outlive a change in what it calls.
+    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = (index._source_stamp, _SOURCES)
+    return compiled
+
+
+def piece(function: Callable[..., Any]) -> Any:
+    """Compile a function that is always copied into the loop that calls it, which a SIMD loop needs."""
+    return njit(forceinline=True, **_OPTIONS)(function)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.pairs.base import (
+    MANY,
     Direction,
     Floats,
     Kind,
@@ -80,7 +81,7 @@ class Posterior(Pairs):
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon."""
-        from perinstance.pairs.inversion import posterior_deltas
+        from perinstance.pairs.profile import posterior_deltas
 
         check_direction(direction)
         n = len(self)
@@ -90,12 +91,16 @@ class Posterior(Pairs):
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.inversion import posterior_epsilons
+        from perinstance.pairs.inversion import posterior_epsilon, posterior_epsilons
 
         check_direction(direction)
         n = len(self)
+        delta = delta_array(delta, n)
         out = np.empty(n)
-        posterior_epsilons(*self._arrays(), spread(delta_array(delta, n), n), direction == "with", out)
+        if delta.ndim == 0 and n >= MANY and direction != "with":
+            posterior_epsilon(*self._arrays(), float(delta), out)
+        else:
+            posterior_epsilons(*self._arrays(), spread(delta, n), direction == "with", out)
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:

@@ -196,3 +196,19 @@ def posterior_profile(mu, rho, epsilon, with_over_without):
     flipped = with_over_without == (epsilon >= 0.0)
     delta = posterior_with(mu, rho, size) if flipped else posterior_without(mu, rho, size)
     return delta if epsilon >= 0.0 else -math.expm1(epsilon) + math.exp(epsilon) * delta
+
+
+@kernel
+def shift_deltas(D, epsilon, out):
+    """Fill ``out`` with the delta of every shift."""
+    for i in range(D.size):
+        out[i] = shift_profile(D[i], epsilon[i])
+
+
+@kernel
+def posterior_deltas(mu, rho, epsilon, direction, out):
+    """Fill ``out`` with the delta of every posterior sample (0: P over Q, 1: Q over P, 2: the larger)."""
+    for i in range(mu.size):
+        # P over Q is the larger one for epsilon >= 0, so by the flip of signs Q over P is for epsilon <= 0
+        with_over_without = epsilon[i] < 0.0 if direction == 2 else direction == 1
+        out[i] = posterior_profile(mu[i], rho[i], epsilon[i], with_over_without)

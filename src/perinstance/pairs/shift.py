@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.pairs.base import (
+    MANY,
     Direction,
     Floats,
     Kind,
@@ -64,7 +65,7 @@ class Shift(Pairs):
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
-        from perinstance.pairs.inversion import shift_deltas
+        from perinstance.pairs.profile import shift_deltas
 
         check_direction(direction)
         n = len(self)
@@ -74,12 +75,16 @@ class Shift(Pairs):
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.inversion import shift_epsilons
+        from perinstance.pairs.inversion import shift_epsilon, shift_epsilons
 
         check_direction(direction)
         n = len(self)
+        delta = delta_array(delta, n)
         out = np.empty(n)
-        shift_epsilons(spread(self._distance, n), spread(delta_array(delta, n), n), out)
+        if delta.ndim == 0 and n >= MANY:
+            shift_epsilon(spread(self._distance, n), float(delta), out)
+        else:
+            shift_epsilons(spread(self._distance, n), spread(delta, n), out)
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
