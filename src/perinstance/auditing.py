@@ -139,16 +139,28 @@ def _walk(release: Release, fit: Any, sweep: Sweep, who: Sweep, inside: bool, de
             return _Part(people, epsilon, None, None)
         return _Part(people, epsilon, X[people.open], y[people.open])
 
-    parts = list(who.map(step))
-    leverage = np.concatenate([part.people.leverage for part in parts])
-    residual = np.concatenate([part.people.residual for part in parts])
-    epsilon = np.concatenate([part.epsilon for part in parts])
-    pairs = type(parts[0].people.pairs).concatenate([part.people.pairs for part in parts])
-    left = [part for part in parts if part.people.open is not None]
+    # Answers go where they belong as they come: of ten million people, a second copy would be half a gigabyte.
+    n = getattr(who, "n_rows", None) or 0
+    leverage, residual, epsilon = np.empty(n), np.empty(n), np.empty(n)
+    grouped: list[Pairs] = []
+    left: list[_Part] = []
+    where: list[NDArray] = []
+    end = 0
+    for part in who.map(step):
+        start, end = end, end + len(part.epsilon)
+        leverage, residual, epsilon = (_room(array, end) for array in (leverage, residual, epsilon))
+        leverage[start:end], residual[start:end] = part.people.leverage, part.people.residual
+        epsilon[start:end] = part.epsilon
+        grouped.append(part.people.pairs)
+        if part.people.open is not None:
+            left.append(part)
+            where.append(start + np.flatnonzero(part.people.open))
+    leverage, residual, epsilon = leverage[:end], residual[:end], epsilon[:end]
+    pairs = type(grouped[0]).concatenate(grouped)
+    grouped.clear()
     if not left:
         return _Answer(leverage, residual, epsilon, pairs, 0)
-    masks = [np.zeros(len(p.epsilon), dtype=bool) if p.people.open is None else p.people.open for p in parts]
-    at = np.flatnonzero(np.concatenate(masks))
+    at = np.concatenate(where)
     X = np.concatenate([part.X for part in left])  # type: ignore[misc]
     y = np.concatenate([part.y for part in left])  # type: ignore[misc]
     better = release.refine(fit, sweep, X, y, inside)
@@ -157,6 +169,15 @@ def _walk(release: Release, fit: Any, sweep: Sweep, who: Sweep, inside: bool, de
     order[at] = len(epsilon) + np.arange(len(at))
     pairs = type(pairs).concatenate([pairs, better.pairs])[order]
     return _Answer(leverage, residual, epsilon, pairs, len(at))
+
+
+def _room(array: Floats, size: int) -> Floats:
+    """Return an array with room for ``size`` numbers: the same one, unless the number of people was not known."""
+    if len(array) >= size:
+        return array
+    wider = np.empty(max(size, 2 * len(array)))
+    wider[: len(array)] = array
+    return wider
 
 
 def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:

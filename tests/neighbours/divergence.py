@@ -1,6 +1,6 @@
 """The slow road from two Gaussians to epsilon: whiten, find where the densities cross, add up probabilities. mpmath.
 
-A claimed epsilon is confirmed by the profile itself: delta(epsilon (1 - t)) is above delta, delta(epsilon (1 + t)) is not.
+A claimed epsilon e is confirmed by the profile itself: delta(e (1 - t)) is above delta, delta(e (1 + t)) is not.
 """
 
 from __future__ import annotations

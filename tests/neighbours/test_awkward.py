@@ -1,4 +1,4 @@
-"""Awkward tables against refits in exact arithmetic: nearly collinear, huge and tiny columns, dominant people, n < d."""
+"""Awkward tables against refits in exact arithmetic: collinear, huge and tiny columns, dominant people, n < d."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 At most p people can have a leverage above one half or so, hence all of them are taken out of the fold together
 (``Rest``), and for each one the p x p factor of the rest is stacked on the others' rows and triangularised by
 Householder reflections with sorted rows and pivoted columns, which keeps the digits of rows of very different size
-(Cox and Higham 1998).
+(Cox and Higham 1998). A small table is answered in rational arithmetic instead, where no condition number matters.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from scipy.linalg import qr, solve_triangular
 
 from perinstance.models.factor import UNIT, factorise
 from perinstance.models.leverage import leverages
+from perinstance.models.rational import exact_without
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
+
+#: tables up to this size are answered in rational arithmetic
+EXACT_PEOPLE, EXACT_COLUMNS = 64, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,12 @@ class _Rest:
 
 def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
     """Answer for rows X, y of the data, all of them of leverage near one."""
+    p = len(fit.theta)
+    few = fit.n_people <= EXACT_PEOPLE and p <= EXACT_COLUMNS  # then nothing has to be rounded at all
 
     def dominates(block: NDArray) -> NDArray[np.bool_]:
+        if few:
+            return np.ones(len(block), dtype=bool)
         return leverages(block, fit.basis, fit.fit_intercept) > 0.9
 
     def take(block: NDArray, target: NDArray) -> _Taken:
@@ -81,26 +89,32 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
     ones = np.ones((len(taken.X), int(fit.fit_intercept)))
     others = np.hstack([taken.X, ones])
     mine = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
-    p = len(fit.theta)
     leverage, residual, direction, error = np.empty(len(X)), np.empty(len(X)), np.zeros((len(X), p)), np.zeros(len(X))
     for i, (x, target) in enumerate(zip(mine, y, strict=True)):
         same = np.flatnonzero((others == x).all(axis=1) & (taken.y == target))
         keep = np.ones(len(others), dtype=bool)
         keep[same[:1]] = False
+        if few:
+            exact = exact_without(others[keep], taken.y[keep], fit.penalty, x, target)
+            leverage[i], residual[i], direction[i] = exact
+            error[i] = 2 * UNIT
+            residual[i] *= 1 + UNIT
+            continue
         rows = np.vstack([rest.factor.R, others[keep]])
         aim = np.concatenate([rest.image, taken.y[keep]])
         leverage[i], residual[i], direction[i], condition = _without(rows, aim, x, target)
         if np.isinf(leverage[i]):
             continue
-        error[i] = p * UNIT * condition + rest.factor.error
+        error[i] = 8 * p * UNIT * condition + (rest.factor.error if rest.n else 0.0)
         # a prediction is a sum of sqrt(mu) ||aim||, whatever it comes to in the end
-        lost = error[i] * (abs(residual[i]) + np.sqrt(leverage[i]) * np.linalg.norm(aim)) + UNIT * abs(target)
+        size = error[i] * float(np.linalg.norm(aim)) + rest.factor.error * np.sqrt(rest.square)
+        lost = np.sqrt(leverage[i]) * size + error[i] * abs(residual[i]) + UNIT * abs(target)
         residual[i] = np.copysign(abs(residual[i]) + lost, residual[i])
     return Held(leverage * (1 + 2 * error), residual, direction, error)
 
 
 def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats, float]:
-    """Return mu, r, H_with^-1 x and the condition number of all this, from rows with ``rows'rows = H_without`` and ``rows'aim = X'y``."""
+    """Return mu, r, H_with^-1 x and a condition number, from rows: ``rows'rows = H_without``, ``rows'aim = X'y``."""
     p = len(x)
     length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     scale = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 1.0)

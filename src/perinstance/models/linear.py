@@ -149,7 +149,7 @@ def _turn(short: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, F
 def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> Rounding:
     if not basis.size:
         return Rounding(0.0, 0.0, 0.0, 0.0)
-    u = np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p
+    u = 4 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
     largest = np.linalg.norm(factor.R * factor.scale, ord=2)  # sqrt(lambda_max(G))
     relative = factor.error / 2 + u * largest * float(np.linalg.norm(columns))

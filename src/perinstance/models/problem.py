@@ -54,6 +54,8 @@ REGISTRY: dict[str, str] = {
     "GammaRegressor": "perinstance.models.estimators:glm_problem",
     "TweedieRegressor": "perinstance.models.estimators:glm_problem",
     "LinearSVC": "perinstance.models.estimators:squared_hinge_problem",
+    "KernelRidge": "perinstance.models.kernel:refuse_without_points",
+    "GaussianProcessRegressor": "perinstance.models.kernel:refuse_without_points",
 }
 
 _REASONS = {

@@ -37,7 +37,8 @@ class Sweep(Protocol):
     """Walks over the rows of one table, block by block. ``X`` is float64 or float32, ``(rows, n_features)``."""
 
     @property
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """The number of columns of X."""
 
     def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
         """Return the sum of ``step(X, y)`` over all blocks (in row order, so that a second run gives the same bits)."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perinstance.releases.objective import ObjectivePerturbation
     from perinstance.releases.output import OutputPerturbation
     from perinstance.releases.posterior import PosteriorSample
+    from perinstance.releases.process import ProcessSample
     from perinstance.releases.protocol import Release
 
 # Loaded when first asked for: one release does not pay for the imports of the others.
@@ -22,10 +23,20 @@ _HOMES = {
     "ObjectivePerturbation": "objective",
     "OutputPerturbation": "output",
     "PosteriorSample": "posterior",
+    "ProcessSample": "process",
     "Release": "protocol",
 }
 
-__all__ = ["AdaOPS", "AdaSSP", "NoisyMean", "ObjectivePerturbation", "OutputPerturbation", "PosteriorSample", "Release"]
+__all__ = [
+    "AdaOPS",
+    "AdaSSP",
+    "NoisyMean",
+    "ObjectivePerturbation",
+    "OutputPerturbation",
+    "PosteriorSample",
+    "ProcessSample",
+    "Release",
+]
 
 
 def __getattr__(name: str) -> Any:

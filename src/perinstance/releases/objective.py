@@ -1,4 +1,4 @@
-"""Objective perturbation of linear and ridge regression, exact (MATH 1c)."""
+"""Objective perturbation: of linear and ridge regression, exact (MATH 1c); of logistic regression, certified."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 from perinstance import sampling
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.models.linear import LinearFit, LinearProblem, Without, refined, without
+from perinstance.models.losses import Squared
+from perinstance.models.multinomial import ClassifierProblem
+from perinstance.models.objective import RidgePenalty, SmoothObjective
+from perinstance.models.perturbation import ex_post, perturbed, prepare_perturbed
 from perinstance.models.problem import problem_of
-from perinstance.models.sweep import People, Sweep
+from perinstance.models.smooth import CodedSweep, SmoothAudit, binary_classes
+from perinstance.models.sweep import ArraySweep, People, Sweep
 from perinstance.pairs import Objective
+from perinstance.pairs.dominated import Dominated
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
 from perinstance.releases.publishing import Law, Publishing, exact_equations
@@ -25,11 +31,14 @@ class ObjectivePerturbation(Publishing):
     """``argmin 1/2 ||y - X theta||^2 + alpha/2 ||theta||^2 + b'theta``, ``b ~ N(0, scale^2 I)``.
 
     So ``theta ~ N(theta_hat, scale^2 H^-2)``: the "democratic" choice of the paper; its covariance depends on the data.
+    With ``LogisticRegression`` (two classes) the same is done to its objective, ``sum l + ||theta||^2/(2C) + b'theta``:
+    audits then state a certified bound, and ``ex_post`` the exact loss at a parameter that was released.
 
     Parameters
     ----------
     estimator
-        scikit-learn's ``Ridge`` or ``LinearRegression``; None is ``Ridge(alpha=1.0)``. It is never fitted itself.
+        scikit-learn's ``Ridge``, ``LinearRegression`` or ``LogisticRegression``; None is ``Ridge(alpha=1.0)``.
+        It is never fitted itself.
     scale
         The standard deviation of each coordinate of b (the intercept has one too).
     grid
@@ -41,38 +50,76 @@ class ObjectivePerturbation(Publishing):
         self.scale = scale
         self.grid = grid
 
-    def problem(self) -> LinearProblem:
-        """Return the linear model behind the estimator."""
+    def problem(self) -> LinearProblem | ClassifierProblem:
+        """Return the model behind the estimator."""
         if self.estimator is None:
             return LinearProblem(1.0, fit_intercept=True)
         problem = problem_of(self.estimator)
-        if not isinstance(problem, LinearProblem):
+        if not isinstance(problem, (LinearProblem, ClassifierProblem)):
             raise RefusedModel(
-                f"the pair of objective perturbation is known for linear and ridge regression only, not for "
+                f"objective perturbation is known for linear, ridge and logistic regression, not for "
                 f"{type(self.estimator).__name__}; use OutputPerturbation"
             )
         return problem
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
-        """Fit without noise, in the basis that also gives ``||H^-1x||``; every method is exact here."""
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | SmoothAudit:
+        """Fit without noise; linear models are exact and logistic regression is certified, whatever the method."""
         positive("scale", self.scale)
-        return self.problem().fit(sweep)
+        problem = self.problem()
+        if isinstance(problem, LinearProblem):
+            return problem.fit(sweep)
+        classes = binary_classes(sweep)
+        fit = problem.binary().fit(sweep, None, "estimate").model.fit
+        return SmoothAudit(prepare_perturbed(CodedSweep(sweep, classes), fit, float(self.scale)), classes)
 
-    def people(self, fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: LinearFit | SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
+        if isinstance(fit, SmoothAudit):
+            return self._certified(fit, X, y, inside)
         return self._people(fit, X, without(fit, X, y, inside))
 
-    def refine(self, fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
+        if isinstance(fit, SmoothAudit):
+            return self._certified(fit, X, y, inside)
         return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.Objective:
         """Return the same in exact numbers: what ``fit`` draws from."""
         problem, scale = self.problem(), positive("scale", self.scale)
+        if not isinstance(problem, LinearProblem):
+            raise RefusedModel(
+                "a perturbed logistic regression is audited, not published: its minimum is not an exact function of "
+                "exact noise, and a rounded one would give the data away; publish with OutputPerturbation"
+            )
         return sampling.Objective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
 
+    def ex_post(self, X: NDArray, y: NDArray, theta: Floats) -> Floats:
+        """Return ``log p_without/p_with`` of everyone in the data at a released ``theta`` (the intercept last).
+
+        It is exact, a density ratio: a linear term and a log-determinant. It is confidential.
+        """
+        problem, scale = self.problem(), positive("scale", self.scale)
+        sweep: Sweep = ArraySweep(np.asarray(X), np.asarray(y))
+        target = np.asarray(y)
+        if isinstance(problem, LinearProblem):
+            objective = SmoothObjective(Squared(), RidgePenalty(problem.alpha), problem.fit_intercept)
+        else:
+            objective, classes = problem.binary().objective, binary_classes(sweep)
+            sweep, target = CodedSweep(sweep, classes), classes.codes(target)
+        return ex_post(sweep, objective, np.asarray(theta, dtype=np.float64), scale, np.asarray(X), target)
+
+    def _certified(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
+        codes = y if fit.classes is None else fit.classes.codes(y)
+        found = perturbed(fit.model, X, codes, float(self.scale), inside)
+        pairs = Dominated(found.distance, np.log1p(found.leverage), found.tail)
+        residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        return People(found.leverage, residual, pairs)
+
     def law(self, fit: LinearFit) -> Law:
-        """Return ``N(theta, scale^2 H^-2)``."""
+        """Return ``N(theta, scale^2 H^-2)``; of linear models."""
+        if not isinstance(fit, LinearFit):
+            raise RefusedModel("a perturbed logistic regression has no Gaussian law")
         if fit.rank < len(fit.theta):
             raise NumericalTrouble(
                 "the perturbed objective has no minimum: alpha is 0 and the data leaves directions open; use alpha > 0"
