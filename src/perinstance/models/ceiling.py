@@ -140,8 +140,8 @@ def turned(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> 
     return Turned(sums)
 
 
-def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame) -> Ceiling:
-    """Fold for the constants that this loss needs."""
+def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) -> Ceiling:
+    """Fold for the constants that this loss needs; ``farthest`` is a radius that matters beside the people's own."""
     loss, objective = fit.objective.loss, fit.objective
     slack = 1 + 4 * around.error
     top = slack * sweep.fold(partial(highest, T=around.T, intercept=objective.fit_intercept)).h
@@ -149,8 +149,8 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame) -> Ceiling:
     penalty = _penalty_constant(fit, around)
     c = np.inf if kinked else max(loss.concordance * np.sqrt(top), penalty)
     average = profile = None
-    if kinked or c * c > AVERAGE_ABOVE:
-        most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + 1e-300
+    if kinked or c * c > AVERAGE_ABOVE or farthest > 0:
+        most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + farthest + 1e-300
         radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(3))[::-1]
         sums = sweep.fold(partial(turned, fit=fit, T=around.T, radii=radii)).sums
         if kinked:

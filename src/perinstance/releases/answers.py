@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from perinstance.errors import InvalidInput
+from perinstance.models.kernel import KernelProblem
 from perinstance.models.multinomial import ClassifierProblem
 from perinstance.models.smooth import SmoothProblem
 
@@ -27,6 +29,9 @@ def is_classifier(problem: Any) -> bool:
 def publish(release: Any, problem: Any, theta: Floats, y: Any) -> None:
     """Set ``coef_``, ``intercept_`` and for a classifier ``classes_``, in scikit-learn's shapes."""
     d = release.n_features_in_
+    if isinstance(problem, KernelProblem):
+        release.values_ = theta  # predictions at the public points
+        return
     if not is_classifier(problem):
         release.coef_ = theta[:d]
         release.intercept_ = float(theta[d]) if len(theta) > d else 0.0
@@ -39,6 +44,8 @@ def publish(release: Any, problem: Any, theta: Floats, y: Any) -> None:
 
 def predict(release: Any, problem: Any, X: Floats) -> NDArray:
     """Predict with the published parameters."""
+    if isinstance(problem, KernelProblem):
+        raise InvalidInput("predictions are published at the chosen points only: they are in values_")
     if not is_classifier(problem):
         eta = X @ release.coef_ + release.intercept_
         return problem.objective.loss.mean(eta) if isinstance(problem, SmoothProblem) else eta

@@ -1,0 +1,131 @@
+"""A pair that is known only from above: a Gaussian shift, an offset of the loss, and a small probability of neither.
+
+When the loss is at most ``max(D z + D^2/2, 0) (+ offset)``, z standard normal, except with probability ``tail``,
+
+    delta(epsilon) <= Shift(D).delta(epsilon)            + tail      P over Q
+    delta(epsilon) <= Shift(D).delta(epsilon - offset)   + tail      Q over P
+
+for epsilon >= 0. So much is what can be certified for the objective perturbation of logistic regression.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.pairs.base import (
+    Direction,
+    Floats,
+    Kind,
+    Pairs,
+    check_direction,
+    delta_array,
+    frozen,
+    grades,
+    joined,
+    order_array,
+    people_array,
+    positions,
+    rate_array,
+    real_array,
+    same_length,
+)
+from perinstance.pairs.shift import Shift
+
+_NAMES = ("distance", "offset", "tail")
+
+
+class Dominated(Pairs):
+    """Pairs whose profile lies below that of a Gaussian shift, moved by ``offset`` and raised by ``tail``.
+
+    Examples
+    --------
+    >>> from perinstance.pairs.dominated import Dominated
+    >>> Dominated([0.5], [0.01], [1e-12]).epsilon(1e-6).round(3)
+    array([2.266])
+    """
+
+    __slots__ = ("_distance", "_offset", "_tail")
+
+    def __init__(
+        self, distance: ArrayLike, offset: ArrayLike, tail: ArrayLike, kind: Kind | ArrayLike = "upper"
+    ) -> None:
+        given = zip(_NAMES, (distance, offset, tail), strict=True)
+        arrays = same_length(**{name: people_array(name, values) for name, values in given})
+        self._distance, self._offset, self._tail = arrays
+        self._grades = grades(kind, len(self._distance))
+
+    @property
+    def distance(self) -> Floats:
+        """D, in units of the noise."""
+        return frozen(self._distance)
+
+    @property
+    def offset(self) -> Floats:
+        """What the loss with her may have on top."""
+        return frozen(self._offset)
+
+    @property
+    def tail(self) -> Floats:
+        """The probability that the bound on the loss does not hold."""
+        return frozen(self._tail)
+
+    def __len__(self) -> int:
+        return len(self._distance)
+
+    def __getitem__(self, index: Any) -> Dominated:
+        index = positions(index)
+        return Dominated(self._distance[index], self._offset[index], self._tail[index], self._grades[index])
+
+    @classmethod
+    def concatenate(cls, parts: list[Dominated]) -> Dominated:
+        """Put vectors of such pairs behind each other."""
+        distance, offset, tail = (joined(parts, f"_{name}") for name in _NAMES)
+        return cls(distance, offset, tail, np.concatenate([part._grades for part in parts]))
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the bounds above; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
+        check_direction(direction)
+        if direction == "worst":
+            return np.maximum(self.delta(epsilon, "without"), self.delta(epsilon, "with"))
+        e = real_array("epsilon", epsilon, len(self)) + np.zeros(len(self))
+        size = np.abs(e)
+        # below zero the roles change: the other direction's bound counts
+        moved = (direction == "with") == (e >= 0)
+        with np.errstate(invalid="ignore"):
+            argument = np.where(moved, size - self._offset, size)
+        # the shift's bound of the loss holds for losses >= 0 only: below, nothing better than one is known
+        at = Shift(self._distance).delta(np.where(argument >= 0, argument, 0.0), "without")
+        bound = np.minimum(np.where(argument >= 0, at, 1.0) + self._tail, 1.0)
+        return np.where(e >= 0, bound, np.minimum(-np.expm1(-size) + np.exp(-size) * bound, 1.0))
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
+        check_direction(direction)
+        room = delta_array(delta, len(self)) - self._tail
+        inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
+        offset = 0.0 if direction == "without" else self._offset
+        return np.where(room > 0, (inner + offset) * (1 + 4e-16), np.inf)
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Nothing is known of the loss in the tail, so no Renyi divergence can be bounded."""
+        check_direction(direction)
+        order_array(alpha, len(self))
+        return np.full(len(self), np.inf)
+
+    def zcdp(self) -> Floats:
+        """Infinite, like every Renyi divergence here."""
+        return np.full(len(self), np.inf)
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """Return the smallest ``delta(e) + e^e rate`` over some e: a bound on every test's power."""
+        r = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
+        best = np.ones(len(self))
+        for e in np.concatenate([-np.geomspace(1e-3, 30, 60), [0.0], np.geomspace(1e-3, 30, 120)]):
+            best = np.minimum(best, self.delta(e, "with") + np.exp(e) * r)
+        return np.maximum(best, r)
+
+    def _columns(self) -> dict[str, Floats]:
+        return {"distance": self.distance, "offset": self.offset, "tail": self.tail}

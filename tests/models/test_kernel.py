@@ -1,0 +1,121 @@
+"""Kernel ridge and Gaussian processes at public points, against posteriors computed again without each person."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.models.kernel import predictions
+from perinstance.models.problem import problem_of
+from perinstance.models.sweep import ArraySweep
+from perinstance.pairs import Gaussian
+from perinstance.releases.process import ProcessSample
+
+RNG = np.random.default_rng(12)
+X = RNG.normal(size=(60, 2))
+Y = np.sin(X[:, 0]) + 0.3 * RNG.normal(size=60)
+T = RNG.normal(size=(4, 2))
+X[9], Y[9] = X[8], Y[8] + 0.5  # the same place, another target
+RIDGE = KernelRidge(alpha=0.3, kernel="rbf", gamma=0.5)
+PROCESS = GaussianProcessRegressor(
+    ConstantKernel(1.5) * RBF(0.9) + WhiteKernel(0.1), alpha=0.2, optimizer=None, random_state=0
+)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [RIDGE, KernelRidge(alpha=0.1, kernel="polynomial", degree=2, coef0=1.0), KernelRidge(alpha=1.0), PROCESS],
+    ids=["rbf", "polynomial", "linear", "process"],
+)
+@pytest.mark.parametrize("precision", [None, np.diag([1.0, 2.0, 3.0, 4.0]) + 0.5])
+def test_predictions_at_points_against_refits(estimator, precision):
+    model, sweep = predictions(estimator, T), ArraySweep(X, Y, rows=17)
+    fit = model.fit(sweep, precision)
+    here = estimator.fit(X, Y).predict(T)
+    assert fit.theta == pytest.approx(here, rel=1e-9)
+    A = np.eye(4) if precision is None else precision
+    found = model.movement(fit, X, Y)
+    for i in (0, 8, 9, 30):
+        D = estimator.fit(np.delete(X, i, 0), np.delete(Y, i)).predict(T) - here
+        assert found.distance[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
+        alone = estimator.predict(X[i : i + 1])[0]
+        assert found.residual[i] == pytest.approx(Y[i] - alone, rel=1e-7)
+    outside = model.movement(fit, X[:3] + 0.3, Y[:3], False)
+    for i in range(3):
+        D = estimator.fit(np.vstack([X, X[i] + 0.3]), np.append(Y, Y[i])).predict(T) - here
+        assert outside.distance[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
+
+
+def _posterior(rows, targets):
+    kernel, noise = ConstantKernel(1.5) * RBF(0.9), 0.3
+    M = np.linalg.inv(kernel(rows) + noise * np.eye(len(rows)))
+    KT = kernel(T, rows)
+    return KT @ M @ targets, kernel(T) - KT @ M @ KT.T
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_draw_at_points_is_the_pair_of_two_gaussians(inside):
+    gamma = 0.7
+    release = ProcessSample(PROCESS, T, gamma=gamma)
+    fit = release.confidential_fit(ArraySweep(X, Y))
+    Z, z = (X[:5], Y[:5]) if inside else (X[:5] + 0.2, Y[:5])
+    found = release.people(fit, Z, z, inside).pairs
+    everyone = _posterior(X, Y)
+    for i in range(5):
+        if inside:
+            p, q = _posterior(np.delete(X, i, 0), np.delete(Y, i)), everyone
+        else:
+            p, q = everyone, _posterior(np.vstack([X, Z[i]]), np.append(Y, z[i]))
+        pair = Gaussian.from_moments(p[0][None], p[1][None] / gamma, q[0][None], q[1][None] / gamma)
+        for delta in (1e-3, 1e-8):
+            assert found[i].epsilon(delta) == pytest.approx(pair.epsilon(delta), rel=1e-6)
+
+
+def test_dependent_points_fall_back_to_the_whole_function():
+    """Twice the same point: a draw of the whole function bounds it."""
+    one, two = (ProcessSample(PROCESS, points) for points in (T[:1], np.vstack([T[:1], T[:1]])))
+    sweep = ArraySweep(X, Y)
+    tight = one.people(one.confidential_fit(sweep), X, Y).pairs
+    loose = two.people(two.confidential_fit(sweep), X, Y).pairs
+    assert loose.kind == "upper"
+    assert (loose.epsilon(1e-6) >= tight.epsilon(1e-6)).all()
+
+
+def test_releases_audit_and_publish():
+    output = pi.OutputPerturbation(predictions(RIDGE, T), scale=0.5).fit(X, Y)
+    assert output.values_.shape == (4,)
+    assert pi.audit(output, X, Y, delta=1e-6).epsilon.shape == (60,)
+    with pytest.raises(InvalidInput, match="values_"):
+        output.predict(X)
+    draw = ProcessSample(PROCESS, T).fit(X, Y)
+    assert draw.values_.shape == (4,)
+    audit = pi.audit(draw, X, Y, delta=1e-6)
+    assert (audit.epsilon > 0).all()
+
+
+def test_refusals():
+    for bare in (RIDGE, PROCESS):
+        with pytest.raises(RefusedModel, match="points"):
+            problem_of(bare)
+    with pytest.raises(RefusedModel, match="looking at the data"):
+        predictions(GaussianProcessRegressor(), T)
+    with pytest.raises(RefusedModel, match="normalize_y"):
+        predictions(GaussianProcessRegressor(optimizer=None, normalize_y=True), T)
+    with pytest.raises(RefusedModel, match="alpha"):
+        predictions(KernelRidge(alpha=np.ones(60)), T)
+    with pytest.raises(RefusedModel, match="precomputed"):
+        predictions(KernelRidge(kernel="precomputed"), T)
+    with pytest.raises(InvalidInput, match="points"):
+        predictions(RIDGE, [])
+    with pytest.raises(InvalidInput, match="features"):
+        predictions(RIDGE, [[0.0]]).fit(ArraySweep(X, Y))
+    with pytest.raises(InvalidInput, match="not in it"):
+        model = predictions(RIDGE, T)
+        model.movement(model.fit(ArraySweep(X, Y)), X + 1, Y)
+    with pytest.raises(NumericalTrouble, match="alpha"):
+        predictions(KernelRidge(alpha=1e-15, kernel="rbf", gamma=1e-3), T).fit(ArraySweep(X, Y))
