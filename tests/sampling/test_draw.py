@@ -10,7 +10,7 @@ import pytest
 
 import perinstance.sampling as sampling
 from perinstance.errors import InvalidInput
-from perinstance.sampling import ExactGram, GridPoint, Noisy, Objective, Output, Posterior, draw
+from perinstance.sampling import ExactGram, GridPoint, Noisy, Objective, Output, Posterior, draw, timing
 from perinstance.sampling.timing import quantum, steady_time
 
 rng = np.random.default_rng(0)
@@ -93,19 +93,30 @@ def test_there_is_no_seed():
             assert not words & set(inspect.signature(member).parameters), name
 
 
-def test_time_is_padded_to_public_buckets():
-    start = time.monotonic()
-    with steady_time(0.05):
-        pass
-    assert 0.05 <= time.monotonic() - start < 0.095
-    start = time.monotonic()
-    with steady_time(0.02):
-        time.sleep(0.03)
-    assert 0.04 <= time.monotonic() - start < 0.075
-    with pytest.raises(ZeroDivisionError), steady_time(0.05):
-        start = time.monotonic()
+class Clock:
+    """A clock that only moves when told to."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("spent", "padded"), [(0.0, 0.25), (0.2, 0.25), (0.25, 0.25), (0.26, 0.5), (1.1, 2.0)])
+def test_time_is_padded_to_public_buckets(monkeypatch, spent, padded):
+    clock = Clock()
+    monkeypatch.setattr(timing, "time", clock)
+    with steady_time(0.25):
+        clock.now += spent
+    assert clock.now == 100.0 + padded
+    with pytest.raises(ZeroDivisionError), steady_time(0.25):
+        clock.now += spent
         raise ZeroDivisionError
-    assert time.monotonic() - start >= 0.05
+    assert clock.now == pytest.approx(100.0 + 2 * padded)
 
 
 def test_a_draw_takes_its_public_time():

@@ -1,9 +1,9 @@
 """Steady time: how long a draw takes depends on the noise, and must not tell (threat T4).
 
 The sampling step is padded to ``q, 2 q, 4 q, ...`` where the quantum q is a function of the number of coordinates and
-of the size of the factorisations alone, two to three times what they take on a slow core. One bucket is the rule; a draw
-that needs more precision (ill-conditioned data), or a machine under load, moves to the next.
-This hides the sampling step only: reading and summing n rows takes time that grows with n.
+of the size of the factorisations alone, two or three times what they take on a slow core. One bucket is the rule; a
+draw that needs more precision (ill-conditioned data), or a machine under load, moves to the next. This hides the
+sampling step only: reading and summing n rows takes time that grows with n.
 """
 
 from __future__ import annotations
