@@ -56,7 +56,7 @@ def smooth_ceiling(
     steep = np.abs(slopes).max(axis=(0, 1)) * (1 + 1e-12)
 
     stray = side.stray
-    # where the penalty is an average over people she brings a share of it: q = l' x + share, and G^-1 share is no longer
+    # where the penalty is an average over people she brings a share of it: q = l' x + share; G^-1 share is no longer
     # than share in each norm but for what her own curvature bends, at most |share| sqrt(nu_d)^j
     own_share = [float(np.sqrt(side.share**2 @ nu**j)) for j in range(3)]
     bent = float(np.linalg.norm(side.share))

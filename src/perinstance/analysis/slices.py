@@ -96,7 +96,12 @@ class Slices:
 
     def upper(self, low: Floats, high: Floats) -> Floats:
         """Return a bound of x'Mx for all x with sigma in [low, high], one for each interval."""
-        nu = self.multipliers(0.5 * (low + high))
+        end = np.where(np.abs(low) > np.abs(high), low, high)
+        # at sigma = 0 the linear term can vanish and the best nu there is useless beside it: also try that of one end
+        return np.minimum(*(self._parabola(self.multipliers(at), low, high) for at in (0.5 * (low + high), end)))
+
+    def _parabola(self, nu: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the maximum of ``h_nu`` over [low, high], rounded up."""
         p0, p1, p2 = np.full(len(nu), self.constant) + nu, np.full(len(nu), 2 * self.linear), self.square - nu
         if len(self.a):
             inverse = 1.0 / (nu[:, None] - self.a)
@@ -108,7 +113,8 @@ class Slices:
         best = np.full(len(nu), -np.inf)
         for s in (low, high, vertex):
             best = np.maximum(best, p0 + s * (p1 + s * p2))
-        return best + self.slack + 16 * UNIT * (np.abs(p0) + np.abs(p1) + np.abs(p2))
+        far = np.maximum(np.abs(low), np.abs(high))
+        return best + self.slack + 16 * UNIT * (np.abs(p0) + far * (np.abs(p1) + far * np.abs(p2)))
 
     def maximisers(self, sigma: Floats) -> Floats:
         """Return a u on the sphere, as good as the secular equation finds it, at each sigma."""

@@ -1,0 +1,66 @@
+"""The trust region: bounds that random points never beat, and that the secular equation reaches."""
+
+import numpy as np
+import pytest
+
+from perinstance.analysis.slices import ellipsoid, slices
+
+
+def world(rng, m, intercept):
+    p = m + int(intercept)
+    B = rng.standard_normal((p, p))
+    M = B @ B.T if rng.random() < 0.5 else B + B.T  # psd, or indefinite
+    return ellipsoid(rng.uniform(0.2, 3, m), intercept), rng.standard_normal(p), M
+
+
+def sphere(rng, m, size):
+    u = rng.standard_normal((size, m))
+    return u / np.linalg.norm(u, axis=1)[:, None] * rng.random((size, 1)) ** rng.choice([0.0, 0.3])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_point_of_the_ball_beats_its_slice(seed):
+    rng = np.random.default_rng(seed)
+    m, intercept = int(rng.integers(1, 7)), bool(seed % 2)
+    domain, theta, M = world(rng, m, intercept)
+    form = slices(domain, theta, M)
+    u = np.vstack([sphere(rng, m, 4000), form.maximisers(np.linspace(-1, 1, 200))])
+    sigma = np.clip(u @ form.basis[:, 0], -1, 1)
+    x = domain.rows(u)
+    value = np.einsum("ij,jk,ik->i", x, M, x)
+    for cells in (1, 7, 200):
+        edges = np.linspace(-1, 1, cells + 1)
+        upper = form.upper(edges[:-1], edges[1:])
+        cell = np.minimum(((sigma + 1) / 2 * cells).astype(int), cells - 1)
+        assert (value <= upper[cell]).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_of_a_thin_slice_is_reached(seed):
+    rng = np.random.default_rng(100 + seed)
+    m = int(rng.integers(2, 7))
+    domain, theta, M = world(rng, m, bool(seed % 2))
+    M = M @ M.T  # psd: the maximum is on the sphere
+    form = slices(domain, theta, M)
+    sigma = np.linspace(-0.999, 0.999, 41)
+    x = domain.rows(form.maximisers(sigma))
+    assert np.allclose(x @ theta, domain.x0 @ theta + np.linalg.norm(domain.T.T @ theta) * sigma)
+    reached = np.einsum("ij,jk,ik->i", x, M, x)
+    upper = form.upper(sigma, sigma)
+    assert (reached <= upper).all()
+    assert np.allclose(reached, upper, rtol=1e-6)
+
+
+def test_the_hard_case():
+    """No linear term along the top eigenvector: what is missing in length lies there."""
+    domain = ellipsoid(np.ones(3), False)
+    form = slices(domain, np.array([1.0, 0, 0]), np.diag([1.0, 5.0, 2.0]))
+    x = domain.rows(form.maximisers(np.array([0.6])))
+    assert x[0] @ np.diag([1.0, 5.0, 2.0]) @ x[0] == pytest.approx(0.36 + 5 * 0.64)
+    assert form.upper(np.array([0.6]), np.array([0.6]))[0] == pytest.approx(0.36 + 5 * 0.64, rel=1e-9)
+
+
+def test_a_zero_theta_is_no_special_case():
+    domain = ellipsoid(np.ones(3), False)
+    form = slices(domain, np.zeros(3), np.diag([1.0, 5.0, 2.0]))
+    assert form.upper(np.array([-1.0]), np.array([1.0]))[0] == pytest.approx(5.0)
