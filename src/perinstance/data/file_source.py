@@ -112,11 +112,13 @@ class FileSource:
 
     def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
-        start = 0
+        start, batch = 0, None
         for batch in self.reader.batches(self.chosen, rows_per_block(self.n_features, block_bytes), threads):
             if batch.num_rows:
                 yield partial(self._block, start, batch)
                 start += batch.num_rows
+        del batch  # the decoder's memory is wanted by the passes that follow
+        pa.default_memory_pool().release_unused()
 
     def _block(self, start: int, batch: pa.RecordBatch) -> Block:
         labels = [*(self._label(at) for at in self.chosen.features), self._label(self.chosen.target)]

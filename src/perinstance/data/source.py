@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perinstance.data.flavour import Flavour
 
-BLOCK_BYTES = 8 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total
+BLOCK_BYTES = 4 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from perinstance.models.sweep import M
 
 T = TypeVar("T")
 
-MEMORY_BYTES = 64 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
+MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
 
 
 @dataclass(frozen=True, slots=True)
