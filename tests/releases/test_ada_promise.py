@@ -52,7 +52,7 @@ def test_the_envelope_costs_something_and_one_corner_is_not_enough():
 def test_epsilon_of_a_promise_inverts_delta():
     promise = Promise(0.3, (0.1,), (1.0,), 1e-7)
     epsilon = promise.epsilon(1e-5)
-    assert promise.delta(epsilon) <= 1e-5 < promise.delta(epsilon * (1 - 1e-6))
+    assert promise.delta(epsilon) <= 1e-5 < promise.delta(epsilon * (1 - 1e-5))
     assert promise.epsilon(1e-8) == np.inf
     assert promise.kind == "upper"
     assert Promise(0.2).kind == "exact"

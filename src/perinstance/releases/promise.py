@@ -64,7 +64,7 @@ class Promise:
         return min(1.0, profile(mu, rho, self.distance, epsilon).envelope + self.failure)
 
     def epsilon(self, delta: float) -> float:
-        """Return an epsilon >= 0 at which both directions are at most delta, within 1e-9 above the smallest."""
+        """Return an epsilon >= 0 at which both directions are at most delta, within one in a million above the smallest."""
         if not 0 < delta < 1:
             raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
         if self.failure >= delta:
@@ -74,7 +74,7 @@ class Promise:
             return low
         while self.delta(high) > delta:
             low, high = high, 2.0 * high
-        while high - low > 1e-9 * high:
+        while high - low > 1e-6 * high:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
         return high

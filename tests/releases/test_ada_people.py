@@ -1,0 +1,140 @@
+"""Each person's own loss under AdaOPS and AdaSSP, against data sets that are really made without her."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import perinstance as pi
+from perinstance.pairs import Posterior, Shift
+from perinstance.releases import refinement
+from perinstance.releases.adaptive_posterior import plan
+from perinstance.releases.weyl import eigenvalue_moves
+from perinstance.releases.windows import SimulatedWindow
+from perinstance.sampling import fixed_rows
+
+rows = arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.floats(-1, 1, width=16))
+
+
+@given(rows)
+def test_eigenvalue_moves_against_refits(X):
+    G = X.T @ X
+    values, vectors = np.linalg.eigh(G)
+    inside, outside = (eigenvalue_moves(values, vectors, X, where) for where in (True, False))
+    for i, x in enumerate(X):
+        one = np.outer(x, x)
+        for fast, other in ((inside[i], G - one), (outside[i], G + one)):
+            slow = abs(np.linalg.eigvalsh(other)[0] - values[0])
+            assert fast == pytest.approx(slow, abs=1e-11)
+            assert fast <= x @ x + 1e-12  # Weyl
+
+
+def test_eigenvalue_moves_of_empty_and_equal_directions():
+    values, vectors = np.array([2.0, 2.0, 5.0]), np.eye(3)
+    X = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]])
+    np.testing.assert_allclose(eigenvalue_moves(values, vectors, X, True), [0, 0, 1, 1], atol=1e-12)
+    np.testing.assert_allclose(eigenvalue_moves(values, vectors, X, False), [0, 0, 0, 0], atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) * [1.0, 0.5, 0.2]
+    return X, np.clip(X @ [0.6, -0.5, 0.3] + rng.normal(size=60) / 5, -1.5, 1.5)
+
+
+@pytest.mark.parametrize("n_public", [None, 60, 10**6])
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("inside", [True, False])
+def test_adaops_people_against_refits(table, n_public, fitted, inside):
+    X, y = table
+    release = pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=n_public)
+    if fitted:
+        release.fit(X, y)
+    new = np.array([[0.9, 0.1, 0.2], [0.0, 0.0, 3.0]]), np.array([-1.0, 5.0])
+    audit = pi.audit(release, X, y, targets=None if inside else new)
+    ridge, gamma, floor = audit.fit.linear.penalty[0], audit.fit.gamma, audit.fit.floor
+    if fitted:
+        assert (ridge, gamma) == (release.lambda_, release.gamma_)
+    spent = plan(release._request(3))
+    everyone = fixed_rows(X, y, 1.0, 1.0)
+    asked = everyone if inside else fixed_rows(*new, 1.0, 1.0)
+    for i in range(0, len(asked.y), 7 if inside else 1):
+        keep = np.arange(60) != i if inside else np.ones(60, dtype=bool)
+        A, b = everyone.X[keep], everyone.y[keep]
+        A_with, b_with = np.vstack([A, asked.X[i]]), np.append(b, asked.y[i])
+        eigen = [np.linalg.eigvalsh(M.T @ M)[0] for M in (A, A_with)]
+        theta = [np.linalg.solve(M.T @ M + ridge * np.eye(3), M.T @ v) for M, v in ((A, b), (A_with, b_with))]
+        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue_scale) ** 2
+        if n_public is None:
+            squares += 1 / spent.count_scale**2
+        if spent.size_distance:
+            size = [np.log1p(np.linalg.norm(t)) for t in theta]
+            squares += ((size[1] - size[0]) / spent.size_scale(floor)) ** 2
+        mu = asked.X[i] @ np.linalg.solve(A.T @ A + ridge * np.eye(3), asked.X[i])
+        rho = np.sqrt(gamma) * abs(asked.y[i] - asked.X[i] @ theta[0])
+        slow = (Shift(np.sqrt(squares)) + Posterior(mu, rho)).epsilon(1e-6)[0]
+        assert audit.losses[i] == pytest.approx(slow, rel=1e-6, abs=1e-9)
+    assert set(audit.pairs.kinds) == {"estimate"}
+    assert audit.losses.max() < 1.0  # everybody lost less than promised
+
+
+def test_adassp_people_one_round_is_exact(table):
+    X, y = table
+    release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, rounds=1)
+    audit = pi.audit(release, X, y)
+    spent, seen = release._plan(), fixed_rows(X, y, 1.0, 1.0)
+    assert audit.pairs.kind == "exact"
+    for i in range(0, 60, 7):
+        x, label = seen.X[i], seen.y[i]
+        gram = np.linalg.norm(np.outer(x, x)) * spent.gram_distance
+        moment = np.linalg.norm(x * label) * spent.round_distance
+        assert audit.losses[i] == pytest.approx(Shift(np.hypot(gram, moment)).epsilon(1e-6)[0], rel=1e-9)
+    assert audit.losses.max() <= 1.0 + 1e-9
+
+
+def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table):
+    X, y = table
+    release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
+    audit = pi.audit(release, X, y)
+    assert audit.pairs.kind == "upper"
+    assert audit.losses.max() <= 1.0 + 1e-9
+    # somebody with a short row has little to lose, whatever her residuals turn out to be
+    short = np.linalg.norm(X, axis=1).argmin()
+    assert audit.losses[short] == audit.losses.min() < 0.5
+    # what a run really moves for each person, at the estimates it really had, is no more
+    seen = fixed_rows(X, y, 1.0, 1.0)
+    for seed in range(20):
+        window = Recorded(seen.X, seen.y, np.random.default_rng(seed))
+        refinement.run(release._plan(), window)
+        assert (np.sqrt(window.squares) <= audit.pairs.distance).all()
+
+
+class Recorded(SimulatedWindow):
+    """Sums, for each person, the squared distance that she really moved each answer by."""
+
+    squares = 0.0
+
+    def gram(self, scale):
+        self.squares = self.squares + (np.linalg.norm(self._X, axis=1) ** 2 / scale) ** 2
+        return super().gram(scale)
+
+    def moment(self, theta, clip, scale):
+        residual = np.clip(self._y - self._X @ theta, -clip, clip)
+        self.squares = self.squares + (np.linalg.norm(self._X, axis=1) * residual / scale) ** 2
+        return super().moment(theta, clip, scale)
+
+
+def test_audit_of_a_clipped_row_sees_the_clipped_row(table):
+    X, y = (np.array(part) for part in table)
+    X[3], y[3] = [100.0, 0.0, 0.0], 100.0
+    clipped = np.array(X), np.array(y)
+    clipped[0][3], clipped[1][3] = [1.0, 0.0, 0.0], 1.0
+    for release in (
+        pi.AdaSSP(x_bound=1.0, y_bound=1.0, rounds=1),
+        pi.AdaOPS(x_bound=1.0, y_bound=1.0, n_public=60),
+    ):
+        np.testing.assert_allclose(pi.audit(release, X, y).losses, pi.audit(release, *clipped).losses, rtol=1e-9)
