@@ -19,8 +19,8 @@ from perinstance.pairs.spectrum import HUGE, Spectrum
 class Composed(SpectralPairs):
     """Several releases on the same people, drawn independently: the losses add, person by person.
 
-    Gaussian shifts add in quadrature; everything else by inverting the product of the characteristic functions, which are
-    in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
+    Gaussian shifts add in quadrature; everything else by inverting the product of the characteristic functions, which
+    are in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
     Somebody with so many different Laplace distances that they cannot be multiplied out gets an ``"upper"`` bound.
 
     Examples

@@ -88,25 +88,28 @@ def _along(bend, levels, Psi, G, C, used, p0, p1, ph, share, signed, plus, minus
 
 @kernel
 def _integral(drift, Psi, G, C, used, p0, p1, ph, share, signed, plus, minus, where, weight):
-    """Lay the contour with the bend that suits ``drift``, the slope of the exponent far out, or the next that converges.
+    """Lay the contour with the bend that suits ``drift``, the exponent's slope far out, or the next that converges.
 
     The straight line is best where the integrand has died before its oscillation outruns the steps.
     """
     z = complex(0.0, min(max(8.0, 10.0 / max(abs(drift), 1e-300)), 1e8))
     alive = abs(_integrand(z, Psi, G, C, used, p0, p1, ph, share, signed, plus, minus) * z) > 1e-14 * share.sum()
     side = -1.0 if drift > 0.0 else 1.0
-    bends = (side * SLIGHT, side * STRONG, 0.0, -side * SLIGHT, -side * STRONG)
-    least, chosen = np.inf, side * SLIGHT
-    for i in range(-1, 5):
-        if i == (2 if not alive else -1):
-            continue  # the straight line comes first or third
-        bend = 0.0 if i < 0 else bends[i]
-        n, total, error, mass = _along(bend, 3, Psi, G, C, used, p0, p1, ph, share, signed, plus, minus, where, weight)
+    bends = np.array([0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
+    if alive:
+        bends[0], bends[1], bends[2] = bends[1], bends[2], 0.0
+    least = np.inf
+    n, total, error, mass = 0, 0.0, np.inf, 0.0
+    for i in range(6):
+        levels = 3 if i < 5 else 6  # the last time with the best of the five, and finer
+        n, total, error, mass = _along(
+            bends[i], levels, Psi, G, C, used, p0, p1, ph, share, signed, plus, minus, where, weight
+        )
         if error <= TIGHT * abs(total) and mass < 1e3 * abs(total):
-            return n, total, error, mass
+            break
         if error < least:
-            least, chosen = error, bend
-    return _along(chosen, 6, Psi, G, C, used, p0, p1, ph, share, signed, plus, minus, where, weight)
+            least, bends[5] = error, bends[i]
+    return n, total, error, mass
 
 
 @kernel
@@ -123,8 +126,8 @@ def evaluate(d, w, n, where, weight):
 @kernel
 def _multiplied_out(t, lap, count, share, signed, plus, minus):
     """Multiply the Laplace transforms out: shares (at t), offsets and powers of the exponentials. Return how many."""
-    n, q = 1, 0
-    share[0], signed[0], plus[0] = 1.0, 0.0, 0
+    n, q = 1, 0.0
+    share[0], signed[0], plus[0] = 1.0, 0.0, 0.0
     for g in range(lap.size):
         D, c = lap[g], int(count[g])
         q += c
@@ -175,39 +178,34 @@ def contour(t, a_top, top, epsilon, kl, nu, v, m2, lap, count, terms, where, wei
         used += 1
     base -= math.log(abs(t)) + math.log1p(t)
     p0, p1, ph = t / w, (1.0 + t) / w, (0.5 + t) / w
-    share, signed = np.ones(terms), np.zeros(terms)
-    plus, minus = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
+    share, signed, plus, minus = np.empty(terms), np.empty(terms), np.empty(terms), np.empty(terms)
+    some_share, some_signed, some_plus, some_minus = share.copy(), share.copy(), share.copy(), share.copy()
     Psi = w * slope
-    if lap.size == 0:
-        n, _total, error, mass = _integral(
-            Psi + far, Psi, G, C, used, p0, p1, ph, share[:1], signed[:1], plus[:1], minus[:1], where, weight
-        )
-        total, moved = evaluate(0.0, w, n, where, weight)
-    else:
-        n, error, mass, total, moved = 0, 0.0, 0.0, 0.0, 0.0
-        for g in range(lap.size):
-            D = lap[g]
-            base += count[g] * (t * D + math.log1p(t * math.expm1(-(1.0 + 2.0 * t) * D) / (1.0 + 2.0 * t)))
-            size += count[g] * t * D
-        found = _multiplied_out(t, lap, count, share, signed, plus, minus)
-        signed *= w
-        for above in (True, False):
-            if used == 0 and not above:
-                break  # atoms at or below epsilon: closing the contour on the right gives nothing
-            mine = ((Psi + far + signed[:found] > 0.0) == above) & (share[:found] > 0.0)
-            if not mine.any():
-                continue
-            offsets = signed[:found][mine]
-            drift = Psi + far + (offsets.max() if above else offsets.min())
-            n, _total, err, part = _integral(
-                drift, Psi, G, C, used, p0, p1, ph,
-                share[:found][mine], offsets, plus[:found][mine], minus[:found][mine], where, weight,
-            )  # fmt: skip
-            here, there = evaluate(0.0, w, n, where, weight)
-            total += here
-            moved += there
-            error += err
-            mass += part
+    n, error, mass, total, moved = 0, 0.0, 0.0, 0.0, 0.0
+    for g in range(lap.size):
+        D = lap[g]
+        base += count[g] * (t * D + math.log1p(t * math.expm1(-(1.0 + 2.0 * t) * D) / (1.0 + 2.0 * t)))
+        size += count[g] * t * D
+    found = _multiplied_out(t, lap, count, share, signed, plus, minus)
+    for above in range(2):
+        mine, drift = 0, 0.0
+        for i in range(found):
+            slope_i = Psi + far + w * signed[i]
+            if share[i] > 0.0 and (slope_i > 0.0) == (above == 1):
+                some_share[mine], some_signed[mine] = share[i], w * signed[i]
+                some_plus[mine], some_minus[mine] = plus[i], minus[i]
+                drift = slope_i if abs(slope_i) > abs(drift) else drift
+                mine += 1
+        if mine == 0 or (used == 0 and above == 0):
+            continue  # atoms at or below epsilon: closing the contour on the right gives nothing
+        n, part, err, moduli = _integral(
+            drift, Psi, G, C, used, p0, p1, ph,
+            some_share[:mine], some_signed[:mine], some_plus[:mine], some_minus[:mine], where, weight,
+        )  # fmt: skip
+        total += part
+        moved += evaluate(0.0, w, n, where, weight)[1]
+        error += err
+        mass += moduli
     if not total > 0.0:
         return base, w, n, np.inf, total, moved
     relative = (error + 4.0 * ROUNDING * mass) / total + ROUNDING * (8.0 + 4.0 * size + abs(base))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs.base import Floats, Kind, frozen, grades, positions
@@ -58,7 +58,8 @@ class Gaussian(SpectralPairs):
     ) -> Gaussian:
         """Build the pairs from means (n, k) and covariances (n, k, k), P without the person and Q with her.
 
-        With ``S_Q = R R'``, ``nu`` are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and ``m`` the mean difference in their basis.
+        With ``S_Q = R R'``, nu are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and m is the mean difference in
+        their basis.
         """
         given = [np.asarray(a, dtype=np.float64) for a in (mean_p, cov_p, mean_q, cov_q)]
         n, k = given[0].shape if given[0].ndim == 2 else (-1, -1)
@@ -78,7 +79,8 @@ class Gaussian(SpectralPairs):
         R = _root(cov_q, "cov_q")
         _root(cov_p, "cov_p")
         half = np.linalg.solve(R, cov_p - cov_q)
-        nu, basis = np.linalg.eigh(_symmetric(np.linalg.solve(R, np.swapaxes(half, 1, 2))))
+        whitened: Any = _symmetric(np.linalg.solve(R, np.swapaxes(half, 1, 2)))
+        nu, basis = np.linalg.eigh(whitened)
         m = np.einsum("nji,nj->ni", basis, np.linalg.solve(R, (mean_p - mean_q)[:, :, None])[:, :, 0])
         return cls(np.maximum(nu, np.nextafter(-1.0, 0.0)), m, kind)
 
@@ -135,8 +137,8 @@ def _coordinates(name: str, values: ArrayLike) -> Floats:
     return array
 
 
-def _symmetric(a: Floats) -> Floats:
-    return 0.5 * (a + np.swapaxes(a, 1, 2))
+def _symmetric(a: NDArray[np.floating[Any]]) -> Floats:
+    return np.asarray(0.5 * (a + np.swapaxes(a, 1, 2)), dtype=np.float64)
 
 
 def _root(covariance: Floats, name: str) -> Floats:
@@ -145,9 +147,9 @@ def _root(covariance: Floats, name: str) -> Floats:
     if not (lowest > 0).all():
         raise InvalidInput(
             f"{name} must be positive definite, it is not for {int((~(lowest > 0)).sum())} people, the first at "
-            f"position {int((~(lowest > 0)).argmax())}; a singular Gaussian gives its people away, or has a smaller dimension"
+            f"position {int((~(lowest > 0)).argmax())}; leave out the directions without noise"
         )
     try:
-        return np.linalg.cholesky(_symmetric(covariance))
+        return np.asarray(np.linalg.cholesky(_symmetric(covariance)), dtype=np.float64)
     except np.linalg.LinAlgError:
         raise InvalidInput(f"{name} must be positive definite, for somebody it is not to working precision") from None

@@ -41,46 +41,48 @@ def _above(epsilon, nu, v, m2, lap, count, terms, where, weight):
         return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
     kl = divergence(nu, v, m2, none, none)
     B = divergence(nu, v, m2, lap, count) - epsilon
-    if lap.size == 0 and B > DEEP * math.sqrt(s2):
-        t = middle(B, nu, v, m2, lap, count)
-        base, w, n, error, total, moved = contour(t, 1.0, 0.0, epsilon, kl, nu, v, m2, lap, count, 1, where, weight)
+    deep = lap.size == 0 and DEEP * math.sqrt(s2) < B
+    top = 0.0 if deep else highest(nu)
+    if deep:
+        t, a = middle(B, nu, v, m2, lap, count), 1.0
+    else:
+        x = saddle(B, first_guess(B, s2, top), top, nu, v, m2, lap, count)
+        if x == np.inf:
+            return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
+        t, a = place(x, top)
+    base, w, n, error, total, moved = contour(t, a, top, epsilon, kl, nu, v, m2, lap, count, terms, where, weight)
+    if deep:
         rest = math.exp(base) * w / np.pi * total
-        if not rest > 1e-17:
+        if not rest > 1e-17 or not error < 0.1:
             return 0.0, 0.0, 2e-16, 0.0, 0.0, 0
         rate = -rest * (t + w * moved / total) / (1.0 - rest)
         return math.log1p(-rest), rate, error * rest / (1.0 - rest) + 2e-16, 0.0, 0.0, 0
-    top = highest(nu)
-    x = saddle(B, first_guess(B, s2, top), top, nu, v, m2, lap, count)
-    if x == np.inf:
-        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
-    t, a = place(x, top)
-    base, w, n, error, total, moved = contour(t, a, top, epsilon, kl, nu, v, m2, lap, count, terms, where, weight)
-    if not total > 0.0:
-        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
+    if not (total > 0.0 and error < 0.1):
+        # out of reach of the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
+        rounding = 1e-15 * (1.0 + t * (kl + epsilon))
+        return base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0.0, 0.0, 0
     return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n if lap.size == 0 else 0
 
 
 @kernel
 def profile(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, where, weight):
     """Return ``delta`` (rounded up), ``-d delta/d epsilon`` and the relative error, for any real epsilon."""
-    if epsilon >= 0.0:
-        log_delta, rate, error, _t, _w, _n = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
-        delta = math.exp(min(log_delta, 0.0))
-        slope = delta * rate if delta > 0.0 else 0.0
-    else:
-        log_delta, rate, error, _t, _w, _n = _above(-epsilon, back_nu, back_v, back_m2, lap, count, terms, where, weight)
-        back = math.exp(min(log_delta, 0.0))
-        scale = math.exp(epsilon)
+    if epsilon < 0.0:
+        nu, v, m2 = back_nu, back_v, back_m2
+    log_delta, rate, error, _t, _w, _n = _above(abs(epsilon), nu, v, m2, lap, count, terms, where, weight)
+    delta = math.exp(min(log_delta, 0.0))
+    slope = delta * rate if delta > 0.0 else 0.0
+    if epsilon < 0.0:
+        back, scale = delta, math.exp(epsilon)
         delta = -math.expm1(epsilon) + scale * back
-        # d/de of (1 - e^e) + e^e back(-e), back' = -rate back
-        slope = scale * (1.0 - back - (rate * back if back > 0.0 else 0.0))
-        error = error * scale * back / delta + 2e-16 if delta > 0.0 else 0.0
+        slope = scale * (1.0 - back - slope)  # of (1 - e^epsilon) + e^epsilon back(-epsilon)
+        error = error * scale * back / delta + 2e-16
     return min(delta * (1.0 + error), 1.0), slope, error
 
 
 @kernel
 def _approximate(x, top, nu, v, m2, lap, count):
-    """Return the saddle-point approximation of log delta at the epsilon whose saddle point is x, and that epsilon's rise.
+    """Return the saddle-point approximation of log delta at the epsilon whose saddle point is x, its rise and t.
 
     ``log delta ~ (K - t K') + 1 + t/(1 + t) - log(t (1 + t)) - log(2 pi phi'')/2``.
     """
@@ -96,7 +98,7 @@ def _first_epsilon(target, full, x, top, nu, v, m2, lap, count):
     """Return the epsilon >= 0 at which the saddle-point approximation of log delta meets the target."""
     low, high, span = x, x, 0.5
     found = False
-    while high < 550.0 and not found:
+    while high < 300.0 and not found:
         low, high, span = high, high + span, 2.0 * span
         found = _approximate(high, top, nu, v, m2, lap, count)[0] < target
     while high - low > 1e-4:
@@ -136,22 +138,23 @@ def solve(delta, nu, v, m2, lap, count, terms, where, weight):
             high = epsilon
         if high - low <= 1e-13 * high and high < np.inf:
             return high
+        total = evaluate(0.0, w, n, where, weight)[0]
         if n > 0 and abs(step) * w < NEAR:
             # the same contour serves for the last steps: only e^{-t d} changes
-            total, d = evaluate(0.0, w, n, where, weight)[0], 0.0
+            d, last = 0.0, np.inf
             for _newton in range(8):
-                moved_total, moved = evaluate(d, w, n, where, weight)
-                rate = t + w * moved / moved_total
-                step = (excess - t * d + math.log(moved_total / total)) / rate
-                d += step
-                if abs(step) * rate < 1e-14 or not abs(d) * w < 2.0 * NEAR:
+                there, moved = evaluate(d, w, n, where, weight)
+                rate = t + w * moved / there
+                last = (excess - t * d + math.log(there / total)) / rate
+                d += last
+                if not abs(d) * w < 2.0 * NEAR or abs(last) * rate < 1e-14:
                     break
-            if abs(d) * w < 2.0 * NEAR and abs(step) * rate < 1e-13 and epsilon + d >= 0.0:
+            if abs(d) * w < 2.0 * NEAR and abs(last) * rate < 1e-13 and epsilon + d >= 0.0:
                 return min(epsilon + d + 2.0 * (error + 1e-13) / rate, edge)
         epsilon += step
-        if not epsilon > low:
-            epsilon = 0.0 if low == 0.0 else 0.5 * (low + high)
-        elif not epsilon < high:
+        if epsilon <= low and low == 0.0:
+            epsilon = 0.0
+        elif not low < epsilon < high:
             epsilon = 0.5 * (low + high)
     return high
 
@@ -178,8 +181,8 @@ def epsilons(delta, nu, v, m2, lap, count, terms, out):
 def powers(level, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
     """Fill in ``min_epsilon delta_QP(epsilon) + e^epsilon level``, the power of the best test at a level.
 
-    The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``, equals
-    the level. (nu, v, m2) are those of Q over P here. Every epsilon gives an upper bound, and the best one is kept.
+    The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``,
+    equals the level. (nu, v, m2) are those of Q over P here. Every epsilon gives an upper bound; the best is kept.
     """
     where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
     for i in range(out.size):

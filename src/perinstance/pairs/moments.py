@@ -14,7 +14,7 @@ from perinstance.pairs.saddlepoint import ceiling, excess_of_log
 def renyis(alpha, nu, v, m2, out):
     """Fill in ``K(t)/t`` at ``t = alpha - 1``, the KL divergence at t = 0 and the largest loss at t = infinity.
 
-    ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)`` with ``x = -t nu``, ``a = 1 + x > 0``.
+    ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)``, ``x = -t nu``, ``a = 1 + x > 0``.
     """
     none = np.empty(0)
     for i in range(out.size):

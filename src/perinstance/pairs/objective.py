@@ -19,11 +19,12 @@ class Objective(SpectralPairs):
     """The pair of ``argmin ||y - X theta||^2/2 + lambda ||theta||^2/2 + b'theta`` with ``b ~ N(0, s^2 I)``.
 
     With H and theta those **without** the person and ``v = H^-1 x``: ``leverage`` is ``mu = x'H^-1 x``, ``residual`` is
-    ``|y - x'theta|/s`` (the noise scale is absorbed here, and only here), ``x_squared`` is ``x'x``, ``v_squared`` is ``v'v``.
-    Only ``residual sqrt(x_squared)``, mu and ``x_squared v_squared`` matter, and the last is at least ``mu^2``, with equality
-    in one dimension. In units of the noise with her, ``Q: N(0, I)`` and ``P: N(r x, (I + x v')(I + v x'))``: beyond
-    the plane of x and v nothing changes. In the plane, with ``w^2 = x'x v'v - mu^2``, the excess variances are the roots of
-    ``nu^2 - (2 mu + mu^2 + w^2) nu - w^2 = 0``, and their variances multiply to ``(1 + mu)^2``.
+    ``|y - x'theta|/s`` (the noise scale is absorbed here, and only here), ``x_squared`` is ``x'x`` and ``v_squared`` is
+    ``v'v``. Only ``residual sqrt(x_squared)``, mu and ``x_squared v_squared`` matter; the last is at least ``mu^2``,
+    with equality in one dimension. In units of the noise with her, ``Q: N(0, I)`` and
+    ``P: N(r x, (I + x v')(I + v x'))``: beyond the plane of x and v nothing changes. In the plane, with
+    ``w^2 = x'x v'v - mu^2``, the excess variances are the roots of ``nu^2 - (2 mu + mu^2 + w^2) nu - w^2 = 0``, and the
+    two variances multiply to ``(1 + mu)^2``.
 
     Examples
     --------
@@ -42,16 +43,19 @@ class Objective(SpectralPairs):
         v_squared: ArrayLike,
         kind: Kind | ArrayLike = "exact",
     ) -> None:
-        given = zip(_NAMES, (leverage, residual, x_squared, v_squared), strict=True)
-        arrays = same_length(**{name: people_array(name, values) for name, values in given})
-        self._leverage, self._residual, self._x_squared, self._v_squared = arrays
+        self._leverage, self._residual, self._x_squared, self._v_squared = same_length(
+            leverage=people_array("leverage", leverage),
+            residual=people_array("residual", residual),
+            x_squared=people_array("x_squared", x_squared),
+            v_squared=people_array("v_squared", v_squared),
+        )
         self._grades = grades(kind, len(self._leverage))
         with np.errstate(invalid="ignore", over="ignore"):
             short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - 1e-6)
         if short.any():
             raise InvalidInput(
-                f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz), it is not for {int(short.sum())} "
-                f"people, the first at position {int(short.argmax())}; pass x'x, x'H^-1x and ||H^-1 x||^2 of the same H"
+                f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz), for {int(short.sum())} people it "
+                f"is not, the first at position {int(short.argmax())}; pass x'x, x'H^-1x, ||H^-1 x||^2 of the same H"
             )
 
     @property
@@ -79,12 +83,14 @@ class Objective(SpectralPairs):
 
     def __getitem__(self, index: Any) -> Objective:
         index = positions(index)
-        return Objective(*(getattr(self, "_" + name)[index] for name in _NAMES), self._grades[index])
+        columns = {name: getattr(self, "_" + name)[index] for name in _NAMES}
+        return Objective(**columns, kind=self._grades[index])
 
     @classmethod
     def concatenate(cls, parts: list[Objective]) -> Objective:
         """Put vectors of objective pairs behind each other."""
-        return cls(*(joined(parts, "_" + name) for name in _NAMES), np.concatenate([part._grades for part in parts]))
+        columns = {name: joined(parts, "_" + name) for name in _NAMES}
+        return cls(**columns, kind=np.concatenate([part._grades for part in parts]))
 
     def _columns(self) -> dict[str, Floats]:
         return {name: getattr(self, name) for name in _NAMES}

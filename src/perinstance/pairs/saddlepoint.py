@@ -21,7 +21,7 @@ import numpy as np
 
 from perinstance.pairs.compiled import kernel
 
-FAR = 600.0  # |x| beyond which a saddle point counts as not there
+FAR = 320.0  # |x| beyond which a saddle point counts as not there
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The common form of every pair but the mixtures: independent Gaussian coordinates and Laplace distances, per person."""
+"""The common form of all pairs: independent Gaussian coordinates and Laplace distances, per person."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from perinstance.pairs.base import Floats
 
 #: Beyond this a parameter's square overflows; the person's loss is infinite for all purposes.
 HUGE = 1e140
+#: Below this a parameter that is not zero is raised to it, so that no square underflows.
+TINY = 1e-120
 #: The most exponentials into which Laplace losses are multiplied out (see ``contour.py``).
 TERMS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
-    """Coordinate j of a person is ``P: N(m, v)`` against ``Q: N(0, 1)``; Laplace losses of distance D occur count times.
+    """Coordinate j of a person is ``P: N(m, v)``, ``Q: N(0, 1)``; a Laplace loss of distance D occurs count times.
 
-    ``nu = v - 1`` is kept beside v so that neither loses digits. A coordinate of zeros changes nothing, which pads ragged
-    dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
+    ``nu = v - 1`` is kept beside v so that neither loses digits. A coordinate of zeros changes nothing, which pads
+    ragged dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
     """
 
     nu: Floats
@@ -39,6 +41,7 @@ class Spectrum:
         v = 1.0 + nu if v is None else np.array(v, dtype=np.float64)
         infinite = ~((np.abs(nu) < HUGE) & (np.abs(m) < HUGE) & (v > 1 / HUGE)).all(axis=1)
         nu[infinite], m[infinite], v[infinite] = 0.0, 0.0, 1.0
+        nu, m = _lifted(nu), _lifted(m)
         none = np.zeros((len(nu), 0))
         return cls(nu, v, m * m, none, none, infinite, np.zeros(len(nu), dtype=bool))
 
@@ -46,7 +49,7 @@ class Spectrum:
     def laplace(cls, distance: Floats) -> Spectrum:
         """Return the spectrum of one Laplace loss per person."""
         infinite = ~(distance < HUGE)
-        lap = np.where(infinite, 0.0, distance)[:, None]
+        lap = _lifted(np.where(infinite, 0.0, distance)[:, None])
         none = np.zeros((len(lap), 0))
         return cls(none, none, none, lap, np.ones_like(lap), infinite, np.zeros(len(lap), dtype=bool))
 
@@ -87,6 +90,10 @@ class Spectrum:
 
     def __getitem__(self, index: Any) -> Spectrum:
         return Spectrum(*(getattr(self, name)[index] for name in self.__slots__))
+
+
+def _lifted(values: Floats) -> Floats:
+    return np.where((values != 0.0) & (np.abs(values) < TINY), np.copysign(TINY, values), values)
 
 
 def _grouped(lap: Floats, count: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
