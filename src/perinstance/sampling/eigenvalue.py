@@ -58,9 +58,8 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
     for _ in range(ROUNDS):
         v = _inverse_iteration(W, v)
         upper = _rayleigh(H, v).upper()
-        lower, W = _proved_below(
-            H, upper, norm, GUARD - ctx.prec
-        )  # not as close as wished? A better shift all the same
+        # where the proof does not come as close as wished, W still is a better shift
+        lower, W = _proved_below(H, upper, norm, GUARD - ctx.prec)
         if upper - lower < norm * arb((1, GUARD + 1 - ctx.prec)):
             return lower.union(upper)
     raise Undecided
@@ -69,18 +68,13 @@ def smallest_eigenvalue(equations: NormalEquations) -> Ball:
 def _guess(equations: NormalEquations) -> tuple[Ball, list[Ball], Ball]:
     """Floating-point eigenpair, and a power of two above the spectral norm."""
     H = equations.H
-    bits = max(
-        int(abs(v)).bit_length() for v in H.diagonal()
-    )  # the largest entry of a positive matrix is on its diagonal
+    # the largest entry of a positive semidefinite matrix is on its diagonal
+    bits = max(int(abs(v)).bit_length() for v in H.diagonal())
     unit = equations.exponent + bits
-    scaled: NDArray[np.float64] = np.array([[_ratio(int(v), bits) for v in row] for row in H])
+    scaled: NDArray[np.float64] = np.array([[int(v) / (1 << bits) for v in row] for row in H])
     values, vectors = np.linalg.eigh(scaled)
     norm = arb((len(H), unit))
     return arb(float(values[0])) * arb((1, unit)), [arb(float(v)) for v in vectors[:, 0]], norm
-
-
-def _ratio(value: int, bits: int) -> float:
-    return value / (1 << bits)
 
 
 def _proved_below(H: Rows, t: Ball, norm: Ball, closest: int) -> tuple[Ball, Matrix]:
