@@ -15,6 +15,8 @@ _HOMES = {
     "OutputPerturbation": "perinstance.releases",
     "PosteriorSample": "perinstance.releases",
     "ObjectivePerturbation": "perinstance.releases",
+    "LaplacePosterior": "perinstance.releases",
+    "ProcessSample": "perinstance.releases",
     "NoisyMean": "perinstance.releases",
     "AdaOPS": "perinstance.releases",
     "AdaSSP": "perinstance.releases",

@@ -75,7 +75,7 @@ def test_certified_pairs_bound_the_simulated_profile():
     cases.append((outer, X, Y, more, targets, N))
     for pair, smaller, y_smaller, larger, y_larger, i in cases:
         for direction, sign, rows, y in (("without", 1, smaller, y_smaller), ("with", -1, larger, y_larger)):
-            theta = _draws(rows, y, 3_000, rng)
+            theta = _draws(rows, y, 1_500, rng)
             A = np.column_stack([larger, np.ones(len(larger))])
             p = expit(theta @ A.T)
             gradient = (p - y_larger) @ A + theta * np.append(np.full(D, ALPHA), 0.0)

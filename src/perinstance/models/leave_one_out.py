@@ -138,7 +138,7 @@ class SmoothNeighbours:
     """Neighbours that differ by one row of a smooth objective."""
 
     model: SmoothModel
-    sweep: Sweep
+    sweep: Sweep | None  #: None: only the first step can be taken
     x: Floats
     y: Floats
     sign: int  #: -1 without her, +1 with her
@@ -175,6 +175,7 @@ class SmoothNeighbours:
         if not D.any():
             return g
         fit, objective = self.model.fit, self.model.fit.objective
+        assert self.sweep is not None
         g = g + self.sweep.fold(partial(pull, fit=fit, D=D)).change
         step = np.einsum("ij,ij->i", self.x[at], D)
         mine = objective.loss.slope_change(self.y[at], self.eta[at], step)
@@ -203,6 +204,7 @@ class SmoothNeighbours:
     def alone(self, i: int) -> tuple[Floats, float]:
         """Newton's method on her neighbour."""
         fit = self.model.fit
+        assert self.sweep is not None
         found = fit_neighbour(self.sweep, fit, Outsider(self.x[i], float(self.y[i]), self.sign))
         reach = np.sqrt(frame(found.hessian, self.model.precision).nu[-1])
         return found.theta - fit.theta, 4 * reach * found.decrement + 2 * np.sqrt(self.around.nu[-1]) * fit.decrement
@@ -232,7 +234,14 @@ def leave_one_out(
     return Ways(D, error)
 
 
-def _neighbours(model: SmoothModel, sweep: Sweep, x: Floats, y: Floats, inside: bool) -> SmoothNeighbours:
+def first_steps(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True) -> Floats:
+    """Return the first Newton step of each person: no fold, an estimate of her way."""
+    rows, target = design(X, model.fit.objective.fit_intercept), np.asarray(y, dtype=np.float64)
+    near = _neighbours(model, None, rows, target, inside)
+    return -near.solve(np.arange(len(rows)), near.base)[0]
+
+
+def _neighbours(model: SmoothModel, sweep: Sweep | None, x: Floats, y: Floats, inside: bool) -> SmoothNeighbours:
     fit, objective = model.fit, model.fit.objective
     around = (model.inside if inside else model.outside).around
     sign = -1 if inside else 1

@@ -6,9 +6,9 @@ For a person with row x, with F of everyone, f = grad F(theta) and ``m = l'' x'H
     L(theta) = log p_without/p_with = [2 l' x'f - l'^2 |x|^2] / (2 s^2) + log(1 - m)          (ex post, exact)
 
 a linear term and a log-determinant. In either world one of the two gradients is the noise, so with
-``z = x'noise/(s |x|)`` and ``D >= |l'| |x| / s`` the loss is at most ``max(D z + D^2/2, 0)`` without her and the same plus
-``log(1 + mu)`` with her (the sign of l' is fixed by her class). D and mu are bounded on an event of probability
-1 - tail on which theta stays close to the fit: the certificate of ``certificate`` with ``q - b`` for q, split into its first step and a ball,
+``z = x'noise/(s |x|)`` and ``D >= |l'| |x| / s`` the loss is at most ``max(D z + D^2/2, 0)`` without her and the same
+plus ``log(1 + mu)`` with her (the sign of l' is fixed by her class). D and mu are bounded on an event of probability
+1 - tail on which theta stays close to the fit, by the certificate with ``q - b`` for q: a first step and a ball,
 
     |x'(theta - fit)| <= centre (s z |G^-1x| + |x'Delta|) + half a sqrt(x'G^-1x),   a >= |b|_{G^-1} + |q|_{G^-1}.
 """

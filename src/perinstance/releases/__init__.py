@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perinstance.releases.adaops import AdaOPS
     from perinstance.releases.adassp import AdaSSP
+    from perinstance.releases.laplace_posterior import LaplacePosterior
     from perinstance.releases.mean import NoisyMean
     from perinstance.releases.objective import ObjectivePerturbation
     from perinstance.releases.output import OutputPerturbation
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdaOPS": "adaops",
     "AdaSSP": "adassp",
+    "LaplacePosterior": "laplace_posterior",
     "NoisyMean": "mean",
     "ObjectivePerturbation": "objective",
     "OutputPerturbation": "output",
@@ -30,6 +32,7 @@ _HOMES = {
 __all__ = [
     "AdaOPS",
     "AdaSSP",
+    "LaplacePosterior",
     "NoisyMean",
     "ObjectivePerturbation",
     "OutputPerturbation",

@@ -1,0 +1,99 @@
+"""One sample of the Laplace approximation of a generalised linear model's posterior (MATH 1e)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance import sampling
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.models.frame import frame
+from perinstance.models.glm import sensitivity
+from perinstance.models.laplace_posterior import whitened
+from perinstance.models.leave_one_out import first_steps, leave_one_out
+from perinstance.models.multinomial import ClassifierProblem
+from perinstance.models.problem import problem_of
+from perinstance.models.smooth import CodedSweep, SmoothAudit, SmoothProblem
+from perinstance.models.sweep import ArraySweep, People, Sweep
+from perinstance.pairs.gaussian import Gaussian
+from perinstance.releases import answers
+from perinstance.releases.checks import positive
+from perinstance.releases.protocol import Method
+from perinstance.releases.publishing import Law, Publishing
+from perinstance.sampling import GRID
+
+Floats = NDArray[np.float64]
+
+
+class LaplacePosterior(Publishing):
+    """``theta ~ N(theta_hat, H(theta_hat)^-1 / gamma)``: means **and** covariances differ between neighbours.
+
+    The pair of each person is exact, from refits of mean and Hessian without her (``method="exact"`` or ``"auto"``);
+    ``method="estimate"`` takes one Newton step and the others' curvature as it is. There is no certified bound.
+
+    Parameters
+    ----------
+    estimator
+        ``LogisticRegression`` (two classes), ``PoissonRegressor``, ... or a ``SmoothProblem``.
+    gamma
+        The inverse temperature.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+    """
+
+    def __init__(self, estimator: Any = None, gamma: float = 1.0, grid: float = GRID) -> None:
+        self.estimator = estimator
+        self.gamma = gamma
+        self.grid = grid
+
+    def problem(self) -> SmoothProblem:
+        """Return the model behind the estimator."""
+        problem = problem_of(self.estimator)
+        if isinstance(problem, ClassifierProblem):
+            problem = problem.binary()
+        if not isinstance(problem, SmoothProblem) or not np.isfinite(problem.objective.loss.concordance):
+            raise RefusedModel(
+                f"the Laplace approximation of {type(self.estimator).__name__} is refused: it needs a loss with a "
+                "continuous curvature and one linear predictor; use PosteriorSample for ridge regression"
+            )
+        return problem
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SmoothAudit:
+        """Fit without noise."""
+        positive("gamma", self.gamma)
+        if method == "certified":
+            raise InvalidInput("a Laplace posterior has no certified bound; use method='exact' or method='estimate'")
+        return self.problem().fit(sweep, None, "estimate" if method == "estimate" else "exact")
+
+    def people(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Map: estimates, left open when exact answers are wanted."""
+        codes = y if fit.classes is None else fit.classes.codes(y)
+        first = sensitivity(fit.model, X, codes, inside)
+        w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
+        opened = np.full(len(X), fit.model.grade == "exact") | ~np.isfinite(first.distance)
+        return People(first.leverage, first.residual, Gaussian(w.excess, w.shift, kind="estimate"), opened)
+
+    def refine(self, fit: SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Refit mean and Hessian without (or with) each of these people."""
+        codes = y if fit.classes is None else fit.classes.codes(y)
+        inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
+        first = sensitivity(fit.model, X, codes, inside)
+        ways = leave_one_out(fit.model, inner, X, codes, inside)
+        w = whitened(fit.model, inner, X, codes, ways.D, float(self.gamma), inside)
+        lost = ~np.isfinite(ways.error)  # no minimum without her: no finite loss can be stated
+        shift = np.where(lost[:, None], np.inf, w.shift)
+        return People(first.leverage, first.residual, Gaussian(w.excess, shift))
+
+    def law(self, fit: SmoothAudit) -> Law:
+        """Return ``N(theta, H^-1 / gamma)``."""
+        return Law(fit.theta, frame(fit.model.fit.hessian).T.T / np.sqrt(positive("gamma", self.gamma)))
+
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Output:
+        """Return what ``fit`` draws from: mean and Hessian are float64, taken as they are; the noise is exact."""
+        fit = self.confidential_fit(ArraySweep(X, y), "estimate")
+        return sampling.Output(fit.theta, 1 / np.sqrt(positive("gamma", self.gamma)), fit.model.fit.hessian)
+
+    def _publish(self, theta: Floats, y: Any) -> None:
+        answers.publish(self, self.problem(), theta, y)
