@@ -12,8 +12,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from perinstance import PosteriorSample, audit
 from perinstance.data import Limits, read_table, scan
-from perinstance.engines import LocalSweep
+from perinstance.engines import Local, LocalSweep
 from perinstance.errors import InvalidTable
 
 N = 5000
@@ -110,6 +111,18 @@ def test_threads_do_not_change_a_bit(tmp_path, form):
         for threads in (1, 2, 3, 7)
     }
     assert len(sums) == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_audit_of_a_file_is_the_audit_of_the_table(tmp_path, form):
+    release = PosteriorSample(alpha=1.0, gamma=1.0)
+    table = FRAME.drop(columns=["person", "cost"])
+    here = audit(release, table, FRAME["cost"], ids=FRAME["person"])
+    engine = Local(threads=2, block_bytes=20_000, memory_bytes=50_000)
+    there = audit(release, scan(FORMATS[form](tmp_path)), target="cost", ids="person", engine=engine)
+    for name in ("epsilon", "leverage", "residual"):
+        np.testing.assert_allclose(np.asarray(getattr(there, name)), np.asarray(getattr(here, name)), rtol=1e-10)
+    assert there.ids.to_pylist() == FRAME["person"].tolist()
 
 
 @pytest.mark.parametrize("order", "CF")

@@ -69,7 +69,7 @@ def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, fe
 
     Parameters
     ----------
-    X : a matrix, a table, or the answer of ``scan``
+    X : a matrix, a table, the answer of ``scan``, or a source
         Numbers only, apart from the column of ids.
     y : array or column, optional
         The target, when it is not a column of X.
@@ -86,6 +86,10 @@ def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, fe
     >>> table.n_rows, table.n_features
     (3, 2)
     """
+    if hasattr(X, "pieces"):  # a source already, with its target beside it
+        if not all(one is None for one in (y, target, ids, features)):
+            raise InvalidTable("this table has its target beside it; leave y, target=, ids= and features= away")
+        return X
     if (y is None) == (target is None):
         raise InvalidTable("give either y or target=, the column of the table that holds it" + _both(y))
     if hasattr(X, "select_columns"):  # a scan
