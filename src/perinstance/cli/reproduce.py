@@ -25,15 +25,15 @@ def reproduce(
     from perinstance.errors import InvalidInput
 
     try:
-        from perinstance_experiments import CATALOGUE
+        from perinstance_experiments import NAMES, script
     except ImportError:
         raise InvalidInput("the experiments are not installed; install perinstance from its source checkout") from None
-    names = list(CATALOGUE) if name == "all" else [name]
-    unknown = [n for n in names if n not in CATALOGUE]
+    names = list(NAMES) if name == "all" else [name]
+    unknown = [n for n in names if n not in NAMES]
     if unknown:
-        raise InvalidInput(f"unknown experiment {unknown[0]!r}; choose from {', '.join(CATALOGUE)} or all")
+        raise InvalidInput(f"unknown experiment {unknown[0]!r}; choose from {', '.join(NAMES)} or all")
     out.mkdir(parents=True, exist_ok=True)
     for one in names:
-        for made in CATALOGUE[one](out, quick=quick, quiet=quiet):
+        for made in script(one)(out, quick=quick, quiet=quiet):
             if not quiet:
                 typer.echo(str(made))
