@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance._losses import Audit, Health
-from perinstance.data import read_table
+from perinstance.data import loss_writer, read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.models.sweep import People, Sweep
@@ -36,6 +37,7 @@ def audit(
     method: Method = "auto",
     engine: Any = None,
     progress: Callable[[str, int, int | None], None] | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> Audit:
     """Return each person's privacy loss at ``delta`` when ``release`` is published on this table.
 
@@ -63,6 +65,8 @@ def audit(
         Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
     progress
         Called as ``progress(stage, rows_done, rows_total)``.
+    out
+        A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read.
 
     Examples
     --------
@@ -81,6 +85,7 @@ def audit(
         raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
+    writer = None if out is None else loss_writer(out)  # an unusable path is refused before the work
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
@@ -96,7 +101,7 @@ def audit(
         names = who.ids
     finally:
         sweep.close()
-    return Audit(
+    found = Audit(
         release=release,
         fit=fit,
         delta=float(delta),
@@ -110,6 +115,20 @@ def audit(
         n_features=table.n_features,
         refined=answer.refined,
     )
+    if writer is not None:
+        with writer:
+            for block in _blocks(found):
+                writer.write(block)
+    return found
+
+
+def _blocks(found: Audit, rows: int = 1 << 17) -> Iterator[dict[str, Any]]:
+    """Cut the answers into tables to write; those answered one by one are in their places by now."""
+    for start in range(0, len(found), rows):
+        run = slice(start, min(start + rows, len(found)))
+        who = {"row": np.arange(run.start, run.stop)} if found.ids is None else {"id": found.ids[run]}
+        numbers = {"epsilon": found.losses, "leverage": found.leverages, "residual": found.residuals}
+        yield {**who, **{name: array[run] for name, array in numbers.items()}, "kind": found.pairs[run].kinds}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from perinstance.data.private import private_file
+from perinstance.data.private import private_file, refuse_unsafe_target
 from perinstance.errors import InvalidInput
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -49,6 +49,7 @@ class LossWriter:
         suffix = self.path.suffix.lower()
         if suffix not in (".csv", ".parquet"):
             raise InvalidInput("losses are written to a file called .csv or .parquet; choose such a name")
+        refuse_unsafe_target(self.path)
         self._csv = suffix == ".csv"
         self._stack = ExitStack()
         self._file: IO[Any] | None = None
