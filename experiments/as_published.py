@@ -13,21 +13,23 @@ def gaussian_mechanism(gamma: float, distance: float, delta: float) -> float:
 
 
 def ops(mu: float, rho: float, delta: float) -> float:
-    """Theorem "The adaptivity of OPS", first form, with ``rho = sqrt(gamma) |y - x'theta|``: log(2/delta) in the tails."""
+    """Theorem "The adaptivity of OPS", first form; ``rho = sqrt(gamma) |y - x'theta|``, log(2/delta) in the tails."""
     tail = math.log(2 / delta)
     return abs(-math.log1p(mu) + mu / (1 + mu) * rho**2) / 2 + mu / 2 * tail + math.sqrt(mu * tail) * rho
 
 
 def ops_from_inside(mu_in: float, rho_in: float, delta: float) -> float:
-    """Theorem "The adaptivity of OPS", second form, at the in-sample leverage and residual; printed as equal to the first."""
+    """Theorem "The adaptivity of OPS", second form, at in-sample leverage and residual; printed as equal."""
     tail = math.log(2 / delta)
     return (
-        abs(-math.log1p(-mu_in) - mu_in / (1 - mu_in) * rho_in**2) / 2 + mu_in / 2 * tail + math.sqrt(mu_in * tail) * rho_in
+        abs(-math.log1p(-mu_in) - mu_in / (1 - mu_in) * rho_in**2) / 2
+        + mu_in / 2 * tail
+        + math.sqrt(mu_in * tail) * rho_in
     )
 
 
 def agnostic_third_term(gamma: float, eigenvalue: float, delta: float) -> float:
-    """Proposition "pDP in the agnostic setting", third term: ``gamma (1 + log(2/delta)) / (2 (lambda + lambda_min))``."""
+    """Proposition on the agnostic setting, third term: ``gamma (1 + log(2/delta)) / (2 (lambda + lambda_min))``."""
     return gamma * (1 + math.log(2 / delta)) / (2 * eigenvalue)
 
 

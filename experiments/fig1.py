@@ -1,9 +1,9 @@
 """Figure 1: output perturbation of ridge regression. DP, pDP for all, and the losses of the people in the data.
 
-The paper states neither n nor d. Its reading, "more than an order of magnitude stronger for all users in the data set, and
-six times for all users in the entire universe", is tested over a range of both: with exact numbers it is that of a small
-table (n = 35, d = 5, the figure). The advantage grows without limit with n, because the worst table does not
-get better with n while the data at hand does.
+The paper states neither n nor d. Its reading, "more than an order of magnitude stronger for all users in the data set,
+and six times for all users in the entire universe", is tested over a range of both: with exact numbers it is that of a
+small table (n = 35, d = 5, the figure). The advantage grows without limit with n, because the worst table does not get
+better with n while the data at hand does.
 """
 
 from __future__ import annotations
@@ -11,9 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import perinstance as pi
-from perinstance_experiments.workbench import BLUE, DELTA, GREEN, ORANGE, Table, linear_gaussian, new_figure, save, steps
+from perinstance_experiments.workbench import (
+    BLUE,
+    DELTA,
+    GREEN,
+    ORANGE,
+    Table,
+    linear_gaussian,
+    new_figure,
+    save,
+    steps,
+)
 from sklearn.linear_model import Ridge
+
+import perinstance as pi
 
 SIGMA = 4.0
 SHOWN = (35, 5)
@@ -47,9 +58,8 @@ def measure(table: Table) -> tuple[Row, pi.Audit]:
     median, largest = (float(v) for v in audit.quantile([0.5, 1.0]))
     n, d = table.X.shape
     worst = float(dp.epsilon)
-    row = Row(
-        n, d, median, largest, float(everyone.epsilon), float(everyone.attained), worst, worst / largest, worst / float(everyone.epsilon)
-    )  # fmt: skip
+    bound, attained = float(everyone.epsilon), float(everyone.attained)
+    row = Row(n, d, median, largest, bound, attained, worst, worst / largest, worst / bound)
     return row, audit
 
 

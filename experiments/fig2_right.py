@@ -1,6 +1,6 @@
 """Figure 2, right: posterior sampling. Privacy against excess risk, at many temperatures.
 
-Excess risk is the expected extra squared error of the sample, ``E F(theta~) - min F = d/(2 gamma)`` over n (MATH 3). Beside it:
+Excess risk is the expected extra squared error of the sample, ``E F(theta~) - min F = d/(2 gamma)`` over n. Beside it:
 quantiles of the exact losses, pDP for all, the exact worst case, and the pure DP of the exponential mechanism that
 restricts theta to a ball (Wang, Fienberg and Smola 2015), which is the statement the paper compares with.
 """
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import perinstance as pi
-from perinstance import analysis
 from perinstance_experiments.workbench import (
     BLUE,
     DELTA,
@@ -25,6 +23,9 @@ from perinstance_experiments.workbench import (
     save,
     steps,
 )
+
+import perinstance as pi
+from perinstance import analysis
 
 N, D, ALPHA = 1000, 10, 10.0
 GAMMAS = np.geomspace(0.01, 100.0, 9)
@@ -54,7 +55,9 @@ def measure(table: Table, gamma: float) -> Row:
     pure = analysis.exponential_mechanism(gamma, 1.0, 1.0, ball)
     median, q95, largest = (float(v) for v in audit.quantile([0.5, 0.95, 1.0]))
     excess = analysis.optimisation_error(d, gamma).mean / n
-    return Row(gamma, float(excess), median, q95, largest, float(everyone.epsilon), float(dp.epsilon), float(pure.epsilon))
+    return Row(
+        gamma, float(excess), median, q95, largest, float(everyone.epsilon), float(dp.epsilon), float(pure.epsilon)
+    )
 
 
 def make(out: Path, quick: bool = False, quiet: bool = False) -> list[Path]:
