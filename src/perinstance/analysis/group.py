@@ -74,17 +74,8 @@ def group_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
     if _open(fit, X, inside):
         return Shift([np.inf])
     U, c, Wt = np.linalg.svd(V, full_matrices=False)
-    if inside:
-        left = 1.0 - c**2
-        if not left.min(initial=1.0) > 0:
-            return Shift([np.inf])
-        if fit.error > LEAST_PRECISION * left.min(initial=1.0):
-            raise NumericalTrouble(
-                "without this group the fit is too close to singular to be had from the fit with everyone; "
-                "fit the data without them and pass that fit with inside=False"
-            )
-    else:
-        left = np.ones(len(c))  # the fit is already without them
+    left = 1.0 - c**2 if inside else np.ones(len(c))  # of H without them; the fit of outsiders is that already
+    _check_left(fit, left)
     ue = U.T @ e
     without_to_with = c * ue / (left if inside else 1 + c**2)  # theta_with - theta_without in coordinates Wt
     if mechanism.family == "posterior":
@@ -111,6 +102,8 @@ def chain_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
     k = len(V)
     if _open(fit, X, inside):
         return Shift(np.full(k, np.inf))
+    if inside:
+        _check_left(fit, 1.0 - np.linalg.svd(V, compute_uv=False) ** 2)
     rank = V.shape[1]
     S: Floats = np.eye(rank)
     shift: Floats = np.zeros(rank)  # H_i^-1 and theta_i - theta, in coordinates where H of the fit is I
@@ -198,6 +191,15 @@ def _rows(release: Any, fit: Any, X: ArrayLike, y: ArrayLike) -> tuple[Mechanism
         raise InvalidInput(f"the group must have rows of {fit.n_features} features and one y each, got {X.shape}")
     full = np.column_stack([X, np.ones((len(X), int(fit.fit_intercept)))])
     return mechanism, X, y - full @ fit.theta, full @ fit.basis
+
+
+def _check_left(fit: LinearFit, left: Floats) -> None:
+    """Refuse a group without which (almost) nothing holds up some direction: its 1 - c^2 would be rounding."""
+    if fit.error > LEAST_PRECISION * left.min(initial=1.0):
+        raise NumericalTrouble(
+            "without this group the fit is too close to singular to be had from the fit with everyone; "
+            "fit the data without them and pass that fit with inside=False"
+        )
 
 
 def _open(fit: LinearFit, X: Floats, inside: bool) -> bool:

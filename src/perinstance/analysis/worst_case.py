@@ -100,17 +100,22 @@ class Region:
         return np.asarray(objective_pairs(r * t / c.scale, t**2 * M, kappa).epsilon(self.delta))
 
     def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Bound ``|r|``, ``t sqrt(q)``, ``t^2 M`` and kappa in cells of M, c and t, ``q = M^2 + c bow(M)``."""
-        M1, M2, c1, c2, _, t2 = cells
+        """Bound ``|r|``, ``t sqrt(q)/(1 + t^2 M)``, ``t^2 M`` and kappa in cells of M, c and t, ``q = M^2 + c bow(M)``."""
+        M1, M2, c1, c2, t1, t2 = cells
         peak = 0.5 * sum(self.limits)
         bow = np.maximum(self.bow(M1), self.bow(M2))
         bow = np.where((peak > M1) & (peak < M2), self.bow(np.full(len(M1), peak)), bow)
         least = M1**2 + c1 * np.minimum(self.bow(M1), self.bow(M2))
-        most = M2**2 + c2 * bow
+        # the movement is sqrt(q/M) sqrt(k)/(1 + k), k = t^2 M; q/M = M + c bow/M, and bow/M is concave
+        low, high = self.limits
+        turn = np.clip(np.sqrt(low * high), M1, M2)
+        ratio = M2 + c2 * self.bow(turn) / turn
+        k = np.clip(1.0, t1**2 * M1, t2**2 * M2)
         up = 1 + 1e-13
         r = self.residual(t2, M2 - self.mechanism.alpha * least) * up
         # q - M^2 = c bow(M) <= c2 bow
-        return r, t2 * np.sqrt(self.stretch * most) * up, t2**2 * M2 * up, t2**2 * np.sqrt(c2 * bow) * up
+        movement = np.sqrt(self.stretch * ratio * k) / (1 + k)
+        return r, movement * up, t2**2 * M2 * up, t2**2 * np.sqrt(c2 * bow) * up
 
     def parameters(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
         """Return R, mu and kappa of objective perturbation."""
@@ -122,10 +127,10 @@ class Region:
         c = self.mechanism
         if c.family == "objective":
             return objective_ceiling(*self.parameters(cells), self.delta)
-        r, length, mu, _ = self.corner(cells)
+        r, movement, mu, _ = self.corner(cells)
         if c.family == "posterior":
             return posterior_ceiling(mu, r / c.scale, self.delta)
-        return shift_ceiling(r * length / c.scale / (1 + cells[4] ** 2 * cells[0]), self.delta)
+        return shift_ceiling(r * movement / c.scale, self.delta)
 
     def rough(self, cells: Floats) -> Floats:
         """Return the same, quickly."""

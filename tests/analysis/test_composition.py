@@ -1,0 +1,178 @@
+"""Composition: the exact total against a brute convolution of losses; the textbook bounds above it; the filter."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from perinstance.analysis import RenyiFilter, advanced_bound, compose, composition, odometer
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Laplace, Posterior, Shift
+
+STEP, REACH = 1e-3, 40.0
+GRID = np.arange(-REACH, REACH + STEP / 2, STEP)
+
+
+def masses(cdf):
+    """Probabilities of the loss in cells around the grid points."""
+    edges = np.concatenate([GRID - STEP / 2, [GRID[-1] + STEP / 2]])
+    return np.diff(cdf(edges))
+
+
+def shift_losses(D):
+    return masses(lambda l: ndtr((l - D**2 / 2) / D))  # L ~ N(D^2/2, D^2) under P
+
+
+def posterior_losses(mu, rho):
+    def cdf(l):
+        c2 = 2 * l + np.log1p(mu) + rho**2 / (1 + mu)
+        c = np.sqrt(np.maximum(c2, 0))
+        return np.where(c2 > 0, ndtr((c - rho) / mu**0.5) - ndtr((-c - rho) / mu**0.5), 0.0)
+
+    return masses(cdf)
+
+
+def laplace_losses(D):
+    """P = Laplace(0), Q = Laplace(D): L = |x - D| - |x| is D below 0, D - 2x between, -D beyond D."""
+
+    def cdf(l):
+        inside = 1 - np.where(True, 1 - 0.5 * np.exp(-np.clip((D - l) / 2, 0, D)), 0)
+        return np.where(l < -D, 0.0, np.where(l >= D, 1.0, inside))
+
+    return masses(cdf)
+
+
+def convolved_delta(parts, eps):
+    """delta(eps) of the sum of independent losses, P over Q, by FFT on a grid."""
+    size = 1 << int(np.ceil(np.log2(len(parts) * len(GRID))))
+    spectrum = np.ones(size // 2 + 1, dtype=complex)
+    for part in parts:
+        spectrum = spectrum * np.fft.rfft(part, size)
+    total = np.fft.irfft(spectrum, size)[: len(parts) * (len(GRID) - 1) + 1]
+    losses = -REACH * len(parts) + STEP * np.arange(len(total))
+    above = losses > eps
+    return float(np.sum(total[above] * -np.expm1(eps - losses[above])))
+
+
+@pytest.mark.parametrize(
+    "pairs, parts",
+    [
+        ([Shift([0.5]), Shift([1.2])], [shift_losses(0.5), shift_losses(1.2)]),
+        ([Posterior([0.1], [2.0]), Posterior([0.3], [0.5])], [posterior_losses(0.1, 2.0), posterior_losses(0.3, 0.5)]),
+        ([Posterior([0.2], [1.0]), Shift([0.7])], [posterior_losses(0.2, 1.0), shift_losses(0.7)]),
+        ([Posterior([0.2], [1.0]), Laplace([0.8])], [posterior_losses(0.2, 1.0), laplace_losses(0.8)]),
+        (
+            [Posterior([0.05], [1.0]), Laplace([0.4]), Shift([0.3]), Posterior([0.4], [0.2])],
+            [posterior_losses(0.05, 1.0), laplace_losses(0.4), shift_losses(0.3), posterior_losses(0.4, 0.2)],
+        ),
+    ],
+)
+def test_the_exact_total_is_the_convolution(pairs, parts):
+    total = compose(pairs)
+    for eps in (0.2, 1.0, 3.0):
+        assert total.delta(eps, "without")[0] == pytest.approx(convolved_delta(parts, eps), rel=2e-3, abs=1e-9)
+    answer = composition(pairs, 1e-4)
+    assert convolved_delta(parts, answer.exact[0]) <= 1e-4 * (1 + 2e-3)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-4, 0.5), st.floats(0.0, 3.0)), min_size=1, max_size=5),
+    st.lists(st.floats(1e-3, 1.5), min_size=0, max_size=4),
+    st.sampled_from([1e-9, 1e-6, 1e-3]),
+)
+def test_no_textbook_bound_is_below_the_exact_total(posteriors, shifts, delta):
+    pairs = [Posterior([mu], [rho]) for mu, rho in posteriors] + [Shift([D]) for D in shifts]
+    answer = composition(pairs, delta)
+    for name in ("simple", "advanced", "renyi"):
+        assert getattr(answer, name)[0] >= answer.exact[0] * (1 - 1e-9)
+
+
+def test_advanced_composition_has_its_printed_constants():
+    eps, k, d = 0.05, 400, 1e-5
+    assert advanced_bound([eps] * k, d) == pytest.approx(np.sqrt(2 * k * np.log(1 / d)) * eps + k * eps * np.expm1(eps))
+    with pytest.raises(InvalidInput):
+        advanced_bound([0.1], 0.0)
+
+
+def test_many_small_losses_are_where_advanced_composition_helps():
+    answer = composition([Laplace([0.02])] * 400, 1e-6)
+    assert answer.exact[0] <= answer.renyi[0] < answer.advanced[0] < answer.simple[0]
+
+
+def test_shifts_compose_in_quadrature():
+    answer = composition([Shift([0.3, 1.0]), Shift([0.4, 0.0])], 1e-6)
+    assert np.allclose(answer.exact, Shift([0.5, 1.0]).epsilon(1e-6), rtol=1e-9)
+
+
+def test_people_must_agree():
+    with pytest.raises(InvalidInput):
+        composition([Shift([0.1]), Shift([0.1, 0.2])], 1e-6)
+    with pytest.raises(InvalidInput):
+        composition([], 1e-6)
+
+
+def test_the_odometer_says_what_its_number_is_worth():
+    pairs = [Shift([0.1, 0.2])] * 3
+    planned, adaptive = odometer(pairs, fixed_in_advance=True), odometer(pairs, fixed_in_advance=False)
+    assert planned.guarantee and not adaptive.guarantee
+    assert np.array_equal(planned.epsilon, adaptive.epsilon)
+    assert "not a guarantee" in adaptive.assumptions[0]
+
+
+def test_the_filter_stops_before_the_budget_is_passed():
+    accounts = RenyiFilter.of(2, epsilon=1.0, delta=1e-6)
+    step = Shift([0.02, 0.1])
+    used = np.zeros(2, dtype=int)
+    for _ in range(500):
+        admitted = accounts.admits(step)
+        accounts = accounts.charge(step)
+        used += admitted
+    assert 0 < used[1] < used[0] <= 500
+    assert (accounts.spent <= accounts.budget).all()
+    # the guarantee it stands for: what was used, taken together, is within (1, 1e-6)
+    assert (Shift(np.sqrt(used) * step.distance).epsilon(1e-6) <= 1.0).all()
+    with pytest.raises(InvalidInput):
+        accounts.charge(step, used=[True, True])
+
+
+def test_the_filter_keeps_its_promise_against_an_adaptive_analyst():
+    """An analyst who picks the next noise from the last output: simulate the worst privacy loss she can cause.
+
+    Each of the people is one run of the sequence; the noise of her next release depends on her loss so far.
+    """
+    rng = np.random.default_rng(1)
+    epsilon, delta, runs = 2.0, 0.05, 20_000
+    accounts, loss = RenyiFilter.of(runs, epsilon, delta), np.zeros(runs)
+    for _ in range(200):
+        D = np.where(loss > 0.8, 0.5, 0.15)  # gamble when ahead
+        step = Shift(D)
+        admitted = accounts.admits(step)
+        if not admitted.any():
+            break
+        accounts = accounts.charge(step)
+        loss += np.where(admitted, D * rng.standard_normal(runs) + D**2 / 2, 0.0)
+    gain = np.maximum(1 - np.exp(epsilon - loss), 0.0)  # its mean is the hockey stick of the whole adaptive sequence
+    assert 0 < gain.mean() <= delta
+
+
+def test_an_impossible_budget_is_refused():
+    with pytest.raises(InvalidInput):
+        RenyiFilter.of(1, epsilon=0.1, delta=1e-6, order=2.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_post_processing_loses_nothing_more(seed):
+    """Whatever is computed from the output (here: which of a few bins w falls in) has at most its delta."""
+    rng = np.random.default_rng(seed)
+    mu, rho = rng.uniform(0.05, 1.0), rng.uniform(0.0, 3.0)
+    cuts = np.sort(rng.normal(rho, 2.0, 6))
+    edges = np.concatenate([[-np.inf], cuts, [np.inf]])
+    p = np.diff(ndtr((edges - rho) / mu**0.5))
+    q = np.diff(ndtr((edges - rho / (1 + mu)) / (mu / (1 + mu)) ** 0.5))
+    label = rng.integers(0, 3, len(p))  # and a further map of the bins
+    P, Q = (np.bincount(label, weights=w, minlength=3) for w in (p, q))
+    for eps in (0.0, 0.3, 1.0):
+        pair = Posterior([mu], [rho])
+        assert np.maximum(P - np.exp(eps) * Q, 0).sum() <= pair.delta(eps, "without")[0] + 1e-12
+        assert np.maximum(Q - np.exp(eps) * P, 0).sum() <= pair.delta(eps, "with")[0] + 1e-12

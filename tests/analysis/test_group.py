@@ -1,0 +1,155 @@
+"""Groups: against refits and two-Gaussian quadrature; the chain bound in both directions."""
+
+import numpy as np
+import pytest
+from scipy.special import roots_hermite
+
+from perinstance.analysis import chain, chain_bound, chain_pairs, group, group_pairs
+from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.pairs import Posterior
+from tests.analysis.worlds import FAMILIES, fit_of, release_of, table
+
+DELTA = 1e-3
+
+
+def laws(release, X, y, k):
+    """Means and covariances without and with the first k people, by refitting."""
+    both = [release.law(fit_of(release, X[k:], y[k:])), release.law(fit_of(release, X, y))]
+    return [(law.mean, law.root @ law.root.T) for law in both]
+
+
+def profile(p, q, eps, points=900, reach=8.0):
+    """``int (p - e^eps q)_+`` over a grid in the plane, whitened by p."""
+    (m, S), (n, T) = p, q
+    L = np.linalg.cholesky(S)
+    edges = np.linspace(-reach, reach, points + 1)
+    mid = 0.5 * (edges[1:] + edges[:-1])
+    z = np.array(np.meshgrid(mid, mid, indexing="ij")).reshape(2, -1)
+    log_p = -0.5 * (z**2).sum(axis=0) - np.log(2 * np.pi)
+    theta = m[:, None] + L @ z - n[:, None]
+    w = np.linalg.solve(np.linalg.cholesky(T), theta)
+    log_q = -0.5 * (w**2).sum(axis=0) - np.log(2 * np.pi) + 0.5 * (np.linalg.slogdet(S)[1] - np.linalg.slogdet(T)[1])
+    gain = np.exp(log_p) * np.maximum(-np.expm1(np.minimum(eps + log_q - log_p, 0.0)), 0)
+    return float(gain.sum() * (edges[1] - edges[0]) ** 2)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loss_of_a_group_is_that_of_two_gaussians(family, k):
+    """Two coefficients, so that the whole plane can be summed; k below, at and beyond d."""
+    rng = np.random.default_rng(k)
+    X, y = table(rng, 40, 2, spread=0.3)
+    release = release_of(family, 2.0, scale={"posterior": 0.6, "output": 0.12, "objective": 1.5}[family])
+    answer = group(release, fit_of(release, X, y), X[:k], y[:k], DELTA)
+    p, q = laws(release, X, y, k)
+    worst = max(profile(p, q, answer.epsilon), profile(q, p, answer.epsilon))
+    assert worst == pytest.approx(DELTA, rel=5e-3)
+    assert answer.epsilon <= answer.chain * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_leaving_and_joining_are_the_same_pair(family, intercept):
+    rng = np.random.default_rng(5)
+    X, y = table(rng, 60, 4)
+    y = y + 0.5
+    release = release_of(family, 1.0, intercept, scale=1.0)
+    with_, without = fit_of(release, X, y), fit_of(release, X[9:], y[9:])
+    leaving = group_pairs(release, with_, X[:9], y[:9])
+    joining = group_pairs(release, without, X[:9], y[:9], inside=False)
+    for direction in ("without", "with"):
+        for eps in (0.0, 0.5, 2.0):
+            assert leaving.delta(eps, direction)[0] == pytest.approx(joining.delta(eps, direction)[0], rel=1e-6)
+    steps = [
+        chain_pairs(release, fit, X[:9], y[:9], inside=inside) for fit, inside in ((with_, True), (without, False))
+    ]
+    assert np.allclose(steps[0].epsilon(1e-6), steps[1].epsilon(1e-6), rtol=1e-7)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_group_of_one_is_the_person(family):
+    rng = np.random.default_rng(6)
+    X, y = table(rng, 50, 3)
+    release = release_of(family, 1.0, True, scale=1.0)
+    fit = fit_of(release, X, y)
+    alone = release.people(fit, X[:1], y[:1]).pairs.epsilon(1e-6)[0]
+    assert group(release, fit, X[:1], y[:1], 1e-6).epsilon == pytest.approx(alone, rel=1e-8)
+
+
+def test_a_whole_hospital():
+    """300 people of 20 coefficients: still at most 20 directions, and finite."""
+    rng = np.random.default_rng(7)
+    X, y = table(rng, 1000, 20)
+    release = release_of("posterior", 1.0, scale=3.0)
+    pairs = group_pairs(release, fit_of(release, X, y), X[:300], y[:300])
+    assert pairs.excess.shape == (1, 20)
+    p, q = laws(release, X, y, 300)
+    R = np.linalg.cholesky(q[1])
+    nu = np.linalg.eigvalsh(np.linalg.solve(R, np.linalg.solve(R, p[1] - q[1]).T))
+    assert np.allclose(np.sort(pairs.excess[0]), nu, rtol=1e-8)
+
+
+def test_people_who_alone_hold_up_a_direction_lose_everything():
+    rng = np.random.default_rng(8)
+    X = np.column_stack([rng.standard_normal(30), np.zeros(30)])
+    X[:2, 1] = 1.0, -2.0
+    release = release_of("posterior", 0.0)
+    y = rng.standard_normal(30)
+    with pytest.raises(NumericalTrouble, match="inside=False"):  # rounding cannot tell very large from infinite
+        group(release, fit_of(release, X, y), X[:2], y[:2], 1e-6)
+    outside = group(release, fit_of(release, X[2:], y[2:]), X[:2], y[:2], 1e-6, inside=False)
+    assert outside.epsilon == np.inf
+
+
+def test_the_two_directions_of_the_chain_have_different_weights():
+    eps, deltas = np.array([0.5, 1.0, 0.2]), np.array([1e-3, 1e-4, 1e-2])
+    c = chain_bound(eps, deltas)
+    assert c.delta_without == pytest.approx(1e-3 + 1e-4 * np.exp(0.5) + 1e-2 * np.exp(1.5))
+    assert c.delta_with == pytest.approx(1e-3 * np.exp(1.2) + 1e-4 * np.exp(0.2) + 1e-2)
+    assert c.delta == max(c.delta_without, c.delta_with) and c.epsilon == pytest.approx(1.7)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_chain_holds_in_both_directions(seed):
+    """At the chain's (epsilon, delta) both exact profiles are below; the printed delta~ alone would not always do."""
+    rng = np.random.default_rng(seed)
+    X, y = table(rng, 30, 2)
+    k = int(rng.integers(2, 5))
+    release = release_of("posterior", 1.0, scale=float(rng.choice([0.5, 2.0])))
+    fit = fit_of(release, X, y)
+    steps = chain_pairs(release, fit, X[:k], y[:k])
+    exact = group_pairs(release, fit, X[:k], y[:k])
+    for share in (1e-2, 1e-4):
+        c = chain_bound(steps.epsilon(share), share)
+        assert exact.delta(c.epsilon, "without")[0] <= c.delta_without * (1 + 1e-9)
+        assert exact.delta(c.epsilon, "with")[0] <= c.delta_with * (1 + 1e-9)
+
+
+def test_the_chain_spends_its_delta():
+    pairs = Posterior([0.01, 0.02, 0.05], [1.0, 0.5, 2.0])
+    c = chain(pairs, 1e-6)
+    assert 0.99e-6 < c.delta <= 1e-6
+    assert c.epsilon >= pairs.epsilon(1e-6).sum()
+
+
+def test_input_is_checked():
+    release = release_of("posterior")
+    rng = np.random.default_rng(0)
+    X, y = table(rng, 20, 3)
+    fit = fit_of(release, X, y)
+    with pytest.raises(InvalidInput):
+        group(release, fit, X[:2, :2], y[:2])
+    with pytest.raises(InvalidInput):
+        chain_bound([-1.0], [0.1])
+
+
+def test_quadrature_itself():
+    """The grid sum against Gauss-Hermite for a shift in one direction."""
+    from perinstance.pairs import Shift
+
+    eye = np.eye(2)
+    value = profile((np.zeros(2), eye), (np.array([0.7, 0.0]), eye), 0.5)
+    assert value == pytest.approx(Shift([0.7]).delta(0.5)[0], rel=1e-4)
+    x, w = roots_hermite(200)
+    loss = 0.5 * 0.7**2 + 0.7 * np.sqrt(2) * x
+    assert (w / np.sqrt(np.pi)) @ np.maximum(1 - np.exp(0.5 - loss), 0) == pytest.approx(value, rel=1e-2)

@@ -1,0 +1,113 @@
+"""The worst case over data sets: attained by the data set it names, never beaten by others."""
+
+import numpy as np
+import pytest
+
+from perinstance.analysis import dp, exponential_mechanism, personal_dp
+from perinstance.errors import InvalidInput
+from tests.analysis.worlds import fit_of, losses, release_of
+
+DELTA = 1e-6
+
+
+def witness_loss(release, answer):
+    X, y = answer.data()
+    fit = fit_of(release, X, y)
+    return losses(release, fit, answer.target[None], np.array([answer.target_y]), answer.delta)[0]
+
+
+@pytest.mark.parametrize("family", ["posterior", "output", "objective"])
+@pytest.mark.parametrize("alpha, n, d", [(10.0, 30, 2), (1.0, 200, 3), (0.3, 5, 1)])
+def test_the_data_set_it_names_attains_it(family, alpha, n, d):
+    release = release_of(family, alpha, scale=3.0)
+    answer = dp(release, DELTA, 1.3, 0.8, n=n, d=d)
+    X, y = answer.data()
+    assert X.shape == (n, d) and (np.linalg.norm(X, axis=1) <= 1.3 * (1 + 1e-12)).all() and (np.abs(y) <= 0.8).all()
+    assert np.linalg.norm(answer.target) <= 1.3 * (1 + 1e-12) and abs(answer.target_y) <= 0.8
+    assert witness_loss(release, answer) == pytest.approx(answer.attained, rel=1e-6)
+    assert answer.attained <= answer.epsilon <= answer.attained * 1.01
+
+
+@pytest.mark.parametrize("family", ["posterior", "output"])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_data_set_and_target_lose_more(family, seed):
+    """Random spectra, random directions, labels chosen to push theta: none beats the bound."""
+    rng = np.random.default_rng(seed)
+    n, d, alpha = int(rng.integers(2, 40)), int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1))
+    release = release_of(family, alpha, scale=1.0)
+    answer = dp(release, DELTA, n=n, d=d)
+    best = 0.0
+    for _ in range(60):
+        U = np.linalg.qr(rng.standard_normal((n, d)))[0] if n >= d else rng.standard_normal((n, d))
+        X = U * np.sqrt(n * rng.random(d) ** 3)
+        X = X / max(1.0, np.linalg.norm(X, axis=1).max())
+        x = rng.standard_normal((30, d))
+        x /= np.linalg.norm(x, axis=1)[:, None]
+        x *= rng.choice([1.0, 0.6, 0.3], (30, 1))
+        H = X.T @ X + alpha * np.eye(d)
+        for row in x[:6]:  # labels that make x'theta as large as this X allows
+            y = np.sign(X @ np.linalg.solve(H, row))
+            fit = fit_of(release, X, y)
+            best = max(best, losses(release, fit, x, np.full(30, -1.0), DELTA).max())
+    assert best <= answer.epsilon
+
+
+def test_one_person_over_all_data_sets():
+    release = release_of("output", 0.5, scale=1.0)
+    x, y = np.array([0.3, -0.4]), 0.5
+    answer = personal_dp(release, x, y, DELTA, n=20)
+    assert np.allclose(answer.target, x) and answer.target_y == y
+    assert witness_loss(release, answer) == pytest.approx(answer.attained, rel=1e-6)
+    everyone = dp(release, DELTA, n=20, d=2)
+    assert answer.epsilon < everyone.epsilon
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        X = rng.standard_normal((20, 2))
+        X /= np.linalg.norm(X, axis=1)[:, None] / rng.random((20, 1)) ** 0.3
+        fit = fit_of(release, X, rng.choice([-1.0, 1.0], 20))
+        assert losses(release, fit, x[None], np.array([y]), DELTA)[0] <= answer.epsilon
+
+
+def test_a_shorter_target_can_lose_more():
+    """Output perturbation with little regularisation: a long row damps its own movement."""
+    release = release_of("output", 0.05, scale=1.0)
+    answer = dp(release, DELTA, n=1, d=2)
+    assert np.linalg.norm(answer.target) < 0.9
+    assert answer.epsilon <= answer.attained * 1.02
+
+
+@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"fit_intercept": True}])
+def test_what_has_no_finite_statement_says_why(options):
+    answer = dp(release_of("posterior", **options), DELTA, n=10, d=2)
+    assert answer.epsilon == np.inf and "infinite" in answer.assumptions[-1]
+
+
+def test_n_must_be_public():
+    assert dp(release_of("posterior"), DELTA, n=None, d=2).epsilon == np.inf
+    with pytest.raises(InvalidInput):
+        dp(release_of("posterior"), DELTA, n=-1, d=2)
+
+
+def test_the_paper_s_agnostic_bound_is_looser():
+    """Its corner takes the largest leverage and the largest residual at once, which no data set has."""
+    n, alpha, gamma = 100, 4.0, 0.01
+    answer = dp(release_of("posterior", alpha, scale=gamma**-0.5), DELTA, n=n, d=3)
+    mu, r, log = 1 / alpha, 1 + n**0.5 / (2 * alpha**0.5), np.log(2 / DELTA)
+    mended = 0.5 * abs(gamma * mu * r**2 / (1 + mu) - np.log1p(mu)) + mu * log + r * np.sqrt(2 * gamma * mu * log)
+    assert answer.epsilon < mended
+
+
+def test_the_exponential_mechanism_by_quadrature():
+    """One dimension, theta on a grid: the log ratio of the two truncated posteriors never exceeds epsilon."""
+    theta = np.linspace(-2, 2, 4001)
+    rng = np.random.default_rng(0)
+    bound = exponential_mechanism(gamma=0.7, x_bound=1.0, y_bound=1.0, theta_bound=2.0)
+    worst = 0.0
+    for _ in range(300):
+        X, y = rng.uniform(-1, 1, (2, 6))
+        X[-1], y[-1] = rng.choice([-1, 1]), rng.choice([-1, 1])
+        energy = -0.35 * (y[:, None] - X[:, None] * theta) ** 2
+        p, q = (np.exp(e - e.max()) for e in (energy[:-1].sum(axis=0), energy.sum(axis=0)))
+        worst = max(worst, np.abs(np.log(p / p.sum()) - np.log(q / q.sum())).max())
+    assert 0.3 * bound.epsilon < worst <= bound.epsilon
+    assert bound.as_published == 4 * bound.epsilon
