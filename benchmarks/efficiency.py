@@ -1,9 +1,10 @@
-"""Relative efficiency of AdaOPS against least squares as the data grows: it tends to 1 (the paper's claim, exact noise).
+"""Relative efficiency of AdaOPS against least squares as the data grows: it tends to 1, as the paper claims.
 
     python -m benchmarks.efficiency [--largest 1000000] [--repeats 40]
 
-Simulated: d = 10, rows uniform on the sphere, labels ``x'theta_0 + N(0, 0.2^2)`` cut at 1. The figure is the ratio of the
-mean squared prediction errors ``E ||X(theta_ls - theta_0)||^2 / E ||X(theta - theta_0)||^2``, epsilon = 1, delta = 1e-6.
+Simulated: d = 10, rows uniform on the sphere, labels ``x'theta_0 + N(0, 0.2^2)`` cut at 1. The figure is the ratio of
+mean squared prediction errors, ``E ||X(theta_ls - theta_0)||^2 / E ||X(theta - theta_0)||^2``, at epsilon = 1,
+delta = 1e-6.
 """
 
 from __future__ import annotations

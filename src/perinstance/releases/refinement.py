@@ -24,7 +24,7 @@ from perinstance.releases.windows import Window
 Floats = NDArray[np.float64]
 
 GRAM = 0.3  # share of the squared distance; the rounds have equal parts of the rest
-FAINT = 0.014  # a round whose noise is below this part of the data's own weight need not clip so hard
+FAINT = 0.007  # a round whose noise is below this part of the data's own weight need not clip so hard
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,21 @@ def run(rounds: Rounds, window: Window) -> Published:
     back = rounds.y_bound / rounds.x_bound  # coefficients in the user's units
     G = window.gram(unit_scale * bx2)
     gram = noisy_gram(G / bx2, unit_scale)
-    theta = np.zeros(window.d)
-    moments, clips = [], []
+    theta = before = np.zeros(window.d)
+    wide = widened(rounds, gram.trace, window.d)
+    moments: list[Floats] = []
+    clips: list[float] = []
     for k in range(rounds.count):
-        clip = rounds.clip if k < rounds.count - 2 else widened(rounds, gram.trace, window.d)
+        clip = wide if k >= rounds.count - 2 else rounds.clip
         scale = noise_scale(clip * (1.0 + 1e-15), rounds.round_distance)
         m = window.moment(theta * back, clip * rounds.y_bound, scale * bxy)
-        theta = theta + posterior_mean(gram, m / bxy, scale)
         moments.append(m)
         clips.append(clip)
+        if k and clips[-2] == clip > rounds.clip:  # two wide rounds say the same twice: their noise averages out
+            center, both = (before + theta) / 2.0, (moments[-2] + m) / 2.0
+            theta = center + posterior_mean(gram, both / bxy, scale / math.sqrt(2.0))
+        else:
+            before, theta = theta, theta + posterior_mean(gram, m / bxy, scale)
     return Published(theta * back, G, tuple(moments), tuple(clips))
 
 
