@@ -54,6 +54,7 @@ REGISTRY: dict[str, str] = {
     "GammaRegressor": "perinstance.models.estimators:glm_problem",
     "TweedieRegressor": "perinstance.models.estimators:glm_problem",
     "LinearSVC": "perinstance.models.estimators:squared_hinge_problem",
+    "HuberRegressor": "perinstance.models.huber_regressor:huber_problem",
     "KernelRidge": "perinstance.models.kernel:refuse_without_points",
     "GaussianProcessRegressor": "perinstance.models.kernel:refuse_without_points",
 }
