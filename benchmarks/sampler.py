@@ -2,8 +2,8 @@
 
     python -m benchmarks.sampler [--rows 100000]
 
-Processor time, minima over repeats. ``padded`` is what a user waits for (``perinstance.sampling.timing``). The last line is the
-correlation of time with the size of the noise over repeated scalar draws, which padding is there to remove.
+Processor time, minima over repeats. ``padded to`` is what a user waits for (``perinstance.sampling.timing``). The last
+line is the correlation of time with the size of the noise over repeated scalar draws, which padding is there to remove.
 """
 
 from __future__ import annotations

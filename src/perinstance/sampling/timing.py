@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PER_DRAW = 0.004  # seconds
+SPIN = 0.001
 PER_COORDINATE = 100e-6
 PER_FACTOR = 1.8e-6  # times d^(5/2): what a factorisation with balls was measured to take up to d = 200
 
@@ -32,4 +33,6 @@ def steady_time(seconds: float) -> Iterator[None]:
         end = seconds
         while time.monotonic() - start > end:
             end *= 2
-        time.sleep(max(0.0, start + end - time.monotonic()))
+        time.sleep(max(0.0, start + end - SPIN - time.monotonic()))
+        while time.monotonic() - start < end:  # how late a sleeper wakes up depends on how long it slept
+            pass
