@@ -188,6 +188,12 @@ class Audit:
         options = {"n": getattr(self.fit, "n_people", None), "d": self.n_features, **options}
         return analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
 
+    def recheck(self, X: Any, y: Any = None, **columns: Any) -> Any:
+        """Refit without the most, the median and the least exposed person of the audited table, and compare."""
+        from perinstance._recheck import recheck
+
+        return recheck(self, X, y, **columns)
+
     def plot(self, *arguments: Any, **options: Any) -> Any:
         """Draw the losses (``perinstance.plots``)."""
         from perinstance import plots

@@ -43,6 +43,7 @@ def demo(
         groups=sex,
         dp=dp,
         everyone=everyone,
+        rechecks=answer.recheck(X, y),
         command="perinstance demo",
     )
     show.show_audit(answer, show.console(quiet), dp, everyone, report.resolve())

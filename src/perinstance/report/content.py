@@ -96,9 +96,14 @@ def gather(
     dp: float | None = None,
     everyone: float | None = None,
     redact: bool = False,
+    rechecks: Sequence[Any] = (),
     command: str | None = None,
 ) -> Content:
-    """Compute what the report shows; ``dp`` and ``everyone`` are the worst-case statements to stand beside it."""
+    """Compute what the report shows.
+
+    ``dp`` and ``everyone`` are the worst-case statements to stand beside the losses; ``rechecks`` is what
+    ``audit.recheck(X, y)`` found.
+    """
     epsilon = np.asarray(audit.epsilon, dtype=float)
     middle, top = _median_person(epsilon), int(np.argmax(epsilon))
     # In a redacted copy the most exposed person gives way to the 95% person: an extreme is a single person.
@@ -135,7 +140,7 @@ def gather(
         attack=attack,
         attack_people=attack_people,
         attack_rows=attack_rows,
-        health=health_lines(audit, redact),
+        health=health_lines(audit, rechecks, redact),
         reproduce=recipe(audit, command),
         version=__version__,
     )

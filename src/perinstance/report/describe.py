@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def accuracy_cost(audit: Any) -> float | None:
     return math.sqrt(max(float(np.einsum("ij,ik,kj->", root, gram, root)), 0.0) / n)
 
 
-def health_lines(audit: Any, redact: bool) -> list[tuple[str, str]]:
+def health_lines(audit: Any, rechecks: Sequence[Any], redact: bool) -> list[tuple[str, str]]:
     """List what a careful reader wants to know about the numbers themselves."""
     health = audit.health
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
@@ -76,7 +77,7 @@ def health_lines(audit: Any, redact: bool) -> list[tuple[str, str]]:
         lines.append(("Relative error of the leverages, about", number(float(health.error))))
     if not redact:
         lines.append(("Largest in-sample leverage", number(float(health.largest_leverage))))
-    for check in () if redact else getattr(audit, "rechecks", ()):
+    for check in () if redact else rechecks:
         lines.append(
             (
                 f"Re-checked by refit: {check.name}",
