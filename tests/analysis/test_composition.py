@@ -21,12 +21,12 @@ def masses(cdf):
 
 
 def shift_losses(D):
-    return masses(lambda l: ndtr((l - D**2 / 2) / D))  # L ~ N(D^2/2, D^2) under P
+    return masses(lambda loss: ndtr((loss - D**2 / 2) / D))  # L ~ N(D^2/2, D^2) under P
 
 
 def posterior_losses(mu, rho):
-    def cdf(l):
-        c2 = 2 * l + np.log1p(mu) + rho**2 / (1 + mu)
+    def cdf(loss):
+        c2 = 2 * loss + np.log1p(mu) + rho**2 / (1 + mu)
         c = np.sqrt(np.maximum(c2, 0))
         return np.where(c2 > 0, ndtr((c - rho) / mu**0.5) - ndtr((-c - rho) / mu**0.5), 0.0)
 
@@ -36,9 +36,9 @@ def posterior_losses(mu, rho):
 def laplace_losses(D):
     """P = Laplace(0), Q = Laplace(D): L = |x - D| - |x| is D below 0, D - 2x between, -D beyond D."""
 
-    def cdf(l):
-        inside = 1 - np.where(True, 1 - 0.5 * np.exp(-np.clip((D - l) / 2, 0, D)), 0)
-        return np.where(l < -D, 0.0, np.where(l >= D, 1.0, inside))
+    def cdf(loss):
+        inside = 0.5 * np.exp(-np.clip((D - loss) / 2, 0, D))  # L <= loss where x >= (D - loss)/2
+        return np.where(loss < -D, 0.0, np.where(loss >= D, 1.0, inside))
 
     return masses(cdf)
 

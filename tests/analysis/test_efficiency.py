@@ -42,11 +42,11 @@ def test_the_optimisation_error_is_a_chi_square(d, gamma):
     H = X.T @ X + alpha * np.eye(d)
     best = np.linalg.solve(H, X.T @ y)
 
-    def F(t):
+    def objective(t):
         return 0.5 * ((y - t @ X.T) ** 2).sum(axis=1) + 0.5 * alpha * (t**2).sum(axis=1)
 
     L = np.linalg.cholesky(np.linalg.inv(H) / gamma)
-    gap = F(best + rng.standard_normal((100_000, d)) @ L.T) - F(best[None])
+    gap = objective(best + rng.standard_normal((100_000, d)) @ L.T) - objective(best[None])
     answer = optimisation_error(d, gamma)
     assert gap.mean() == pytest.approx(answer.mean, rel=0.02)
     for share in (0.1, 0.5, 0.99):

@@ -58,8 +58,8 @@ def with_assumptions(
     if c.fit_intercept:
         x_bound = (check_bound("x_bound", x_bound) ** 2 + 1) ** 0.5  # the constant is one more feature
     t, y_bound = check_bound("x_bound", x_bound), check_bound("y_bound", y_bound)
-    r = (y_bound + t * check_bound("theta_bound", theta_bound)) * (1 + 1e-15)
-    mu = t**2 / h * (1 + 1e-15)
+    r = (y_bound + t * check_bound("theta_bound", theta_bound)) * (1 + 1e-12)
+    mu = t**2 / h * (1 + 1e-12)
     epsilon, kind = _corner(c, r, t, h, mu, delta)
     closed = None
     if c.family == "posterior":
@@ -87,7 +87,7 @@ def _corner(c: Mechanism, r: float, t: float, h: float, mu: float, delta: float)
     if c.family == "output":
         stretch = 1.0 if c.precision is None else float(np.linalg.eigvalsh(c.precision)[-1])
         M = min(1 / h, 1 / t**2) if t > 0 else 1 / h
-        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * (1 + 1e-14)
+        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * (1 + 1e-12)
         # reached by x along the weakest direction, unless it would damp itself or A is not round
         tight = mu <= 1 and c.precision is None
         return float(shift_ceiling(distance, delta)), "exact" if tight else "upper"

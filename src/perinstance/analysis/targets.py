@@ -58,7 +58,7 @@ class Sheet:
         highest = np.maximum(self.leverage.upper(low, high), 0.0) * error
         k1, k2 = least * highest, most * highest
         s = np.maximum(np.abs(self.centre + self.stretch * low), np.abs(self.centre + self.stretch * high))
-        r = (self.y_bound + s) * (1 + 1e-14) + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
+        r = (self.y_bound + s) * (1 + 1e-12) + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
         moved = np.full(len(k2), np.inf)
         for psi, form in self.movement:
             moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))

@@ -111,7 +111,7 @@ class Region:
         turn = np.clip(np.sqrt(low * high), M1, M2)
         ratio = M2 + c2 * self.bow(turn) / turn
         k = np.clip(1.0, t1**2 * M1, t2**2 * M2)
-        up = 1 + 1e-13
+        up = 1 + 1e-12
         r = self.residual(t2, M2 - self.mechanism.alpha * least) * up
         # q - M^2 = c bow(M) <= c2 bow
         movement = np.sqrt(self.stretch * ratio * k) / (1 + k)
