@@ -16,6 +16,8 @@ from perinstance.releases.weyl import eigenvalue_moves
 from perinstance.releases.windows import SimulatedWindow
 from perinstance.sampling import fixed_rows
 
+from .slow_roads import whole_profile
+
 rows = arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.floats(-1, 1, width=16))
 
 
@@ -80,6 +82,22 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
         assert audit.losses[i] == pytest.approx(slow, rel=1e-6, abs=1e-9)
     assert set(audit.pairs.kinds) == {"estimate"}
     assert audit.losses.max() < 1.0  # everybody lost less than promised
+
+
+@pytest.mark.parametrize("size", [60, 10**6])
+def test_the_reading_is_close_to_the_loss_of_the_whole_mechanism(table, size):
+    """The loss averaged over everything that might have been released, by quadrature, against the reading at one value.
+
+    It is why the reading is labelled "estimate": near the truth, on either side of it.
+    """
+    X, y = table
+    release = pi.AdaOPS(epsilon=1.0, delta=1e-2, x_bound=1.0, y_bound=1.0, n_public=size)
+    audit = pi.audit(release, X, y, delta=1e-2)
+    seen = fixed_rows(X, y, 1.0, 1.0)
+    for i in np.argsort(audit.losses)[[-1, -20]]:
+        A, b = np.delete(seen.X, i, axis=0), np.delete(seen.y, i)
+        truth = whole_profile(release._request(3), A.T @ A, A.T @ b, seen.X[i], seen.y[i], audit.losses[i])
+        assert max(truth.values()) == pytest.approx(1e-2, rel=0.1)
 
 
 def test_adassp_people_one_round_is_exact(table):

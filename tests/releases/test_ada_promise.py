@@ -16,7 +16,7 @@ from perinstance.releases.calibration import check_promise, corners, gaussian_di
 from perinstance.releases.promise import Promise
 from perinstance.releases.refinement import spend
 
-from .slow_roads import Pinned, posterior_delta
+from .slow_roads import Pinned, posterior_delta, whole_profile
 
 PROMISES = [(0.1, 1e-6), (1.0, 1e-6), (1.0, 0.05), (4.0, 1e-9), (0.5, 0.2)]
 
@@ -106,45 +106,6 @@ def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
     assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
     # a person at both bounds, clipped in every round: her distances add up to no more than the promise
     assert np.hypot(spent.gram_distance, np.sqrt(rounds) * spent.round_distance) <= spent.promise.distance
-
-
-def whole_profile(request: Request, G: np.ndarray, b: np.ndarray, x: np.ndarray, y: float, nodes: int = 81):
-    """Exact delta, both directions, of the whole AdaOPS on one pair of neighbours: quadrature over its noisy numbers.
-
-    Nothing of ``Promise`` is used: for each value of the noisy eigenvalue (and size) the mechanism itself is asked for
-    its ridge and gamma, and the pair of the posterior sample is taken at the actual leverage and residual.
-    """
-    spent, d = plan(request), request.d
-    G_with, b_with = G + np.outer(x, x), b + y * x
-    u = np.linspace(-8.5, 8.5, nodes)
-    weight = norm.pdf(u) * (u[1] - u[0])
-    s = spent.eigenvalue_scale
-    eigen = np.linalg.eigvalsh(G)[0], np.linalg.eigvalsh(G_with)[0]
-    totals = {"without": 0.0, "with": 0.0}
-    for direction, (here, there) in {"without": eigen, "with": eigen[::-1]}.items():
-        for u1, w1 in zip(u, weight, strict=True):
-            value = here + s * u1
-            loss1 = ((value - there) ** 2 - (value - here) ** 2) / (2 * s**2)
-            window = Pinned(d, {"eigenvalue": value, "log_size": 0.0})
-            run(spent, window)
-            ridge = window.asked["posterior"][0]
-            H = G + ridge * np.eye(d)
-            theta, theta_with = np.linalg.solve(H, b), np.linalg.solve(H + np.outer(x, x), b_with)
-            mu, r = x @ np.linalg.solve(H, x), abs(y - x @ theta)
-            if "log_size" not in window.asked:
-                rho = np.sqrt(window.asked["posterior"][1]) * r
-                totals[direction] += w1 * posterior_delta(mu, rho, request.epsilon - loss1, direction)
-                continue
-            s2 = window.asked["log_size"][1]
-            sizes = [np.log(request.y_bound + request.x_bound * np.linalg.norm(t)) for t in (theta, theta_with)]
-            one, other = sizes if direction == "without" else sizes[::-1]
-            for u2, w2 in zip(u[::3], weight[::3] * 3, strict=True):
-                window.answers["log_size"] = size = one + s2 * u2
-                loss2 = ((size - other) ** 2 - (size - one) ** 2) / (2 * s2**2)
-                run(spent, window)
-                rho = np.sqrt(window.asked["posterior"][1]) * r
-                totals[direction] += w1 * w2 * posterior_delta(mu, rho, request.epsilon - loss1 - loss2, direction)
-    return totals
 
 
 def hard_neighbours(request: Request):
