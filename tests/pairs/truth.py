@@ -65,3 +65,23 @@ def enclosed(function, *arguments, accuracy: float = 1e-14) -> arb:
             if value.is_finite() and (value.rad() <= accuracy * abs(value.mid()) or abs(value).upper() < 1e-320):
                 return value
     raise AssertionError(f"no enclosure for {arguments}")
+
+
+def posterior_masses(mu: Number, rho: Number, c: Number) -> tuple[arb, arb]:
+    """``P(|w| < c)`` and ``Q(|w| < c)``."""
+    mu, rho, c = arb(mu), arb(rho), arb(c)
+    s, sq, mq = mu.sqrt(), (mu / (1 + mu)).sqrt(), rho / (1 + mu)
+    return tail((rho - c) / s) - tail((rho + c) / s), tail((mq - c) / sq) - tail((mq + c) / sq)
+
+
+def epsilon_is_right(profile, arguments: tuple, epsilon: float, delta: float) -> bool:
+    """Prove that epsilon is not below the true value, and at most 1e-9 of it (or 1e-13) above."""
+    head, rest = arguments[:-1], arguments[-1:]
+
+    def at(value: float) -> arb:
+        return enclosed(profile, *head, value, *rest)
+
+    if not at(epsilon) <= arb(delta):
+        return False
+    lower = epsilon - max(1e-9 * epsilon, 1e-13)
+    return lower <= 0 or bool(at(lower) >= arb(delta))

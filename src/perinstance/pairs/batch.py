@@ -2,7 +2,8 @@
 
 For a fixed delta the threshold u of P over Q is a tame function of ``y = s rho + mu`` and of ``mu/y``. A table of it
 (``tables.py``) is good to about 1e-3; from there one step of the inverse Taylor series of ``log delta``, to its third
-term, leaves an error of fourth order. With ``g = s c``, ``T = B/phi``, ``W = 1 + E``, ``V = u + a E``, ``T' = g T - W``:
+term, leaves an error of fourth order. With ``g = s c``, ``T = B/phi``, ``W = 1 + E``, ``V = u + a E`` and
+``T' = g T - W``:
 
 ``delta' = -g T``, ``delta'' = -(mu T + g T')``, ``delta''' = -2 mu T' - g (mu T + g T' + V)``, all over phi(u).
 
@@ -201,7 +202,7 @@ def solve_many(mu, rho, delta, log_goal, table, first_row, out):
         a, b = np.int64(far), np.int64(near)
         _far_loop(m1[:a], r1[:a], s1[:a], u1[:a], e1[:a], log_goal)
         _near_loop(m1[b:], r1[b:], s1[b:], u1[b:], e1[b:], log_goal)
-        for at in range(BLOCK):
-            if at < a or at >= b:
-                good = s1[at] < THIRD
-                out0[who[at]] = e1[at] if good else _again(m1[at], r1[at], u1[at], delta, log_goal)
+        for j in range(BLOCK):
+            if j < a or j >= b:
+                good = s1[j] < THIRD
+                out0[who[j]] = e1[j] if good else _again(m1[j], r1[j], u1[j], delta, log_goal)

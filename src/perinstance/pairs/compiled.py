@@ -8,7 +8,6 @@ from typing import Any
 
 from numba import njit
 
-
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 
@@ -35,7 +34,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     except RuntimeError:  # numba found no place for its cache
         return njit(**_OPTIONS)(function)
     # Numba looks only at the file of the function itself: a kernel would outlive a change in what it calls.
-    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):
         index._source_stamp = (index._source_stamp, _SOURCES)
     return compiled

@@ -6,6 +6,8 @@ units in the last place over the ranges stated.
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -18,8 +20,7 @@ _SHIFTER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, lef
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 
-@intrinsic
-def bits_of(typingctx, x):
+def _bits_of(typingctx, x):
     """Return the bits of a float as an integer."""
 
     def generate(context, builder, signature, arguments):
@@ -28,14 +29,17 @@ def bits_of(typingctx, x):
     return types.int64(types.float64), generate
 
 
-@intrinsic
-def float_of(typingctx, bits):
+def _float_of(typingctx, bits):
     """Return the float with these bits."""
 
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
+
+
+bits_of: Any = intrinsic(_bits_of)
+float_of: Any = intrinsic(_float_of)
 
 
 @piece

@@ -32,13 +32,15 @@ from perinstance.pairs.special import (
 
 #: A leverage, residual or distance beyond this counts as infinite: squares would overflow.
 HUGE = 1e150
+#: From this threshold on the normal density underflows.
+BEYOND = 39.0
 
 
 @kernel
 def shift_at(u, D):
     """Return delta of a shift at the threshold u."""
     if u >= MILLS_FROM:
-        return phi(u) * mills_drop(u, D)
+        return phi(u) * mills_drop(u, D) if u < BEYOND else 0.0
     return 1.0 - phi(u) * (mills(-u) + mills(u + D))
 
 
@@ -161,7 +163,7 @@ def posterior_without(mu, rho, epsilon):
     c = math.sqrt(log1p + q2 + 2.0 * epsilon)
     u = (((2.0 * epsilon - p) - p_low) + log1p) / (math.sqrt(mu) * (c + rho))
     if u >= MILLS_FROM:
-        return without_at(u, mu, rho)[0]
+        return without_at(u, mu, rho)[0] if u < BEYOND else 0.0
     return 1.0 - without_complement(u, mu, rho)[0]
 
 
@@ -186,7 +188,7 @@ def posterior_with(mu, rho, epsilon):
     p, p_low = times(q2, q2_low, mu, 0.0)
     e, e_low = times(2.0 * epsilon, 0.0, a, a_low)
     x = ((((e - p) - p_low) + e_low) - a * log1p) / (math.sqrt(mu) * (math.sqrt(q2) + c * math.sqrt(a)))
-    return with_at(x, c, mu, rho)[0]
+    return with_at(x, c, mu, rho)[0] if x < BEYOND else 0.0
 
 
 @kernel

@@ -91,12 +91,15 @@ class Shift(Pairs):
         """``alpha D^2/2``."""
         check_direction(direction)
         order = spread(order_array(alpha, len(self)), len(self))
-        # zero times an infinite order is zero: identical distributions stay identical
-        return np.multiply(order, 0.5 * self._distance**2, where=self._distance > 0, out=np.zeros(len(self)))
+        # identical distributions stay identical at any order; a tiny distance is not allowed to underflow to that
+        half = np.maximum(self.zcdp(), np.finfo(np.float64).smallest_subnormal)
+        with np.errstate(over="ignore"):
+            return np.multiply(order, half, where=self._distance > 0, out=np.zeros(len(self)))
 
     def zcdp(self) -> Floats:
         """``D^2/2``."""
-        return 0.5 * self._distance**2
+        with np.errstate(over="ignore"):
+            return 0.5 * self._distance**2
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """``Phi(Phi^-1(rate) + D)``: the test looks along the line between the two means."""

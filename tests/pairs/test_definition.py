@@ -1,0 +1,189 @@
+"""Both directions, the attack and the Renyi divergence against plain numerical integration of the densities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.integrate import quad, trapezoid
+
+from perinstance.pairs import Laplace, Posterior, Shift
+
+from . import truth
+from .strategies import LEVERAGES, RESIDUALS, batch, examples, scale
+
+# (mu, rho): ordinary people, no residual, large leverage, large residual
+PEOPLE = [(0.01, 1.0), (0.3, 0.0), (2.0, 0.7), (1e-4, 30.0), (50.0, 3.0), (0.5, 12.0)]
+EPSILONS = [-2.0, -0.3, 0.0, 0.05, 0.4, 1.5]
+
+
+def normal(mean, variance):
+    return lambda w: -((w - mean) ** 2) / (2 * variance) - np.log(2 * np.pi * variance) / 2
+
+
+def densities(name, *parameters):
+    """Return log p and log q on a grid that reaches far enough and is fine enough for both, and the grid."""
+    p, q, w = _densities(name, *parameters)
+    return p(w), q(w), w
+
+
+def _densities(name, *parameters):
+    if name == "posterior":
+        mu, rho = parameters
+        p, q = normal(rho, mu), normal(rho / (1 + mu), mu / (1 + mu))
+        spread = 14 * np.sqrt(mu)
+        return p, q, np.linspace(rho / (1 + mu) - spread, rho + spread, 800_001)
+    (D,) = parameters
+    grid = np.linspace(-45, 45 + D, 900_001)
+    if name == "shift":
+        return normal(D, 1.0), normal(0.0, 1.0), grid
+    return (lambda w: -np.abs(w - D) - np.log(2)), (lambda w: -np.abs(w) - np.log(2)), grid
+
+
+CASES = [("posterior", *person) for person in PEOPLE] + [
+    (name, D) for name in ("shift", "laplace") for D in (0.05, 1, 6)
+]
+
+
+def pairs_of(case):
+    return {"posterior": Posterior, "shift": Shift, "laplace": Laplace}[case[0]](*case[1:])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_profile_is_the_integral_of_the_excess(case):
+    p, q, w = densities(*case)
+    pairs, p, q = pairs_of(case), np.exp(p), np.exp(q)
+    for epsilon in EPSILONS:
+        without = trapezoid(np.maximum(p - np.exp(epsilon) * q, 0), w)
+        with_ = trapezoid(np.maximum(q - np.exp(epsilon) * p, 0), w)
+        assert pairs.delta(epsilon, "without").item() == pytest.approx(without, abs=3e-8, rel=1e-6)
+        assert pairs.delta(epsilon, "with").item() == pytest.approx(with_, abs=3e-8, rel=1e-6)
+        assert pairs.delta(epsilon).item() == pytest.approx(max(without, with_), abs=3e-8, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_attack_power_is_the_best_of_all_tests(case):
+    """Sort the outcomes by likelihood ratio and add up: Neyman and Pearson by brute force."""
+    p, q, w = densities(*case)
+    order = np.argsort(p - q, kind="stable")
+    step = w[1] - w[0]
+    rates, powers = np.cumsum(np.exp(p[order])) * step, np.cumsum(np.exp(q[order])) * step
+    for rate in (0.001, 0.01, 0.1, 0.5, 0.9):
+        got = pairs_of(case).attack_power(rate).item()
+        assert got == pytest.approx(np.interp(rate, rates, powers), abs=2e-4)
+
+
+@given(batch(LEVERAGES, 20), batch(RESIDUALS, 20), batch(scale(1e-3, 30.0), 20))
+@examples(30)
+def test_attack_power_at_exact_thresholds(mu, rho, a):
+    """A threshold c gives a rate and a power, both enclosed; the power at that rate must come back."""
+    for m, r, width in zip(mu.tolist(), rho.tolist(), a.tolist(), strict=True):
+        c = width * np.sqrt(m)
+        if m == 0 or not 0 < c < 1e6:
+            continue
+        with truth.digits(200):
+            rate, power = (float(mass) for mass in truth.posterior_masses(m, r, c))
+        if 1e-290 < rate < 1 - 1e-9:
+            # the rate is rounded to a float, so the power moves by its slope; relative slopes stay below 1e4 here
+            assert Posterior(m, r).attack_power(rate).item() == pytest.approx(power, rel=1e-10), (m, r, c)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.1, 1.3, 2.0, 5.0])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_renyi_is_the_integral(case, alpha):
+    log_p, log_q, w = densities(*case)
+    pairs = pairs_of(case)
+    for direction, (top, base) in {"without": (log_p, log_q), "with": (log_q, log_p)}.items():
+        got = pairs.renyi(alpha, direction).item()
+        if case[0] == "posterior" and direction == "without":
+            mu = case[1]
+            if (alpha - 1) * mu >= 1:
+                assert got == np.inf
+                continue
+            if (alpha - 1) * mu > 0.3 or alpha * case[2] * np.sqrt(mu) > 6:
+                continue  # finite, but the integrand reaches beyond the grid; test_renyi_of_wide_integrands has them
+        if alpha == 1.0:
+            value = trapezoid(np.exp(top) * (top - base), w)
+        else:
+            exponent = alpha * top - (alpha - 1) * base
+            peak = exponent.max()
+            value = (np.log(trapezoid(np.exp(exponent - peak), w)) + peak) / (alpha - 1)
+        assert got == pytest.approx(value, rel=2e-5, abs=1e-9), direction
+
+
+@pytest.mark.parametrize("person", [(2.0, 0.7, 1.4), (0.5, 12.0, 2.0), (0.3, 0.0, 4.0), (50.0, 3.0, 1.015)])
+def test_renyi_of_wide_integrands(person):
+    mu, rho, alpha = person
+    log_p, log_q = normal(rho, mu), normal(rho / (1 + mu), mu / (1 + mu))
+    # p^alpha q^(1 - alpha) is a normal density up to a factor: variance mu/(1 - a mu), mean rho/(1 - a mu)
+    kappa = 1 - (alpha - 1) * mu
+    middle, spread = rho / kappa, np.sqrt(mu / kappa)
+    peak = alpha * log_p(middle) - (alpha - 1) * log_q(middle)
+    value, _ = quad(
+        lambda w: np.exp(alpha * log_p(w) - (alpha - 1) * log_q(w) - peak), middle - 40 * spread, middle + 40 * spread
+    )
+    got = Posterior(mu, rho).renyi(alpha, "without").item()
+    assert got == pytest.approx((np.log(value) + peak) / (alpha - 1), rel=1e-8)
+
+
+def test_renyi_of_tiny_pairs_keeps_its_digits():
+    """Leading terms: ``alpha (mu q^2/2 + mu^2/4)`` for a posterior, ``alpha D^2/2`` for Laplace noise."""
+    for alpha in (1.0, 2.0, 30.0):
+        for direction in ("without", "with"):
+            got = Posterior([1e-9, 1e-12], [0.0, 1e-3]).renyi(alpha, direction)
+            assert got == pytest.approx([alpha * 1e-18 / 4, alpha * (0.5e-18 + 0.25e-24)], rel=1e-6)
+        assert Laplace(1e-9).renyi(alpha).item() == pytest.approx(alpha * 1e-18 / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("direction", ["without", "with"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kl_is_the_limit_of_renyi(case, direction):
+    pairs = pairs_of(case)
+    assert pairs.renyi(1 + 1e-9, direction).item() == pytest.approx(pairs.kl(direction).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("D", [1e-6, 0.1, 1.0, 5.0, 40.0])
+def test_zcdp_is_the_largest_ratio(D):
+    orders = 1 + np.logspace(-6, 4, 300)
+    for pairs in (Shift(np.full(300, D)), Laplace(np.full(300, D))):
+        ratios = pairs.renyi(orders) / orders
+        assert ratios.max() <= pairs.zcdp()[0] * (1 + 1e-9)
+        assert ratios.max() == pytest.approx(pairs.zcdp()[0], rel=1e-4)
+
+
+def test_no_zcdp_for_a_posterior():
+    assert Posterior([0.0, 1e-9, 3.0], [1.0, 0.0, 1.0]).zcdp().tolist() == [0.0, np.inf, np.inf]
+    mu = 0.25  # orders from (1 + mu)/mu = 5 on diverge
+    assert np.isfinite(Posterior(mu, 1.0).renyi(4.999, "without").item())
+    assert Posterior(mu, 1.0).renyi(5.0, "without").item() == np.inf
+    assert np.isfinite(Posterior(mu, 1.0).renyi(1e9, "with").item())
+
+
+@given(batch(LEVERAGES, 50), batch(RESIDUALS, 50), batch(scale(1e-12, 1e3, 0.0), 50))
+@examples(100)
+def test_without_dominates_with(mu, rho, epsilons):
+    """P over Q is the larger direction for every epsilon >= 0 (MATH 1b)."""
+    pairs = Posterior(mu, rho)
+    without, with_ = pairs.delta(epsilons, "without"), pairs.delta(epsilons, "with")
+    assert (without >= with_ * (1 - 1e-9) - 1e-300).all()
+    # and so Q over P is the larger one below zero
+    assert (pairs.delta(-epsilons, "with") >= pairs.delta(-epsilons, "without") * (1 - 1e-9)).all()
+
+
+def test_more_residual_more_loss_and_more_leverage_up_to_one():
+    """MATH 1b: the profile grows with rho everywhere, with mu for mu <= 1, and not beyond."""
+    rng = np.random.default_rng(0)
+    mu, rho = 10 ** rng.uniform(-8, 0, 5000), 10 ** rng.uniform(-4, 3, 5000)
+    epsilons = Posterior(mu, rho).epsilon(1e-6)
+    assert (Posterior(mu, 1.1 * rho).epsilon(1e-6) >= epsilons).all()
+    assert (Posterior(np.minimum(1.1 * mu, 1), rho).epsilon(1e-6) >= epsilons * (1 - 1e-9)).all()
+    large = Posterior([20.0, 2000.0], [3.0, 3.0]).delta(0.5)
+    assert large[1] > 0 and not np.isnan(large).any()
+
+
+def test_small_leverage_is_a_shift():
+    D = np.logspace(-4, 1.5, 40)
+    mu = 1e-14
+    posterior, shift = Posterior(np.full(40, mu), D / np.sqrt(mu)), Shift(D)
+    assert posterior.epsilon(1e-6) == pytest.approx(shift.epsilon(1e-6), rel=1e-5, abs=1e-12)
+    assert posterior.attack_power(0.01) == pytest.approx(shift.attack_power(0.01), rel=1e-5)

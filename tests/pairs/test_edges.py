@@ -1,0 +1,146 @@
+"""Edges of the three closed-form pairs: zero, infinity, kinds, no people, wrong parameters."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from flint import arb
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Laplace, Posterior, Shift
+
+from . import truth
+
+NOTHING = [Shift(0.0), Laplace(0.0), Posterior(0.0, 5.0), Posterior(0.0, np.inf)]
+EVERYTHING = [Shift(np.inf), Laplace(np.inf), Posterior(np.inf, 1.0), Posterior(0.5, np.inf)]
+
+
+@pytest.mark.parametrize("pairs", NOTHING, ids=repr)
+def test_identical_distributions_lose_nothing(pairs):
+    for delta in (0.0, 1e-300, 0.5, 1 - 1e-16):
+        assert pairs.epsilon(delta).item() == 0.0
+    assert pairs.delta(0.0).item() == pairs.delta(3.0).item() == pairs.tv().item() == pairs.kl().item() == 0.0
+    assert pairs.delta(-1.0).item() == pytest.approx(1 - np.exp(-1))
+    assert pairs.renyi(np.inf).item() == pairs.zcdp().item() == 0.0
+    assert pairs.attack_power(0.07).item() == pytest.approx(0.07, rel=1e-15)
+
+
+@pytest.mark.parametrize("pairs", EVERYTHING, ids=repr)
+def test_disjoint_distributions_lose_everything(pairs):
+    for delta in (0.0, 1e-6, 0.99):
+        assert pairs.epsilon(delta).item() == np.inf
+    assert pairs.delta(700.0).item() == pairs.delta(-3.0).item() == pairs.tv().item() == 1.0
+    assert pairs.kl().item() == pairs.renyi(2.0).item() == pairs.zcdp().item() == np.inf
+    assert pairs.attack_power(0.01).item() == 1.0
+
+
+def test_delta_zero():
+    assert Shift([0.0, 1e-9, 3.0]).epsilon(0.0).tolist() == [0.0, np.inf, np.inf]
+    assert Posterior([0.0, 0.1], [1.0, 1.0]).epsilon(0.0).tolist() == [0.0, np.inf]
+    assert Laplace([0.0, 0.25, 3.0]).epsilon(0.0).tolist() == [0.0, 0.25, 3.0]
+    # Q over P has a largest loss: (log1p(mu) + rho^2/(1 + mu))/2
+    assert Posterior(0.5, 2.0).epsilon(0.0, "with").item() == pytest.approx((np.log(1.5) + 4 / 1.5) / 2, rel=1e-9)
+
+
+def test_laplace_epsilon_is_never_below():
+    """``max(0, D + 2 log(1 - delta))`` in twice the precision."""
+    rng = np.random.default_rng(0)
+    D, delta = 10 ** rng.uniform(-12, 4, 3000), 10 ** rng.uniform(-300, -1e-3, 3000)
+    got = Laplace(D).epsilon(delta)
+    with truth.digits(400):
+        for d, e, g in zip(D.tolist(), delta.tolist(), got.tolist(), strict=True):
+            exact = (arb(d) + 2 * (1 - arb(e)).log()).max(arb(0))
+            assert g >= exact and g <= exact * (1 + 1e-9) + 1e-13, (d, e, g)
+
+
+def test_extreme_numbers_give_numbers():
+    """No NaN, no overflow, no warning (warnings are errors here), whatever the size."""
+    sizes = np.array([0.0, 5e-324, 1e-300, 1e-150, 1e-12, 1e-4, 1.0, 1e4, 1e6, 1e12 - 1, 1e100, 1e151, 1e300, np.inf])
+    mu, rho = (grid.ravel() for grid in np.meshgrid(sizes, sizes))
+    every = (Shift(sizes), Laplace(sizes), Posterior(mu, rho), Posterior(np.tile(mu, 3), np.tile(rho, 3)))
+    for pairs in every:
+        for direction in ("worst", "without", "with"):
+            for delta in (0.0, 5e-324, 1e-300, 1e-6, 0.5, 0.9, np.nextafter(1, 0)):
+                epsilons = pairs.epsilon(delta, direction)
+                assert (epsilons >= 0).all()
+            for epsilon in (-np.inf, -800.0, -1e-9, 0.0, 1e-300, 1.0, 800.0, 1e12, np.inf):
+                deltas = pairs.delta(epsilon, direction)
+                assert ((deltas >= 0) & (deltas <= 1)).all()
+            for alpha in (1.0, 1 + 1e-15, 2.0, 1e9, np.inf):
+                assert (pairs.renyi(alpha, direction) >= 0).all()
+        for rate in (0.0, 1e-300, 1e-3, 0.5, 1 - 1e-12, 1.0):
+            powers = pairs.attack_power(rate)
+            assert ((powers >= rate) & (powers <= 1)).all()
+
+
+def test_more_distance_more_loss():
+    D = np.logspace(-8, 4, 3000)
+    for pairs in (Shift(D), Laplace(D), Posterior(np.full(3000, 0.01), D)):
+        for delta in (1e-12, 1e-6, 0.3):
+            epsilons = pairs.epsilon(delta)
+            assert (np.diff(epsilons) >= -1e-12 * epsilons[1:]).all()
+        assert (np.diff(pairs.delta(0.1)) >= -1e-12).all()
+        assert (np.diff(pairs.attack_power(0.05)) >= -1e-12).all()
+
+
+def test_kinds():
+    pairs = Shift([1.0, 2.0, 3.0], kind=["exact", "upper", "estimate"])
+    assert pairs.kind == "estimate" and list(pairs.kinds) == ["exact", "upper", "estimate"]
+    assert pairs[:2].kind == "upper" and pairs[0].kind == "exact"
+    assert Shift.concatenate([pairs[:1], pairs[1:2]]).kind == "upper"
+    assert Posterior([0.1], [1.0], kind="upper").kind == "upper" and Laplace([], kind="upper").kind == "exact"
+    for kind in ("sure", ["exact"], np.array([["exact"] * 3])):
+        with pytest.raises(InvalidInput, match="kind"):
+            Shift([1.0, 2.0, 3.0], kind=kind)
+
+
+@pytest.mark.parametrize("bad", [[-1.0], [np.nan], [[1.0]], [1.0, -np.inf]])
+def test_bad_parameters_are_refused(bad):
+    for make in (Shift, Laplace, lambda x: Posterior(x, 1.0), lambda x: Posterior(1.0, x)):
+        with pytest.raises(InvalidInput):
+            make(bad)
+
+
+def test_lengths_must_agree_or_be_one():
+    assert len(Posterior([0.1, 0.2], 1.0)) == 2 and len(Posterior([], [])) == 0
+    with pytest.raises(InvalidInput, match="length"):
+        Posterior([0.1, 0.2], [1.0, 1.0, 1.0])
+
+
+def test_only_one_type_is_concatenated():
+    with pytest.raises(InvalidInput, match="one type"):
+        Shift.concatenate([Shift([1.0]), Laplace([1.0])])
+
+
+def test_nobody_changes_the_pairs():
+    pairs = Posterior([0.1], [1.0])
+    for view in (pairs.leverage, pairs.residual, Shift([1.0]).distance):
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 2.0
+
+
+def test_any_layout_of_arrays():
+    base = np.linspace(0.1, 1, 1200)
+    frozen = base.copy()
+    frozen.flags.writeable = False
+    expected = Shift(base).epsilon(1e-6)
+    assert (Shift(frozen).epsilon(1e-6) == expected).all()
+    assert (Shift(base[::-1]).epsilon(1e-6)[::-1] == expected).all()
+    assert Shift(base.astype(np.float32)).epsilon(1e-6) == pytest.approx(expected, rel=1e-6)
+    assert (Posterior(frozen[::2], 1.0).epsilon(1e-6) == Posterior(base[::2].copy(), np.ones(600)).epsilon(1e-6)).all()
+
+
+def test_threads_share_the_tables():
+    from perinstance.pairs.inversion import posterior_epsilon
+
+    rng = np.random.default_rng(4)
+    mu, rho = 10 ** rng.uniform(-5, 0, 4000), rng.exponential(size=4000)
+    parts = np.zeros((8, 4000))
+    work = [threading.Thread(target=posterior_epsilon, args=(mu, rho, 3.7e-7, parts[i])) for i in range(8)]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert (parts == parts[0]).all() and (parts > 0).any()
