@@ -39,7 +39,7 @@ test-all: $(VENV)/.developer  ## also the long statistical tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
 docs: $(VENV)/.developer
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.developer  ## speed as ratios measured in one run
 	$(BIN)/python -m benchmarks
