@@ -89,7 +89,7 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
         exact = sum(part.distance > 0 for part in shifts) <= 1
         shifts = [Shift(np.where(exact, distance, raised), np.maximum.reduce([part._grades for part in shifts]))]
     merged = shifts + rest
-    live = [part for part in merged if any(column.any() for column in part._columns().values())]
+    live = [part for part in merged if _spectrum_of(part).costs.any()]
     graded = np.maximum.reduce([part._grades for part in merged])
     kept = live or merged[:1]
     if (np.maximum.reduce([part._grades for part in kept]) == graded).all():

@@ -124,6 +124,18 @@ def evaluate(d, w, n, where, weight):
 
 
 @kernel
+def reach(n, where, weight):
+    """Return how far from the saddle point the integrand is still alive."""
+    top, far = 0.0, 1.0
+    for k in range(n):
+        top = max(top, abs(weight[k]))
+    for k in range(n):
+        if abs(weight[k]) > 1e-13 * top:
+            far = max(far, abs(where[k]))
+    return far
+
+
+@kernel
 def _multiplied_out(t, lap, count, share, signed, plus, minus):
     """Multiply the Laplace transforms out: shares (at t), offsets and powers of the exponentials. Return how many."""
     n, q = 1, 0.0

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import kernel
-from perinstance.pairs.contour import NODES, contour, evaluate
+from perinstance.pairs.contour import NODES, contour, evaluate, reach
 from perinstance.pairs.saddlepoint import (
     ceiling,
     divergence,
@@ -26,7 +26,7 @@ from perinstance.pairs.saddlepoint import (
 )
 
 DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the better target
-NEAR = 0.05  # units of the contour by which epsilon may move without a new one
+NEAR = 0.2  # how far epsilon may move without a new contour, in units of the fastest wave that is alive on it
 
 
 @kernel
@@ -138,18 +138,18 @@ def solve(delta, nu, v, m2, lap, count, terms, where, weight):
             high = epsilon
         if high - low <= 1e-13 * high and high < np.inf:
             return high
-        total = evaluate(0.0, w, n, where, weight)[0]
-        if n > 0 and abs(step) * w < NEAR:
-            # the same contour serves for the last steps: only e^{-t d} changes
+        if n > 0 and abs(step) * w * reach(n, where, weight) < NEAR:
+            # the same contour serves for the last steps: only e^{-t d} changes, and little wherever the integrand lives
             d, last = 0.0, np.inf
+            total = evaluate(0.0, w, n, where, weight)[0]
             for _newton in range(8):
                 there, moved = evaluate(d, w, n, where, weight)
                 rate = t + w * moved / there
                 last = (excess - t * d + math.log(there / total)) / rate
                 d += last
-                if not abs(d) * w < 2.0 * NEAR or abs(last) * rate < 1e-14:
+                if not abs(d) < 2.0 * abs(step) or abs(last) * rate < 1e-14:
                     break
-            if abs(d) * w < 2.0 * NEAR and abs(last) * rate < 1e-13 and epsilon + d >= 0.0:
+            if abs(d) < 2.0 * abs(step) and abs(last) * rate < 1e-13 and epsilon + d >= 0.0:
                 return min(epsilon + d + 2.0 * (error + 1e-13) / rate, edge)
         epsilon += step
         if epsilon <= low and low == 0.0:

@@ -54,8 +54,8 @@ class Objective(SpectralPairs):
             short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - 1e-6)
         if short.any():
             raise InvalidInput(
-                f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz), for {int(short.sum())} people it "
-                f"is not, the first at position {int(short.argmax())}; pass x'x, x'H^-1x, ||H^-1 x||^2 of the same H"
+                f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz); {int(short.sum())} people "
+                f"break it, the first at position {int(short.argmax())}; pass x'x, x'H^-1x, ||H^-1 x||^2 of the same H"
             )
 
     @property
@@ -99,10 +99,12 @@ class Objective(SpectralPairs):
         mu, r = self._leverage, self._residual
         x, v = np.sqrt(self._x_squared), np.sqrt(self._v_squared)
         here = x > 0.0  # somebody without any feature is in no equation
-        infinite = here & ~((mu < HUGE**0.5) & (r * np.where(here, x, 0.0) < HUGE) & (x * v < HUGE**0.5))
-        usable = here & ~infinite
+        with np.errstate(invalid="ignore", over="ignore"):  # zero times infinity, of people who are lost or not there
+            usable = here & (mu < HUGE**0.5) & (r * x < HUGE) & (x * v < HUGE**0.5)
+        infinite = here & ~usable
         mu, r, x, v = (np.where(usable, part, 0.0) for part in (mu, r, x, v))
-        w2 = np.maximum((x * v - mu) * (x * v + mu), 0.0)
+        # what rounding leaves of w in one dimension is not a second coordinate
+        w2 = np.where(x * v > mu * (1.0 + 1e-14), (x * v - mu) * (x * v + mu), 0.0)
         w, trace = np.sqrt(w2), mu * (2.0 + mu) + w2
         high = 0.5 * (trace + np.hypot(trace, 2.0 * w))
         turned = high > 0.0  # mu = w = 0 leaves a pure shift

@@ -78,6 +78,11 @@ class Spectrum:
         return Spectrum(-self.nu * v, v, self.m2 * v, self.lap, self.count, self.infinite, self.rounded)
 
     @property
+    def costs(self) -> NDArray[np.bool_]:
+        """Of each person: whether P and Q differ at all."""
+        return self.infinite | (self.nu != 0).any(axis=1) | (self.m2 != 0).any(axis=1) | (self.lap != 0).any(axis=1)
+
+    @property
     def coordinates(self) -> tuple[Floats, Floats, Floats]:
         """``nu``, ``v`` and ``m^2`` as the kernels take them."""
         return tuple(np.require(a, requirements=["C", "W"]) for a in (self.nu, self.v, self.m2))  # type: ignore[return-value]

@@ -1,0 +1,248 @@
+"""Composition against brute-force convolution, one-dimensional integrals, dp_accounting, and its own laws."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Posterior, Shift, compose
+from tests.pairs.reference import gaussian_delta, laplace_delta, with_gaussian, with_laplace
+
+CLOSE = mp.mpf("1e-9")
+
+
+def posterior_coordinates(mu, rho):
+    return mu, rho * np.sqrt(mu / (1 + mu))
+
+
+def test_shifts_add_in_quadrature():
+    both = Shift([3.0, 1.0]) + Shift([4.0, 0.0])
+    assert isinstance(both, Shift)
+    np.testing.assert_allclose(both.distance, [5.0, 1.0], rtol=1e-15)
+    assert both.distance[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("mu", "rho", "distance", "epsilon"),
+    [
+        (0.1, 2.0, 0.5, 1.0),
+        (0.01, 1.0, 1.0, -0.5),
+        (0.5, 1.0, 0.3, 9.0),
+        (2.0, 0.0, 4.0, 25.0),
+        (0.001, 30.0, 0.2, 12.0),
+    ],
+)
+def test_posterior_with_gaussian_is_the_integral_of_the_profile(mu, rho, distance, epsilon):
+    nu, m = posterior_coordinates(mu, rho)
+    pair = Posterior([mu], [rho]) + Shift([distance])
+    with mp.workdps(50):
+        truth = with_gaussian(lambda e: gaussian_delta(0.0, distance, e), nu, m, epsilon, fine=8)
+        assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon, "without")[0] <= truth * (1 + CLOSE)
+        back = -nu / (1 + nu), m / np.sqrt(1 + nu)
+        truth = with_gaussian(lambda e: gaussian_delta(0.0, distance, e), *back, epsilon, fine=8)
+        assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon, "with")[0] <= truth * (1 + CLOSE)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.4, 0.75, 2.5, 6.0])
+def test_laplace_with_gaussian_has_its_atoms(epsilon):
+    pair = Laplace([0.7]) + Shift([0.6])
+    with mp.workdps(40):
+        truth = with_laplace(lambda e: gaussian_delta(0.0, 0.6, e), 0.7, epsilon)
+        assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon)[0] <= truth * (1 + CLOSE)
+
+
+@pytest.mark.parametrize("distances", [(0.7, 0.7), (0.3, 1.1), (2.0, 1e-3)])
+def test_two_laplaces_are_an_integral_and_end_at_their_sum(distances):
+    pair = Laplace([distances[0]]) + Laplace([distances[1]])
+    total = sum(distances)
+    with mp.workdps(40):
+        inner = lambda e: laplace_delta(distances[0], e)  # noqa: E731
+        for epsilon in (-0.9 * total, 0.0, 0.3 * total, 0.9 * total, total * (1 - 1e-6)):
+            # the inner profile has kinks at +-D: integrate between them
+            truth = (
+                inner(epsilon - distances[1]) / 2 + mp.exp(-mp.mpf(distances[1])) * inner(epsilon + distances[1]) / 2
+            )
+            D = mp.mpf(distances[1])
+            kinks = [(D - epsilon + s * distances[0]) / 2 for s in (-1, 1)]
+            ends = sorted({mp.mpf(0), D, *(k for k in kinks if 0 < k < D)})
+            truth += mp.quad(lambda y, e=epsilon, D=D: mp.exp(-y) / 2 * inner(e - D + 2 * y), ends)
+            # the condition near the end of the support: a rounding of epsilon moves delta by this much
+            loose = CLOSE + mp.mpf("3e-15") * total / max(total - epsilon, 1e-300)
+            assert truth * (1 - mp.mpf("1e-11")) <= pair.delta(epsilon)[0] <= truth * (1 + loose)
+    np.testing.assert_allclose(pair.epsilon(0.0), total)
+    assert pair.epsilon(1e-300)[0] <= total and pair.delta(total)[0] == 0
+
+
+def convolved(losses, weights, epsilon):
+    """Profile of a sum of independent losses given by their values and weights under P, by brute force."""
+    value, weight = np.zeros(1), np.ones(1)
+    for more, mass in zip(losses, weights, strict=True):
+        value, weight = np.add.outer(value, more).ravel(), np.multiply.outer(weight, mass).ravel()
+    return float(np.sum(weight * -np.expm1(np.minimum(epsilon - value, 0.0))))
+
+
+def gaussian_grid(nu, m, n=260):
+    """Loss and weight of one Gaussian coordinate under P on a fine grid (the trapezoidal rule)."""
+    u = np.linspace(-9, 9, n)
+    x = m + np.sqrt(1 + nu) * u
+    weight = np.exp(-u * u / 2)
+    return -np.log1p(nu) / 2 + x * x / 2 - u * u / 2, weight / weight.sum()
+
+
+def test_three_releases_against_convolution_on_a_grid():
+    posterior, objective = posterior_coordinates(0.2, 1.5), (0.3, 0.8, 1.44, 0.23)
+    pair = compose([Posterior([0.2], [1.5]), Shift([0.5]), Objective(*([p] for p in objective))])
+    spectrum = Objective(*([p] for p in objective))._spectrum()
+    coordinates = [posterior, (0.0, 0.5), *zip(spectrum.nu[0], np.sqrt(spectrum.m2[0]), strict=True)]
+    grids = [gaussian_grid(nu, m, n) for (nu, m), n in zip(coordinates, (70, 50, 60, 40), strict=True)]
+    for epsilon in (-0.5, 0.5, 2.0, 5.0):
+        truth = convolved([g[0] for g in grids], [g[1] for g in grids], epsilon)
+        np.testing.assert_allclose(pair.delta(epsilon, "without"), truth, rtol=2e-3)
+
+
+def test_a_laplace_sandwich_against_convolution():
+    D = 0.4
+    y = (np.arange(400) + 0.5) / 400 * D
+    loss = np.concatenate([[D, -D], D - 2 * y])
+    weight = np.concatenate([[0.5, 0.5 * np.exp(-D)], np.exp(-y) / 2 * D / 400])
+    grid = gaussian_grid(*posterior_coordinates(0.1, 1.0), 400)
+    pair = Posterior([0.1], [1.0]) + Laplace([D])
+    for epsilon in (-0.3, 0.2, 1.0):
+        truth = convolved([loss, grid[0]], [weight / weight.sum(), grid[1]], epsilon)
+        np.testing.assert_allclose(pair.delta(epsilon, "without"), truth, rtol=1e-3)
+
+
+def test_dp_accounting_agrees_where_it_is_accurate():
+    accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    gaussian = accounting.from_gaussian_mechanism(1.0, value_discretization_interval=1e-4)
+    laplace = accounting.from_laplace_mechanism(2.0, value_discretization_interval=1e-4)
+    both = gaussian.compose(laplace).compose(laplace)
+    pair = compose([Shift([1.0]), Laplace([0.5]), Laplace([0.5])])
+    for delta in (1e-2, 1e-5):
+        np.testing.assert_allclose(pair.epsilon(delta), both.get_epsilon_for_delta(delta), rtol=1e-3)
+        assert pair.epsilon(delta)[0] <= both.get_epsilon_for_delta(delta) + 1e-9  # theirs is rounded up
+
+
+def _release(draw_kind, a, b, n=1):
+    a, b = 10**a, 10**b
+    return {
+        "shift": lambda: Shift([a]),
+        "laplace": lambda: Laplace([a]),
+        "posterior": lambda: Posterior([a], [b]),
+        "objective": lambda: Objective([a], [b], [1.0], [2 * a * a]),
+        "gaussian": lambda: Gaussian([[a, -a / (1 + a)]], [[b, 0.0]]),
+    }[draw_kind]()
+
+
+kinds = st.sampled_from(["shift", "laplace", "posterior", "objective", "gaussian"])
+releases = st.builds(_release, kinds, st.floats(-4, 0.5), st.floats(-3, 1))
+deltas = st.floats(-12, -0.5).map(lambda x: 10**x)
+
+
+@settings(max_examples=40)
+@given(releases, releases, releases, deltas)
+def test_order_and_brackets_do_not_matter(p, q, r, delta):
+    reference = compose([p, q, r])
+    for other in (compose([r, p, q]), (p + q) + r, p + (q + r), q + (r + p)):
+        np.testing.assert_allclose(other.epsilon(delta), reference.epsilon(delta), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose((q + p).delta(0.1), (p + q).delta(0.1), rtol=1e-9)
+
+
+@settings(max_examples=40)
+@given(releases, releases, deltas)
+def test_composition_lies_between_one_release_and_simple_composition(p, q, delta):
+    both = p + q
+    epsilon = both.epsilon(delta)
+    assert epsilon >= max(p.epsilon(delta)[0], q.epsilon(delta)[0]) * (1 - 1e-8) - 1e-12
+    assert epsilon <= (p.epsilon(delta / 2) + q.epsilon(delta / 2)) * (1 + 1e-9) + 1e-12
+    assert both.delta(epsilon)[0] <= delta * (1 + 1e-8)
+    np.testing.assert_allclose(both.kl("without"), p.kl("without") + q.kl("without"), rtol=1e-12)
+    np.testing.assert_allclose(both.renyi(1.5, "with"), p.renyi(1.5, "with") + q.renyi(1.5, "with"), rtol=1e-9)
+    assert both.tv() >= max(p.tv()[0], q.tv()[0]) * (1 - 1e-9)
+    assert both.attack_power(0.05) >= max(p.attack_power(0.05)[0], q.attack_power(0.05)[0]) * (1 - 1e-8)
+
+
+@settings(max_examples=25)
+@given(releases, deltas)
+def test_what_costs_nothing_changes_nothing(p, delta):
+    nothing = [Shift([0.0]), Laplace([0.0]), Posterior([0.0], [3.0]), Objective([0.0], [1.0], [0.0], [0.0])]
+    for zero in nothing:
+        assert type(p + zero) is type(p) and type(zero + p) is type(p)
+        np.testing.assert_array_equal((p + zero).epsilon(delta), p.epsilon(delta))
+    np.testing.assert_allclose(Composed([p, *nothing]).epsilon(delta), p.epsilon(delta), rtol=2e-9, atol=1e-12)
+
+
+@settings(max_examples=25)
+@given(releases, st.floats(-3, 0.5), st.floats(1.01, 3), deltas)
+def test_more_distance_means_more_loss(p, distance, factor, delta):
+    for kind in (Shift, Laplace):
+        less, more = p + kind([10**distance]), p + kind([factor * 10**distance])
+        assert more.epsilon(delta)[0] >= less.epsilon(delta)[0] * (1 - 1e-9)
+        assert more.delta(0.2)[0] >= less.delta(0.2)[0] * (1 - 1e-9)
+
+
+def test_many_releases_at_once_and_deep_tails():
+    rng = np.random.default_rng(0)
+    n = 300
+    parts = [Posterior(10 ** rng.uniform(-6, 1, n), 10 ** rng.uniform(-2, 2, n)) for _ in range(10)]
+    pair = compose(parts)
+    for delta in (1e-300, 1e-30, 1e-6, 0.3):
+        for direction in ("without", "with"):
+            epsilon = pair.epsilon(delta, direction)
+            back = pair.delta(epsilon, direction)
+            assert (back <= delta * (1 + 1e-8)).all()
+            lower = pair.delta(epsilon * (1 - 1e-9), direction)
+            assert (lower[epsilon > 0] >= delta * (1 - 1e-12)).all()
+
+
+def test_attack_power_of_a_composition_of_shifts_is_known():
+    pair = Composed([Shift([0.6, 3.0]), Shift([0.8, 4.0])])
+    for rate in (1e-4, 0.05, 0.5, 0.99):
+        np.testing.assert_allclose(pair.attack_power(rate), Shift([1.0, 5.0]).attack_power(rate), rtol=1e-9)
+
+
+def test_too_many_laplace_distances_become_an_upper_bound():
+    rng = np.random.default_rng(1)
+    distances = rng.uniform(0.05, 0.1, size=14)
+    pair = compose([Laplace([d, 0.07]) for d in distances])
+    assert list(pair.kinds) == ["upper", "exact"]
+    equal = compose([Laplace([d]) for d in [distances.max()] * 14])
+    least = compose([Laplace([d]) for d in [distances.min()] * 14])
+    assert equal.kind == "exact"
+    assert least.epsilon(1e-3)[0] < pair.epsilon(1e-3)[0] < equal.epsilon(1e-3)[0]
+    np.testing.assert_allclose(pair.epsilon(1e-3)[1], compose([Laplace([0.07])] * 14).epsilon(1e-3)[0], rtol=1e-9)
+
+
+def test_bookkeeping():
+    p = Posterior([0.1, 0.2], [1.0, 2.0], kind=["upper", "exact"])
+    pair = compose([p, Laplace([0.1, 0.2]), Shift([1.0, 2.0]), Shift([1.0, 2.0])])
+    assert isinstance(pair, Composed) and [type(x).__name__ for x in pair.parts] == ["Shift", "Posterior", "Laplace"]
+    assert list(pair.kinds) == ["upper", "exact"] and pair.kind == "upper"
+    assert (pair + Shift([0.0, 0.0])).parts[0].distance[0] == pair.parts[0].distance[0]
+    assert len(pair) == 2 and len(pair[1]) == 1 and pair[1].kind == "exact"
+    np.testing.assert_array_equal(pair[[1]].epsilon(1e-6), pair.epsilon(1e-6)[1:])
+    joined = Composed.concatenate([pair, pair])
+    np.testing.assert_array_equal(joined.epsilon(1e-6), np.tile(pair.epsilon(1e-6), 2))
+    assert "posterior2_leverage" in pair.to_frame().columns
+    assert compose([p]) is p
+    graded = p + Shift([0.0, 0.0], kind="estimate")
+    assert graded.kind == "estimate"
+    np.testing.assert_allclose(graded.epsilon(1e-6), p.epsilon(1e-6), rtol=1e-9)
+    lost = compose([p, Posterior([np.inf, 0.0], [1.0, 1.0])])
+    assert np.isposinf(lost.epsilon(1e-6)[0]) and np.isfinite(lost.epsilon(1e-6)[1]) and lost.delta(5.0)[0] == 1
+    assert np.isposinf(lost.kl()[0]) and lost.attack_power(0.01)[0] == 1
+    assert np.isposinf(pair.zcdp()).all() and np.isposinf(pair.epsilon(0.0)).all()
+    mixed = Shift([1.0]) + Laplace([0.5])
+    np.testing.assert_allclose(mixed.zcdp(), 0.5 + 0.5 - 1 + np.exp(-0.5))
+    with pytest.raises(InvalidInput, match="same people"):
+        p + Shift([1.0])
+    with pytest.raises(InvalidInput, match="only pairs"):
+        compose([p, 3.0])
+    with pytest.raises(InvalidInput, match="nothing to compose"):
+        compose([])
+    with pytest.raises(InvalidInput, match="same releases"):
+        Composed.concatenate([pair, Composed([p, p])])
