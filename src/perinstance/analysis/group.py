@@ -103,7 +103,7 @@ def chain_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
     if _open(fit, X, inside):
         return Shift(np.full(k, np.inf))
     if inside:
-        _check_left(fit, 1.0 - np.linalg.svd(V, compute_uv=False) ** 2)
+        _check_left(fit, 1.0 - np.asarray(np.linalg.svd(V, compute_uv=False), dtype=np.float64) ** 2)
     rank = V.shape[1]
     S: Floats = np.eye(rank)
     shift: Floats = np.zeros(rank)  # H_i^-1 and theta_i - theta, in coordinates where H of the fit is I

@@ -100,7 +100,7 @@ class Region:
         return np.asarray(objective_pairs(r * t / c.scale, t**2 * M, kappa).epsilon(self.delta))
 
     def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Bound ``|r|``, ``t sqrt(q)/(1 + t^2 M)``, ``t^2 M`` and kappa in cells of M, c and t, ``q = M^2 + c bow(M)``."""
+        """Bound ``|r|``, ``t sqrt(q)/(1 + t^2 M)``, ``t^2 M`` and kappa in cells of M, c, t; ``q = M^2 + c bow(M)``."""
         M1, M2, c1, c2, t1, t2 = cells
         peak = 0.5 * sum(self.limits)
         bow = np.maximum(self.bow(M1), self.bow(M2))
