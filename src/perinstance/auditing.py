@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance._losses import Audit, Health
+from perinstance._walk import walk_people
 from perinstance.data import loss_writer, read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.models.sweep import People, Sweep
-from perinstance.pairs.base import Pairs
 from perinstance.releases.protocol import Method, Release
 
 __all__ = ["Audit", "Health", "audit"]
 
-Floats = NDArray[np.float64]
 METHODS = ("auto", "exact", "certified", "estimate")
 
 
@@ -97,7 +93,7 @@ def audit(
             asked = _read(release, *_outsiders(targets))
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
-        answer = _walk(release, fit, sweep, who, inside, float(delta))
+        answer = walk_people(release, fit, sweep, who, inside, float(delta))
         names = who.ids
     finally:
         sweep.close()
@@ -129,74 +125,6 @@ def _blocks(found: Audit, rows: int = 1 << 17) -> Iterator[dict[str, Any]]:
         who = {"row": np.arange(run.start, run.stop)} if found.ids is None else {"id": found.ids[run]}
         numbers = {"epsilon": found.losses, "leverage": found.leverages, "residual": found.residuals}
         yield {**who, **{name: array[run] for name, array in numbers.items()}, "kind": found.pairs[run].kinds}
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    people: People
-    epsilon: Floats
-    X: NDArray | None  #: rows of those left open
-    y: NDArray | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    leverage: Floats
-    residual: Floats
-    epsilon: Floats
-    pairs: Pairs
-    refined: int
-
-
-def _walk(release: Release, fit: Any, sweep: Sweep, who: Sweep, inside: bool, delta: float) -> _Answer:
-    """Map over the people; answer afterwards for the few that a block alone could not answer."""
-
-    def step(X: NDArray, y: NDArray) -> _Part:
-        people = release.people(fit, X, y, inside)
-        epsilon = people.pairs.epsilon(delta)
-        if people.open is None:
-            return _Part(people, epsilon, None, None)
-        return _Part(people, epsilon, X[people.open], y[people.open])
-
-    # Answers go where they belong as they come: of ten million people, a second copy would be half a gigabyte.
-    n = getattr(who, "n_rows", None) or 0
-    leverage, residual, epsilon = np.empty(n), np.empty(n), np.empty(n)
-    grouped: list[Pairs] = []
-    left: list[_Part] = []
-    where: list[NDArray] = []
-    end = 0
-    for part in who.map(step):
-        start, end = end, end + len(part.epsilon)
-        leverage, residual, epsilon = (_room(array, end) for array in (leverage, residual, epsilon))
-        leverage[start:end], residual[start:end] = part.people.leverage, part.people.residual
-        epsilon[start:end] = part.epsilon
-        grouped.append(part.people.pairs)
-        if part.people.open is not None:
-            left.append(part)
-            where.append(start + np.flatnonzero(part.people.open))
-    leverage, residual, epsilon = leverage[:end], residual[:end], epsilon[:end]
-    pairs = type(grouped[0]).concatenate(grouped)
-    grouped.clear()
-    if not left:
-        return _Answer(leverage, residual, epsilon, pairs, 0)
-    at = np.concatenate(where)
-    X = np.concatenate([part.X for part in left])  # type: ignore[misc]
-    y = np.concatenate([part.y for part in left])  # type: ignore[misc]
-    better = release.refine(fit, sweep, X, y, inside)
-    leverage[at], residual[at], epsilon[at] = better.leverage, better.residual, better.pairs.epsilon(delta)
-    order = np.arange(len(epsilon))
-    order[at] = len(epsilon) + np.arange(len(at))
-    pairs = type(pairs).concatenate([pairs, better.pairs])[order]
-    return _Answer(leverage, residual, epsilon, pairs, len(at))
-
-
-def _room(array: Floats, size: int) -> Floats:
-    """Return an array with room for ``size`` numbers: the same one, unless the number of people was not known."""
-    if len(array) >= size:
-        return array
-    wider = np.empty(max(size, 2 * len(array)))
-    wider[: len(array)] = array
-    return wider
 
 
 def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from perinstance.data.check import is_finite, refuse_missing
 from perinstance.data.ids import refuse_duplicates
@@ -118,7 +119,7 @@ class LocalSweep:
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
-            with threadpool_limits(limits=1, user_api="blas"):
+            with _libraries().limit(limits=1, user_api="blas"):
                 for size, ids, part in ordered(work, enumerate(pieces), self.threads):
                     rows += size
                     if ids is not None:
@@ -166,6 +167,12 @@ class LocalSweep:
         self.n_rows = rows
         if keep is not None:
             self._store = keep
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Find the BLAS libraries once: looking for them takes milliseconds, and a pass over a small table takes less."""
+    return ThreadpoolController()
 
 
 def available_cores() -> int:

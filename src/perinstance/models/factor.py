@@ -129,7 +129,8 @@ def _middle(values: Floats) -> NDArray[np.bool_]:
 def _shifted_cholesky(G: Floats, values: Floats, n: int) -> tuple[Floats, float]:
     """Return the upper factor of G, or of ``G + s I`` with the smallest shift that is safe."""
     if values[0] > 64 * len(G) * UNIT * values[-1]:
-        return np.linalg.cholesky(G).T, 0.0
+        plain: Floats = np.linalg.cholesky(G).T
+        return plain, 0.0
     # only the rounding of the d x d factorisation and of the sums has to be covered
     s = (64 * len(G) + np.sqrt(n)) * UNIT * max(values[-1], 1.0)
     shifted: Floats = np.linalg.cholesky(G + s * np.eye(len(G))).T

@@ -33,8 +33,8 @@ EXACT_SHARE = 1e-6
 class Rounding:
     """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
 
-    With G the scaled H and s the scale, ``||x s||^2 <= lambda_max(G) m``; so the error ``sqrt(p) u |x| |W|`` of a row of
-    X W is at most ``sqrt(p) u sqrt(lambda_max(G) m) ||W_j / s||`` in column j, and all three errors are multiples of sqrt(m).
+    With G the scaled H and s the scale, ``||x s||^2 <= lambda_max(G) m``. So the error ``sqrt(p) u |x| |W|`` of a row
+    of X W is at most ``sqrt(p) u sqrt(lambda_max(G) m) ||W_j / s||`` in column j: all errors are multiples of sqrt(m).
     """
 
     leverage: float  #: of sqrt(m): relative
@@ -83,27 +83,47 @@ def walk(
     intercept: bool,
     rounding: Rounding,
     inside: bool,
+    triangular: bool = False,
 ) -> Rows:
     """Answer for one block. ``W`` has one row per column of X and, with an intercept, one more at the end."""
     n, d = X.shape
     inner, offset = _split(W, d, intercept)
+    panels = _panels(inner, triangular)
     lift = None if norm is None else norm.lift
     a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
     grade = np.empty(n, dtype=np.uint8)
     limits = (rounding.leverage, rounding.residual, rounding.length, rounding.share)
-    hard = 0
-    Q = np.empty((0, W.shape[1]))
+    hard, Q = 0, [np.empty((0, panel.shape[1])) for panel in panels]
     for run in pieces(X, max(W.shape)):
-        if len(Q) != run.stop - run.start:
-            Q = np.empty((run.stop - run.start, W.shape[1]))
-        np.matmul(X[run], inner, out=Q)
+        if len(Q[0]) != run.stop - run.start:
+            Q = [np.empty((run.stop - run.start, panel.shape[1])) for panel in panels]
+        mu[run], r[run] = 0.0, 0.0
+        at = 0
+        for panel, q in zip(panels, Q, strict=True):
+            np.matmul(X[run, : len(panel)], panel, out=q)
+            stop = at + q.shape[1]
+            if how == 1:
+                _three_sums(q, offset[at:stop], image[at:stop], a[at:stop], mu[run], r[run], length[run])
+            else:
+                _two_sums(q, offset[at:stop], image[at:stop], mu[run], r[run])
+            at = stop
         if lift is not None:
-            v = (Q + offset) @ lift
-            np.sqrt(np.einsum("ij,ij->i", v, v), out=length[run])
-        hard += _sums(Q, y[run], offset, image, a, limits, inside, how, mu[run], r[run], length[run], grade[run])
+            v = (np.hstack(Q) + offset) @ lift
+            np.einsum("ij,ij->i", v, v, out=length[run])
+        hard += _finish(y[run], limits, inside, mu[run], r[run], length[run], grade[run])
     return Rows(mu, r, length, grade, grade == 2 if hard else None)
+
+
+def _panels(inner: Floats, triangular: bool) -> list[Floats]:
+    """Cut W into a few columns each; where it is upper triangular the rows below are zero and cost nothing."""
+    d, r = inner.shape
+    count = min(4, r // 24) if triangular else 1
+    if count < 2:
+        return [inner]
+    cuts = np.linspace(0, r, count + 1).astype(int)
+    return [np.ascontiguousarray(inner[: min(b, d), a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
@@ -111,44 +131,62 @@ def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def _sums(q, y, offset, image, weights, limits, inside, how, mu, r, length, grade):  # pragma: no cover - compiled
-    u = 2.220446049250313e-16
-    hard = 0
-    width = q.shape[1]
+def _two_sums(q, offset, image, m, t):  # pragma: no cover - compiled
     for i in range(q.shape[0]):
-        m = 0.0
-        t = 0.0
         a = 0.0
-        if how == 1:
-            for j in range(width):
-                v = q[i, j] + offset[j]
-                m += v * v
-                t += v * image[j]
-                a += weights[j] * (v * v)
-            length[i] = np.sqrt(a)
-        else:
-            for j in range(width):
-                v = q[i, j] + offset[j]
-                m += v * v
-                t += v * image[j]
+        b = 0.0
+        for j in range(q.shape[1]):
+            v = q[i, j] + offset[j]
+            a += v * v
+            b += v * image[j]
+        m[i] += a
+        t[i] += b
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def _three_sums(q, offset, image, weights, m, t, square):  # pragma: no cover - compiled
+    for i in range(q.shape[0]):
+        a = 0.0
+        b = 0.0
+        c = 0.0
+        for j in range(q.shape[1]):
+            v = q[i, j] + offset[j]
+            w = v * v
+            a += w
+            b += v * image[j]
+            c += weights[j] * w
+        m[i] += a
+        t[i] += b
+        square[i] = c
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def _finish(y, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
+    """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
+    u = 2.220446049250313e-16
+    moves = len(length) > 0
+    vague = limits[0] > 1e-6
+    hard = 0
+    for i in range(len(y)):
+        m = mu[i]
+        t = r[i]
         e = y[i] - t
-        if inside and m > 0.95:  # HARD_LEVERAGE
-            mu[i] = m
-            r[i] = e
-            grade[i] = 2
-            hard += 1
-            continue
         root = np.sqrt(m) * (1.0 + limits[0])
         lost = root * limits[1] + u * abs(y[i])
         up = root * root
-        rest = 1.0 - up if inside else 1.0
-        mu[i] = up / rest
-        r[i] = np.copysign((abs(e) + lost) / rest, e)
-        g = limits[0] > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
-        if how:
-            b = length[i]
-            away = root * limits[2] + b * limits[3]
-            length[i] = (b + away) / (1.0 if inside else 1.0 + m)
-            g = g or away > 1e-6 * b
-        grade[i] = 1 if g else 0
+        near = inside and m > 0.95  # HARD_LEVERAGE: answered elsewhere
+        rest = 1.0 / (1.0 - up if inside and not near else 1.0)
+        mu[i] = up * rest
+        r[i] = np.copysign((abs(e) + lost) * rest, e)
+        g = vague or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
+        grade[i] = 2 if near else 1 if g else 0
+        hard += near
+    if moves:
+        for i in range(len(y)):
+            b = np.sqrt(length[i])
+            m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
+            away = np.sqrt(m) * limits[2] + b * limits[3]
+            length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * limits[0]))
+            if away > 1e-6 * b and grade[i] == 0:
+                grade[i] = 1
     return hard

@@ -149,7 +149,7 @@ def _turn(short: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, F
 def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> Rounding:
     if not basis.size:
         return Rounding(0.0, 0.0, 0.0, 0.0)
-    u = 4 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
+    u = 2 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
     largest = np.linalg.norm(factor.R * factor.scale, ord=2)  # sqrt(lambda_max(G))
     relative = factor.error / 2 + u * largest * float(np.linalg.norm(columns))
@@ -171,7 +171,8 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
 
 def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> Without:
     """Map: what holds without each person of one block; people of leverage near one are left open."""
-    rows = walk(X, y, fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, inside)
+    triangular = fit.norm is None and fit.factor.triangular
+    rows = walk(X, y, fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, inside, triangular)
     if not inside and fit.factor.null.size:
         outside = _off_range(fit, X)
         rows.leverage[outside], rows.residual[outside] = np.inf, np.nan

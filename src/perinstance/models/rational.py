@@ -51,4 +51,5 @@ def _float(value: fmpq) -> float:
 
 
 def _matrix(values: Floats) -> fmpq_mat:
-    return fmpq_mat(*values.shape, [_rational(v) for v in values.ravel()])
+    rows, columns = values.shape
+    return fmpq_mat(rows, columns, [_rational(v) for v in values.ravel()])
