@@ -12,10 +12,10 @@ import pkgutil
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
 
-import benchmarks
+import benchmarks  # noqa: E402
 
 
 def names() -> list[str]:
