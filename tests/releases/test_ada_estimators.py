@@ -52,6 +52,7 @@ RELEASES = [
 def test_fit_publishes_a_useful_estimate_and_proves_its_budget(release, table):
     model = clone(release).fit(*table)
     assert model.privacy_.delta(2.0) <= 1e-6
+    assert model.privacy_ == release.promise(5)  # known before any data
     assert model.privacy_.epsilon(1e-6) <= 2.0 * (1 + 1e-9)
     assert model.intercept_ == 0.0
     assert model.score(*table) > 0.6  # least squares reaches about 0.88

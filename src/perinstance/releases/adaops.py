@@ -13,6 +13,7 @@ from perinstance.models.linear import LinearFit, linear_fit, without
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.releases.adaptive_posterior import Plan, Request, plan, run
+from perinstance.releases.promise import Promise
 from perinstance.releases.promised import ClippedSweep, Promised
 from perinstance.releases.protocol import Method
 from perinstance.releases.weyl import eigenvalue_moves
@@ -102,6 +103,10 @@ class AdaOPS(Promised):
         self.y_bound = y_bound
         self.n_public = n_public
         self.kappa = kappa
+
+    def promise(self, n_features: int) -> Promise:
+        """Return the promise that ``fit`` will keep on a table of so many features."""
+        return plan(self._request(n_features)).corners.promise
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""

@@ -12,6 +12,7 @@ from perinstance.models.linear import LinearFit, Without, linear_fit, refined, w
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Shift
 from perinstance.releases import refinement
+from perinstance.releases.promise import Promise
 from perinstance.releases.promised import ClippedSweep, Promised
 from perinstance.releases.protocol import Method
 from perinstance.releases.windows import Window
@@ -72,6 +73,10 @@ class AdaSSP(Promised):
         self.y_bound = y_bound
         self.rounds = rounds
         self.residual_bound = residual_bound
+
+    def promise(self, n_features: int) -> Promise:
+        """Return the promise that ``fit`` will keep; it is the same for any number of features."""
+        return self._plan().promise
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
         """Least squares on the clipped rows: only to tell leverage and residual beside the losses."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.models.sweep import M, Sweep
 from perinstance.releases.calibration import check_promise
+from perinstance.releases.promise import Promise
 from perinstance.releases.publishing import refuse_weights
 from perinstance.releases.windows import ExactWindow, Window
 from perinstance.sampling import FixedRows, fixed_rows
@@ -34,6 +35,10 @@ class Promised(RegressorMixin, BaseEstimator):
     @abstractmethod
     def _publish(self, window: Window) -> None:
         """Look through the window, and set what is published."""
+
+    @abstractmethod
+    def promise(self, n_features: int) -> Promise:
+        """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
 
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
