@@ -12,7 +12,7 @@ The Gram matrix is filled in blocks and factorised in place: one n x n matrix, n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,7 @@ class KernelProblem:
     kernel: Kernel
     noise: float  #: alpha
     points: Floats
+    published: str = field(default="values_", init=False)  #: the attribute of a release that holds the predictions
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> KernelFit:
         """Gather the rows, factorise the Gram matrix; every method is exact here."""

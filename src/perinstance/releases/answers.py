@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from perinstance.errors import InvalidInput
-from perinstance.models.kernel import KernelProblem
 from perinstance.models.multinomial import ClassifierProblem
 from perinstance.models.smooth import SmoothProblem
 
@@ -29,8 +28,8 @@ def is_classifier(problem: Any) -> bool:
 def publish(release: Any, problem: Any, theta: Floats, y: Any) -> None:
     """Set ``coef_``, ``intercept_`` and for a classifier ``classes_``, in scikit-learn's shapes."""
     d = release.n_features_in_
-    if isinstance(problem, KernelProblem):
-        release.values_ = theta  # predictions at the public points
+    if hasattr(problem, "published"):  # predictions at public points, parameters of a network
+        setattr(release, problem.published, theta)
         return
     if not is_classifier(problem):
         release.coef_ = theta[:d]
@@ -44,8 +43,8 @@ def publish(release: Any, problem: Any, theta: Floats, y: Any) -> None:
 
 def predict(release: Any, problem: Any, X: Floats) -> NDArray:
     """Predict with the published parameters."""
-    if isinstance(problem, KernelProblem):
-        raise InvalidInput("predictions are published at the chosen points only: they are in values_")
+    if hasattr(problem, "published"):
+        raise InvalidInput(f"this model publishes its numbers as they are: they are in {problem.published}")
     if not is_classifier(problem):
         eta = X @ release.coef_ + release.intercept_
         return problem.objective.loss.mean(eta) if isinstance(problem, SmoothProblem) else eta
