@@ -102,7 +102,9 @@ class Laplace(Pairs):
             fade = np.exp(-D)
             low, middle, high = r / fade, 1.0 - fade / (4.0 * r), 1.0 - fade * (1.0 - r)
             power = np.where(r > 0.5, high, np.where(2.0 * r > fade, middle, low))
-        return np.where(np.isinf(D), 1.0, np.clip(power, r, 1.0))
+        # at a rate of zero the line above may be 0/0; only disjoint distributions are told apart without an error
+        power = np.where(r > 0, np.clip(power, r, 1.0), 0.0)
+        return np.where(np.isinf(D), 1.0, power)
 
     def _columns(self) -> dict[str, Floats]:
         return {"distance": self.distance}

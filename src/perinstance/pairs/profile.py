@@ -48,7 +48,7 @@ def shift_at(u, D):
 def shift_profile(D, epsilon):
     """Return delta of a shift by D for any real epsilon (the two directions agree)."""
     if epsilon < 0.0:
-        return -math.expm1(epsilon) + math.exp(epsilon) * shift_profile_positive(D, -epsilon)
+        return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * shift_profile_positive(D, -epsilon))
     return shift_profile_positive(D, epsilon)
 
 
@@ -197,7 +197,7 @@ def posterior_profile(mu, rho, epsilon, with_over_without):
     size = abs(epsilon)
     flipped = with_over_without == (epsilon >= 0.0)
     delta = posterior_with(mu, rho, size) if flipped else posterior_without(mu, rho, size)
-    return delta if epsilon >= 0.0 else -math.expm1(epsilon) + math.exp(epsilon) * delta
+    return min(1.0, delta if epsilon >= 0.0 else -math.expm1(epsilon) + math.exp(epsilon) * delta)
 
 
 @kernel
