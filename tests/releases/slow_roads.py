@@ -55,51 +55,50 @@ class Pinned:
         return np.zeros(self.d)
 
 
-def whole_profile(
-    request: Request,
-    G: np.ndarray,
-    b: np.ndarray,
-    x: np.ndarray,
-    y: float,
-    epsilon: float | None = None,
-    nodes: int = 81,
-):
+def whole_profile(request: Request, G, b, x, y: float, epsilon: float | None = None, n: int = 0, nodes: int = 41):
     """Exact delta, both directions, of the whole AdaOPS on one pair of neighbours: quadrature over its noisy numbers.
 
-    Nothing of ``Promise`` is used: for each value of the noisy eigenvalue (and size) the mechanism itself is asked for
-    its ridge and gamma, and the pair of the posterior sample is taken at the actual leverage and residual.
+    Nothing of ``Promise`` is used: for each value of the noisy numbers the mechanism itself is asked for its ridge and
+    gamma, and the pair of the posterior sample is taken at the actual leverage and residual. ``n`` counts the others.
     """
     spent, d = plan(request), request.d
     epsilon = request.epsilon if epsilon is None else epsilon
-    G_with, b_with = G + np.outer(x, x), b + y * x
     u = np.linspace(-8.5, 8.5, nodes)
-    weight = np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi) * (u[1] - u[0])
-    s = spent.eigenvalue_scale
-    eigen = np.linalg.eigvalsh(G)[0], np.linalg.eigvalsh(G_with)[0]
-    totals = {"without": 0.0, "with": 0.0}
-    for direction, (here, there) in {"without": eigen, "with": eigen[::-1]}.items():
-        for u1, w1 in zip(u, weight, strict=True):
-            value = here + s * u1
-            loss1 = ((value - there) ** 2 - (value - here) ** 2) / (2 * s**2)
-            window = Pinned(d, {"eigenvalue": value, "log_size": 0.0})
-            run(spent, window)
-            ridge = window.asked["posterior"][0]
-            H = G + ridge * np.eye(d)
-            theta, theta_with = np.linalg.solve(H, b), np.linalg.solve(H + np.outer(x, x), b_with)
-            mu, r = x @ np.linalg.solve(H, x), abs(y - x @ theta)
-            if "log_size" not in window.asked:
-                rho = np.sqrt(window.asked["posterior"][1]) * r
-                totals[direction] += w1 * posterior_delta(mu, rho, epsilon - loss1, direction)
-                continue
-            s2 = window.asked["log_size"][1]
-            sizes = [np.log(request.y_bound + request.x_bound * np.linalg.norm(t)) for t in (theta, theta_with)]
-            one, other = sizes if direction == "without" else sizes[::-1]
-            for u2, w2 in zip(u[::3], weight[::3] * 3, strict=True):
-                window.answers["log_size"] = size = one + s2 * u2
-                loss2 = ((size - other) ** 2 - (size - one) ** 2) / (2 * s2**2)
+    weights = np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi) * (u[1] - u[0])
+    G_with, b_with = G + np.outer(x, x), b + y * x
+    eigenvalues = np.linalg.eigvalsh(G)[0], np.linalg.eigvalsh(G_with)[0]
+    counts = [(0.0, 0.0, 1.0)]
+
+    def around(here: float, there: float, scale: float):
+        """Values of a noisy number, their loss and their weight, when the truth is ``here`` rather than ``there``."""
+        values = here + scale * u
+        return zip(values, ((values - there) ** 2 - (values - here) ** 2) / (2 * scale**2), weights, strict=True)
+
+    totals = {}
+    for direction in ("without", "with"):
+        total, turn = 0.0, (lambda pair: pair) if direction == "without" else (lambda pair: pair[::-1])
+        if request.n_public is None:
+            counts = list(around(*turn((n, n + 1)), spent.count_scale))[::2]
+            counts = [(value, loss, 2 * weight) for value, loss, weight in counts]
+        for count, loss0, w0 in counts:
+            for value, loss1, w1 in around(*turn(eigenvalues), spent.eigenvalue_scale):
+                window = Pinned(d, {"count": count, "eigenvalue": value, "log_size": 0.0})
                 run(spent, window)
-                rho = np.sqrt(window.asked["posterior"][1]) * r
-                totals[direction] += w1 * w2 * posterior_delta(mu, rho, epsilon - loss1 - loss2, direction)
+                ridge = window.asked["posterior"][0]
+                H = G + ridge * np.eye(d)
+                theta, theta_with = np.linalg.solve(H, b), np.linalg.solve(H + np.outer(x, x), b_with)
+                mu, r = x @ np.linalg.solve(H, x), abs(y - x @ theta)
+                sizes = [(0.0, 0.0, 1.0)]
+                if "log_size" in window.asked:
+                    ends = [np.log(request.y_bound + request.x_bound * np.linalg.norm(t)) for t in (theta, theta_with)]
+                    sizes = around(*turn(ends), window.asked["log_size"][1])
+                for size, loss2, w2 in sizes:
+                    window.answers["log_size"] = size
+                    run(spent, window)
+                    rho = np.sqrt(window.asked["posterior"][1]) * r
+                    left = epsilon - loss0 - loss1 - loss2
+                    total += w0 * w1 * w2 * posterior_delta(mu, rho, left, direction)
+        totals[direction] = total
     return totals
 
 

@@ -143,6 +143,15 @@ def test_whole_mechanism_at_worst_case_neighbours(request_):
             assert total <= request_.delta, (name, direction)
 
 
+def test_whole_mechanism_when_the_number_of_people_is_bought():
+    """The same with n private, where one person moves the noisy n, the eigenvalue and the size at once."""
+    request = Request(1.0, 1e-3, 1.0, 1.0, 1, None, None)
+    x = np.array([1.0])
+    for n, g, c in ((0, 0.0, 0.0), (400, 60.0, 150.0)):
+        for direction, total in whole_profile(request, np.array([[g]]), np.array([c]), x, -1.0, n=n, nodes=27).items():
+            assert total <= request.delta, (n, direction)
+
+
 def test_the_promise_is_not_idle():
     """On the hardest neighbours we know, a good part of delta is really lost."""
     request = Request(1.0, 0.05, 1.0, 1.0, 1, 1, 1e-3)

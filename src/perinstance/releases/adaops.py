@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.models.gram import Gram, gram
 from perinstance.models.linear import LinearFit, linear_fit, without
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Composed, Posterior, Shift
@@ -112,13 +113,12 @@ class AdaOPS(Promised):
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
         spent = plan(self._request(sweep.n_features))
         seen = ClippedSweep(sweep, self._clip)
-        bare = linear_fit(seen, 0.0, False)
-        G = bare.H
-        values, vectors = np.linalg.eigh(G)
+        sums: Gram = seen.fold(lambda X, y: gram(X, y, False))
+        values, vectors = np.linalg.eigh(sums.cross)
         if hasattr(self, "coef_"):
             ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
         else:
-            typical = run(spent, _Noiseless(G, G @ bare.theta, bare.n_people))
+            typical = run(spent, _Noiseless(sums))
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
         return AdaFit(linear_fit(seen, ridge, False), gamma, floor, values, vectors, spent)
 
@@ -183,29 +183,27 @@ class AdaOPS(Promised):
 class _Noiseless:
     """A window without noise: what a release would typically look like. Its answers stay with the curator."""
 
-    G: Floats
-    b: Floats
-    n: int
+    sums: Gram
 
     @property
     def d(self) -> int:
-        return len(self.b)
+        return len(self.sums.moment)
 
     def count(self, scale: float) -> float:
-        return float(self.n)
+        return float(self.sums.n)
 
     def eigenvalue(self, scale: float) -> float:
-        return float(np.linalg.eigvalsh(self.G)[0])
+        return float(np.linalg.eigvalsh(self.sums.cross)[0])
 
     def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
-        theta = np.linalg.solve(self.G + ridge * np.eye(self.d), self.b)
-        return float(np.log(y_bound + x_bound * np.linalg.norm(theta)))
+        return float(np.log(y_bound + x_bound * np.linalg.norm(self.posterior(ridge, np.inf))))
 
     def posterior(self, ridge: float, gamma: float) -> Floats:
-        return np.asarray(np.linalg.solve(self.G + ridge * np.eye(self.d), self.b), dtype=np.float64)
+        H = self.sums.cross + ridge * np.eye(self.d)
+        return np.asarray(np.linalg.lstsq(H, self.sums.moment, rcond=None)[0], dtype=np.float64)
 
     def gram(self, scale: float) -> Floats:
-        return self.G
+        return self.sums.cross
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        return self.b - self.G @ theta
+        return self.sums.moment - self.sums.cross @ theta

@@ -64,7 +64,7 @@ class Promise:
         return min(1.0, profile(mu, rho, self.distance, epsilon).envelope + self.failure)
 
     def epsilon(self, delta: float) -> float:
-        """Return an epsilon >= 0 at which both directions are at most delta, within one in a million above the smallest."""
+        """Return an epsilon >= 0 at which both directions are at most delta: the smallest, plus at most 1e-6 of it."""
         if not 0 < delta < 1:
             raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
         if self.failure >= delta:
