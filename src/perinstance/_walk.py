@@ -88,7 +88,12 @@ class _Gather:
             self.parts.append(part)
             return
         self.kind = type(people.pairs)
-        values = {"0": people.leverage, "1": people.residual, "2": part.epsilon, "3": people.pairs._grades}
+        values: dict[str, NDArray] = {
+            "0": people.leverage,
+            "1": people.residual,
+            "2": part.epsilon,
+            "3": people.pairs._grades,
+        }
         values |= people.pairs._columns()
         for name, value in values.items():
             if name not in self.columns:

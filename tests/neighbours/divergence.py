@@ -92,3 +92,51 @@ def gaussian_profiles(P, Q):
         return (lambda e: mp.mpf(0),)
     assert len(found) == 1, "more than one axis: not a rank-one neighbour"
     return one_axis_profiles(*found[0])
+
+
+def log_ratio(mean, variance, u):
+    """``log p/q`` at u for p = N(mean, variance), q = N(0, 1)."""
+    return u**2 / 2 - (u - mean) ** 2 / (2 * variance) - mp.log(variance) / 2
+
+
+def two_axis_profiles(first, second):
+    """Two independent axes: integrate over the first, in closed form over the second."""
+    (a, s2), (b, t2) = first, second
+    t = mp.sqrt(t2)
+    k2, k1 = (1 - 1 / t2) / 2, b / t2
+
+    def extreme():
+        return -(b**2) / (2 * t2) - mp.log(t2) / 2 - k1**2 / (4 * k2)  # of log p2/q2, where it turns
+
+    def kinks(e):
+        # where e - log p1/q1 equals the extreme value of log p2/q2: the region in u2 appears or vanishes
+        level = e - extreme()
+        c2, c1, c0 = (1 - 1 / s2) / 2, a / s2, -(a**2) / (2 * s2) - mp.log(s2) / 2 - level
+        disc = c1**2 - 4 * c2 * c0
+        return [(-c1 - mp.sqrt(disc)) / (2 * c2), (-c1 + mp.sqrt(disc)) / (2 * c2)] if disc > 0 else []
+
+    def integral(e, side):
+        def at(u):
+            rest = e - log_ratio(a, s2, u)
+            above, below = ratio_above(b, t2, rest)
+            region = above if side == 0 else below
+            p2 = sum((interval(x, y, b, t) for x, y in region), mp.mpf(0))
+            q2 = sum((interval(x, y, 0, 1) for x, y in region), mp.mpf(0))
+            return mp.npdf(u, a, mp.sqrt(s2)) * p2, mp.npdf(u) * q2
+
+        s = mp.sqrt(s2)
+        low, high = min(a - 13 * s, mp.mpf(-13)), max(a + 13 * s, mp.mpf(13))
+        points = sorted({low, high, *(k for k in kinks(e) if low < k < high), *mp.linspace(low, high, 9)})
+        p = mp.quad(lambda u: at(u)[0], points)
+        q = mp.quad(lambda u: at(u)[1], points)
+        return p, q
+
+    def p_over_q(e):
+        p, q = integral(e, 0)
+        return p - mp.exp(e) * q
+
+    def q_over_p(e):
+        p, q = integral(-e, 1)
+        return q - mp.exp(e) * p
+
+    return p_over_q, q_over_p

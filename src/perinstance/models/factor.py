@@ -129,9 +129,7 @@ def _middle(values: Floats) -> NDArray[np.bool_]:
 def _shifted_cholesky(G: Floats, values: Floats, n: int) -> tuple[Floats, float]:
     """Return the upper factor of G, or of ``G + s I`` with the smallest shift that is safe."""
     if values[0] > 64 * len(G) * UNIT * values[-1]:
-        plain: Floats = np.linalg.cholesky(G).T
-        return plain, 0.0
+        return np.asarray(np.linalg.cholesky(G).T, dtype=np.float64), 0.0
     # only the rounding of the d x d factorisation and of the sums has to be covered
     s = (64 * len(G) + np.sqrt(n)) * UNIT * max(values[-1], 1.0)
-    shifted: Floats = np.linalg.cholesky(G + s * np.eye(len(G))).T
-    return shifted, float(s)
+    return np.asarray(np.linalg.cholesky(G + s * np.eye(len(G))).T, dtype=np.float64), float(s)

@@ -6,33 +6,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from perinstance import sampling
 from perinstance.errors import InvalidInput
 from perinstance.models.linear import LinearProblem
-from perinstance.models.multinomial import ClassifierProblem
 from perinstance.models.problem import Movement, Problem, problem_of
 from perinstance.models.sweep import ArraySweep, People, Sweep
 from perinstance.pairs import Shift
-from perinstance.releases import answers
+from perinstance.releases.answers import AnsweringModel
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, Publishing, exact_equations
+from perinstance.releases.publishing import Law, exact_equations
 from perinstance.sampling import GRID
 
 Floats = NDArray[np.float64]
 
 
-class OutputPerturbation(Publishing):
+class OutputPerturbation(AnsweringModel):
     """``theta + N(0, scale^2 A^-1)``: the loss depends on ``||theta_with - theta_without||_A / scale``.
 
     Parameters
     ----------
     estimator
-        A scikit-learn estimator (``Ridge``, ``LinearRegression``, ...) or a model of ``perinstance.models``;
-        None is ``Ridge(alpha=1.0)``. It is never fitted itself.
+        A scikit-learn estimator (``Ridge``, ``LogisticRegression``, ``PoissonRegressor``, ``HuberRegressor``, ...) or a
+        model of ``perinstance.models``; None is ``Ridge(alpha=1.0)``. It is never fitted itself.
     scale
         The standard deviation of the noise (of ``A^(1/2) theta`` when a precision is given).
     precision
@@ -85,27 +82,6 @@ class OutputPerturbation(Publishing):
         if isinstance(problem, LinearProblem):
             return sampling.Output(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
         return sampling.Output(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
-
-    def _publish(self, theta: Floats, y: Any) -> None:
-        answers.publish(self, self.problem(), theta, y)
-
-    def predict(self, X: Any) -> NDArray:
-        """Predict with the published parameters: means, or classes."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return answers.predict(self, self.problem(), X)
-
-    @available_if(lambda self: isinstance(self.problem(), ClassifierProblem))
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class; logistic regression only."""
-        check_is_fitted(self)
-        return answers.probabilities(self, validate_data(self, X, reset=False, dtype=(np.float64, np.float32)))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return the accuracy of a classifier, R^2 of a regressor."""
-        if answers.is_classifier(self.problem()):
-            return float(np.mean(self.predict(X) == np.asarray(y)))
-        return super().score(X, y)
 
     def law(self, fit: Any) -> Law:
         """Return ``N(theta, scale^2 A^-1)``."""

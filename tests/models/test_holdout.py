@@ -1,0 +1,57 @@
+"""People of leverage near one in a table too large for rational arithmetic: the factor of the rest, and their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import perinstance as pi
+from perinstance.models import ArraySweep
+from perinstance.models.linear import linear_fit, refined, without
+from tests.neighbours.refit import leave_out, to_float
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_without_each_of_several_dominant_people(size, intercept):
+    rng = np.random.default_rng(2)
+    n, d = 300, 4
+    X, y = rng.normal(size=(n, d)), rng.normal(size=n)
+    X[[5, 100, 200]] *= size * rng.uniform(1, 3, size=(3, 1))
+    sweep = ArraySweep(X, y, 64)
+    fit = linear_fit(sweep, 0.1, intercept, np.eye(d + intercept))
+    first = without(fit, X, y)
+    hard = np.flatnonzero(first.open)
+    assert set(hard) == {5, 100, 200}
+    got = refined(fit, sweep, X[hard], y[hard])
+    for k, i in enumerate(hard):
+        truth = leave_out(X, y, i, 0.1, intercept)
+        assert got.leverage[k] == pytest.approx(to_float(truth.leverage), rel=1e-9)
+        assert got.residual[k] == pytest.approx(to_float(truth.residual), rel=1e-7)
+        assert got.leverage[k] >= to_float(truth.leverage)
+        assert abs(got.residual[k]) >= abs(to_float(truth.residual))
+
+
+def test_the_only_owner_of_a_category_is_lost_without_a_penalty():
+    rng = np.random.default_rng(3)
+    X, y = np.hstack([rng.normal(size=(500, 2)), np.zeros((500, 1))]), rng.normal(size=500)
+    X[123, 2] = 1.0  # nobody else has it
+    for release in (pi.PosteriorSample(0.0), pi.OutputPerturbation(pi.models.linear.LinearProblem(0.0))):
+        answer = pi.audit(release, X, y)
+        assert np.flatnonzero(np.isinf(answer.epsilon)).tolist() == [123]
+        assert answer.health.largest_leverage == 1.0
+    assert np.isfinite(pi.audit(pi.PosteriorSample(1e-3), X, y).epsilon).all()
+
+
+def test_a_direction_that_nobody_holds_up_harms_nobody():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    twice = np.hstack([X, X[:, :1], np.zeros((200, 1)), np.ones((200, 1))])
+    plain = pi.audit(pi.PosteriorSample(0.0, fit_intercept=True), X, y)
+    more = pi.audit(pi.PosteriorSample(0.0, fit_intercept=True), twice, y)
+    assert more.health.rank == 4
+    assert more.epsilon == pytest.approx(plain.epsilon, rel=1e-6)
+    stranger = np.append(X[:1], [[0.0, 0.0, 0.0]], axis=1)  # off the plane in which everybody lies
+    assert (
+        pi.audit(pi.PosteriorSample(0.0, fit_intercept=True), twice, y, targets=(stranger, y[:1])).epsilon[0] == np.inf
+    )

@@ -1,0 +1,135 @@
+"""The linear fit and its folds: layouts, types, blocks, peers."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from perinstance.models import ArraySweep, problem_of
+from perinstance.models.factor import factorise
+from perinstance.models.gram import gram
+from perinstance.models.linear import LinearProblem, linear_fit, without
+
+
+def table(n=500, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + 2.0
+    return X, X @ rng.normal(size=d) + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+def test_the_fit_is_that_of_scikit_learn(alpha, intercept):
+    X, y = table()
+    fit = linear_fit(ArraySweep(X, y), alpha, intercept)
+    peer = Ridge(alpha=alpha, fit_intercept=intercept, solver="svd").fit(X, y)
+    assert fit.coef == pytest.approx(peer.coef_, rel=1e-10)
+    assert fit.intercept == pytest.approx(peer.intercept_, rel=1e-10)
+    Z = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
+    assert pytest.approx(Z.T @ Z + np.diag(fit.penalty), rel=1e-13) == fit.H
+    assert fit.inverse() @ fit.H == pytest.approx(np.eye(len(fit.theta)), abs=1e-10)
+    assert pytest.approx(fit.H, rel=1e-12) == fit.factor.R.T @ fit.factor.R
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64, 499, 10_000])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_blocks_do_not_matter(rows, intercept):
+    X, y = table()
+    problem = LinearProblem(0.5, intercept)
+    one = problem.movement(problem.fit(ArraySweep(X, y)), X, y)
+    fit = problem.fit(ArraySweep(X, y, rows))
+    parts = list(ArraySweep(X, y, rows).map(lambda X, y: problem.movement(fit, X, y)))
+    for name in ("leverage", "residual", "distance"):
+        many = np.concatenate([getattr(part, name) for part in parts])
+        assert many == pytest.approx(getattr(one, name), rel=1e-10)
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed"])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("d", [1, 6, 60])
+def test_memory_layout_and_type_do_not_matter(layout, kind, d):
+    X, y = table(400, d)
+    X = X.astype(kind)
+    plain = np.ascontiguousarray(X, dtype=np.float64)
+    if layout == "F":
+        X = np.asfortranarray(X)
+    elif layout == "strided":
+        X = np.repeat(X, 2, axis=1)[:, ::2]
+    elif layout == "reversed":
+        X = np.ascontiguousarray(X[::-1])[::-1]
+    for precision in (None, np.eye(d + 1)):
+        expected = without(linear_fit(ArraySweep(plain, y), 1.0, True, precision), plain, y)
+        got = without(linear_fit(ArraySweep(X, y), 1.0, True, precision), X, y)
+        assert got.leverage == pytest.approx(expected.leverage, rel=1e-9)
+        assert got.residual == pytest.approx(expected.residual, rel=1e-8, abs=1e-10)
+        assert got.length == pytest.approx(expected.length, rel=1e-8)
+
+
+def test_the_hat_diagonal_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    X, y = table()
+    influence = sm.OLS(y, sm.add_constant(X)).fit().get_influence()
+    got = without(linear_fit(ArraySweep(X, y), 0.0, True), X, y)
+    assert got.leverage / (1 + got.leverage) == pytest.approx(influence.hat_matrix_diag, rel=1e-10)
+    press = influence.resid / (1 - influence.hat_matrix_diag)
+    assert got.residual == pytest.approx(press, rel=1e-9, abs=1e-11)
+
+
+def test_no_temporary_of_the_size_of_the_table():
+    X, y = table(200_000, 20)
+    for layout in (X, np.asfortranarray(X)):
+        problem = LinearProblem(1.0, True)
+        fit = problem.fit(ArraySweep(layout, y))
+        tracemalloc.start()
+        problem.fit(ArraySweep(layout, y))
+        problem.movement(fit, layout, y)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < X.nbytes / 3  # four numbers a person and a few pieces; a copy would be all of it
+
+
+def test_a_gram_matrix_shows_what_is_not_finite():
+    X, y = table(50)
+    assert gram(X, y, True).finite
+    for bad in (np.nan, np.inf, -np.inf):
+        Z = X.copy()
+        Z[17, 3] = bad
+        with np.errstate(invalid="ignore"):
+            assert not gram(Z, y, True).finite
+        t = y.copy()
+        t[3] = bad
+        assert not gram(X, t, True).finite
+
+
+def test_the_condition_chooses_the_factorisation():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 5))
+    y = rng.normal(size=300)
+    names = []
+    for gap in (1.0, 1e-3, 1e-5, 1e-9, 0.0):
+        Z = X.copy()
+        Z[:, 4] = Z[:, 0] + gap * Z[:, 4]
+        solved = factorise(ArraySweep(Z, y, 77), np.zeros(5), False)
+        names.append((solved.factor.method, solved.factor.rank))
+    assert names[0] == ("cholesky", 5)
+    assert names[1] == names[2] == ("cholesky-qr2", 5)
+    assert names[3][0].startswith("shifted cholesky-qr") and names[3][1] == 5
+    assert names[4][1] == 4
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-8, 1e8, 1e100])
+def test_the_scale_of_a_column_is_harmless(scale):
+    X, y = table(80, 3)
+    Z = X * np.array([1.0, scale, 1.0])
+    plain = without(linear_fit(ArraySweep(X, y), 0.0, True), X, y)
+    scaled = without(linear_fit(ArraySweep(Z, y), 0.0, True), Z, y)
+    assert scaled.leverage == pytest.approx(plain.leverage, rel=1e-10)
+    assert scaled.residual == pytest.approx(plain.residual, rel=1e-10)
+
+
+def test_a_model_may_come_as_itself():
+    problem = LinearProblem(2.0, True)
+    assert problem_of(problem) is problem

@@ -1,0 +1,207 @@
+"""audit() and Audit: flavours, indices, outsiders, statistics, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import perinstance as pi
+from perinstance.engines import Local
+from perinstance.errors import InvalidInput, InvalidTable
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    return X, X @ [1.0, 2.0, 3.0] + rng.normal(size=300)
+
+
+RELEASES = [
+    pi.PosteriorSample(alpha=1.0, gamma=0.5),
+    pi.PosteriorSample(alpha=0.0, gamma=0.5, fit_intercept=True),
+    pi.OutputPerturbation(Ridge(alpha=1.0), scale=0.1),
+    pi.ObjectivePerturbation(Ridge(alpha=1.0), scale=3.0),
+]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: type(r).__name__)
+def test_streaming_equals_in_memory(people, release):
+    X, y = people
+    whole = pi.audit(release, X, y)
+    for threads, size in ((1, 1000), (2, 5000)):
+        parts = pi.audit(release, X, y, engine=Local(threads=threads, block_bytes=size))
+        for name in ("epsilon", "leverage", "residual"):
+            assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-10)
+        again = pi.audit(release, X, y, engine=Local(threads=3 - threads, block_bytes=size))
+        assert (again.epsilon == parts.epsilon).all()  # threads never change a bit
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: type(r).__name__)
+def test_a_dominant_person_is_found_in_any_block(people, release):
+    X, y = people[0].copy(), people[1]
+    X[211] *= 1e5
+    whole = pi.audit(release, X, y)
+    parts = pi.audit(release, X, y, engine=Local(block_bytes=500))
+    assert whole.health.refined == parts.health.refined == 1
+    assert parts.leverage == pytest.approx(whole.leverage, rel=1e-9)
+    assert parts.epsilon == pytest.approx(whole.epsilon, rel=1e-8)
+    assert len(parts.pairs) == 300
+    assert parts.pairs.epsilon(1e-6) == pytest.approx(parts.epsilon, rel=1e-12)
+
+
+def test_an_insider_is_an_outsider_of_the_others(people):
+    X, y = people
+    for release in RELEASES:
+        inside = pi.audit(release, X, y)
+        outside = pi.audit(release, X[1:], y[1:], targets=(X[:1], y[:1], ["first"]))
+        assert outside.epsilon[0] == pytest.approx(inside.epsilon[0], rel=1e-9)
+        assert outside.leverage[0] == pytest.approx(inside.leverage[0], rel=1e-10)
+        assert outside.residual[0] == pytest.approx(inside.residual[0], rel=1e-10)
+        assert outside.ids.to_pylist() == ["first"]
+        assert "outside" in repr(outside)
+
+
+def test_pandas_index_and_ids_are_kept(people):
+    pd = pytest.importorskip("pandas")
+    X, y = people
+    index = pd.Index([f"row {i}" for i in range(300)], name="who")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=index).assign(
+        target=y, person=[f"{i:03}" for i in range(300)]
+    )
+    answer = pi.audit(RELEASES[0], frame, target="target", ids="person")
+    assert answer.epsilon.index.equals(index) and answer.kind.index.equals(index)
+    table = answer.to_frame()
+    assert list(table.columns) == ["id", "epsilon", "leverage", "residual", "kind"]
+    assert table["id"].iloc[7] == "007"
+    plain = pi.audit(RELEASES[0], X, y)
+    assert answer.epsilon.to_numpy() == pytest.approx(plain.epsilon, rel=1e-12)
+    groups = answer.by(frame["a"] > 0)
+    assert groups["people"].sum() == 300
+
+
+def test_polars_and_pyarrow_come_back_as_such(people):
+    pl = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    X, y = people
+    plain = pi.audit(RELEASES[0], X, y)
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "t": y}
+    polars = pi.audit(RELEASES[0], pl.DataFrame(columns), target="t")
+    assert isinstance(polars.epsilon, pl.Series) and isinstance(polars.to_frame(), pl.DataFrame)
+    assert isinstance(polars.by(["x", "y"] * 150), pl.DataFrame)
+    assert polars.epsilon.to_numpy() == pytest.approx(plain.epsilon, rel=1e-12)
+    arrow = pi.audit(RELEASES[0], pa.table(columns), target="t")
+    assert isinstance(arrow.epsilon, pa.ChunkedArray) and isinstance(arrow.to_frame(), pa.Table)
+    assert arrow.epsilon.to_numpy() == pytest.approx(plain.epsilon, rel=1e-12)
+
+
+def test_integers_and_booleans_are_numbers(people):
+    rng = np.random.default_rng(1)
+    X = rng.integers(-3, 4, size=(50, 2))
+    y = rng.integers(0, 2, size=50).astype(bool)
+    plain = pi.audit(RELEASES[0], X.astype(float), y.astype(float))
+    assert (pi.audit(RELEASES[0], X, y).epsilon == plain.epsilon).all()
+
+
+def test_statistics_by_hand(people):
+    answer = pi.audit(RELEASES[0], *people)
+    losses = np.sort(answer.epsilon)
+    assert answer.moments(4) == pytest.approx([np.mean(losses**k) for k in (1, 2, 3, 4)])
+    assert (
+        answer.quantile(0.5) == losses[149] and answer.quantile(1.0) == losses[-1] and answer.quantile(0) == losses[0]
+    )
+    assert list(answer.quantile([0.95, 1])) == [losses[284], losses[-1]]
+    assert answer.tail(losses[99]) == pytest.approx(200 / 300)
+    assert answer.tail([0.0, losses[-1]]) == pytest.approx([1.0, 0.0])
+    summary = answer.summary()
+    assert (summary.people, summary.kind, summary.infinite) == (300, "exact", 0)
+    assert summary.maximum == losses[-1] and summary.mean == pytest.approx(losses.mean())
+    assert "300 people at delta = 1e-06 (exact)" in str(summary)
+    table = answer.by(np.arange(300) % 3)
+    for k in range(3):
+        of = answer.epsilon[np.arange(300) % 3 == k]
+        assert table["mean"][k] == pytest.approx(of.mean()) and table["maximum"][k] == of.max()
+
+
+def test_health_tells_how_the_numbers_were_made(people):
+    X, y = people
+    health = pi.audit(RELEASES[0], X, y).health
+    assert (health.n_people, health.n_features, health.factorisation, health.rank) == (300, 3, "cholesky", 3)
+    assert 1 <= health.condition < 2 and 0 < health.error < 1e-13 and health.refined == 0
+    assert health.largest_leverage == pytest.approx(
+        np.max(pi.audit(RELEASES[0], X, y).leverage / (1 + pi.audit(RELEASES[0], X, y).leverage))
+    )
+
+
+def test_a_repr_tells_no_value(people):
+    answer = pi.audit(RELEASES[0], *people)
+    assert repr(answer) == "Audit(300 people in the data, PosteriorSample, delta=1e-06)"
+
+
+def test_progress_is_told(people):
+    seen = []
+    pi.audit(RELEASES[0], *people, progress=lambda *told: seen.append(told), engine=Local(threads=1, block_bytes=4000))
+    assert seen[-1] == ("map", 300, 300) and ("fold", 300, 300) in seen and len(seen) > 4
+
+
+@pytest.mark.parametrize("delta", [0, 1, -0.1, np.nan, "small", None, [1e-6], True])
+def test_delta_is_validated(people, delta):
+    with pytest.raises(InvalidInput, match="delta must lie in"):
+        pi.audit(RELEASES[0], *people, delta=delta)
+
+
+def test_what_cannot_be_audited_is_refused(people):
+    X, y = people
+    with pytest.raises(InvalidInput, match="a release is audited"):
+        pi.audit(Ridge(), X, y)
+    with pytest.raises(InvalidInput, match="method must be one of"):
+        pi.audit(RELEASES[0], X, y, method="guess")
+    with pytest.raises(InvalidTable, match="targets have 2"):
+        pi.audit(RELEASES[0], X, y, targets=(X[:, :2], y))
+    with pytest.raises(InvalidInput, match="targets must be"):
+        pi.audit(RELEASES[0], X, y, targets=X)
+    with pytest.raises(InvalidTable):
+        pi.audit(RELEASES[0], X)
+    with pytest.raises(InvalidTable, match="no rows"):
+        pi.audit(RELEASES[0], X[:0], y[:0])
+    with pytest.raises(InvalidTable, match="has no target"):
+        pi.audit(pi.NoisyMean(), X, y)
+    answer = pi.audit(RELEASES[0], X, y)
+    for call in (
+        lambda: answer.quantile(2),
+        lambda: answer.tail(np.nan),
+        lambda: answer.moments(0),
+        lambda: answer.by([1]),
+    ):
+        with pytest.raises(InvalidInput):
+            call()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_missing_value_is_named_by_row_and_column_only(people, bad):
+    X, y = people[0].copy(), people[1]
+    X[41, 2] = bad
+    with pytest.raises(InvalidTable) as caught:
+        pi.audit(RELEASES[2], X, y)
+    assert "41" in str(caught.value) and "2" in str(caught.value)
+
+
+def test_the_richest_person_on_earth():
+    rng = np.random.default_rng(2)
+    incomes = rng.lognormal(10.8, 0.7, size=5000)
+    release = pi.NoisyMean(scale=500.0)
+    township = pi.audit(release, incomes)
+    assert township.summary().maximum < 1.0
+    stranger = pi.audit(release, incomes, targets=([2e11],))
+    assert stranger.epsilon[0] > 1e4
+    assert stranger.epsilon[0] == pytest.approx((2e11 - incomes.mean()) / 5001 / 500, rel=1e-6)
+
+
+def test_one_person_alone():
+    for release in RELEASES[:1]:
+        answer = pi.audit(release, [[2.0]], [3.0])
+        assert answer.leverage[0] == pytest.approx(4.0) and answer.residual[0] == pytest.approx(3.0)
+    assert pi.audit(pi.PosteriorSample(0.0), [[2.0]], [3.0]).epsilon[0] == np.inf
+    assert pi.audit(pi.NoisyMean(), [7.0]).epsilon[0] == np.inf  # without her there is no mean
+    assert pi.audit(pi.NoisyMean(statistic="sum"), [7.0]).epsilon[0] == pytest.approx(7.0, abs=1e-5)
