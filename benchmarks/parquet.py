@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import perinstance as pi
+from benchmarks.ratio import Ratio
 from perinstance.engines import Local
 
 DELTA = 1e-6
@@ -106,24 +107,48 @@ def main() -> int:
 
 
 def compare(path: Path, names: list[str], threads: int, repeats: int, ids: bool) -> int:
-    decoding = best(lambda: decode(path, threads), repeats)
+    """Print the comparison; 1 when a limit is not kept."""
     X, y = load(path)
     print(f"n = {len(X):.0e}, d = {X.shape[1]}, {threads} threads, {path.stat().st_size >> 20} MB of file")
-    print(f"decoding once: {shown(decoding)}", flush=True)
     good = True
     for name in names:
-        release = releases()[name]
-        memory = best(lambda r=release: pi.audit(r, X, y, delta=DELTA, engine=Local(threads)), repeats)  # type: ignore[misc]
-        file = best(lambda r=release: from_file(path, r, threads, ids), repeats)  # type: ignore[misc]
-        command = [sys.executable, "-m", "benchmarks.parquet", "--child", str(path), "--release", name]
-        command += ["--threads", str(threads), *(["--ids"] if ids else [])]
-        peak = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0])
-        wall, processor = file / (decoding + memory)
+        wall, processor, peak = measure(path, X, y, name, threads, repeats, ids)
         good &= wall <= LIMIT_RATIO and peak < LIMIT_MEGABYTES
-        print(f"{name}: in memory {shown(memory)}, from Parquet {shown(file)}")
-        print(f"  {wall:.2f} times their sum on the wall, {processor:.2f} of the processor (at most {LIMIT_RATIO})")
-        print(f"  peak memory {peak:.0f} MB (below {LIMIT_MEGABYTES})", flush=True)
+        print(f"{name}: {wall:.2f} times decoding + audit in memory on the wall, {processor:.2f} of the processor")
+        print(f"  (at most {LIMIT_RATIO}); peak memory {peak:.0f} MB (below {LIMIT_MEGABYTES})", flush=True)
     return 0 if good else 1
+
+
+def measure(
+    path: Path, X: np.ndarray, y: np.ndarray, name: str, threads: int, repeats: int, ids: bool
+) -> tuple[float, float, float]:
+    """Return the ratio on the wall, the ratio of the processor, and the peak memory of a fresh process in MB."""
+    release = releases()[name]
+    pi.audit(release, X[:5000], y[:5000], delta=DELTA)  # compiled before the clock runs
+    decoding = best(lambda: decode(path, threads), repeats)
+    memory = best(lambda: pi.audit(release, X, y, delta=DELTA, engine=Local(threads)), repeats)
+    file = best(lambda: from_file(path, release, threads, ids), repeats)
+    command = [sys.executable, "-m", "benchmarks.parquet", "--child", str(path), "--release", name]
+    command += ["--threads", str(threads), *(["--ids"] if ids else [])]
+    peak = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0])
+    wall, processor = file / (decoding + memory)
+    return float(wall), float(processor), peak
+
+
+def run() -> list[Ratio]:
+    """Measure at n = 1e7, d = 20, two threads."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "people.parquet"
+        make(path, 10_000_000, 20, ids=False)
+        X, y = load(path)
+        for name in releases():
+            wall, _, peak = measure(path, X, y, name, threads=2, repeats=2, ids=False)
+            found.append(
+                Ratio(f"{name} from Parquet, n = 1e7, d = 20", "decoding once + audit in memory", wall, LIMIT_RATIO)
+            )
+            found.append(Ratio(f"{name} from Parquet, peak memory", "1 GB", peak / LIMIT_MEGABYTES, 1.0))
+    return found
 
 
 def load(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -134,10 +159,6 @@ def load(path: Path) -> tuple[np.ndarray, np.ndarray]:
     for k, name in enumerate(names):
         X[:, k] = file.read([name])[name].to_numpy()
     return X, file.read(["y"])["y"].to_numpy()
-
-
-def shown(seconds: np.ndarray) -> str:
-    return f"{seconds[0]:.2f} s ({seconds[1]:.2f} s of the processor)"
 
 
 if __name__ == "__main__":

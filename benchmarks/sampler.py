@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.ratio import Ratio
 from perinstance.sampling import ExactGram, Noisy, NoisyEigenvalue, Objective, Output, Posterior, draw, fixed_rows
 from perinstance.sampling.bits import SystemBits
 from perinstance.sampling.ideal import Ideal
@@ -92,6 +93,35 @@ def leak(console: Console, repeats: int) -> None:
         f"Rank correlation of time and noise over {repeats} scalar draws: {found['unpadded']:+.2f} unpadded, "
         f"{found['padded']:+.2f} padded (chance: {1 / np.sqrt(repeats):.2f})"
     )
+
+
+def run() -> list[Ratio]:
+    """Measure one draw at d = 100 against a second, and the exact sums against BLAS."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((410, 100))
+    equations = ExactGram.of(X, X @ rng.standard_normal(100)).normal_equations(1.0)
+    found = [
+        Ratio(f"one exact {name} draw, d = 100, padded", "a second", quantum(ideal.d, ideal.work), 0.5)
+        for name, ideal in (("posterior", Posterior(equations, 1.0)), ("output", Output(equations, 1.0)))
+    ]
+    found.append(
+        Ratio(
+            "one exact posterior draw, d = 100, unpadded",
+            "a second",
+            seconds(lambda: unpadded(Posterior(equations, 1.0)), 5),
+        )
+    )
+    X, y = rng.standard_normal((100_000, 50)), rng.standard_normal(100_000)
+    rows = fixed_rows(X, y, np.sqrt(50), 1.0)
+    floor = seconds(lambda: X.T @ X, 5)
+    found.append(
+        Ratio(
+            "exact Gram of fixed-point rows, d = 50",
+            "BLAS Gram",
+            seconds(lambda: ExactGram.of(rows.X, rows.y), 3) / floor,
+        )
+    )
+    return found
 
 
 def main() -> None:
