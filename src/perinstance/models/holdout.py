@@ -141,7 +141,7 @@ def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float
     v = np.zeros(p)
     v[pivot[:rank]] = solve_triangular(R[:rank, :rank], u) if rank else 0.0
     # sorted rows and pivoted columns make the errors row-wise, most of the time: the condition number that counts lies
-    # between that of R with rows of equal length and that of R itself; the errors we saw stay below their geometric mean
+    # between that of R with rows of equal length and that of R itself; the errors seen stay below the geometric mean
     inner = R[:rank, :rank] / np.linalg.norm(R[:rank, :rank], axis=1, keepdims=True)
     condition = float(np.sqrt(np.linalg.cond(inner) * np.linalg.cond(R[:rank, :rank]))) if rank else 1.0
     return mu, r, v * scale / (1.0 + mu), condition
