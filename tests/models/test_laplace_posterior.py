@@ -75,6 +75,8 @@ def test_publishing_and_refusals():
     expected = LogisticRegression(tol=1e-10).fit(X, y)
     assert release.coef_ == pytest.approx(expected.coef_, abs=0.02)
     assert release.coef_.shape == (1, 2)
+    assert release.predict_proba(X[:3]).sum(axis=1) == pytest.approx(np.ones(3))
+    assert release.score(X, y) == pytest.approx(expected.score(X, y), abs=0.05)
     with pytest.raises(InvalidInput, match="certified"):
         release.confidential_fit(ArraySweep(X, y), "certified")
     for refused in (Ridge(), huber()):

@@ -22,6 +22,8 @@ MAX_STEPS = 100
 ENOUGH, STALL = 1e-13, 1e-6
 #: at a minimum the next step changes no curvature by more than this share
 ARRIVED = 1e-3
+#: a step that changes curvatures by more than this share is not taken whole
+FAR = 0.1
 #: the steps that one fold tries when the full one does not descend
 LENGTHS = 4.0 ** np.arange(5, -16, -1)
 
@@ -96,6 +98,11 @@ def _minimise(objective: Objective, theta: Floats) -> Minimum:
             # values no longer tell two thetas apart; the gradient does, down to its own rounding
             after = around.norm(new.gradient)
             if not after <= decrement / 4:
+                far = objective.reach(step)
+                if far > FAR:  # not rounding: curvature changes on the way, so a damped step (Bach 2010)
+                    theta = theta + np.log1p(far) / far * step
+                    now = objective.at(theta)
+                    continue
                 if after < decrement:
                     theta, now = theta + step, new
                 return Minimum(theta, now, frame(now.hessian).norm(now.gradient), steps)

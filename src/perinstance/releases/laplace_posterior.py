@@ -18,16 +18,16 @@ from perinstance.models.problem import problem_of
 from perinstance.models.smooth import CodedSweep, SmoothAudit, SmoothProblem
 from perinstance.models.sweep import ArraySweep, People, Sweep
 from perinstance.pairs.gaussian import Gaussian
-from perinstance.releases import answers
+from perinstance.releases.answers import AnsweringModel
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, Publishing
+from perinstance.releases.publishing import Law
 from perinstance.sampling import GRID
 
 Floats = NDArray[np.float64]
 
 
-class LaplacePosterior(Publishing):
+class LaplacePosterior(AnsweringModel):
     """``theta ~ N(theta_hat, H(theta_hat)^-1 / gamma)``: means **and** covariances differ between neighbours.
 
     The pair of each person is exact, from refits of mean and Hessian without her (``method="exact"`` or ``"auto"``);
@@ -36,7 +36,8 @@ class LaplacePosterior(Publishing):
     Parameters
     ----------
     estimator
-        ``LogisticRegression`` (two classes), ``PoissonRegressor``, ... or a ``SmoothProblem``.
+        ``LogisticRegression`` (two classes), ``PoissonRegressor``, ... or a ``SmoothProblem``; None is
+        ``LogisticRegression()``.
     gamma
         The inverse temperature.
     grid
@@ -50,7 +51,12 @@ class LaplacePosterior(Publishing):
 
     def problem(self) -> SmoothProblem:
         """Return the model behind the estimator."""
-        problem = problem_of(self.estimator)
+        estimator = self.estimator
+        if estimator is None:
+            from sklearn.linear_model import LogisticRegression
+
+            estimator = LogisticRegression()
+        problem = problem_of(estimator)
         if isinstance(problem, ClassifierProblem):
             problem = problem.binary()
         if not isinstance(problem, SmoothProblem) or not np.isfinite(problem.objective.loss.concordance):
@@ -94,6 +100,3 @@ class LaplacePosterior(Publishing):
         """Return what ``fit`` draws from: mean and Hessian are float64, taken as they are; the noise is exact."""
         fit = self.confidential_fit(ArraySweep(X, y), "estimate")
         return sampling.Output(fit.theta, 1 / np.sqrt(positive("gamma", self.gamma)), fit.model.fit.hessian)
-
-    def _publish(self, theta: Floats, y: Any) -> None:
-        answers.publish(self, self.problem(), theta, y)
