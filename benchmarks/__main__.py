@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import sys
 
 # One core, set before anything imports numpy: ratios are those of one core unless a benchmark says otherwise.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = sorted(set(chosen) - set(names()))
     if unknown:
         parser.error(f"no benchmark called {', '.join(unknown)}; there are {', '.join(names())}")
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     table = Table("benchmark", "what", "against", "ratio", "promised", "")
     kept = True
     for name in chosen:
