@@ -82,7 +82,7 @@ def test_breast_cancer_against_refits(method):
     theta = refit("logistic", X, y, 1.0, intercept=True)
     assert fit.theta == pytest.approx(theta, rel=1e-8)
     moved = model.movement(fit, X, y)
-    opened = np.flatnonzero(moved.open)
+    opened = np.flatnonzero(np.zeros(569, dtype=bool) if moved.open is None else moved.open)
     distance, kind = moved.distance.copy(), np.array(moved.kind)
     if len(opened):
         distance[opened], kind[opened] = model.refine(fit, sweep, X[opened], y[opened]).distance, "exact"

@@ -84,7 +84,7 @@ def test_neighbours_against_refits(inside):
         found = model.refine(fit, sweep, Z, z, inside)
         assert found.kind == "exact"
         rough = model.movement(model.fit(sweep, precision, "estimate"), Z, z, inside)
-        assert not rough.open.any()
+        assert rough.open is None
         for i in range(8):
             if inside:
                 other = _refit(np.delete(X, i, 0), np.delete(y, i), everyone)

@@ -92,7 +92,13 @@ class HuberProblem:
         near = _neighbours(self.objective, fit, None, X, y, inside)
         D = -near.solve(np.arange(len(near.x)), near.base)[0]
         open_ = near.hopeless | (not fit.estimate)
-        return Movement(near.leverage, near.residual, np.where(open_, np.inf, _norm(fit, D)), "estimate", open_)
+        return Movement(
+            near.leverage,
+            near.residual,
+            np.where(open_, np.inf, _norm(fit, D)),
+            "estimate",
+            open_ if open_.any() else None,
+        )
 
     def refine(self, fit: HuberFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""

@@ -235,7 +235,7 @@ def _movement(fit: SoftmaxAudit, X: NDArray, y: Floats, inside: bool) -> Movemen
     leverage, residual, distance = columns
     kind = np.full(len(distance), "estimate" if fit.grade == "estimate" else "upper")
     opened = np.full(len(distance), True) if fit.grade == "exact" else ~np.isfinite(distance)
-    return Movement(leverage, residual, distance, kind, opened)
+    return Movement(leverage, residual, distance, kind, opened if opened.any() else None)
 
 
 def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Floats, Floats, Floats]:

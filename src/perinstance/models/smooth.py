@@ -146,7 +146,7 @@ class SmoothProblem:
         """Map: the people of one block."""
         found = sensitivity(fit.model, X, _coded(fit, y), inside)
         kind = np.full(len(found.distance), "estimate" if fit.model.grade == "estimate" else "upper")
-        return Movement(found.leverage, found.residual, found.distance, kind, found.open)
+        return Movement(found.leverage, found.residual, found.distance, kind, found.open if found.open.any() else None)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""

@@ -79,7 +79,8 @@ class LaplacePosterior(AnsweringModel):
         first = sensitivity(fit.model, X, codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
         opened = np.full(len(X), fit.model.grade == "exact") | ~np.isfinite(first.distance)
-        return People(first.leverage, first.residual, Gaussian(w.excess, w.shift, kind="estimate"), opened)
+        pairs = Gaussian(w.excess, w.shift, kind="estimate")
+        return People(first.leverage, first.residual, pairs, opened if opened.any() else None)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Refit mean and Hessian without (or with) each of these people."""
