@@ -131,6 +131,44 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table):
         assert (np.sqrt(window.squares) <= audit.pairs.distance).all()
 
 
+@pytest.mark.parametrize("fitted", [True, False])
+def test_adassp_reading_at_the_estimates_that_were_drawn(table, fitted):
+    X, y = table
+    release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
+    if fitted:
+        release.fit(X, y)
+    reading, bound = pi.audit(release, X, y, method="estimate"), pi.audit(release, X, y)
+    assert reading.pairs.kind == "estimate"
+    assert (reading.losses <= bound.losses).all()
+    spent, seen = release._plan(), fixed_rows(X, y, 1.0, 1.0)
+    norms = np.linalg.norm(seen.X, axis=1)
+    squares = (norms**2 * spent.gram_distance) ** 2
+    for theta, clip in zip(reading.fit.path, reading.fit.clips, strict=True):
+        moved = np.clip(seen.y - seen.X @ theta, -clip, clip)[:, None] * seen.X
+        squares += (np.linalg.norm(moved, axis=1) * spent.round_distance / clip) ** 2
+    np.testing.assert_allclose(reading.losses, Shift(np.sqrt(squares)).epsilon(1e-6), rtol=1e-9)
+    assert (reading.fit.path[0] == 0).all()
+    if fitted:  # the estimates follow from what was published alone
+        again = refinement.run(spent, Replayed(release.gram_, list(release.moments_)))
+        np.testing.assert_allclose(again.coef, release.coef_, rtol=1e-12)
+        np.testing.assert_allclose(again.path, reading.fit.path, rtol=1e-12)
+
+
+class Replayed:
+    """A window that gives the published answers again: the estimate is post-processing of them."""
+
+    d = 3
+
+    def __init__(self, gram, moments):
+        self.gram_, self.moments = gram, moments
+
+    def gram(self, scale):
+        return self.gram_
+
+    def moment(self, theta, clip, scale):
+        return self.moments.pop(0)
+
+
 class Recorded(SimulatedWindow):
     """Sums, for each person, the squared distance that she really moved each answer by."""
 

@@ -201,9 +201,3 @@ class _Noiseless:
     def posterior(self, ridge: float, gamma: float) -> Floats:
         H = self.sums.cross + ridge * np.eye(self.d)
         return np.asarray(np.linalg.lstsq(H, self.sums.moment, rcond=None)[0], dtype=np.float64)
-
-    def gram(self, scale: float) -> Floats:
-        return self.sums.cross
-
-    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        return self.sums.moment - self.sums.cross @ theta

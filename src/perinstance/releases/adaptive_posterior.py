@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from perinstance.releases.calibration import Corners, corners, gaussian_distance, noise_scale, tail_quantile
 from perinstance.releases.floor import Choice, Known, choose, residual_bound, ridges, size_scale
 from perinstance.releases.promise import Promise
-from perinstance.releases.windows import Window
+from perinstance.releases.windows import PosteriorWindow
 
 Floats = NDArray[np.float64]
 
@@ -104,7 +104,7 @@ def predict(spent: Plan, n: float, low: float, n_upper: float | None = None) -> 
     return choose(spent.corners, known, spent.request.kappa)
 
 
-def run(spent: Plan, window: Window) -> Outcome:
+def run(spent: Plan, window: PosteriorWindow) -> Outcome:
     """Look through the window and publish one posterior sample."""
     ask = spent.request
     count, n, n_upper = None, float(ask.n_public or 0), float(ask.n_public or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from perinstance.errors import InvalidInput
 from perinstance.models.linear import LinearFit, Without, linear_fit, refined, without
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Shift
+from perinstance.pairs.base import Kind
 from perinstance.releases import refinement
 from perinstance.releases.promise import Promise
 from perinstance.releases.promised import ClippedSweep, Promised
@@ -18,6 +20,30 @@ from perinstance.releases.protocol import Method
 from perinstance.releases.windows import Window
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SspFit:
+    """Least squares with everyone and, if asked for, the estimates that the rounds went through. Confidential."""
+
+    linear: LinearFit
+    path: tuple[Floats, ...] = ()
+    clips: tuple[float, ...] = ()
+
+    @property
+    def theta(self) -> Floats:
+        """The estimate without noise."""
+        return self.linear.theta
+
+    @property
+    def n_people(self) -> int:
+        """The number of rows."""
+        return self.linear.n_people
+
+    @property
+    def condition(self) -> float:
+        """The condition number of X'X with its columns scaled to length one."""
+        return self.linear.condition
 
 
 class AdaSSP(Promised):
@@ -78,35 +104,53 @@ class AdaSSP(Promised):
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
         return self._plan().promise
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
-        """Least squares on the clipped rows: only to tell leverage and residual beside the losses."""
-        self._plan()
-        return linear_fit(ClippedSweep(sweep, self._clip), 0.0, False)
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SspFit:
+        """Least squares on the clipped rows, to tell leverage and residual beside the losses.
 
-    def people(self, fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        ``method="estimate"`` also asks for the estimates that the rounds went through: those of the release if it is
+        fitted, else those of a release without noise.
+        """
+        plan, seen = self._plan(), ClippedSweep(sweep, self._clip)
+        fit = SspFit(linear_fit(seen, 0.0, False))
+        if method != "estimate" or plan.count == 1:
+            return fit
+        if hasattr(self, "coef_"):
+            return replace(fit, path=self._path, clips=self._clips)
+        typical = refinement.run(plan, _Noiseless(seen))
+        return replace(fit, path=typical.path, clips=typical.clips)
+
+    def people(self, fit: SspFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Map: the pairs of the people of one block.
 
         One person moves the Gram matrix by ``||x||^2`` and a moment by ``|clip(y - x'theta_k)| ||x||``. In the first
         round theta is 0 and both are exact. What later rounds ask depends on what was drawn before, so they are charged
-        with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``.
+        with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``. ``method="estimate"``
+        takes the residuals at the estimates that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
         """
         rows = self._clip(X, y)
-        return self._people(without(fit, rows.X, rows.y, inside), rows.X, rows.y)
+        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows.X, rows.y)
 
-    def refine(self, fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: SspFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
         rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
-        held = refined(fit, seen, rows.X, rows.y) if inside else without(fit, rows.X, rows.y, False)
-        return self._people(held, rows.X, rows.y)
+        held = refined(fit.linear, seen, rows.X, rows.y) if inside else without(fit.linear, rows.X, rows.y, False)
+        return self._people(fit, held, rows.X, rows.y)
 
-    def _people(self, held: Without, X: Floats, y: Floats) -> People:
+    def _people(self, fit: SspFit, held: Without, X: Floats, y: Floats) -> People:
         plan = self._plan()
         unit = np.linalg.norm(X, axis=1) / plan.x_bound
-        label = np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0)  # a wider clip has more noise: less than this
-        rounds = (plan.count - 1 + label**2) * (unit * plan.round_distance) ** 2
-        distance = np.sqrt((unit**2 * plan.gram_distance) ** 2 + rounds) * (1.0 + 1e-13)
-        exact = plan.count == 1 and plan.clip == 1.0
-        return People(held.leverage, held.residual, Shift(distance, "exact" if exact else "upper"), held.open)
+        if fit.path:
+            shares = [
+                np.minimum(np.abs(y - X @ theta) / (plan.y_bound * clip), 1.0) ** 2
+                for theta, clip in zip(fit.path, fit.clips, strict=True)
+            ]
+            rounds = np.sum(shares, axis=0)
+        else:  # a first round with a wider clip would have more noise, and count for less than this
+            rounds = plan.count - 1 + np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0) ** 2
+        squares = (unit**2 * plan.gram_distance) ** 2 + rounds * (unit * plan.round_distance) ** 2
+        exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
+        pairs = Shift(np.sqrt(squares) * (1.0 + 1e-13), "estimate" if fit.path else exact)
+        return People(held.leverage, held.residual, pairs, held.open)
 
     def _plan(self) -> refinement.Rounds:
         epsilon, delta, x_bound, y_bound = self._declared()
@@ -127,3 +171,21 @@ class AdaSSP(Promised):
         self.gram_ = published.gram
         self.moments_ = np.array(published.moments)
         self.privacy_ = plan.promise
+        self._path, self._clips = published.path, published.clips
+
+
+@dataclass(frozen=True, slots=True)
+class _Noiseless:
+    """A window without noise: what a release would typically look like. Its answers stay with the curator."""
+
+    sweep: ClippedSweep
+
+    @property
+    def d(self) -> int:
+        return self.sweep.n_features
+
+    def gram(self, scale: float) -> Floats:
+        return self.sweep.fold(lambda X, y: X.T @ X)
+
+    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
+        return self.sweep.fold(lambda X, y: X.T @ np.clip(y - X @ theta, -clip, clip))

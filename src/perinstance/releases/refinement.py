@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perinstance.releases.calibration import gaussian_distance, noise_scale
 from perinstance.releases.promise import Promise
 from perinstance.releases.shrinkage import noisy_gram, posterior_mean
-from perinstance.releases.windows import Window
+from perinstance.releases.windows import MomentWindow
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,8 @@ class Published:
     coef: Floats
     gram: Floats
     moments: tuple[Floats, ...]
-    clips: tuple[float, ...]
+    clips: tuple[float, ...]  #: of each round, in units of y_bound
+    path: tuple[Floats, ...]  #: the estimate that each round took residuals of
 
 
 def spend(epsilon: float, delta: float, x_bound: float, y_bound: float, clip: float, count: int) -> Rounds:
@@ -58,7 +59,7 @@ def spend(epsilon: float, delta: float, x_bound: float, y_bound: float, clip: fl
     return Rounds(x_bound, y_bound, clip, count, gram, each, promise)
 
 
-def run(rounds: Rounds, window: Window) -> Published:
+def run(rounds: Rounds, window: MomentWindow) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
     unit_scale = noise_scale(1.0 + 1e-15, rounds.gram_distance)
     bx2, bxy = rounds.x_bound**2, rounds.x_bound * rounds.y_bound
@@ -69,18 +70,20 @@ def run(rounds: Rounds, window: Window) -> Published:
     wide = widened(rounds, gram.trace, window.d)
     moments: list[Floats] = []
     clips: list[float] = []
+    path: list[Floats] = []
     for k in range(rounds.count):
         clip = wide if k >= rounds.count - 2 else rounds.clip
         scale = noise_scale(clip * (1.0 + 1e-15), rounds.round_distance)
         m = window.moment(theta * back, clip * rounds.y_bound, scale * bxy)
         moments.append(m)
         clips.append(clip)
+        path.append(theta * back)
         if k and clips[-2] == clip > rounds.clip:  # two wide rounds say the same twice: their noise averages out
             center, both = (before + theta) / 2.0, (moments[-2] + m) / 2.0
             theta = center + posterior_mean(gram, both / bxy, scale / math.sqrt(2.0))
         else:
             before, theta = theta, theta + posterior_mean(gram, m / bxy, scale)
-    return Published(theta * back, G, tuple(moments), tuple(clips))
+    return Published(theta * back, G, tuple(moments), tuple(clips), tuple(path))
 
 
 def widened(rounds: Rounds, trace: float, d: int) -> float:

@@ -21,8 +21,8 @@ from perinstance.sampling.ideal import estimate
 Floats = NDArray[np.float64]
 
 
-class Window(Protocol):
-    """Noisy answers about rows with ``||x|| <= B_x`` and ``|y| <= B_y``. ``scale`` is a standard deviation."""
+class PosteriorWindow(Protocol):
+    """What AdaOPS asks about rows with ``||x|| <= B_x``, ``|y| <= B_y``. ``scale`` is a standard deviation."""
 
     @property
     def d(self) -> int:
@@ -40,6 +40,14 @@ class Window(Protocol):
     def posterior(self, ridge: float, gamma: float) -> Floats:
         """One draw of ``N(theta, (X'X + ridge I)^-1 / gamma)``."""
 
+
+class MomentWindow(Protocol):
+    """What AdaSSP asks about the same rows."""
+
+    @property
+    def d(self) -> int:
+        """Number of columns: public."""
+
     def gram(self, scale: float) -> Floats:
         """``X'X + E``, symmetric; ``scale`` on the diagonal, ``scale / sqrt(2)`` beside it.
 
@@ -48,6 +56,10 @@ class Window(Protocol):
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
         """``sum_i clip(y_i - x_i'theta) x_i + scale z``: one person moves it by at most ``clip B_x``."""
+
+
+class Window(PosteriorWindow, MomentWindow, Protocol):
+    """All of these questions."""
 
 
 class ExactWindow:
