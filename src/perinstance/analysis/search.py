@@ -55,10 +55,9 @@ def search(
 ) -> Found:
     """Split cells until every bound is at most ``1 + tolerance`` times a loss that was found, or patience ends."""
     best, settled = start, 0.0
-    for _ in range(rounds):
+    for turn in range(rounds):
         guess = landscape.rough(cells)
-        first = np.argsort(-guess)[:16]
-        found = landscape.explore(cells[:, first])
+        found = landscape.explore(cells if turn == 0 else cells[:, _promising(guess)])
         if found.attained > best.attained:
             best = found
         level = max(best.attained, TINY) * (1 + tolerance)
@@ -80,6 +79,12 @@ def search(
     if cells.shape[1]:
         rest = float(landscape.full(cells).max())
     return replace(best, upper=max(settled, rest, best.attained))
+
+
+def _promising(guess: Floats) -> NDArray[np.intp]:
+    """Pick the cells of the largest bounds, and some of all others: a rough bound may point the wrong way."""
+    order = np.argsort(-guess)
+    return np.unique(np.concatenate([order[:8], order[:: max(1, len(order) // 8)]]))
 
 
 def _halved(cells: Floats, axis: int, geometric: bool) -> Floats:

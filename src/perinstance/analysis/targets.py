@@ -29,7 +29,8 @@ Floats = NDArray[np.float64]
 
 SLOPES = 5
 LENGTHS = (1.0, 0.7, 0.4, 0.2)
-FACTORS = (0.2, 0.5, 0.7, 0.85, 0.95, 1.05, 1.2, 1.5, 2.0, 5.0)
+#: slopes tried around the best one so far; negative ones are tight where the leverage is near its largest
+FACTORS = (0.3, 0.7, 0.9, 1.1, 1.4, 3.0, -0.3, -1.0, -3.0, -10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Sheet:
 
         known = [(value(psi, form), psi) for psi, form in self.movement]
         best, psi = min(known)
-        centre = psi if psi > 0 else min(p for p, _ in self.movement if p > 0)
+        centre = psi if psi != 0 else min(abs(p) for p, _ in self.movement if p != 0)
         tried = [(centre * factor, slices(self.domain, theta, G - centre * factor * K)) for factor in FACTORS]
         psi, form = min(tried, key=lambda entry: value(*entry))
         return self if value(psi, form) >= best * (1 - 1e-6) else replace(self, movement=(*self.movement, (psi, form)))
