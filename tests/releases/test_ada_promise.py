@@ -18,7 +18,7 @@ from perinstance.releases.refinement import spend
 
 from .slow_roads import Pinned, posterior_delta, whole_profile
 
-PROMISES = [(0.1, 1e-6), (1.0, 1e-6), (1.0, 0.05), (4.0, 1e-9), (0.5, 0.2)]
+PROMISES = [(0.1, 1e-6), (1.0, 1e-6), (1.0, 0.05), (4.0, 1e-9), (0.5, 0.2), (1e-6, 1e-4), (0.01, 0.9)]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)

@@ -93,7 +93,8 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
         raise InvalidInput(f"failure probabilities of {failure:g} leave nothing of delta={delta:g}")
     floors = FLOORS
     at_zero = profile(1.0 / floors, np.zeros_like(floors), distance, epsilon, SEARCH_CELLS).corners
-    floors = floors[at_zero <= 0.25 * room]
+    spent = float(Shift(distance).delta(epsilon)[0])  # what the Gaussian parts lose alone
+    floors = floors[at_zero <= spent + 0.25 * (room - spent)]
     if not len(floors):
         raise InvalidInput(
             f"no posterior sample keeps epsilon={epsilon:g}, delta={delta:g}; use a larger epsilon or delta"
