@@ -111,3 +111,11 @@ def test_the_exponential_mechanism_by_quadrature():
         worst = max(worst, np.abs(np.log(p / p.sum()) - np.log(q / q.sum())).max())
     assert 0.3 * bound.epsilon < worst <= bound.epsilon
     assert bound.as_published == 4 * bound.epsilon
+
+
+def test_a_release_with_a_promise_says_its_promise():
+    from perinstance.releases import AdaSSP
+
+    release = AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
+    answer = dp(release, 1e-6, d=4)
+    assert 0.9 < answer.epsilon <= 1.0 * (1 + 1e-6) and np.isnan(answer.attained) and answer.kind == "upper"

@@ -21,6 +21,7 @@ from perinstance.analysis.composition import (
 )
 from perinstance.analysis.efficiency import Efficiency, OptimisationError, efficiency, optimisation_error
 from perinstance.analysis.everyone import Everyone, everyone
+from perinstance.analysis.exponential import PureDP, exponential_mechanism
 from perinstance.analysis.generalization import GeneralizationBound, bounded, generalization, series, stability
 from perinstance.analysis.group import Chain, Group, chain, chain_bound, chain_pairs, group, group_pairs
 from perinstance.analysis.identification import (
@@ -36,7 +37,7 @@ from perinstance.analysis.one import one, subsets
 from perinstance.analysis.prior import prior
 from perinstance.analysis.sampled import Between, LossSample
 from perinstance.analysis.variants import Variants, variants
-from perinstance.analysis.worst_case import PureDP, WorstCase, dp, exponential_mechanism, personal_dp
+from perinstance.analysis.worst_case import WorstCase, dp, personal_dp
 
 # Needs the releases, hence scikit-learn: loaded when first asked for.
 _LATER = ("Conversion", "KeyQuantity", "PrivateBound", "convert")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.analysis import means
 from perinstance.analysis.certified import is_smooth, smooth_ceiling
 from perinstance.analysis.search import Found, grid, search
 from perinstance.analysis.setting import Setting, setting_of
@@ -77,6 +78,8 @@ def everyone(
         loss is not known and ``attained`` is NaN. Linear models do not need it.
     """
     delta = float(delta_array(delta, 1, zero=False))
+    if means.is_mean(release):
+        return _mean(release, fit, delta, x_bound, domain)
     if is_smooth(release, fit):
         return _smooth(release, fit, delta, x_bound, y_bound, domain, sweep)
     setting = setting_of(release, fit)
@@ -127,6 +130,16 @@ def everyone(
         found = _box(setting, bounds, y_bound, delta, score, polish, start, tolerance)
     y = float(worst_y(found.where[None, :])[0])
     return answer(found, y, "upper")
+
+
+def _mean(release: Any, fit: Any, delta: float, x_bound: ArrayLike, domain: Any) -> Everyone:
+    """Answer for a noisy mean or sum; there is no target."""
+    bounds = check_bounds(x_bound, len(fit.theta), domain)
+    summed = release.statistic == "sum"
+    centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
+    x = means.farthest(release, centre, bounds, domain)
+    epsilon = means.loss(release, x if summed else (x - centre) / (fit.n_people + 1), delta)
+    return Everyone(epsilon, epsilon, delta, x, 0.0, domain, bounds, 0.0, "exact", _assumptions(domain)[:2])
 
 
 def _smooth(

@@ -1,16 +1,8 @@
 """The worst case over data sets: what differential privacy says of the same algorithm, and the data set that proves it.
 
-Ridge regression with penalty lambda > 0 on at most n people, ``||x_i|| <= B_x``, ``|y_i| <= B_y``; a target of length
-t. With p_j the share of the target's squared length along the j-th eigenvector of X'X and ``m_j = 1/(lambda + a_j)``,
-
-    x'H^-1x = t^2 M,   ||H^-1x||^2 = t^2 q,   |x'theta| <= t B_y sqrt(n (M - lambda q)),   M = sum p m,   q = sum p m^2.
-
-So every data set is a point (M, q) between the parabola ``q = M^2`` and its chord over
-``1/(lambda + n B_x^2) <= m <= 1/lambda``. Every point is attained: n equal rows of length ``sqrt(a/n)`` with equal y,
-and a target that turns away from them into an empty direction. (In one dimension, and for a posterior sample in any,
-only the parabola matters.) The supremum is a search over two numbers, with upper bounds for cells of them. It corrects
-the paper's agnostic proposition. Under output perturbation a shorter target can lose more than a long one, which damps
-its own movement: t is searched too.
+All data sets of at most n people in a bounded domain are points of a small region (``region``), each point is attained
+by a data set that is easy to write down, and the supremum over them is a search over two or three numbers. It corrects
+the paper's agnostic proposition.
 """
 
 from __future__ import annotations
@@ -21,19 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perinstance.analysis.ceilings import (
-    objective_below,
-    objective_ceiling,
-    objective_pairs,
-    objective_rough,
-    posterior_ceiling,
-    shift_ceiling,
-)
+from perinstance.analysis import means
 from perinstance.analysis.everyone import check_bound
-from perinstance.analysis.search import Found, grid, search
+from perinstance.analysis.region import Region
+from perinstance.analysis.search import Found
 from perinstance.analysis.setting import Mechanism, mechanism_of
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import Shift
 from perinstance.pairs.base import Kind, delta_array
 
 Floats = NDArray[np.float64]
@@ -60,126 +46,6 @@ class WorstCase:
         return np.tile(self.row, (n, 1)), np.full(n, self.row_y)
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """The points (M, q) that data sets can reach, and what the three mechanisms lose there."""
-
-    mechanism: Mechanism
-    n: int
-    rows: float  #: B_x
-    y_bound: float  #: B_y
-    target: float  #: t
-    target_y: float
-    delta: float
-    flat: bool  #: only the parabola q = M^2
-    shorter: bool  #: a shorter target may lose more
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The smallest and the largest m."""
-        return 1 / (self.mechanism.alpha + self.n * self.rows**2), 1 / self.mechanism.alpha
-
-    def bow(self, M: Floats) -> Floats:
-        """Return how far the chord lies above the parabola."""
-        low, high = self.limits
-        return np.maximum((M - low) * (high - M), 0.0)
-
-    def residual(self, t: Floats, spread: Floats) -> Floats:
-        """Return the largest ``|y - x'theta|`` where ``M - lambda q = spread``."""
-        return self.target_y + t * self.y_bound * np.sqrt(self.n * np.maximum(spread, 0.0))
-
-    def loss(self, M: Floats, q: Floats, t: Floats) -> Floats:
-        """Return the loss at points of the region."""
-        c = self.mechanism
-        r = self.residual(t, M - c.alpha * q)
-        if c.family == "posterior":
-            return np.asarray(Posterior(t**2 * M, r / c.scale).epsilon(self.delta))
-        if c.family == "output":
-            return np.asarray(Shift(r * t * np.sqrt(self.stretch * q) / c.scale / (1 + t**2 * M)).epsilon(self.delta))
-        kappa = t**2 * np.sqrt(np.maximum(q - M**2, 0.0))
-        return np.asarray(objective_pairs(r * t / c.scale, t**2 * M, kappa).epsilon(self.delta))
-
-    def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Bound ``|r|``, ``t sqrt(q)/(1 + t^2 M)``, ``t^2 M`` and kappa in cells of M, c, t; ``q = M^2 + c bow(M)``."""
-        M1, M2, c1, c2, t1, t2 = cells
-        peak = 0.5 * sum(self.limits)
-        bow = np.maximum(self.bow(M1), self.bow(M2))
-        bow = np.where((peak > M1) & (peak < M2), self.bow(np.full(len(M1), peak)), bow)
-        least = M1**2 + c1 * np.minimum(self.bow(M1), self.bow(M2))
-        # the movement is sqrt(q/M) sqrt(k)/(1 + k), k = t^2 M; q/M = M + c bow/M, and bow/M is concave
-        low, high = self.limits
-        turn = np.clip(np.sqrt(low * high), M1, M2)
-        ratio = M2 + c2 * self.bow(turn) / turn
-        k = np.clip(1.0, t1**2 * M1, t2**2 * M2)
-        up = 1 + 1e-12
-        r = self.residual(t2, M2 - self.mechanism.alpha * least) * up
-        # q - M^2 = c bow(M) <= c2 bow
-        movement = np.sqrt(self.stretch * ratio * k) / (1 + k)
-        return r, movement * up, t2**2 * M2 * up, t2**2 * np.sqrt(c2 * bow) * up
-
-    def parameters(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return R, mu and kappa of objective perturbation."""
-        r, _, mu, kappa = self.corner(cells)
-        return r * cells[5] / self.mechanism.scale, mu, kappa
-
-    def full(self, cells: Floats) -> Floats:
-        """Return an epsilon that holds for every data set and target in each cell."""
-        c = self.mechanism
-        if c.family == "objective":
-            return objective_ceiling(*self.parameters(cells), self.delta)
-        r, movement, mu, _ = self.corner(cells)
-        if c.family == "posterior":
-            return posterior_ceiling(mu, r / c.scale, self.delta)
-        return shift_ceiling(r * movement / c.scale, self.delta)
-
-    def rough(self, cells: Floats) -> Floats:
-        """Return the same, quickly."""
-        if self.mechanism.family == "objective":
-            return objective_rough(*self.parameters(cells), self.delta)
-        return self.full(cells)
-
-    def below(self, cells: Floats, level: float) -> NDArray[np.bool_]:
-        """Tell the cells whose bound is at most ``level``."""
-        if self.mechanism.family == "objective":
-            return objective_below(*self.parameters(cells), self.delta, level)
-        return np.zeros(cells.shape[1], dtype=bool)  # the rough bound was the full one
-
-    def explore(self, cells: Floats) -> Found:
-        """Try the data sets at the corners of these cells."""
-        M, c, t = (np.concatenate([cells[2 * j], cells[2 * j + 1]]) for j in range(3))
-        q = M**2 + c * self.bow(M)
-        value = self.loss(M, q, t)
-        top = int(np.argmax(value))
-        return Found(np.inf, float(value[top]), np.array([M[top], q[top], t[top]]))
-
-    def sharpened(self, cell: Floats) -> Region:
-        """Return itself: its bounds are what they are."""
-        return self
-
-    @property
-    def geometric(self) -> tuple[bool | None, ...]:
-        """Which of M, c and t to halve."""
-        return (True, None if self.flat else False, True if self.shorter else None)
-
-    @property
-    def stretch(self) -> float:
-        """The largest eigenvalue of the public precision A of output perturbation."""
-        A = self.mechanism.precision
-        return 1.0 if A is None else float(np.linalg.eigvalsh(A)[-1]) * (1 + 1e-12)
-
-    def supremum(self, tolerance: float) -> Found:
-        """Search the whole region."""
-        low, high = self.limits
-        edges = np.geomspace(low, high, 49)
-        edges[0], edges[-1] = low, high
-        bends = np.zeros(2) if self.flat else np.linspace(0.0, 1.0, 5)
-        # t/(1 + t^2 M) still grows up to t = high^-1/2
-        shortest = min(high**-0.5, self.target) if self.shorter else self.target
-        start = Found(np.inf, 0.0, np.array([low, low**2, self.target]))
-        cells = grid(edges, bends, np.array([shortest, self.target]))
-        return search(self, cells, start, tolerance=tolerance, rounds=30, most=20_000)
-
-
 def dp(
     release: Any,
     delta: float,
@@ -199,7 +65,38 @@ def dp(
     d
         The number of features; only one or more than one matters.
     """
+    if means.is_mean(release):
+        return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
+    if hasattr(release, "promise"):  # AdaOPS, AdaSSP: the statement is what they are made for
+        return _promised(release, delta, 2 if d is None else int(d), n)
     return _supremum(mechanism_of(release), delta, x_bound, y_bound, n, d, None, None)
+
+
+def _promised(release: Any, delta: float, d: int, n: int | None) -> WorstCase:
+    """Pass on the promise of a release that clips its rows; no data set is known that attains it."""
+    delta = float(delta_array(delta, 1, zero=False))
+    notes = (
+        "every data set and every target: rows are clipped to the declared bounds",
+        "adding or removing one person",
+    )
+    nobody = np.zeros(d)
+    return WorstCase(release.promise(d).epsilon(delta), np.nan, delta, n, nobody, 0.0, nobody, 0.0, "upper", notes)
+
+
+def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> WorstCase:
+    """Answer for a noisy mean or sum: all others at one end, the target at the other."""
+    delta = float(delta_array(delta, 1, zero=False))
+    bounds = np.array([check_bound("x_bound", x_bound)])
+    row = -means.farthest(release, np.full(d, -1.0), bounds, "ball")
+    notes: tuple[str, ...] = ("adding or removing one person", f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
+    if release.statistic == "sum":
+        epsilon = means.loss(release, row, delta)
+        return WorstCase(epsilon, epsilon, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
+    if not n:
+        notes = (*notes, "infinite: the mean of nobody is not defined; declare how many people there are")
+        return WorstCase(np.inf, np.inf, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
+    epsilon = means.loss(release, 2 * row / (n + 1), delta)
+    return WorstCase(epsilon, epsilon, delta, n, row, 0.0, -row, 0.0, "exact", notes)
 
 
 def personal_dp(
@@ -298,35 +195,3 @@ def _top(mechanism: Mechanism, d: int) -> Floats:
     if len(mechanism.precision) != d:
         raise InvalidInput(f"precision is {len(mechanism.precision)} wide, got d={d}; pass d to match it")
     return np.linalg.eigh(mechanism.precision)[1][:, -1]
-
-
-@dataclass(frozen=True, slots=True)
-class PureDP:
-    """The pure-DP statement of a posterior sample whose theta is confined to a ball (an exponential mechanism)."""
-
-    epsilon: float
-    as_published: float  #: Wang, Fienberg and Smola (2015): 4 sup |log-likelihood|, for replacing a person
-    kind: Kind
-    assumptions: tuple[str, ...]
-
-
-def exponential_mechanism(gamma: float, x_bound: float, y_bound: float, theta_bound: float) -> PureDP:
-    """Return pure DP of a posterior sample confined to ``||theta|| <= theta_bound``.
-
-    One person changes the exponent ``-gamma/2 ||y - X theta||^2`` by a number between ``-B`` and 0,
-    ``B = gamma/2 (y_bound + x_bound theta_bound)^2``, and the normaliser by a factor in ``[e^-B, 1]``: epsilon = B for
-    adding or removing her.
-
-    >>> exponential_mechanism(gamma=1.0, x_bound=1.0, y_bound=1.0, theta_bound=1.0).epsilon
-    2.0
-    """
-    if not gamma > 0:
-        raise InvalidInput(f"gamma must be > 0, got {gamma:g}")
-    reach = check_bound("y_bound", y_bound) + check_bound("x_bound", x_bound) * check_bound("theta_bound", theta_bound)
-    B = 0.5 * gamma * reach**2
-    return PureDP(
-        B,
-        4 * B,
-        "upper",
-        ("theta is sampled on the ball ||theta|| <= theta_bound only: not the Gaussian sample", "every data set"),
-    )
