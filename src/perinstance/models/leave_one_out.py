@@ -33,7 +33,7 @@ MAX_ITERATIONS = 40
 #: stop when the last correction is this small beside the way; slower than SLOW per iteration: a fit of her own
 TOLERANCE, SLOW = 1e-11, 0.6
 #: numbers in one temporary (rows of a piece times people of the batch)
-PIECE = 1 << 18
+PIECE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,15 @@ class Logistic(Loss):
         return np.where(y > 0.5, -away, away), e * q * q
 
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
-        # sigmoid(u) - sigmoid(v) = sigmoid(u) sigmoid(-v) (1 - e^(v-u)) for v <= u: no cancellation, no overflow
-        up, down = eta + np.maximum(step, 0), eta + np.minimum(step, 0)
-        return np.sign(step) * -np.expm1(-np.abs(step)) * expit(up) * expit(-down)
+        # p q (e^s - 1) / (q + p e^s): one exponential per entry, no cancellation
+        p, q = expit(eta), expit(-eta)
+        e = np.expm1(np.minimum(step, 700.0))
+        below = e + 1
+        below *= p
+        below += q
+        e *= p * q
+        e /= below
+        return e
 
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         v = _nearest(np.arccosh(2.0), np.abs(eta), reach)  # p(1-p)|1-2p| has one maximum, where cosh eta = 2
