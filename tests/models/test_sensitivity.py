@@ -196,3 +196,28 @@ def test_progress_is_called():
     seen = []
     leave_one_out(model, sweep, X, y, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(30, 30)]
+
+
+def test_curved_penalties_are_never_below_the_truth():
+    """The penalty turns as well as the losses, in both conventions, for people inside and outside."""
+    rng = np.random.default_rng(77)
+    certified = 0
+    for k in range(48):
+        name = list(CATALOGUE)[k % len(CATALOGUE)]
+        n, d, mean, inside = int(rng.integers(20, 120)), int(rng.integers(1, 4)), bool(k % 2), bool(rng.random() < 0.6)
+        X, y = problem(name, rng, n, d, spread=0.3)
+        weight, width = float(10 ** rng.uniform(-1, 0.7)) / (n if mean else 1), float(10 ** rng.uniform(-1.3, 0))
+        objective = SmoothObjective(CATALOGUE[name], SmoothL1Penalty(weight, width), mean=mean)
+        sweep = ArraySweep(X, y)
+        fit = fit_smooth(sweep, objective)
+        Z, z = (X, y) if inside else problem(name, rng, 5, d, spread=0.3)
+        found = sensitivity(prepare(sweep, fit), Z[:2], z[:2], inside)
+        for i in np.flatnonzero(~found.open):
+            certified += 1
+            if inside:
+                other = ArraySweep(np.delete(X, i, 0), np.delete(y, i))
+            else:
+                other = ArraySweep(np.vstack([X, Z[i]]), np.append(y, z[i]))
+            truth = np.linalg.norm(fit_smooth(other, objective).theta - fit.theta)
+            assert found.distance[i] >= truth * (1 - 1e-9) - 1e-14 * np.linalg.norm(fit.theta)
+    assert certified > 60

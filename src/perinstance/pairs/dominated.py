@@ -44,7 +44,7 @@ class Dominated(Pairs):
     --------
     >>> from perinstance.pairs.dominated import Dominated
     >>> Dominated([0.5], [0.01], [1e-12]).epsilon(1e-6).round(3)
-    array([2.266])
+    array([2.264])
     """
 
     __slots__ = ("_distance", "_offset", "_tail")
