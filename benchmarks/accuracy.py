@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from perinstance_experiments import rivals
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import rivals
 from benchmarks.ratio import Ratio
 from perinstance.releases import adaptive_posterior, refinement
 from perinstance.releases.windows import SimulatedWindow

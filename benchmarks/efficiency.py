@@ -13,11 +13,11 @@ import argparse
 
 import numpy as np
 from numpy.typing import NDArray
+from perinstance_experiments import rivals
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import rivals
 from benchmarks.accuracy import ada_ops, ada_ops_private_n, ada_ssp
 from benchmarks.ratio import Ratio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
-from perinstance_experiments import NAMES, covariate_shift, fig1, fig2_left, fig2_right, patients, script
+from perinstance_experiments import NAMES, covariate_shift, efficiency, fig1, fig2_left, fig2_right, patients, script
 from perinstance_experiments.workbench import linear_gaussian
 
 
@@ -56,6 +56,14 @@ def test_no_patient_loses_more_than_was_promised():
     audit = pi.audit(release, case.X, case.y, delta=1e-6)
     assert audit.losses.max() <= patients.PROMISE * (1 + 1e-9)
     assert audit.quantile(0.5) < 0.5
+
+
+def test_adaops_approaches_least_squares_and_ops_does_not():
+    names = ("AdaOPS", "OPS")
+    small = {r.method: r.error_over_least_squares for r in efficiency.measure(1_000, 5, 1.0, 6, names)}
+    large = {r.method: r.error_over_least_squares for r in efficiency.measure(100_000, 5, 1.0, 6, names)}
+    assert large["AdaOPS"] < 2 < 5 * large["AdaOPS"] < small["AdaOPS"]
+    assert large["OPS"] > 5
 
 
 @pytest.mark.parametrize("name", NAMES)
