@@ -74,6 +74,16 @@ def test_penalty_of_older_versions_is_understood():
             problem_of(old)
 
 
+def test_multi_class_of_older_versions_is_refused():
+    old = LogisticRegression()
+    old.multi_class = "auto"
+    assert problem_of(old).alpha == 1.0
+    for word in ("ovr", "multinomial"):
+        old.multi_class = word
+        with pytest.raises(RefusedModel, match="multi_class"):
+            problem_of(old)
+
+
 @pytest.mark.parametrize("method", ["exact", "certified", "estimate", "auto"])
 def test_breast_cancer_against_refits(method):
     X, y = _cancer()

@@ -34,8 +34,11 @@ def logistic_problem(estimator: Any) -> Problem:
     ratio = getattr(estimator, "l1_ratio", None) or 0.0
     if penalty in ("l1", "elasticnet") or (penalty == "deprecated" and ratio > 0):
         raise RefusedModel(f"LogisticRegression with an l1 part is refused: {NOT_SMOOTH}; use l1_ratio=0")
-    if getattr(estimator, "multi_class", "deprecated") == "ovr":
-        raise RefusedModel("LogisticRegression(multi_class='ovr') is refused: it is several fits; audit each of them")
+    if getattr(estimator, "multi_class", "auto") in ("ovr", "multinomial"):
+        raise RefusedModel(
+            "LogisticRegression with multi_class set is refused: 'ovr' is several fits, and 'multinomial' penalises two "
+            "classes twice; leave it at its default"
+        )
     if penalty is None:
         alpha = 0.0
     else:
