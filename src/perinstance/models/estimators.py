@@ -36,7 +36,7 @@ def logistic_problem(estimator: Any) -> Problem:
         raise RefusedModel(f"LogisticRegression with an l1 part is refused: {NOT_SMOOTH}; use l1_ratio=0")
     if getattr(estimator, "multi_class", "auto") in ("ovr", "multinomial"):
         raise RefusedModel(
-            "LogisticRegression with multi_class set is refused: 'ovr' is several fits, and 'multinomial' penalises two "
+            "LogisticRegression with multi_class set is refused: 'ovr' is several fits, 'multinomial' penalises two "
             "classes twice; leave it at its default"
         )
     if penalty is None:
