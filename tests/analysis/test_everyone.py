@@ -161,3 +161,24 @@ def test_a_box_with_one_bound_per_feature():
     tight = everyone(release, fit, DELTA, x_bound=[0.1, 1.0, 0.2], domain="box")
     wide = everyone(release, fit, DELTA, x_bound=1.0, domain="box")
     assert tight.epsilon < wide.epsilon and (np.abs(tight.x) <= [0.1, 1.0, 0.2]).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("domain", ["ball", "box"])
+def test_degenerate_worlds(family, domain):
+    """Nobody's y differs from zero; fewer rows than columns; columns of very different size; a domain of one point."""
+    rng = np.random.default_rng(6)
+    release = release_of(family, 1.0)
+    for X, y in (
+        (rng.standard_normal((5, 2)), np.zeros(5)),
+        (rng.standard_normal((2, 4)), rng.standard_normal(2)),
+        (np.ones((1, 2)), np.ones(1)),
+        (rng.standard_normal((30, 2)) * [1e4, 1e-4], rng.standard_normal(30)),
+    ):
+        fit = fit_of(release, X, y)
+        answer = everyone(release, fit, DELTA, x_bound=0.5, y_bound=0.3, domain=domain)
+        people = crowd(rng, fit, X.shape[1], 300, domain, 0.5)
+        found = losses(release, fit, people, rng.choice([-0.3, 0.3], 300), DELTA)
+        assert found.max() <= answer.epsilon * (1 + 1e-9) and answer.attained <= answer.epsilon
+        nothing = everyone(release, fit, DELTA, x_bound=0.0, y_bound=0.3, domain=domain)
+        assert nothing.epsilon <= 1e-9

@@ -48,9 +48,9 @@ def test_a_prior_on_data_sets_and_its_errors():
 
     target = (np.array([[0.6, 0.3]]), np.array([0.5]))
     rng = np.random.default_rng(2)
-    long = prior(release, sampler, target, DELTA, draws=1500, rng=rng)
+    long = prior(release, sampler, target, DELTA, draws=800, rng=rng)
     truth, median = long.epsilon.mean(), np.median(long.epsilon)
-    runs = [prior(release, sampler, target, DELTA, draws=40, rng=rng) for _ in range(60)]
+    runs = [prior(release, sampler, target, DELTA, draws=30, rng=rng) for _ in range(40)]
     means, medians = [run.mean() for run in runs], [run.quantile(0.5) for run in runs]
     assert np.mean([m.low <= truth <= m.high for m in means]) > 0.85
     assert np.mean([m.low <= median <= m.high for m in medians]) > 0.85

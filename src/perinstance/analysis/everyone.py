@@ -8,7 +8,7 @@ general, and the box is enclosed in its best ellipsoid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -122,6 +122,8 @@ def everyone(
     intercept = setting.mechanism.fit_intercept
     origin = np.zeros((1, setting.n_features))
     start = Found(np.inf, float(score(origin)[0]), origin[0])
+    if not bounds.any():  # one row only
+        return answer(replace(start, upper=start.attained), float(worst_y(origin)[0]), "exact")
     if domain == "ball":
         region = ellipsoid(np.full(setting.n_features, float(bounds[0])), intercept)
         landscape = sheet(setting, region, y_bound, delta, polish)
