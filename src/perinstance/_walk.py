@@ -47,6 +47,7 @@ def walk_people(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, 
             return _Part(people, epsilon, None, None)
         return _Part(people, epsilon, X[people.open], y[people.open])
 
+    keep_freed_memory()
     gather = _Gather(getattr(who, "n_rows", None))
     for part in who.map(step):
         gather.add(part)
@@ -61,6 +62,15 @@ def walk_people(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, 
     order[at] = len(order) + np.arange(len(at))
     pairs = type(better.pairs).concatenate([answer.pairs, better.pairs])[order]
     return Answer(answer.leverage, answer.residual, answer.epsilon, pairs, len(at))
+
+
+def keep_freed_memory() -> None:
+    """Make glibc reuse the arrays of a block for the next one instead of returning them to the system each time.
+
+    Its allocator learns from what is freed: after one array of just under 32 MB it keeps up to 64 MB. Nothing is
+    touched here, so nothing is really allocated; page faults were 5% of an audit.
+    """
+    np.empty(31 << 20, dtype=np.uint8)
 
 
 class _Gather:

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
 #: bytes of one piece of a block: its rows and their image together stay in the second-level cache
-PIECE_BYTES = 1 << 19
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gr
             moment += Q.T @ t
             continue
         cross[:d, :d] += Q.T @ Q
-        moment[:d] += Q.T @ t
+        if Q.flags.c_contiguous:
+            _add_moment(Q, t, moment)
+        else:
+            moment[:d] += Q.T @ t
         if intercept:
             total = Q.sum(axis=0)
             cross[d, :d] += total
@@ -69,3 +73,17 @@ def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gr
             cross[d, d] += len(Q)
             moment[d] += t.sum()
     return Gram(len(X), cross, moment, square)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def _add_moment(X, y, out):  # pragma: no cover - compiled
+    """Add X'y; four rows at a time, which is several times quicker than gemv on rows this short."""
+    n, d = X.shape
+    last = n - n % 4
+    for i in range(0, last, 4):
+        a, b, c, e = y[i], y[i + 1], y[i + 2], y[i + 3]
+        for j in range(d):
+            out[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
+    for i in range(last, n):
+        for j in range(d):
+            out[j] += y[i] * X[i, j]

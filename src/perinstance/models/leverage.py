@@ -132,32 +132,67 @@ def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def _two_sums(q, offset, image, m, t):  # pragma: no cover - compiled
-    for i in range(q.shape[0]):
-        a = 0.0
-        b = 0.0
-        for j in range(q.shape[1]):
+    """Add to the leverages and the predictions; four rows at a time share the loads of offset and image."""
+    n, width = q.shape
+    last = n - n % 4
+    for i in range(0, last, 4):
+        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0.0
+        for j in range(width):
+            o, c = offset[j], image[j]
+            v0, v1, v2, v3 = q[i, j] + o, q[i + 1, j] + o, q[i + 2, j] + o, q[i + 3, j] + o
+            a0 += v0 * v0
+            a1 += v1 * v1
+            a2 += v2 * v2
+            a3 += v3 * v3
+            b0 += v0 * c
+            b1 += v1 * c
+            b2 += v2 * c
+            b3 += v3 * c
+        m[i] += a0
+        m[i + 1] += a1
+        m[i + 2] += a2
+        m[i + 3] += a3
+        t[i] += b0
+        t[i + 1] += b1
+        t[i + 2] += b2
+        t[i + 3] += b3
+    for i in range(last, n):
+        for j in range(width):
             v = q[i, j] + offset[j]
-            a += v * v
-            b += v * image[j]
-        m[i] += a
-        t[i] += b
+            m[i] += v * v
+            t[i] += v * image[j]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def _three_sums(q, offset, image, weights, m, t, square):  # pragma: no cover - compiled
-    for i in range(q.shape[0]):
-        a = 0.0
-        b = 0.0
-        c = 0.0
-        for j in range(q.shape[1]):
+    """Add to the leverages and the predictions and write the squared movements; two rows at a time."""
+    n, width = q.shape
+    last = n - n % 2
+    for i in range(0, last, 2):
+        a0 = a1 = b0 = b1 = c0 = c1 = 0.0
+        for j in range(width):
+            o, c, w = offset[j], image[j], weights[j]
+            v0, v1 = q[i, j] + o, q[i + 1, j] + o
+            s0, s1 = v0 * v0, v1 * v1
+            a0 += s0
+            a1 += s1
+            b0 += v0 * c
+            b1 += v1 * c
+            c0 += w * s0
+            c1 += w * s1
+        m[i] += a0
+        m[i + 1] += a1
+        t[i] += b0
+        t[i + 1] += b1
+        square[i] = c0
+        square[i + 1] = c1
+    for i in range(last, n):
+        square[i] = 0.0
+        for j in range(width):
             v = q[i, j] + offset[j]
-            w = v * v
-            a += w
-            b += v * image[j]
-            c += weights[j] * w
-        m[i] += a
-        t[i] += b
-        square[i] = c
+            m[i] += v * v
+            t[i] += v * image[j]
+            square[i] += weights[j] * (v * v)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
