@@ -1,8 +1,8 @@
 """Statistical efficiency: the error of private regressions as a multiple of that of least squares, as n grows.
 
 The paper claims ``1 + O~(1/(n epsilon^2))`` for OPS and AdaOPS. OPS with a worst-case promise (ridge sqrt(n), the
-largest gamma whose exact DP keeps epsilon) is not efficient: its ridge biases it, and gamma stays bounded. AdaOPS is: its
-error tends to that of least squares, the sooner the larger epsilon. Rivals: sufficient statistics with noise,
+largest gamma whose exact DP keeps epsilon) is not efficient: its ridge biases it, and gamma stays bounded. AdaOPS is:
+its error tends to that of least squares, the sooner the larger epsilon. Rivals: sufficient statistics with noise,
 subsample-and-aggregate (Smith 2008), objective perturbation. All noise is simulated; nothing is published.
 """
 
