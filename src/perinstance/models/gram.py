@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 #: bytes of one piece of a block: its rows and their image together stay in the second-level cache
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
