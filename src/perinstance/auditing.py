@@ -70,8 +70,8 @@ def audit(
     >>> from perinstance import PosteriorSample, audit
     >>> X, y = np.array([[1.0], [2.0], [10.0]]), np.array([1.0, 2.0, 11.0])
     >>> losses = audit(PosteriorSample(alpha=1.0, gamma=1.0), X, y, delta=1e-6)
-    >>> losses.leverage.round(3)
-    array([ 0.01 ,  0.04 , 16.667])
+    >>> losses.leverage.round(3).tolist()
+    [0.01, 0.039, 16.667]
     """
     if not isinstance(release, Release):
         raise InvalidInput(

@@ -78,8 +78,11 @@ def epsilon_is_right(profile, arguments: tuple, epsilon: float, delta: float) ->
     """Prove that epsilon is not below the true value, and at most 1e-9 of it (or 1e-13) above."""
     head, rest = arguments[:-1], arguments[-1:]
 
+    # next to one it is 1 - delta that must be told apart
+    accuracy = 1e-14 * min(1.0, 1.0 - delta)
+
     def at(value: float) -> arb:
-        return enclosed(profile, *head, value, *rest)
+        return enclosed(profile, *head, value, *rest, accuracy=accuracy)
 
     if not at(epsilon) <= arb(delta):
         return False

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
 from perinstance.models.multinomial import ClassifierProblem
 from perinstance.models.problem import Problem
 from perinstance.models.smooth import SmoothProblem
+from perinstance.releases.checks import validated
 from perinstance.releases.publishing import Publishing
 
 Floats = NDArray[np.float64]
@@ -71,7 +72,7 @@ class AnsweringModel(Publishing):
         problem = self.problem()
         if hasattr(problem, "published"):
             raise InvalidInput(f"this model publishes its numbers as they are: they are in {problem.published}")
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32))
         if is_classifier(problem):
             scores = X @ self.coef_.T + self.intercept_
             chosen = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -83,7 +84,7 @@ class AnsweringModel(Publishing):
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; logistic regression only."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32))
         scores = X @ self.coef_.T + self.intercept_
         if scores.shape[1] > 1:
             return softmax(scores, axis=1)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
 
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Laplace, Shift
-from perinstance.releases.checks import one_of, positive
+from perinstance.releases.checks import one_of, positive, validated
 from perinstance.releases.protocol import Method
 from perinstance.releases.publishing import Law, refuse_weights
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
@@ -118,6 +117,6 @@ class NoisyMean(BaseEstimator):
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw: ``mean_`` or ``sum_``, as ``value_``."""
         refuse_weights(refused)
-        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values
         return self

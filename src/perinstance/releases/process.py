@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from perinstance import sampling
 from perinstance.errors import NumericalTrouble
 from perinstance.models.kernel import KernelFit, KernelProblem, Seen, predictions
 from perinstance.models.sweep import ArraySweep, People, Sweep
 from perinstance.pairs import Posterior
-from perinstance.releases.checks import positive
+from perinstance.releases.checks import positive, validated
 from perinstance.releases.protocol import Method
 from perinstance.releases.publishing import Law, refuse_weights
 from perinstance.sampling import GRID
@@ -96,7 +95,7 @@ class ProcessSample(BaseEstimator):
         Mean and covariance are float64 numbers, converged to rounding error and taken as they are; the noise is exact.
         """
         refuse_weights(refused)
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
+        X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         fit = self.confidential_fit(ArraySweep(X, np.asarray(y, dtype=np.float64)))
         try:
             precision = np.linalg.inv(np.linalg.cholesky((fit.covariance + fit.covariance.T) / 2))

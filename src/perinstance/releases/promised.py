@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import InvalidInput
 from perinstance.models.sweep import M, Sweep
 from perinstance.releases.calibration import check_promise
+from perinstance.releases.checks import validated
 from perinstance.releases.promise import Promise
 from perinstance.releases.publishing import refuse_weights
 from perinstance.releases.windows import ExactWindow, Window
@@ -57,7 +58,7 @@ class Promised(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validated(self, X, reset=False, dtype=np.float64)
         return X @ self.coef_
 
     def _declared(self) -> tuple[float, float, float, float]:
@@ -70,14 +71,7 @@ class Promised(RegressorMixin, BaseEstimator):
         return fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        try:
-            X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        except ValueError as trouble:
-            if "convert" in str(trouble):  # numpy quotes the cell
-                raise InvalidTable(
-                    "X and y must be numbers, got something else in some cell; encode it first"
-                ) from None
-            raise
+        X, y = validated(self, X, y, y_numeric=True, dtype=np.float64)
         return X, np.asarray(y, dtype=np.float64)
 
     def __sklearn_tags__(self) -> Any:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import RefusedModel
+from perinstance.releases.checks import validated
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal import Ideal
 
@@ -53,7 +54,7 @@ class Publishing(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, **refused: Any) -> Publishing:
         """Publish one draw: ``coef_`` and ``intercept_``."""
         refuse_weights(refused)
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
+        X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
         self._publish(theta, y)
         return self
@@ -73,7 +74,7 @@ class Publishing(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32))
         return X @ self.coef_ + self.intercept_
 
 
