@@ -27,6 +27,10 @@ class Columns(Protocol):
     def names(self) -> tuple[str, ...] | None:
         """Their names, if they have any."""
 
+    @property
+    def viewed(self) -> bool:
+        """Whether ``rows`` gives views of the caller's memory instead of new arrays."""
+
     def rows(self, start: int, stop: int) -> NDArray:
         """Return some rows of the features as floats, in two dimensions."""
 
@@ -38,6 +42,11 @@ class Matrix:
     values: NDArray
     numbers: tuple[int, ...]
     names: tuple[str, ...] | None = None
+
+    @property
+    def viewed(self) -> bool:
+        """See ``Columns``."""
+        return len(self.numbers) == self.values.shape[1] and self.values.dtype in (np.float64, np.float32)
 
     def rows(self, start: int, stop: int) -> NDArray:
         """See ``Columns``."""
@@ -59,6 +68,11 @@ class Frame:
     def names(self) -> tuple[str, ...]:
         """The labels as strings."""
         return tuple(str(label) for label in self.labels)
+
+    @property
+    def viewed(self) -> bool:
+        """See ``Columns``."""
+        return False
 
     def rows(self, start: int, stop: int) -> NDArray:
         """See ``Columns``."""

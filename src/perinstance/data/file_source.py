@@ -110,10 +110,11 @@ class FileSource:
         """Whether a column of ids was chosen."""
         return self.chosen.ids is not None
 
-    def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
         start, batch = 0, None
-        for batch in self.reader.batches(self.chosen, rows_per_block(self.n_features, block_bytes), threads):
+        rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
+        for batch in self.reader.batches(self.chosen, rows, threads):
             if batch.num_rows:
                 yield partial(self._block, start, batch)
                 start += batch.num_rows

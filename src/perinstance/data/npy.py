@@ -87,9 +87,9 @@ class NpySource:
         """Number of rows."""
         return self.scan.n_rows
 
-    def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
-        step = rows_per_block(self.n_features, block_bytes)
+        step = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
         for start in range(0, self.n_rows, step):
             yield partial(self._block, start, min(start + step, self.n_rows))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from perinstance.data.flavour import Flavour
 
+VIEW_BYTES = 32 << 20  #: at most, of a block that is a view of the caller's array: it costs no memory, only turns
 BLOCK_BYTES = 4 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total
 
 
@@ -67,8 +68,8 @@ class Source(Protocol):
     def flavour(self) -> Flavour:
         """How answers are given back."""
 
-    def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
-        """Yield the pieces in row order; the cut depends on ``block_bytes`` only, never on ``threads``."""
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
+        """Yield the pieces in row order; the cut never depends on ``threads``. None is what suits the source."""
 
 
 def rows_per_block(n_features: int, block_bytes: int) -> int:

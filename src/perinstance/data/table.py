@@ -15,7 +15,7 @@ from perinstance.data.check import check_dtype, column_label
 from perinstance.data.columns import Columns, Frame, Matrix, Vector, check_series_type, plain_array
 from perinstance.data.flavour import Flavour
 from perinstance.data.ids import read_ids, refuse_duplicates
-from perinstance.data.source import BLOCK_BYTES, Block, Piece, Source, rows_per_block
+from perinstance.data.source import BLOCK_BYTES, VIEW_BYTES, Block, Piece, Source, rows_per_block
 from perinstance.errors import InvalidTable
 
 
@@ -54,11 +54,17 @@ class Table:
         """Whether people have ids."""
         return self.ids is not None
 
-    def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
-        step = rows_per_block(self.n_features, block_bytes)
+        step = rows_per_block(self.n_features, self._suitable() if block_bytes is None else block_bytes)
         for start in range(0, self.n_rows, step):
             yield partial(self._block, start, min(start + step, self.n_rows))
+
+    def _suitable(self) -> int:
+        """Views may be large, but there must be enough of them to share out; what is converted is kept small."""
+        if not self.columns.viewed:
+            return BLOCK_BYTES
+        return min(VIEW_BYTES, max(BLOCK_BYTES, self.n_rows * (self.n_features + 1) * 8 // 16))
 
     def _block(self, start: int, stop: int) -> Block:
         return Block(start, self.columns.rows(start, stop), self.target.rows(start, stop))

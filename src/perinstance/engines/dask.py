@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perinstance.data.check import as_floats, check_dtype, is_finite, refuse_missing
 from perinstance.data.flavour import Flavour
-from perinstance.data.source import BLOCK_BYTES, Block, Piece, Source
+from perinstance.data.source import Block, Piece, Source
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidTable
 from perinstance.models.sweep import M
@@ -60,7 +60,7 @@ class DaskTable:
         """Number of features."""
         return int(self.X.shape[1])
 
-    def pieces(self, block_bytes: int = BLOCK_BYTES, threads: int = 1) -> Iterator[Piece]:
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``; the cut is that of the arrays."""
         start = 0
         for X, y, rows in zip(self.X.to_delayed().ravel(), self.y.to_delayed().ravel(), self.X.chunks[0], strict=True):

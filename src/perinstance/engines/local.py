@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from perinstance.data.check import is_finite, refuse_missing
 from perinstance.data.ids import refuse_duplicates
-from perinstance.data.source import BLOCK_BYTES, Block, Piece, Source
+from perinstance.data.source import Block, Piece, Source
 from perinstance.engines.ordered import ordered
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch import Scratch
@@ -38,7 +38,7 @@ class Local:
     """
 
     threads: int | None = None
-    block_bytes: int = BLOCK_BYTES
+    block_bytes: int | None = None
     memory_bytes: int = MEMORY_BYTES
     scratch: str | os.PathLike[str] | None = None
 
@@ -54,15 +54,15 @@ class LocalSweep:
         self,
         source: Source,
         threads: int | None = None,
-        block_bytes: int = BLOCK_BYTES,
+        block_bytes: int | None = None,
         memory_bytes: int = MEMORY_BYTES,
         scratch: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise InvalidInput(f"threads must be at least 1, got {threads}; None means all cores of this process")
-        if block_bytes < 1:
-            raise InvalidInput(f"block_bytes must be at least 1, got {block_bytes}; the default is {BLOCK_BYTES}")
+        if block_bytes is not None and block_bytes < 1:
+            raise InvalidInput(f"block_bytes must be at least 1, got {block_bytes}; None is what suits the table")
         self.source = source
         self.threads = threads or available_cores()
         self.n_rows = source.n_rows
