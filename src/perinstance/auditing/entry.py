@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from perinstance._losses import Audit, Health
-from perinstance._walk import walk_people
+from perinstance.auditing.losses import Audit
+from perinstance.auditing.walk import walk_people
 from perinstance.data import loss_writer, read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.releases.protocol import Method, Release
-
-__all__ = ["Audit", "Health", "audit"]
 
 METHODS = ("auto", "exact", "certified", "estimate")
 

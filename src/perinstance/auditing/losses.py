@@ -190,7 +190,7 @@ class Audit:
 
     def recheck(self, X: Any, y: Any = None, **columns: Any) -> Any:
         """Refit without the most, the median and the least exposed person of the audited table, and compare."""
-        from perinstance._recheck import recheck
+        from perinstance.auditing.recheck import recheck
 
         return recheck(self, X, y, **columns)
 

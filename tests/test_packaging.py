@@ -1,0 +1,25 @@
+"""What is packaged is what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_every_folder_of_the_package_is_shipped():
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {".".join(path.parent.relative_to(ROOT / "src").parts) for path in (ROOT / "src").rglob("__init__.py")}
+    assert listed == found | {"perinstance_experiments"}
+
+
+def test_every_public_name_exists():
+    import perinstance
+
+    for name in perinstance.__all__:
+        assert getattr(perinstance, name) is not None
+    with pytest.raises(AttributeError):
+        perinstance.nothing  # noqa: B018
