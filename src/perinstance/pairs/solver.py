@@ -151,17 +151,3 @@ def solve_with(mu, rho, delta):
         if x < top:
             epsilon = 0.5 * (log1p + s * (s * q * q + x * (2.0 * q - s * x)) / (t * t))
     return rounded_up(epsilon, s * rho + mu)
-
-
-@kernel
-def shift_epsilons(D, delta, out):
-    """Fill ``out`` with the epsilon of every shift."""
-    for i in range(D.size):
-        out[i] = solve_shift(D[i], delta[i])
-
-
-@kernel
-def posterior_epsilons(mu, rho, delta, with_over_without, out):
-    """Fill ``out`` with the epsilon of every posterior sample in one direction."""
-    for i in range(mu.size):
-        out[i] = solve_with(mu[i], rho[i], delta[i]) if with_over_without else solve_without(mu[i], rho[i], delta[i])
