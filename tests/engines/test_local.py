@@ -180,6 +180,10 @@ def step(X, y):
 try:
     LocalSweep(read_table(np.ones((100000, 1)), np.ones(100000)), threads=2, block_bytes=160).fold(step)
 except KeyboardInterrupt:
+    # a signal between the start of a thread and its registration leaves it to end by itself, which it does at once
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(5)
     print("interrupted", [t.name for t in threading.enumerate()], flush=True)
 """
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
