@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perinstance.pairs import Shift
+from tests.cli.conftest import people
+
+BOUNDS = ("--x-bound", "3", "--y-bound", "6")
+
+
+@pytest.mark.parametrize("method", ["adaops", "adassp"])
+def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method):
+    features = ("--feature", "age", "--feature", "weight", "--feature", "dose")
+    outcome = run("release", table, "--target", "bmi", "--method", method, "--epsilon", "2", *BOUNDS, *features)
+    assert outcome.code == 0, outcome.err
+    path = tmp_path / "model.json"
+    model = json.loads(path.read_text())
+    assert model["promise"] == {"epsilon": 2.0, "delta": 1e-6, "neighbours": "add or remove one row"}
+    assert model["features"] == ["age", "weight", "dose"] and len(model["coef"]) == 3
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    # Coefficients lie on the public grid: nothing finer than 2^-40 leaves the room.
+    assert all(float(c * 2**40).is_integer() for c in model["coef"]) or method == "adassp"
+    told = set(model["declared"]) | set(model["released"])
+    assert "confidential_clipped_" not in told and "n" not in told
+    assert set(model["released"]) <= {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}
+
+
+def test_two_releases_differ(run, table):
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json")
+    first, second = (json.loads(run(*words).out)["coef"] for _ in range(2))
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--epsilon", "0", *BOUNDS),
+        ("--epsilon", "1", "--x-bound", "-1", "--y-bound", "1"),
+        ("--epsilon", "1", *BOUNDS, "--delta", "1"),
+        ("--epsilon", "1", *BOUNDS, "--out", "nowhere/model.json"),
+    ],
+)
+def test_bad_promises_are_one_sentence_and_write_nothing(run, table, tmp_path, words):
+    outcome = run("release", table, "--target", "bmi", "--feature", "age", *words)
+    assert outcome.code == 2 and outcome.out == "" and len(outcome.err.strip().splitlines()) == 1
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_missing_bounds_are_asked_for(run, table):
+    outcome = run("release", table, "--target", "bmi", "--epsilon", "1")
+    assert outcome.code == 2 and "x-bound" in outcome.err
+
+
+def test_explain_gives_the_power_of_the_best_attack(run):
+    record = json.loads(run("explain", "1", "--delta", "1e-5", "--json").out)
+    row = next(r for r in record["attack"] if r["false_positive_rate"] == 0.01)
+    low, high = 0.0, 5.0  # the slow road: the distance whose loss is 1, by bisection here
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if Shift([middle]).epsilon(1e-5)[0] <= 1 else (low, middle)
+    assert row["power_gaussian"] == pytest.approx(float(Shift([low]).attack_power(0.01)[0]), rel=1e-6)
+    assert row["power_gaussian"] < row["power_at_most"] == pytest.approx(np.e * 0.01 + 1e-5)
+
+
+def test_explain_refuses_nonsense(run):
+    assert run("explain", "--", "-1").code == 2
+    assert run("explain", "1", "--delta", "2").code == 2
+
+
+def test_the_demo_ends_with_the_path_of_its_report(run, tmp_path):
+    outcome = run("demo")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.strip().endswith(str(tmp_path / "report.html"))
+    assert "442 people, 10 features" in outcome.out and (tmp_path / "report.html").exists()
+
+
+def test_reproduce_makes_figure_and_numbers(run, tmp_path):
+    outcome = run("reproduce", "fig2-left", "--quick", "--out", "made")
+    assert outcome.code == 0, outcome.err
+    assert {p.name for p in (tmp_path / "made").iterdir()} == {"fig2-left.png", "fig2-left.svg", "fig2-left.csv"}
+    assert run("reproduce", "fig99").code == 2
+
+
+def test_help_shows_an_example_for_each(run):
+    for command in ("audit", "release", "demo", "explain", "reproduce"):
+        outcome = run(command, "--help")
+        assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
+
+
+def test_a_terminal_gets_a_progress_bar_and_a_pipe_does_not(tmp_path):
+    """Drive the command in a pseudo-terminal, as a person would."""
+    pty = pytest.importorskip("pty")
+    path = tmp_path / "people.parquet"
+    frame = people(4000)
+    frame.to_parquet(path, index=False)
+    command = [
+        str(Path(sys.executable).parent / "perinstance"),
+        "audit",
+        str(path),
+        "--target",
+        "bmi",
+        "--id",
+        "person",
+    ]
+    command += ["--group", "ward", "--out", str(tmp_path / "r.html")]
+    main, child = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+    process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=environment, close_fds=True)
+    os.close(child)
+    screen = b""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if select.select([main], [], [], 0.2)[0]:
+            try:
+                part = os.read(main, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            screen += part
+        elif process.poll() is not None:
+            break
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    shown = screen.decode(errors="replace")
+    assert "Measuring losses" in shown and "people/s" in shown and "━" in shown
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert piped.returncode == 0 and "━" not in piped.stderr and "\x1b" not in piped.stdout
