@@ -30,6 +30,7 @@ def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     # Coefficients lie on the public grid: nothing finer than 2^-40 leaves the room.
     assert all(float(c * 2**40).is_integer() for c in model["coef"]) or method == "adassp"
+    assert model["grid"] == 2.0**-40 and model["perinstance"]
     told = set(model["declared"]) | set(model["released"])
     assert "confidential_clipped_" not in told and "n" not in told
     assert set(model["released"]) <= {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}

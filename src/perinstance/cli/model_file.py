@@ -18,6 +18,8 @@ RELEASED = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")
 
 def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[str, Any]:
     """Gather what may be published: declared parameters and the release itself, nothing else that saw the data."""
+    from perinstance.sampling.draw import GRID  # released numbers are roundings of ideal draws to multiples of this
+
     declared = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
     released = {name: _plain(getattr(estimator, name)) for name in RELEASED if hasattr(estimator, name)}
     return {
@@ -35,6 +37,7 @@ def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[s
         "coef": [float(value) for value in np.ravel(estimator.coef_)],
         "intercept": float(estimator.intercept_),
         "released": released,
+        "grid": GRID,
     }
 
 
