@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import (
@@ -173,12 +174,19 @@ def test_multinomial_norm_of_a_precision():
         assert np.sqrt(D @ A @ D) * (1 - 1e-9) <= bound.distance[i] <= 1.5 * np.sqrt(D @ A @ D)
 
 
+def l1_logistic():
+    """An l1 penalty in the words of the installed scikit-learn: ``penalty="l1"`` until 1.7, ``l1_ratio=1`` since 1.8."""
+    if tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 8):
+        return LogisticRegression(l1_ratio=1.0, solver="liblinear")
+    return LogisticRegression(penalty="l1", solver="liblinear")
+
+
 @pytest.mark.parametrize(
     ("estimator", "reason"),
     [
         (Lasso(), "l1 penalty"),
         (ElasticNet(), "l1 penalty"),
-        (LogisticRegression(l1_ratio=1.0, solver="liblinear"), "not smooth"),
+        (l1_logistic(), "not smooth"),
         (LogisticRegression(class_weight="balanced"), "class_weight"),
         (LogisticRegressionCV(), "looking at the data"),
         (SVC(), "hinge"),
