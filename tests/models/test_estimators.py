@@ -175,7 +175,7 @@ def test_multinomial_norm_of_a_precision():
 
 
 def l1_logistic():
-    """An l1 penalty in the words of the installed scikit-learn: ``penalty="l1"`` until 1.7, ``l1_ratio=1`` since 1.8."""
+    """An l1 penalty in the words of the installed scikit-learn: ``penalty`` until 1.7, ``l1_ratio`` since 1.8."""
     if tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 8):
         return LogisticRegression(l1_ratio=1.0, solver="liblinear")
     return LogisticRegression(penalty="l1", solver="liblinear")
