@@ -46,7 +46,7 @@ def test_noise_has_the_scale_that_was_asked_for(both):
 
 
 def test_a_residual_depends_on_its_own_row_only():
-    """Removing other rows must not change, by one bit, what a row contributes (threat T20)."""
+    """Removing other rows must not change, by one bit, what a row contributes."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(300, 7)) / 4, rng.uniform(-1, 1, size=300)
     theta = rng.normal(size=7)

@@ -108,7 +108,7 @@ class ExactWindow:
         """``sum_i clip(y_i - x_i'theta) x_i + scale z``.
 
         A residual is a function of the row and of theta alone: columns are added one after the other, elementwise,
-        because the rounding of a matrix product may depend on the rest of the table (threat T20).
+        because the rounding of a matrix product may depend on the rest of the table.
         """
         residual = self._rows.y.copy()
         for j, coefficient in enumerate(theta):

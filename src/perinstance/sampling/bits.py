@@ -2,7 +2,7 @@
 
 A draw is a function of an infinite bit string. Asking for a longer prefix *appends*: earlier bits never change, so
 refining a draw is not drawing again. Nothing is buffered beyond the prefix itself, so a forked process shares no
-future bit with its parent (threat T18).
+future bit with its parent.
 """
 
 from __future__ import annotations

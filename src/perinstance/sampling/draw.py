@@ -1,7 +1,7 @@
 """One draw from an ideal distribution, rounded to a public grid: the only way this package makes noise.
 
 The grid point is exactly the rounding of the ideal draw (see ``rounding``). Rounding is post-processing, so the release
-is as private as the ideal one and nothing is charged to delta (threat T19).
+is as private as the ideal one and nothing is charged to delta.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A float64 is an integer times a power of two. In units of a power of two above t
 into digits of 22 bits, ``z_j = 2^e_j sum_k D_k 2^(-22 k)``. Digit matrices are integer-valued float64, and a BLAS
 product over at most ``2^9`` rows stays below ``2^53``, where float64 adds integers exactly in whatever order the
 library likes. Chunks are summed in int64 and kept as Python integers. The result does not depend on the order of rows,
-the blocking or the machine (threat T20).
+the blocking or the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Known answers, before the first draw of a process: a broken dependency must not make a broken release (threat T22).
+"""Known answers, before the first draw of a process: a broken dependency must not make a broken release.
 
 The strings are SHAKE-256 streams. The answers were computed with 400 digits of mpmath, by the roads of
 ``tests/sampling/test_known_answers.py``, which recomputes them.

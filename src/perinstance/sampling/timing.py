@@ -1,4 +1,4 @@
-"""Steady time: how long a draw takes depends on the noise, and must not tell (threat T4).
+"""Steady time: how long a draw takes depends on the noise, and must not tell.
 
 The sampling step is padded to ``q, 2 q, 4 q, ...`` where the quantum q is a function of the number of coordinates and
 of the size of the factorisations alone, two or three times what they take on a slow core. One bucket is the rule; a
