@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import perinstance as pi
@@ -71,6 +72,16 @@ def test_five_hundred_hostile_ids_and_groups_leave_the_structure_alone():
     assert skeleton(other) == skeleton(page)
     assert "\x00" not in other and "\u202e" not in other
     assert len(other) < 2 * len(page)
+
+
+def test_five_hundred_hostile_column_names_leave_the_structure_alone():
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(30, 500)), rng.normal(size=30)
+    release = pi.PosteriorSample(alpha=1.0, gamma=0.1)
+    names = [f"{k}{name[:1000]}" for k, name in enumerate(hostile_names(500))]
+    plain = render(pi.audit(release, pd.DataFrame(X, columns=[f"c{k}" for k in range(500)]), y))
+    hostile = render(pi.audit(release, pd.DataFrame(X, columns=names), y), command=f"perinstance audit {HOSTILE[1]}")
+    assert skeleton(hostile) == skeleton(plain)
 
 
 def test_no_script_no_network_no_inline_style(page):
