@@ -35,16 +35,8 @@ class RefusedModel(InvalidInput):
     """An estimator that breaks an assumption of the theory (non-smooth, non-convex, weighted)."""
 
 
-class NotFitted(PerinstanceError):  # noqa: N818
-    """Something was asked of a release that only a fitted one has."""
-
-
 class NumericalTrouble(PerinstanceError):  # noqa: N818
     """A computation could not be completed to the precision that is promised."""
-
-
-class NotYet(PerinstanceError, NotImplementedError):  # noqa: N818
-    """Something that this version of the package cannot do, and does not pretend to."""
 
 
 class PerinstanceWarning(UserWarning):

@@ -48,6 +48,7 @@ def test_two_releases_differ(run, table):
         ("--epsilon", "0", *BOUNDS),
         ("--epsilon", "1", "--x-bound", "-1", "--y-bound", "1"),
         ("--epsilon", "1", *BOUNDS, "--delta", "1"),
+        ("--epsilon", "1", *BOUNDS, "--method", "adassp", "--n-public", "50"),
         ("--epsilon", "1", *BOUNDS, "--out", "nowhere/model.json"),
     ],
 )

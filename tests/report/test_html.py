@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import perinstance as pi
+from perinstance.errors import InvalidInput
 from perinstance.report import render
 from perinstance.report.words import BOTH, ORDINARY, RARE, SURPRISING
 from tests.report.conftest import small_audit
@@ -132,6 +133,23 @@ def test_a_redacted_copy_names_nobody_and_shows_no_extreme():
     assert "still not differentially private" in page
     top = loss(float(np.max(np.asarray(audit.epsilon))))
     assert not re.search(rf"(?<![\d.]){re.escape(top)}(?![\d])", page)
+
+
+def test_a_redacted_copy_shows_nothing_of_a_small_group():
+    labels = ["crowd"] * 99 + ["alone"]
+    audit = small_audit(100)
+    page = render(audit, redact=True, groups=labels)
+    from perinstance.report.words import loss
+
+    hers = loss(float(np.asarray(audit.epsilon)[99]))
+    figure = page[page.index("Losses by group") : page.index("What if")]
+    assert "alone: " not in figure and "alone (1)" not in figure
+    assert not re.search(rf"(?<![\d.]){re.escape(hers)}(?![\d])", figure)
+
+
+def test_too_few_people_cannot_be_redacted():
+    with pytest.raises(InvalidInput, match="at least 40 people, got 20"):
+        render(small_audit(20), redact=True)
 
 
 @pytest.mark.parametrize(

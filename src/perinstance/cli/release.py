@@ -48,12 +48,15 @@ def release(
     import perinstance as pi
     from perinstance.cli import show
     from perinstance.cli.model_file import write_model
+    from perinstance.errors import InvalidInput
 
     o.check_places(out)
     promise = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
     else:
+        if n_public is not None or kappa is not None:
+            raise InvalidInput("--n-public and --kappa belong to --method adaops; leave them out, or choose adaops")
         estimator = pi.AdaSSP(**promise)
     rows = pi.data.load(pi.scan(file), target, ids=id, features=feature or None)
     estimator.fit(rows.X, rows.y)

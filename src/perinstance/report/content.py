@@ -11,6 +11,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from perinstance._version import __version__
+from perinstance.errors import InvalidInput
 from perinstance.pairs import Posterior, Shift
 from perinstance.report import charts, words
 from perinstance.report.describe import accuracy_cost, health_lines, recipe, release_line
@@ -18,7 +19,8 @@ from perinstance.report.svg import clean
 from perinstance.report.whatif import QUANTILES, noise_sweep
 
 MOST_EXPOSED = 10
-SMALL_GROUP = 20
+# Of fewer people the 95% quantile is the largest loss, which belongs to one of them.
+SMALL_GROUP = 40
 MOST_GROUPS = 40
 RATES = (0.001, 0.01, 0.05)
 VERDICT_RATE = 0.01
@@ -105,6 +107,11 @@ def gather(
     ``audit.recheck(X, y)`` found.
     """
     epsilon = np.asarray(audit.epsilon, dtype=float)
+    if redact and len(epsilon) < SMALL_GROUP:
+        raise InvalidInput(
+            f"a redacted report needs at least {SMALL_GROUP} people, got {len(epsilon)}; "
+            "of so few every number belongs to somebody"
+        )
     middle, top = _median_person(epsilon), int(np.argmax(epsilon))
     # In a redacted copy the most exposed person gives way to the 95% person: an extreme is a single person.
     shown_top = _quantile_person(epsilon, 0.95) if redact else top
@@ -133,7 +140,7 @@ def gather(
         plane=plane,
         plane_caption=plane_caption,
         groups=[_group_line(row, redact) for row in rows],
-        groups_chart=charts.groups([_blunt_group(r) if redact else r for r in rows]) if rows else None,
+        groups_chart=_groups_chart(rows, redact),
         small_group=SMALL_GROUP,
         sweep=sweep,
         sweep_caption=sweep_caption,
@@ -196,6 +203,12 @@ def _group_line(row: charts.GroupRow, redact: bool) -> GroupLine:
     return GroupLine(row.name, f"{row.size:,}", median, q95, largest, row.small)
 
 
+def _groups_chart(rows: list[charts.GroupRow], redact: bool) -> Markup | None:
+    """Draw the groups; a redacted copy draws no small ones and no maximum."""
+    shown = [_blunt_group(row) for row in rows if not row.small] if redact else rows
+    return charts.groups(shown) if shown else None
+
+
 def _blunt_group(row: charts.GroupRow) -> charts.GroupRow:
     """Drop the extreme of a group: its maximum is one person."""
     return charts.GroupRow(row.name, row.size, row.median, row.q95, row.q95, row.small)
@@ -227,7 +240,9 @@ def _cards(audit: Any, epsilon: NDArray, dp: float | None, everyone: float | Non
         cards.append(Card("99% of the people", words.loss(float(q[2])), "lost at most this"))
         cards.append(Card("Most exposed person", words.loss(float(q[3])), "the largest loss"))
     if dp is not None:
-        cards.append(Card("Worst-case statement (DP)", words.loss(dp), "any data within the bounds", worst=True))
+        cards.append(
+            Card("Worst-case statement (DP)", words.loss(dp), "any data of this size within the bounds", worst=True)
+        )
     if everyone is not None:
         cards.append(Card("Anybody within bounds", words.loss(everyone), "with this data set", worst=True))
     cost = accuracy_cost(audit)
