@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from perinstance.analysis import KeyQuantity, convert
 from perinstance.errors import InvalidInput
@@ -74,19 +74,40 @@ def test_a_purely_gaussian_recipe_is_exact():
     assert conversion.epsilon(1e-5) == pytest.approx(Shift([1.3]).epsilon(1e-5 - 2e-8)[0], rel=1e-6)
 
 
-def test_adaops_spends_the_same_parts():
-    """Its plan, rebuilt from the recipe: the same noise, the same margin, the same promise."""
-    spent = plan(Request(1.0, 1e-6, 1.0, 1.0, d=5, n_public=10_000, kappa=None))
-    eigenvalue = KeyQuantity("smallest eigenvalue", 1.0, "lower").released(spent.eigenvalue_distance, spent.failure)
-    assert eigenvalue.scale == pytest.approx(spent.eigenvalue_scale, rel=1e-12)
-    parts = [eigenvalue]
-    if spent.size_distance > 0:
-        parts.append(KeyQuantity("log size", 1.0, "upper").released(spent.size_distance, spent.failure))
-    promised = spent.corners.promise
-    rebuilt = convert(parts, leverage=promised.leverage, residual=promised.residual, enforced=("a ridge", "gamma"))
-    assert rebuilt.promise.distance == pytest.approx(promised.distance, rel=1e-9)
-    assert rebuilt.promise.failure == pytest.approx(promised.failure, rel=1e-9)
-    assert rebuilt.promise.delta(1.0) == pytest.approx(promised.delta(1.0), rel=1e-6)
+def test_what_only_rises_needs_no_wider_upper_bound():
+    """An upper bound on n without her: the release with her is higher by one and errs on the safe side."""
+    rng = np.random.default_rng(1)
+    count = KeyQuantity("count", 1.0, "upper", rises=True).released(distance=0.5, failure=0.02)
+    noise = count.scale * rng.standard_normal(400_000)
+    assert np.mean(count.bound(10.0 + noise) < 10.0) == pytest.approx(0.02, rel=0.1)
+    assert np.mean(count.bound(11.0 + noise) < 10.0) <= 0.02
+    low = KeyQuantity("eigenvalue", 1.0, "lower", rises=True).released(distance=0.5, failure=0.02)
+    assert np.mean(low.bound(11.0 + noise) > 10.0) == pytest.approx(0.02, rel=0.1)  # lower bounds must be widened
+
+
+@pytest.mark.parametrize("n_public", [None, 10_000])
+def test_adaops_is_built_from_the_parts(n_public):
+    """Its plan, once more by hand: noise, bounds and promise from the budget's shares alone."""
+    epsilon, delta, bound = 1.0, 1e-6, 2.0
+    spent = plan(Request(epsilon, delta, bound, 1.0, d=5, n_public=n_public, kappa=None))
+    parts = spent.conversion.bounds
+    assert len(parts) == 1 + (n_public is None) + (spent.size is not None)
+    assert sum(part.failure for part in parts) == pytest.approx(0.1 * delta, rel=1e-12)
+    assert spent.eigenvalue.scale == pytest.approx(bound**2 / spent.eigenvalue.distance, rel=1e-12)
+    widened = -ndtri(spent.eigenvalue.failure) + spent.eigenvalue.distance
+    assert spent.eigenvalue.bound(100.0) == pytest.approx(100.0 - widened * spent.eigenvalue.scale, rel=1e-11)
+    if n_public is None:
+        assert spent.count.bound(50.0) == pytest.approx(50.0 - ndtri(spent.count.failure) * spent.count.scale, rel=1e-9)
+    promised = spent.conversion.promise
+    assert promised.distance == pytest.approx(np.sqrt(sum(part.distance**2 for part in parts)), rel=1e-12)
+    assert 0.9 * delta <= promised.delta(epsilon) <= delta
+    assert promised == spent.corners.promise
+    for floor in (
+        (3.0, 1e4) if spent.size else ()
+    ):  # the size is released once the floor is known, for the same distance
+        later = spent.size_at(floor)
+        assert later.distance == spent.size.distance
+        assert later.scale == pytest.approx(np.log1p(1 / floor) / later.distance, rel=1e-9)
 
 
 def test_nothing_is_left_out():

@@ -78,10 +78,10 @@ def whole_profile(request: Request, G, b, x, y: float, epsilon: float | None = N
     for direction in ("without", "with"):
         total, turn = 0.0, (lambda pair: pair) if direction == "without" else (lambda pair: pair[::-1])
         if request.n_public is None:
-            counts = list(around(*turn((n, n + 1)), spent.count_scale))[::2]
+            counts = list(around(*turn((n, n + 1)), spent.count.scale))[::2]
             counts = [(value, loss, 2 * weight) for value, loss, weight in counts]
         for count, loss0, w0 in counts:
-            for value, loss1, w1 in around(*turn(eigenvalues), spent.eigenvalue_scale):
+            for value, loss1, w1 in around(*turn(eigenvalues), spent.eigenvalue.scale):
                 window = Pinned(d, {"count": count, "eigenvalue": value, "log_size": 0.0})
                 run(spent, window)
                 ridge = window.asked["posterior"][0]

@@ -70,12 +70,12 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
         A_with, b_with = np.vstack([A, asked.X[i]]), np.append(b, asked.y[i])
         eigen = [np.linalg.eigvalsh(M.T @ M)[0] for M in (A, A_with)]
         theta = [np.linalg.solve(M.T @ M + ridge * np.eye(3), M.T @ v) for M, v in ((A, b), (A_with, b_with))]
-        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue_scale) ** 2
+        squares = ((eigen[1] - eigen[0]) / spent.eigenvalue.scale) ** 2
         if n_public is None:
-            squares += 1 / spent.count_scale**2
-        if spent.size_distance:
+            squares += 1 / spent.count.scale**2
+        if spent.size is not None:
             size = [np.log1p(np.linalg.norm(t)) for t in theta]
-            squares += ((size[1] - size[0]) / spent.size_scale(floor)) ** 2
+            squares += ((size[1] - size[0]) / spent.size_at(floor).scale) ** 2
         mu = asked.X[i] @ np.linalg.solve(A.T @ A + ridge * np.eye(3), asked.X[i])
         rho = np.sqrt(gamma) * abs(asked.y[i] - asked.X[i] @ theta[0])
         slow = (Shift(np.sqrt(squares)) + Posterior(mu, rho)).epsilon(1e-6)[0]

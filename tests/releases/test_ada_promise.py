@@ -165,8 +165,9 @@ def test_the_promise_is_not_idle():
 )
 def test_promise_over_a_grid(epsilon, delta, d, n, bound):
     spent = plan(Request(epsilon, delta, bound, 2 * bound, d, n, None))
-    assert spent.corners.promise.delta(epsilon) <= delta
-    parts = spent.eigenvalue_distance, spent.count_distance, spent.size_distance
-    assert np.sqrt(np.sum(np.square(parts))) <= spent.corners.promise.distance
-    assert spent.corners.promise.failure >= spent.failure * sum(part > 0 for part in parts) * (1 - 1e-12)
-    assert spent.eigenvalue_scale * spent.eigenvalue_distance >= bound**2
+    promise = spent.conversion.promise
+    assert promise.delta(epsilon) <= delta
+    parts = [part for part in (spent.eigenvalue, spent.count, spent.size) if part is not None]
+    assert np.sqrt(np.sum(np.square([part.distance for part in parts]))) <= promise.distance
+    assert promise.failure >= sum(part.failure for part in parts) * (1 - 1e-12)
+    assert spent.eigenvalue.scale * spent.eigenvalue.distance >= bound**2

@@ -107,7 +107,7 @@ class AdaOPS(Promised):
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep on a table of so many features."""
-        return plan(self._request(n_features)).corners.promise
+        return plan(self._request(n_features)).conversion.promise
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
@@ -132,17 +132,17 @@ class AdaOPS(Promised):
         """
         rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
         held = without(fit.linear, rows.X, rows.y, inside)
-        squares = (eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue_scale) ** 2
-        if spent.count_distance > 0:
-            squares = squares + spent.count_distance**2
-        if spent.size_distance > 0:
+        squares = (eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
+        if spent.count is not None:
+            squares = squares + spent.count.distance**2
+        if spent.size is not None:
             step = (rows.X @ fit.linear.inverse()) * held.residual[:, None]  # theta_with - theta_without, if inside
             if not inside:
                 step /= (1.0 + held.leverage)[:, None]
             here = np.linalg.norm(fit.theta)
             there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
-            squares = squares + (move / spent.size_scale(fit.floor)) ** 2
+            squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
         sample = Posterior(held.leverage, np.abs(held.residual) * np.sqrt(fit.gamma), "estimate")
         return People(held.leverage, held.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
 

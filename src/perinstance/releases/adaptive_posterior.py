@@ -8,8 +8,8 @@
 5. ``theta ~ N(theta_hat, H^-1/gamma)``, ``gamma = (rho_h / sup|y - x'theta|)^2`` with rho_h calibrated for that floor
 
 The parts 1, 2 and 4 are Gaussian with distances fixed in advance; whatever floor they lead to, the sample stays below
-the envelope of all corners (``promise``). Bounds hold on the data set without the person, whoever runs the release:
-``q`` is widened by the distance that one person can move the noisy number.
+the envelope of all corners (``promise``). Noise, bounds and promise are the parts of ``conversion``: bounds hold on the
+data set without the person, whoever runs the release.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.releases.calibration import Corners, corners, gaussian_distance, noise_scale, tail_quantile
-from perinstance.releases.floor import Choice, Known, choose, residual_bound, ridges, size_scale
+from perinstance.releases.calibration import FLOORS, Corners, corners, gaussian_distance
+from perinstance.releases.conversion import Conversion, KeyQuantity, PrivateBound, convert, spending
+from perinstance.releases.floor import Choice, Known, choose, residual_bound, ridges, size_sensitivity
 from perinstance.releases.promise import Promise
 from perinstance.releases.windows import PosteriorWindow
 
@@ -29,6 +30,11 @@ Floats = NDArray[np.float64]
 
 FAILURE = 0.1  # of delta, for bounds that may not hold
 EIGENVALUE, COUNT, SIZE = 0.03, 0.03, 0.15  # shares of the squared Gaussian distance
+ENFORCED = (
+    "rows beyond the declared bounds are clipped",
+    "a ridge lifts the smallest eigenvalue to the chosen floor",
+    "gamma keeps sqrt(gamma) |y - x'theta| below the corner of that floor",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +55,16 @@ class Plan:
     """How the budget is spent: a function of the request alone."""
 
     request: Request
-    eigenvalue_distance: float
-    count_distance: float  #: 0 when n is public
-    size_distance: float  #: 0 when the size of the estimate is not released
-    failure: float  #: of each bound
+    eigenvalue: PrivateBound
+    count: PrivateBound | None  #: None when n is public
+    size: PrivateBound | None  #: at the lowest floor; None when the size of the estimate is not released
     corners: Corners
+    conversion: Conversion
 
-    @property
-    def eigenvalue_scale(self) -> float:
-        """Standard deviation of the noise on the smallest eigenvalue."""
-        return noise_scale(self.request.x_bound**2 * (1.0 + 1e-15), self.eigenvalue_distance)
-
-    @property
-    def count_scale(self) -> float:
-        """Standard deviation of the noise on n."""
-        return noise_scale(1.0, self.count_distance)
-
-    def size_scale(self, floor: float) -> float:
-        """Return the standard deviation of the noise on the size of the estimate."""
-        return float(size_scale(np.array([floor]), self.size_distance)[0])
+    def size_at(self, floor: float) -> PrivateBound:
+        """Return how the size of the estimate is released once a floor is chosen."""
+        assert self.size is not None
+        return self.size.at(float(size_sensitivity(floor)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,7 @@ def plan(request: Request) -> Plan:
 
 def predict(spent: Plan, n: float, low: float, n_upper: float | None = None) -> Choice:
     """Choose a floor knowing these numbers (``low`` in units of B_x^2)."""
-    quantile = tail_quantile(spent.failure, spent.size_distance)
-    known = Known(n, n if n_upper is None else n_upper, spent.request.d, low, spent.size_distance, quantile)
+    known = Known(n, n if n_upper is None else n_upper, spent.request.d, low, spent.size)
     return choose(spent.corners, known, spent.request.kappa)
 
 
@@ -108,33 +104,39 @@ def run(spent: Plan, window: PosteriorWindow) -> Outcome:
     """Look through the window and publish one posterior sample."""
     ask = spent.request
     count, n, n_upper = None, float(ask.n_public or 0), float(ask.n_public or 0)
-    if ask.n_public is None:
-        count = window.count(spent.count_scale)
-        n, n_upper = max(count, 1.0), count + tail_quantile(spent.failure, 0.0) * spent.count_scale
-    eigenvalue = window.eigenvalue(spent.eigenvalue_scale)
-    low = eigenvalue - tail_quantile(spent.failure, spent.eigenvalue_distance) * spent.eigenvalue_scale
-    low = max(low, 0.0) / ask.x_bound**2 * (1.0 - 1e-12)
+    if spent.count is not None:
+        count = window.count(spent.count.scale)
+        n, n_upper = max(count, 1.0), spent.count.bound(count)
+    eigenvalue = window.eigenvalue(spent.eigenvalue.scale)
+    low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * (1.0 - 1e-12)
     index = predict(spent, n, low, n_upper).index
     floor, rho = spent.corners.floors[index : index + 1], float(spent.corners.residuals[index])
     ridge = float(ridges(floor, low)[0]) * ask.x_bound**2
     bound = float(residual_bound(floor, low, n_upper)[0]) * ask.y_bound
     log_size = None
-    if spent.size_distance > 0:
-        scale = spent.size_scale(float(floor[0]))
-        log_size = window.log_size(ridge, ask.x_bound, ask.y_bound, scale)
-        highest = log_size + tail_quantile(spent.failure, spent.size_distance) * scale
-        bound = min(bound, math.exp(min(highest, 700.0)) * (1.0 + 1e-12))
+    if spent.size is not None:
+        size = spent.size_at(float(floor[0]))
+        log_size = window.log_size(ridge, ask.x_bound, ask.y_bound, size.scale)
+        bound = min(bound, math.exp(min(size.bound(log_size), 700.0)) * (1.0 + 1e-12))
     gamma = (rho / bound) ** 2 * (1.0 - 1e-12)
     coef = window.posterior(ridge, gamma)
-    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.corners.promise)
+    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.conversion.promise)
 
 
 def _spend(request: Request, size: bool) -> Plan:
     private_n = request.n_public is None
-    bounds = 1 + private_n + size
-    each = FAILURE * request.delta / bounds
+    each = FAILURE * request.delta / (1 + private_n + size)
     budget = gaussian_distance(request.epsilon, request.delta - FAILURE * request.delta)
-    eigenvalue, count, length = (budget * math.sqrt(share) for share in (EIGENVALUE, COUNT * private_n, SIZE * size))
-    distance = math.sqrt(eigenvalue**2 + count**2 + length**2) * (1.0 + 1e-15)
-    ladder = corners(request.epsilon, request.delta, distance, bounds * each)
-    return Plan(request, eigenvalue, count, length, each, ladder)
+
+    def released(quantity: KeyQuantity, share: float) -> PrivateBound:
+        return quantity.released(budget * math.sqrt(share), each)
+
+    x_squared = request.x_bound**2 * (1.0 + 1e-15)
+    eigenvalue = released(KeyQuantity("smallest eigenvalue of X'X", x_squared, "lower", rises=True), EIGENVALUE)
+    count = released(KeyQuantity("number of people", 1.0, "upper", rises=True), COUNT) if private_n else None
+    most = float(size_sensitivity(FLOORS[0]))
+    length = released(KeyQuantity("log(B_y + B_x ||theta||)", most, "upper"), SIZE) if size else None
+    bounds = [part for part in (eigenvalue, count, length) if part is not None]
+    ladder = corners(request.epsilon, request.delta, *spending(bounds))
+    conversion = convert(bounds, leverage=1.0 / ladder.floors, residual=ladder.residuals, enforced=ENFORCED)
+    return Plan(request, eigenvalue, count, length, ladder, conversion)

@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.releases.calibration import Corners
+from perinstance.releases.conversion import PrivateBound
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +33,7 @@ class Known:
     n_upper: float  #: no fewer than there are (but for the charged failure)
     d: int
     low: float  #: no more than the smallest eigenvalue / B_x^2 (but for the charged failure)
-    size_distance: float  #: GDP distance spent on the size of the estimate; 0 when it is not released
-    size_quantile: float  #: how many standard deviations its bound adds
+    size: PrivateBound | None  #: how the size of the estimate will be released, if it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ def residual_bound(floors: Floats, low: float, n_upper: float) -> Floats:
     return (1.0 + np.sqrt(max(n_upper, 0.0)) * gain) * (1.0 + 1e-12)
 
 
-def size_scale(floors: Floats, distance: float) -> Floats:
-    """Return the noise of the released ``log(1 + ||theta||)``: one person moves it by at most ``log(1 + 1/h)``."""
-    return np.log1p(1.0 / floors) / distance * (1.0 + 1e-12)
+def size_sensitivity(floors: ArrayLike) -> Floats:
+    """Return how far one person moves ``log(1 + ||theta||)``: at most ``log(1 + 1/h)``, rounded up."""
+    return np.log1p(1.0 / np.asarray(floors)) * (1.0 + 1e-12)
 
 
 def predicted_errors(corners: Corners, known: Known) -> Floats:
@@ -74,10 +74,11 @@ def predicted_errors(corners: Corners, known: Known) -> Floats:
     theta2 = LABEL_VARIANCE * known.n / g.sum()
     ridge = ridges(h, known.low)
     bound = residual_bound(h, known.low, known.n_upper)
-    if known.size_distance > 0:
+    if known.size is not None:
         size = 1.0 + np.sqrt(known.d * theta2)
         with np.errstate(over="ignore"):
-            bound = np.minimum(bound, size * np.exp(known.size_quantile * size_scale(h, known.size_distance)))
+            margin = known.size.quantile * size_sensitivity(h) / known.size.distance
+            bound = np.minimum(bound, size * np.exp(margin))
     bias = (ridge**2 * g / (g + ridge) ** 2 * theta2).sum(axis=0)
     return bias + (bound / rho) ** 2 * (g / (g + ridge)).sum(axis=0)
 
