@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from perinstance.models.narrow import NARROWEST, WIDEST, add_cross
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +51,7 @@ def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gr
     p = d + int(intercept)
     r = p if W is None else W.shape[1]
     cross, moment, square = np.zeros((r, r)), np.zeros(r), 0.0
+    upper = np.zeros((d, d))
     for run in pieces(X, max(d, r) // 2):  # X'X and X'y read the same rows: the second time from the cache
         Q = np.asarray(X[run], dtype=np.float64)
         t = np.asarray(y[run], dtype=np.float64)
@@ -61,29 +63,20 @@ def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gr
             cross += Q.T @ Q
             moment += Q.T @ t
             continue
-        cross[:d, :d] += Q.T @ Q
-        if Q.flags.c_contiguous:
-            _add_moment(Q, t, moment)
-        else:
+        if d < NARROWEST or not Q.flags.c_contiguous:
+            cross[:d, :d] += Q.T @ Q
             moment[:d] += Q.T @ t
+        elif d <= WIDEST:
+            add_cross(Q, t, upper, moment)
+        else:
+            cross[:d, :d] += Q.T @ Q
+            add_cross(Q, t, None, moment)
         if intercept:
             total = Q.sum(axis=0)
             cross[d, :d] += total
             cross[:d, d] += total
             cross[d, d] += len(Q)
             moment[d] += t.sum()
+    if W is None:
+        cross[:d, :d] += upper + np.triu(upper, 1).T
     return Gram(len(X), cross, moment, square)
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def _add_moment(X, y, out):  # pragma: no cover - compiled
-    """Add X'y; four rows at a time, which is several times quicker than gemv on rows this short."""
-    n, d = X.shape
-    last = n - n % 4
-    for i in range(0, last, 4):
-        a, b, c, e = y[i], y[i + 1], y[i + 2], y[i + 3]
-        for j in range(d):
-            out[j] += a * X[i, j] + b * X[i + 1, j] + c * X[i + 2, j] + e * X[i + 3, j]
-    for i in range(last, n):
-        for j in range(d):
-            out[j] += y[i] * X[i, j]

@@ -5,8 +5,8 @@
 - movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``; where the a_j are so far
   apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
 
-A block is walked in pieces whose rows and image stay in the second-level cache; what follows from the sums for one
-person (``mu``, ``r``, rounded outwards) is done while they are in registers.
+A block is walked in pieces that stay in the second-level cache. The sums come from ``narrow.py`` for few columns, from
+a library's product (``wide.py``) for many; what follows from them (``mu``, ``r``, rounded outwards) is done here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from perinstance.models.gram import pieces
+from perinstance.models.narrow import WIDEST, Panels, contiguous
+from perinstance.models.wide import Products
+from perinstance.pairs.compiled import kernel
 
 Floats = NDArray[np.float64]
-
-_FAST = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
 HARD_LEVERAGE = 0.95
@@ -87,115 +87,30 @@ def walk(
 ) -> Rows:
     """Answer for one block. ``W`` has one row per column of X and, with an intercept, one more at the end."""
     n, d = X.shape
-    inner, offset = _split(W, d, intercept)
-    panels = _panels(inner, triangular)
     lift = None if norm is None else norm.lift
     a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
     grade = np.empty(n, dtype=np.uint8)
     limits = (rounding.leverage, rounding.residual, rounding.length, rounding.share)
-    hard, Q = 0, [np.empty((0, panel.shape[1])) for panel in panels]
+    inner, offset = _split(W, d, intercept)
+    rows: Panels | Products
+    if d <= WIDEST and lift is None:
+        rows = Panels.of(inner, offset, image, a, triangular)
+    else:
+        rows = Products.of(inner, offset, image, a, triangular, lift)
+    hard = 0
     for run in pieces(X, max(W.shape)):
-        if len(Q[0]) != run.stop - run.start:
-            Q = [np.empty((run.stop - run.start, panel.shape[1])) for panel in panels]
-        mu[run], r[run] = 0.0, 0.0
-        at = 0
-        for panel, q in zip(panels, Q, strict=True):
-            np.matmul(X[run, : len(panel)], panel, out=q)
-            stop = at + q.shape[1]
-            if how == 1:
-                _three_sums(q, offset[at:stop], image[at:stop], a[at:stop], mu[run], r[run], length[run])
-            else:
-                _two_sums(q, offset[at:stop], image[at:stop], mu[run], r[run])
-            at = stop
-        if lift is not None:
-            v = (np.hstack(Q) + offset) @ lift
-            np.einsum("ij,ij->i", v, v, out=length[run])
-        hard += _finish(y[run], limits, inside, mu[run], r[run], length[run], grade[run])
+        rows.sums(X[run], mu[run], r[run], length[run])
+        hard += _finish(contiguous(y[run]), limits, inside, mu[run], r[run], length[run], grade[run])
     return Rows(mu, r, length, grade, grade == 2 if hard else None)
-
-
-def _panels(inner: Floats, triangular: bool) -> list[Floats]:
-    """Cut W into a few columns each; where it is upper triangular the rows below are zero and cost nothing."""
-    d, r = inner.shape
-    count = min(4, r // 24) if triangular else 1
-    if count < 2:
-        return [inner]
-    cuts = np.linspace(0, r, count + 1).astype(int)
-    return [np.ascontiguousarray(inner[: min(b, d), a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def _two_sums(q, offset, image, m, t):  # pragma: no cover - compiled
-    """Add to the leverages and the predictions; four rows at a time share the loads of offset and image."""
-    n, width = q.shape
-    last = n - n % 4
-    for i in range(0, last, 4):
-        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0.0
-        for j in range(width):
-            o, c = offset[j], image[j]
-            v0, v1, v2, v3 = q[i, j] + o, q[i + 1, j] + o, q[i + 2, j] + o, q[i + 3, j] + o
-            a0 += v0 * v0
-            a1 += v1 * v1
-            a2 += v2 * v2
-            a3 += v3 * v3
-            b0 += v0 * c
-            b1 += v1 * c
-            b2 += v2 * c
-            b3 += v3 * c
-        m[i] += a0
-        m[i + 1] += a1
-        m[i + 2] += a2
-        m[i + 3] += a3
-        t[i] += b0
-        t[i + 1] += b1
-        t[i + 2] += b2
-        t[i + 3] += b3
-    for i in range(last, n):
-        for j in range(width):
-            v = q[i, j] + offset[j]
-            m[i] += v * v
-            t[i] += v * image[j]
-
-
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def _three_sums(q, offset, image, weights, m, t, square):  # pragma: no cover - compiled
-    """Add to the leverages and the predictions and write the squared movements; two rows at a time."""
-    n, width = q.shape
-    last = n - n % 2
-    for i in range(0, last, 2):
-        a0 = a1 = b0 = b1 = c0 = c1 = 0.0
-        for j in range(width):
-            o, c, w = offset[j], image[j], weights[j]
-            v0, v1 = q[i, j] + o, q[i + 1, j] + o
-            s0, s1 = v0 * v0, v1 * v1
-            a0 += s0
-            a1 += s1
-            b0 += v0 * c
-            b1 += v1 * c
-            c0 += w * s0
-            c1 += w * s1
-        m[i] += a0
-        m[i + 1] += a1
-        t[i] += b0
-        t[i + 1] += b1
-        square[i] = c0
-        square[i + 1] = c1
-    for i in range(last, n):
-        square[i] = 0.0
-        for j in range(width):
-            v = q[i, j] + offset[j]
-            m[i] += v * v
-            t[i] += v * image[j]
-            square[i] += weights[j] * (v * v)
-
-
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+@kernel
 def _finish(y, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
     u = 2.220446049250313e-16

@@ -1,0 +1,149 @@
+"""Four (or two) numbers in one register, for the loops that a compiler does not turn into SIMD code by itself.
+
+``Four`` and ``Two`` are values inside compiled functions only. They are vectors of LLVM, which maps them to whatever
+the machine has (two NEON registers, one AVX register); products and sums are fused where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, models, register_model
+
+_NUMBER, _INDEX = ir.DoubleType(), ir.IntType(32)
+_FUSED = ("contract",)
+
+
+class _Lanes(types.Type):
+    """Some numbers side by side."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.vector = ir.VectorType(_NUMBER, count)
+        super().__init__(name=f"Lanes({count})")
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: _Lanes) -> None:
+        super().__init__(manager, kind, kind.vector)
+
+
+_four, _two = _Lanes(4), _Lanes(2)
+
+
+def _order(*lanes: int) -> ir.Constant:
+    """Return the lanes that a shuffle picks."""
+    return ir.Constant(ir.VectorType(_INDEX, len(lanes)), list(lanes))
+
+
+def _address(context, builder, signature, arguments) -> Any:
+    """Return where entry ``at`` of a one-dimensional, contiguous array lies."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
+
+
+def _check(array: Any) -> None:
+    """Refuse, while compiling, what an address plus an index does not reach."""
+    if not (
+        isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype == types.float64
+    ):
+        raise TypingError(f"lanes are read from contiguous, one-dimensional arrays of float64 only, got {array}")
+
+
+def _load(lanes: _Lanes) -> Any:
+    def typed(typingctx, array, at):
+        _check(array)
+
+        def generate(context, builder, signature, arguments):
+            address = _address(context, builder, signature, arguments)
+            return builder.load(builder.bitcast(address, lanes.vector.as_pointer()), align=8)
+
+        return lanes(array, types.intp), generate
+
+    return intrinsic(typed)
+
+
+def _store(lanes: _Lanes) -> Any:
+    def typed(typingctx, array, at, value):
+        _check(array)
+
+        def generate(context, builder, signature, arguments):
+            address = _address(context, builder, signature, arguments)
+            builder.store(arguments[2], builder.bitcast(address, lanes.vector.as_pointer()), align=8)
+            return context.get_dummy_value()
+
+        return types.none(array, types.intp, lanes), generate
+
+    return intrinsic(typed)
+
+
+def _zero(lanes: _Lanes) -> Any:
+    def typed(typingctx):
+        def generate(context, builder, signature, arguments):
+            return ir.Constant(lanes.vector, [0.0] * lanes.count)
+
+        return lanes(), generate
+
+    return intrinsic(typed)
+
+
+def _arithmetic(step: Callable[..., Any], result: _Lanes, *operands: _Lanes) -> Any:
+    """Make a function of lanes out of what it does to a builder."""
+
+    def generate(context, builder, signature, arguments):
+        return step(builder, *arguments)
+
+    signature = result(*operands)
+
+    def unary(typingctx, a):
+        return signature, generate
+
+    def binary(typingctx, a, b):
+        return signature, generate
+
+    def ternary(typingctx, a, b, c):
+        return signature, generate
+
+    return intrinsic((unary, binary, ternary)[len(operands) - 1])
+
+
+def _multiply_add(builder, a, b, c):
+    return builder.fadd(builder.fmul(a, b, flags=_FUSED), c, flags=_FUSED)
+
+
+def _sums(builder, a, b):
+    """``(a0 + a2) + (a1 + a3)``, and the same of b."""
+    low, high = _order(0, 1), _order(2, 3)
+    a, b = (builder.fadd(builder.shuffle_vector(v, v, low), builder.shuffle_vector(v, v, high)) for v in (a, b))
+    return builder.fadd(builder.shuffle_vector(a, b, _order(0, 2)), builder.shuffle_vector(a, b, _order(1, 3)))
+
+
+def _repeat(typingctx, array, at):
+    """Return one entry of an array in all four lanes."""
+    _check(array)
+
+    def generate(context, builder, signature, arguments):
+        number = builder.load(_address(context, builder, signature, arguments))
+        nothing = ir.Constant(_four.vector, ir.Undefined)
+        return builder.shuffle_vector(builder.insert_element(nothing, number, _INDEX(0)), nothing, _order(0, 0, 0, 0))
+
+    return _four(array, types.intp), generate
+
+
+load4, load2 = _load(_four), _load(_two)  #: entries ``at``, ``at + 1``, ... of an array; nothing is checked
+store4, store2 = _store(_four), _store(_two)
+zero4, zero2 = _zero(_four), _zero(_two)
+repeat4: Any = intrinsic(_repeat)
+multiply4 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _four, _four, _four)
+multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b + c``
+add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)
+add4 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _four, _four, _four)
+sums2 = _arithmetic(_sums, _two, _four, _four)  #: the sums of two fours
+#: the first, the second of two numbers in all four lanes
+first4 = _arithmetic(lambda builder, a: builder.shuffle_vector(a, a, _order(0, 0, 0, 0)), _four, _two)
+second4 = _arithmetic(lambda builder, a: builder.shuffle_vector(a, a, _order(1, 1, 1, 1)), _four, _two)
