@@ -105,10 +105,14 @@ class _Gather:
             "3": people.pairs._grades,
         }
         values |= people.pairs._columns()
+        written: list[tuple[NDArray, NDArray]] = []
         for name, value in values.items():
-            if name not in self.columns:
-                self.columns[name] = np.empty(self.n, dtype=value.dtype)
-            self.columns[name][run] = value
+            if name not in self.columns:  # a leverage that the pairs hold too is kept once
+                twin = [to for of, to in written if np.may_share_memory(of, value)]
+                self.columns[name] = twin[0] if twin else np.empty(self.n, dtype=value.dtype)
+            if all(to is not self.columns[name] for _, to in written):
+                self.columns[name][run] = value
+            written.append((value, self.columns[name]))
 
     def answer(self) -> Answer:
         if self.parts:

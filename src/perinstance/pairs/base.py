@@ -117,8 +117,9 @@ def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Float
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if array.ndim != 1:
         raise InvalidInput(f"{name} must have one entry per person, got {array.ndim} dimensions; pass a 1-d array")
-    bad = np.isnan(array) if signed else ~(array >= 0)
-    if bad.any():
+    least = array.min(initial=0.0)  # one look that finds nothing is all that usual arrays cost; NaN comes through
+    if np.isnan(least) or (least < 0 and not signed):
+        bad = np.isnan(array) if signed else ~(array >= 0)
         what = "a number" if signed else "a number >= 0"
         raise InvalidInput(
             f"{name} must be {what} for each person, got {int(bad.sum())} entries that are not, "

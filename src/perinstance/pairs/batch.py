@@ -21,10 +21,10 @@ from perinstance.pairs.compiled import kernel, piece
 from perinstance.pairs.inlined import bits_of, fast_exp, fast_log1p
 from perinstance.pairs.solver import ABSOLUTE, RELATIVE, solve_without
 from perinstance.pairs.special import mills_at
+from perinstance.pairs.surface import BLOCK, SHARES, read_block
 
 #: Columns of the table (cells of mu/y); the top bits of y pick a row: 16 rows an octave.
 COLUMNS, ROW_BITS = 32, 48
-BLOCK = 512  # people at a time: all scratch stays in the first-level cache
 #: The largest third term that is accepted; the error is about 1e-3 of it.
 THIRD = 2e-11
 
@@ -151,44 +151,59 @@ def _again(mu, rho, u, delta, log_goal):
 
 
 @kernel
-def _address_loop(n, mu, rho, s, y, along):
-    for i in range(n):
-        s[i] = math.sqrt(mu[i])
-        y[i] = s[i] * rho[i] + mu[i]
-        along[i] = COLUMNS * (mu[i] / y[i])
+def step_loop(mu, rho, u, third, log_goal):
+    """One step for everybody, in place."""
+    for i in range(mu.size):
+        u[i], third[i], _ = _near(mu[i], rho[i], math.sqrt(mu[i]), u[i], log_goal)
+
+
+@piece
+def _start(table, row, across, place):
+    """Return the threshold in a row of the table, between this row and the next, between two columns."""
+    width, one = np.uint64(COLUMNS + 1), np.uint64(1)
+    column = min(np.uint64(place), np.uint64(COLUMNS - 1))
+    along = place - np.int64(column)
+    cell = row * width + column
+    below = cell + width
+    low = table[cell] + along * (table[cell + one] - table[cell])
+    high = table[below] + along * (table[below + one] - table[below])
+    return low + across * (high - low)
 
 
 @kernel
-def solve_many(mu, rho, delta, log_goal, table, first_row, out):
+def starts(y, share, table, first_row, out):
+    """Fill ``out`` with thresholds to start from, for y within the table."""
+    for i in range(y.size):
+        bits = bits_of(y[i])
+        across = (bits & ((1 << ROW_BITS) - 1)) * (1.0 / (1 << ROW_BITS))
+        out[i] = _start(table, np.uint64((bits >> ROW_BITS) - first_row), across, COLUMNS * share[i])
+
+
+@kernel
+def solve_many(mu, rho, delta, log_goal, table, first_row, polynomials, first_cell, out):
     """Fill ``out`` with the epsilon, P over Q, of everybody at one delta; ``table`` is flat, row by row."""
-    width = np.uint64(COLUMNS + 1)
     n_rows = np.uint64(table.size // (COLUMNS + 1) - 1)
     top_bits, mask, unit = np.uint64(ROW_BITS), np.uint64((1 << ROW_BITS) - 1), 1.0 / (1 << ROW_BITS)
     one = np.uint64(1)
-    s0, y0, along0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    y0, along0, scratch = np.empty(BLOCK), np.empty(BLOCK), (np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK))
     m1, r1, s1, u1, e1 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    who = np.empty(BLOCK, dtype=np.uint64)
+    who, left = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK + 1, dtype=np.int64)
     for start in range(0, mu.size, BLOCK):
         n = min(BLOCK, mu.size - start)
         m0, r0, out0 = mu[start : start + n], rho[start : start + n], out[start : start + n]
-        _address_loop(n, m0, r0, s0, y0, along0)
+        n_left = read_block(m0, r0, polynomials, first_cell, y0, along0, scratch, left, out0)
         far, near = np.uint64(0), np.uint64(BLOCK)  # the lonely ones fill the scratch from below, the others from above
-        for i in range(n):
+        for k in range(n_left):
+            i = left[k]
             bits = np.uint64(bits_of(y0[i]))
             row = (bits >> top_bits) - np.uint64(first_row)  # below the first row it wraps around to a huge number
             if row >= n_rows:
                 # the total variation distance is at most y/2
                 out0[i] = 0.0 if y0[i] < 2.0 * delta else solve_without(m0[i], r0[i], delta)
                 continue
-            across = np.int64(bits & mask) * unit
-            column = min(np.uint64(along0[i]), np.uint64(COLUMNS - 1))
-            along = along0[i] - np.int64(column)
-            cell = row * width + column
-            below = cell + width
-            low = table[cell] + along * (table[cell + one] - table[cell])
-            high = table[below] + along * (table[below + one] - table[below])
-            u = low + across * (high - low)
-            if 2.0 * r0[i] * (r0[i] + u * s0[i]) > 36.0 * m0[i]:
+            u = _start(table, row, np.int64(bits & mask) * unit, along0[i] * (COLUMNS / SHARES))
+            s = math.sqrt(m0[i])
+            if 2.0 * r0[i] * (r0[i] + u * s) > 36.0 * m0[i]:
                 at = far
                 far += one
             else:
@@ -197,12 +212,12 @@ def solve_many(mu, rho, delta, log_goal, table, first_row, out):
             who[at] = i
             m1[at] = m0[i]
             r1[at] = r0[i]
-            s1[at] = s0[i]
+            s1[at] = s
             u1[at] = u
         a, b = np.int64(far), np.int64(near)
         _far_loop(m1[:a], r1[:a], s1[:a], u1[:a], e1[:a], log_goal)
         _near_loop(m1[b:], r1[b:], s1[b:], u1[b:], e1[b:], log_goal)
-        for j in range(BLOCK):
-            if j < a or j >= b:
-                good = s1[j] < THIRD
-                out0[who[j]] = e1[j] if good else _again(m1[j], r1[j], u1[j], delta, log_goal)
+        for j in range(a):
+            out0[who[j]] = e1[j] if s1[j] < THIRD else _again(m1[j], r1[j], u1[j], delta, log_goal)
+        for j in range(b, BLOCK):
+            out0[who[j]] = e1[j] if s1[j] < THIRD else _again(m1[j], r1[j], u1[j], delta, log_goal)

@@ -10,14 +10,24 @@ from perinstance.pairs.base import Floats
 from perinstance.pairs.batch import solve_many
 from perinstance.pairs.compiled import kernel
 from perinstance.pairs.solver import solve_shift, solve_with, solve_without
-from perinstance.pairs.tables import shift_table, solve_shifts, start_table
+from perinstance.pairs.tables import shift_table, solve_shifts, start_table, surface
 
 
 def posterior_epsilon(mu: Floats, rho: Floats, delta: float, out: Floats) -> None:
     """Fill ``out`` with the epsilon of every posterior sample (P over Q, the larger direction)."""
     if 0.0 < delta <= 0.5:
-        table = start_table(delta)
-        solve_many(mu, rho, delta, table.log_goal, table.thresholds.ravel(), table.first_row, out)
+        table, known = start_table(delta), surface(delta)
+        solve_many(
+            mu,
+            rho,
+            delta,
+            table.log_goal,
+            table.thresholds.ravel(),
+            table.first_row,
+            known.polynomials,
+            known.first_row,
+            out,
+        )
     else:
         _posterior_one_delta(mu, rho, delta, out)
 

@@ -92,7 +92,7 @@ def _zero(lanes: _Lanes) -> Any:
     return intrinsic(typed)
 
 
-def _arithmetic(step: Callable[..., Any], result: _Lanes, *operands: _Lanes) -> Any:
+def _arithmetic(step: Callable[..., Any], result: Any, *operands: Any) -> Any:
     """Make a function of lanes out of what it does to a builder."""
 
     def generate(context, builder, signature, arguments):
@@ -135,6 +135,11 @@ def _repeat(typingctx, array, at):
     return _four(array, types.intp), generate
 
 
+def _spread(builder, number):
+    nothing = ir.Constant(_two.vector, ir.Undefined)
+    return builder.shuffle_vector(builder.insert_element(nothing, number, _INDEX(0)), nothing, _order(0, 0))
+
+
 load4, load2 = _load(_four), _load(_two)  #: entries ``at``, ``at + 1``, ... of an array; nothing is checked
 store4, store2 = _store(_four), _store(_two)
 zero4, zero2 = _zero(_four), _zero(_two)
@@ -143,6 +148,10 @@ multiply4 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), 
 multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b + c``
 add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)
 add4 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _four, _four, _four)
+multiply_add2 = _arithmetic(_multiply_add, _two, _two, _two, _two)
+spread2 = _arithmetic(_spread, _two, types.float64)  #: one number in both lanes
+first = _arithmetic(lambda builder, a: builder.extract_element(a, _INDEX(0)), types.float64, _two)
+second = _arithmetic(lambda builder, a: builder.extract_element(a, _INDEX(1)), types.float64, _two)
 sums2 = _arithmetic(_sums, _two, _four, _four)  #: the sums of two fours
 #: the first, the second of two numbers in all four lanes
 first4 = _arithmetic(lambda builder, a: builder.shuffle_vector(a, a, _order(0, 0, 0, 0)), _four, _two)

@@ -10,15 +10,21 @@ import numpy as np
 
 from perinstance.errors import NumericalTrouble
 from perinstance.pairs.base import Floats
-from perinstance.pairs.batch import COLUMNS, ROW_BITS, improve
+from perinstance.pairs.batch import COLUMNS, ROW_BITS, improve, starts, step_loop
 from perinstance.pairs.compiled import kernel
 from perinstance.pairs.inlined import bits_of
 from perinstance.pairs.solver import SHIFT, WITHOUT, rounded_up, solve_shift, threshold
+from perinstance.pairs.surface import BITS, POWERS, SHARE_POWERS, SHARES
+from perinstance.pairs.surface import COLUMNS as SURFACE_COLUMNS
 
 #: A shift's table: Chebyshev points per cell (polynomials of one degree less), 8 cells an octave.
 POINTS, CELL_BITS = 9, 49
 #: Tables start here or where epsilon begins to be positive; what lies outside is solved person by person.
 LOWEST, HIGHEST_DRIFT, HIGHEST_SHIFT = 2.0**-40, 2.0**31, 2.0**14
+#: The polynomials are for the y that most people have: from 16 delta, or this, to one (mu up to 1/4).
+LOWEST_SURFACE, LEAST_SURFACE, HIGHEST_SURFACE = 16.0, 2.0**-22, 1.0
+#: What a polynomial may be wrong by, as a share of epsilon; answers are raised by five times that.
+SURFACE_ERROR = 4e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,14 @@ class StartTable:
     thresholds: Floats
     first_row: int
     log_goal: float  #: ``log(delta sqrt(2 pi))``
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The threshold u of a posterior sample at one delta, as a polynomial of y and mu/y in each cell."""
+
+    polynomials: Floats  #: cell by cell, row by row; NaN in cells that were not proved
+    first_row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,68 @@ def start_table(delta: float) -> StartTable:
     log_goal = math.log(delta) + 0.5 * math.log(2.0 * math.pi)
     _fill_thresholds(y, delta, log_goal, thresholds)
     return StartTable(thresholds, first, log_goal)
+
+
+@kernel
+def _settle(mu, rho, delta, log_goal, u):
+    """Go on from these thresholds until they are right to the last digits: two steps do, for nearly everybody."""
+    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    third = np.empty(mu.size)
+    for _ in range(2):
+        step_loop(mu, rho, u, third, log_goal)
+    for i in range(mu.size):
+        if not (third[i] < 1e-12 and -1.5 < u[i] < top):
+            u[i] = threshold(WITHOUT, -1.5, top, mu[i], rho[i], delta, math.nan)
+
+
+def _thresholds(y: Floats, share: Floats, delta: float) -> Floats:
+    """Return u at every y (rows, places in a row) and share (columns, places in a column)."""
+    y, share = np.broadcast_arrays(y[:, None, :, None], share[None, :, None, :])
+    shape, y, share = y.shape, y.ravel(), share.ravel()
+    table, u = start_table(delta), np.empty(y.size)
+    starts(y, share, table.thresholds.ravel(), table.first_row, u)
+    mu = share * y
+    _settle(mu, (y - mu) / np.sqrt(mu), delta, table.log_goal, u)
+    return u.reshape(shape)
+
+
+def _spots(points: int) -> tuple[Floats, Floats]:
+    """Return Chebyshev points of [-1, 1], and where between them their interpolation is worst: ends and middle."""
+    return np.cos((np.arange(points) + 0.5) * np.pi / points), np.array([-1.0 + 1e-6, 0.0, 1.0])
+
+
+@functools.lru_cache(maxsize=16)
+def surface(delta: float) -> Surface:
+    """Make the polynomials of a delta in (0, 1/2], and prove each cell between its nodes."""
+    edges, first_row = _edges(max(LOWEST_SURFACE * delta, LEAST_SURFACE), HIGHEST_SURFACE, BITS)
+    if len(edges) < 2:
+        return Surface(np.empty(0), 0)
+    left, width, columns = edges[:-1, None], np.diff(edges)[:, None], np.arange(SURFACE_COLUMNS)[:, None]
+
+    def places(t: Floats, x: Floats) -> tuple[Floats, Floats]:
+        return left + 0.5 * (t + 1.0) * width, (columns + 0.5 * (x + 1.0)) / SHARES
+
+    (t, t_between), (x, x_between) = _spots(POWERS), _spots(SHARE_POWERS)
+    polynomials = _solved(t) @ _thresholds(*places(t, x), delta) @ _solved(x).T
+    u = _thresholds(*places(t_between, x_between), delta)
+    got = _powers(t_between, POWERS) @ polynomials @ _powers(x_between, SHARE_POWERS).T
+    y, share = places(t_between, x_between)
+    y, share = y[:, None, :, None], share[None, :, None, :]
+    mu, drift = share * y, (1.0 - share) * y
+    epsilon = u * drift + 0.5 * (mu * u * u + drift * drift / (1.0 + mu) - np.log1p(mu))
+    # an error of u moves epsilon by drift + mu u times as much
+    good = (np.abs(got - u) * (drift + mu * np.abs(u)) <= SURFACE_ERROR * epsilon).all(axis=(2, 3))
+    polynomials[~good] = np.nan
+    return Surface(polynomials.ravel(), first_row)
+
+
+def _powers(places: Floats, count: int) -> Floats:
+    return np.vander(places, count, increasing=True)
+
+
+def _solved(nodes: Floats) -> Floats:
+    """Return the matrix that turns values at the nodes into coefficients."""
+    return np.asarray(np.linalg.inv(_powers(nodes, len(nodes))))
 
 
 @kernel

@@ -1,0 +1,103 @@
+"""The threshold u of a posterior sample at one delta, as polynomials: most people need no step at all.
+
+Where only one tail counts (``share = mu/y`` at most 1/4, with ``y = s rho + mu``) and y is well above delta, u is an
+analytic function of y and the share. In each cell, a quarter of an octave of y times 1/32 of share, it is a polynomial
+in both; ``tables.py`` makes them and proves them between their nodes. A cell that was not proved holds NaN, and its
+people are solved as those outside are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.pairs.compiled import kernel, piece
+from perinstance.pairs.inlined import bits_of
+from perinstance.pairs.lanes import first, load2, multiply_add2, second, spread2
+from perinstance.pairs.solver import ABSOLUTE, RELATIVE
+
+#: Cells: the top bits of y pick a row, four an octave; shares up to COLUMNS/SHARES.
+BITS, COLUMNS, SHARES = 50, 8, 32
+#: Coefficients: powers of the place in the row, times powers of the place in the column.
+POWERS, SHARE_POWERS = 8, 6
+SIZE = POWERS * SHARE_POWERS
+BLOCK = 512  # people at a time: all scratch stays in the first-level cache
+
+
+@piece
+def _half(cell, at, t2, polynomials):
+    """Every second power of t, for two powers of the share."""
+    value = load2(polynomials, cell + at + 6 * SHARE_POWERS)
+    value = multiply_add2(value, t2, load2(polynomials, cell + at + 4 * SHARE_POWERS))
+    value = multiply_add2(value, t2, load2(polynomials, cell + at + 2 * SHARE_POWERS))
+    return multiply_add2(value, t2, load2(polynomials, cell + at))
+
+
+@piece
+def evaluate(polynomials, cell, t, x):
+    """Return the polynomial whose coefficients begin at ``cell``, for t and x in [-1, 1]."""
+    both, square, along = spread2(t), spread2(t * t), spread2(x * x)
+    v0 = multiply_add2(_half(cell, SHARE_POWERS, square, polynomials), both, _half(cell, 0, square, polynomials))
+    v2 = multiply_add2(_half(cell, SHARE_POWERS + 2, square, polynomials), both, _half(cell, 2, square, polynomials))
+    v4 = multiply_add2(_half(cell, SHARE_POWERS + 4, square, polynomials), both, _half(cell, 4, square, polynomials))
+    value = multiply_add2(multiply_add2(v4, along, v2), along, v0)
+    return first(value) + x * second(value)
+
+
+@kernel
+def _prepare_loop(n, mu, rho, drift, y, along, rest):
+    """``drift = s rho``, ``y = drift + mu``, the share in columns and ``(drift^2/(1 + mu) - log1p(mu))/2``.
+
+    One division serves all: it is what takes time here. The logarithm is ``2 artanh(mu/(2 + mu))``, for mu up to 1/4.
+    """
+    for i in range(n):
+        m = mu[i]
+        d = math.sqrt(m) * rho[i]
+        sum_, one, two = d + m, 1.0 + m, 2.0 + m
+        over = 1.0 / (sum_ * (one * two))
+        z = m * (over * (sum_ * one))
+        w = z * z
+        w2 = w * w
+        p = (1.0 / 3.0 + w * (1.0 / 5.0)) + w2 * (1.0 / 7.0 + w * (1.0 / 9.0))
+        q = (1.0 / 11.0 + w * (1.0 / 13.0)) + w2 * (1.0 / 15.0 + w * (1.0 / 17.0))
+        drift[i] = d
+        y[i] = sum_
+        along[i] = SHARES * (m * (over * (one * two)))
+        rest[i] = 0.5 * (d * d) * (over * (sum_ * two)) - (z + z * (w * (p + w2 * w2 * q)))
+
+
+@kernel
+def _epsilon_loop(n, mu, drift, rest, u, out):
+    """``u drift + (mu u^2 + drift^2/(1 + mu) - log1p(mu))/2``, raised by the solver's error."""
+    for i in range(n):
+        epsilon = u[i] * (drift[i] + 0.5 * mu[i] * u[i]) + rest[i]
+        out[i] = epsilon + (RELATIVE * epsilon + ABSOLUTE * (drift[i] + mu[i]))
+
+
+@kernel
+def read_block(mu, rho, polynomials, first_row, y, along, scratch, left, out):
+    """Fill ``out`` where a cell is known; ``left`` gets the places of the others. Returns how many.
+
+    ``y`` and ``along`` (the share, in columns) are of use for the others too.
+    """
+    n = len(mu)
+    drift, rest, u = scratch
+    rows = np.uint64(polynomials.size // (COLUMNS * SIZE))
+    mask, unit = (1 << BITS) - 1, 2.0 / (1 << BITS)
+    _prepare_loop(n, mu, rho, drift, y, along, rest)
+    others = 0
+    for i in range(n):
+        bits = bits_of(y[i])
+        row = np.uint64((bits >> BITS) - first_row)  # below the first row it wraps around to a huge number
+        value = math.nan
+        if row < rows and along[i] < COLUMNS:
+            column = np.int64(along[i])
+            x = 2.0 * (along[i] - column) - 1.0
+            cell = (np.int64(row) * COLUMNS + column) * SIZE
+            value = evaluate(polynomials, cell, (bits & mask) * unit - 1.0, x)
+        left[others] = i
+        others += value != value
+        u[i] = value
+    _epsilon_loop(n, mu, drift, rest, u, out)
+    return others
