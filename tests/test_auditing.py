@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -49,6 +51,28 @@ def test_a_dominant_person_is_found_in_any_block(people, release):
     assert parts.epsilon == pytest.approx(whole.epsilon, rel=1e-8)
     assert len(parts.pairs) == 300
     assert parts.pairs.epsilon(1e-6) == pytest.approx(parts.epsilon, rel=1e-12)
+
+
+class SometimesACopy(pi.PosteriorSample):
+    """In every second block the pairs hold a leverage of their own."""
+
+    def people(self, fit, X, y, inside=True):
+        found = super().people(fit, X, y, inside)
+        return found if X[0, 0] > 0 else replace(found, leverage=found.leverage.copy())
+
+
+@pytest.mark.parametrize("kind", [pi.PosteriorSample, SometimesACopy])
+def test_leverages_that_the_pairs_hold_too(people, kind):
+    X, y = people
+    parts = pi.audit(kind(), X, y, engine=Local(threads=1, block_bytes=500))
+    assert (parts.pairs.leverage == parts.leverages).all()
+    assert parts.leverages == pytest.approx(pi.audit(pi.PosteriorSample(), X, y).leverages, rel=1e-10)
+    before = parts.pairs.leverage.copy()
+    try:
+        parts.leverages[:] = 0.0
+    except ValueError:
+        assert kind is pi.PosteriorSample  # one array for both cannot be written to
+    assert (parts.pairs.leverage == before).all()
 
 
 def test_an_insider_is_an_outsider_of_the_others(people):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perinstance.models.sweep import People
 from perinstance.pairs import Pairs
+from perinstance.pairs.base import frozen
 from perinstance.releases.protocol import Release
 
 Floats = NDArray[np.float64]
@@ -56,12 +57,13 @@ def walk_people(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, 
         return answer
     at = np.concatenate(gather.open)
     better = release.refine(fit, sweep, np.concatenate(gather.X), np.concatenate(gather.y), inside)
-    answer.leverage[at], answer.residual[at] = better.leverage, better.residual
-    answer.epsilon[at] = better.pairs.epsilon(delta)
     order = np.arange(len(answer.epsilon))
     order[at] = len(order) + np.arange(len(at))
     pairs = type(better.pairs).concatenate([answer.pairs, better.pairs])[order]
-    return Answer(answer.leverage, answer.residual, answer.epsilon, pairs, len(at))
+    leverage = answer.leverage.copy()  # the pairs may hold the same array
+    leverage[at], answer.residual[at] = better.leverage, better.residual
+    answer.epsilon[at] = better.pairs.epsilon(delta)
+    return Answer(leverage, answer.residual, answer.epsilon, pairs, len(at))
 
 
 def keep_freed_memory() -> None:
@@ -81,6 +83,7 @@ class _Gather:
         self.done = 0
         self.columns: dict[str, NDArray] = {}
         self.kind: type[Pairs] | None = None
+        self.one_leverage = False
         self.parts: list[_Part] = []
         self.open: list[NDArray] = []
         self.X: list[NDArray] = []
@@ -105,14 +108,17 @@ class _Gather:
             "3": people.pairs._grades,
         }
         values |= people.pairs._columns()
-        written: list[tuple[NDArray, NDArray]] = []
+        same = people.leverage is getattr(people.pairs, "_leverage", None)
+        if not self.columns:
+            self.one_leverage = same
+        elif self.one_leverage and not same:
+            self.columns["leverage"], self.one_leverage = self.columns["0"].copy(), False
+        if self.one_leverage:
+            del values["leverage"]  # the pairs hold the very same array: it is written once
         for name, value in values.items():
-            if name not in self.columns:  # a leverage that the pairs hold too is kept once
-                twin = [to for of, to in written if np.may_share_memory(of, value)]
-                self.columns[name] = twin[0] if twin else np.empty(self.n, dtype=value.dtype)
-            if all(to is not self.columns[name] for _, to in written):
-                self.columns[name][run] = value
-            written.append((value, self.columns[name]))
+            if name not in self.columns:
+                self.columns[name] = np.empty(self.n, dtype=value.dtype)
+            self.columns[name][run] = value
 
     def answer(self) -> Answer:
         if self.parts:
@@ -122,4 +128,7 @@ class _Gather:
             return Answer(leverage, residual, np.concatenate([part.epsilon for part in self.parts]), pairs, 0)
         assert self.kind is not None  # a table without rows was refused before
         leverage, residual, epsilon, grade = (self.columns.pop(name) for name in "0123")
+        if self.one_leverage:
+            self.columns["leverage"] = leverage
+            leverage = frozen(leverage)
         return Answer(leverage, residual, epsilon, self.kind(**self.columns, kind=grade), 0)  # type: ignore[call-arg]

@@ -10,6 +10,7 @@ from perinstance.errors import NumericalTrouble
 from perinstance.models.linear import LinearFit, Without, check_alpha, linear_fit, refined, without
 from perinstance.models.sweep import People, Sweep
 from perinstance.pairs import Posterior
+from perinstance.pairs.compiled import kernel
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
 from perinstance.releases.publishing import Law, Publishing, exact_equations
@@ -66,8 +67,14 @@ class PosteriorSample(Publishing):
         return Law(fit.theta, fit.basis / np.sqrt(positive("gamma", self.gamma)))
 
     def _people(self, held: Without) -> People:
-        rho = np.abs(held.residual)
-        rho *= np.sqrt(float(self.gamma))
-        if np.isnan(rho).any():  # theta_without is not determined: no finite loss can be stated
-            rho[np.isnan(rho)] = np.inf
+        rho = np.empty(len(held.residual))
+        _standardise(held.residual, np.sqrt(float(self.gamma)), rho)
         return People(held.leverage, held.residual, Posterior(held.leverage, rho, kind=held.grade), held.open)
+
+
+@kernel
+def _standardise(residual, root, out):  # pragma: no cover - compiled
+    """``sqrt(gamma) |r|``; where theta_without is not determined (NaN) no finite loss can be stated."""
+    for i in range(len(residual)):
+        rho = root * abs(residual[i])
+        out[i] = rho if rho == rho else np.inf
