@@ -185,13 +185,13 @@ def solve_many(mu, rho, delta, log_goal, table, first_row, polynomials, first_ce
     n_rows = np.uint64(table.size // (COLUMNS + 1) - 1)
     top_bits, mask, unit = np.uint64(ROW_BITS), np.uint64((1 << ROW_BITS) - 1), 1.0 / (1 << ROW_BITS)
     one = np.uint64(1)
-    y0, along0, scratch = np.empty(BLOCK), np.empty(BLOCK), (np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK))
+    s0, y0, along0, u0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     m1, r1, s1, u1, e1 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     who, left = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK + 1, dtype=np.int64)
     for start in range(0, mu.size, BLOCK):
         n = min(BLOCK, mu.size - start)
         m0, r0, out0 = mu[start : start + n], rho[start : start + n], out[start : start + n]
-        n_left = read_block(m0, r0, polynomials, first_cell, y0, along0, scratch, left, out0)
+        n_left = read_block(m0, r0, polynomials, first_cell, s0, y0, along0, u0, left, out0)
         far, near = np.uint64(0), np.uint64(BLOCK)  # the lonely ones fill the scratch from below, the others from above
         for k in range(n_left):
             i = left[k]
@@ -202,8 +202,7 @@ def solve_many(mu, rho, delta, log_goal, table, first_row, polynomials, first_ce
                 out0[i] = 0.0 if y0[i] < 2.0 * delta else solve_without(m0[i], r0[i], delta)
                 continue
             u = _start(table, row, np.int64(bits & mask) * unit, along0[i] * (COLUMNS / SHARES))
-            s = math.sqrt(m0[i])
-            if 2.0 * r0[i] * (r0[i] + u * s) > 36.0 * m0[i]:
+            if 2.0 * r0[i] * (r0[i] + u * s0[i]) > 36.0 * m0[i]:
                 at = far
                 far += one
             else:
@@ -212,7 +211,7 @@ def solve_many(mu, rho, delta, log_goal, table, first_row, polynomials, first_ce
             who[at] = i
             m1[at] = m0[i]
             r1[at] = r0[i]
-            s1[at] = s
+            s1[at] = s0[i]
             u1[at] = u
         a, b = np.int64(far), np.int64(near)
         _far_loop(m1[:a], r1[:a], s1[:a], u1[:a], e1[:a], log_goal)

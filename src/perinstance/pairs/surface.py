@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import kernel, piece
-from perinstance.pairs.inlined import bits_of
+from perinstance.pairs.inlined import bits_of, float_of
 from perinstance.pairs.lanes import first, load2, multiply_add2, second, spread2
 from perinstance.pairs.solver import ABSOLUTE, RELATIVE
 
@@ -45,47 +45,62 @@ def evaluate(polynomials, cell, t, x):
     return first(value) + x * second(value)
 
 
-@kernel
-def _prepare_loop(n, mu, rho, drift, y, along, rest):
-    """``drift = s rho``, ``y = drift + mu``, the share in columns and ``(drift^2/(1 + mu) - log1p(mu))/2``.
+@piece
+def _epsilon(mu, drift, u):
+    """``u drift + (mu u^2 + drift^2/(1 + mu) - log1p(mu))/2``, raised by the solver's error, for mu up to 1/4.
 
-    One division serves all: it is what takes time here. The logarithm is ``2 artanh(mu/(2 + mu))``, for mu up to 1/4.
+    The logarithm is ``2 artanh(z)`` with ``z = mu/(2 + mu)``; one division serves it and the quotient.
     """
-    for i in range(n):
-        m = mu[i]
-        d = math.sqrt(m) * rho[i]
-        sum_, one, two = d + m, 1.0 + m, 2.0 + m
-        over = 1.0 / (sum_ * (one * two))
-        z = m * (over * (sum_ * one))
-        w = z * z
-        w2 = w * w
-        p = (1.0 / 3.0 + w * (1.0 / 5.0)) + w2 * (1.0 / 7.0 + w * (1.0 / 9.0))
-        q = (1.0 / 11.0 + w * (1.0 / 13.0)) + w2 * (1.0 / 15.0 + w * (1.0 / 17.0))
-        drift[i] = d
-        y[i] = sum_
-        along[i] = SHARES * (m * (over * (one * two)))
-        rest[i] = 0.5 * (d * d) * (over * (sum_ * two)) - (z + z * (w * (p + w2 * w2 * q)))
+    one, two = 1.0 + mu, 2.0 + mu
+    over = 1.0 / (one * two)
+    z = mu * (over * one)
+    w = z * z
+    w2 = w * w
+    p = (1.0 / 3.0 + w * (1.0 / 5.0)) + w2 * (1.0 / 7.0 + w * (1.0 / 9.0))
+    q = (1.0 / 11.0 + w * (1.0 / 13.0)) + w2 * (1.0 / 15.0 + w * (1.0 / 17.0))
+    rest = 0.5 * (drift * drift) * (over * two) - (z + z * (w * (p + w2 * w2 * q)))
+    epsilon = u * (drift + 0.5 * mu * u) + rest
+    return epsilon + (RELATIVE * epsilon + ABSOLUTE * (drift + mu))
 
 
 @kernel
-def _epsilon_loop(n, mu, drift, rest, u, out):
-    """``u drift + (mu u^2 + drift^2/(1 + mu) - log1p(mu))/2``, raised by the solver's error."""
+def _address_loop(n, mu, rho, s, y, along):
     for i in range(n):
-        epsilon = u[i] * (drift[i] + 0.5 * mu[i] * u[i]) + rest[i]
-        out[i] = epsilon + (RELATIVE * epsilon + ABSOLUTE * (drift[i] + mu[i]))
+        s[i] = math.sqrt(mu[i])
+        y[i] = s[i] * rho[i] + mu[i]
+        along[i] = SHARES * (mu[i] / y[i])
 
 
 @kernel
-def read_block(mu, rho, polynomials, first_row, y, along, scratch, left, out):
+def _count_inside(n, y, along, low, high):
+    inside = 0
+    for i in range(n):
+        inside += (low <= y[i]) & (y[i] < high) & (along[i] < COLUMNS)
+    return inside
+
+
+@kernel
+def _epsilon_loop(n, mu, rho, s, u, out):
+    for i in range(n):
+        out[i] = _epsilon(mu[i], s[i] * rho[i], u[i])
+
+
+@kernel
+def read_block(mu, rho, polynomials, first_row, s, y, along, u, left, out):
     """Fill ``out`` where a cell is known; ``left`` gets the places of the others. Returns how many.
 
-    ``y`` and ``along`` (the share, in columns) are of use for the others too.
+    ``s``, ``y`` and ``along`` (the share, in columns) are of use for the others too.
     """
     n = len(mu)
-    drift, rest, u = scratch
-    rows = np.uint64(polynomials.size // (COLUMNS * SIZE))
+    n_rows = polynomials.size // (COLUMNS * SIZE)
+    rows = np.uint64(n_rows)
     mask, unit = (1 << BITS) - 1, 2.0 / (1 << BITS)
-    _prepare_loop(n, mu, rho, drift, y, along, rest)
+    _address_loop(n, mu, rho, s, y, along)
+    low, high = float_of(first_row << BITS), float_of((first_row + n_rows) << BITS)
+    if 2 * _count_inside(n, y, along, low, high) < n:  # hardly anybody: not worth the sorting
+        for i in range(n):
+            left[i] = i
+        return n
     others = 0
     for i in range(n):
         bits = bits_of(y[i])
@@ -99,5 +114,5 @@ def read_block(mu, rho, polynomials, first_row, y, along, scratch, left, out):
         left[others] = i
         others += value != value
         u[i] = value
-    _epsilon_loop(n, mu, drift, rest, u, out)
+    _epsilon_loop(n, mu, rho, s, u, out)
     return others

@@ -91,12 +91,13 @@ def start_table(delta: float) -> StartTable:
 
 @kernel
 def _settle(mu, rho, delta, log_goal, u):
-    """Go on from these thresholds until they are right to the last digits: two steps do, for nearly everybody."""
+    """Go on from these thresholds until they are right to the last digits: one step does, or two."""
     top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
     third = np.empty(mu.size)
-    for _ in range(2):
-        step_loop(mu, rho, u, third, log_goal)
+    step_loop(mu, rho, u, third, log_goal)
     for i in range(mu.size):
+        if not third[i] < 1e-12:
+            u[i], third[i] = improve(mu[i], rho[i], u[i], log_goal)
         if not (third[i] < 1e-12 and -1.5 < u[i] < top):
             u[i] = threshold(WITHOUT, -1.5, top, mu[i], rho[i], delta, math.nan)
 
