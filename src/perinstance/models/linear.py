@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
 
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.factor import UNIT, Factor, factorise
@@ -110,7 +111,7 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     solved = factorise(sweep, penalty, fit_intercept)
     basis, image, norm = solved.factor.W, solved.image, None
     short = shortest(solved.factor, fit_intercept)
-    theta = short @ (basis @ image)
+    theta = short @ image
     share = 0.0
     if precision is not None:
         precision = _square(precision, p, fit_intercept)
@@ -131,14 +132,14 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     )
 
 
-def _turn(short: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
+def _turn(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
     """Choose the basis in which one product serves both norms of a row.
 
     With ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``. An eigenvalue is
     known to ``u max(a)`` only, so when they lie far apart W stays and the norm costs a second product.
     """
     C = np.linalg.cholesky(A).T
-    lift = C @ (short @ W)
+    lift = C @ S
     a, U = np.linalg.eigh(lift.T @ lift)
     share = len(a) * UNIT * float(a[-1] / a[0]) if len(a) and a[0] > 0 else np.inf
     if share < WEIGHTS_ERROR:
@@ -189,8 +190,11 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
     held = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
     length = np.empty(0)
     if fit.precision is not None:
-        direction = held.direction @ shortest(fit.factor, fit.fit_intercept).T
-        length = np.sqrt(np.einsum("ij,jk,ik->i", direction, fit.precision, direction)) * (1 + held.error)
+        direction, error = held.direction, held.error
+        if fit.factor.null.size:
+            direction = (direction @ fit.factor.R.T) @ shortest(fit.factor, fit.fit_intercept).T
+            error = error + fit.factor.error
+        length = np.sqrt(np.einsum("ij,jk,ik->i", direction, fit.precision, direction)) * (1 + error)
         length[np.isinf(held.leverage)] = np.inf
     grade = (held.error > EXACT_SHARE).astype(np.uint8)
     return Without(held.leverage, held.residual, length, grade)
@@ -249,17 +253,26 @@ def check_alpha(alpha: Any) -> float:
 
 
 def shortest(factor: Factor, intercept: bool) -> Floats:
-    """Return the projector that makes a solution the limit alpha -> 0: no part in ``null`` but for the intercept.
+    """Return S with ``R S = I`` that makes ``theta = S W'X'y`` the limit alpha -> 0: the shortest coefficients.
 
-    With N the open directions and M = diag(1, .., 1, 0): ``I - N (N'MN)^-1 N'M``.
+    Where nothing is open that is W. Else, in scaled coordinates, ``Z + N c`` with c from the least squares problem
+    ``min ||M s (Z + N c)||``, N the open directions, s the scale, M = diag(1, .., 1, 0) with an intercept. Scales may
+    be far apart: sorted rows and pivots keep the digits of each row, and what one round leaves the next ones take.
     """
     if not factor.null.size:
-        return np.eye(len(factor.null))
-    N, _ = np.linalg.qr(factor.null * factor.scale[:, None])
-    M = N.copy()
+        return factor.W
+    Z = factor.W / factor.scale[:, None]
+    weight = factor.scale.copy()
     if intercept:
-        M[-1] = 0.0
-    return np.eye(len(N)) - N @ np.linalg.lstsq(M.T @ N, M.T, rcond=None)[0]
+        weight[-1] = 0.0
+    order = np.argsort(-weight, kind="stable")
+    # an entry that is noise would look like a way to move that coefficient, at the cost of enormous other ones
+    N = np.where(np.abs(factor.null) > 64 * len(weight) * UNIT, factor.null, 0.0)
+    Q, U, pivot = qr((weight[:, None] * N)[order], mode="economic", pivoting=True)
+    N = N[:, pivot]
+    for _ in range(3):
+        Z = Z - N @ solve_triangular(U, Q.T @ (weight[:, None] * Z)[order])
+    return np.asarray(Z * factor.scale[:, None], dtype=np.float64)
 
 
 def _off_range(fit: LinearFit, X: NDArray) -> NDArray[np.bool_]:
