@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import Ridge
 
@@ -209,6 +212,44 @@ def test_a_missing_value_is_named_by_row_and_column_only(people, bad):
     with pytest.raises(InvalidTable) as caught:
         pi.audit(RELEASES[2], X, y)
     assert "41" in str(caught.value) and "2" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "npy"])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_mean_of_a_file(tmp_path, kind, columns):
+    """There is no target; the rows are never all in memory."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(700, columns)).round(3)
+    table = pa.table({f"x{j}": X[:, j] for j in range(columns)})
+    path = tmp_path / f"table.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path)
+    elif kind == "csv":
+        pa_csv.write_csv(table, path)
+    elif kind == "arrow":
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        np.save(path, X)
+    for release in (pi.NoisyMean(scale=2.0), pi.NoisyMean(scale=2.0, noise="gaussian", statistic="sum")):
+        memory = pi.audit(release, X)
+        file = pi.audit(release, pi.scan(path), engine=Local(threads=2, block_bytes=800))
+        assert file.losses == pytest.approx(memory.losses, rel=1e-12)
+        assert len(file) == 700
+    with pytest.raises(InvalidTable, match="has no target"):
+        pi.audit(pi.NoisyMean(), pi.scan(path), target="x0")
+    with pytest.raises(InvalidTable, match="give either y or target"):
+        pi.audit(pi.PosteriorSample(), pi.scan(path))
+
+
+def test_a_mean_of_a_file_with_ids(tmp_path):
+    table = pa.table({"who": ["007", "b", "c"], "a": [1.0, 2.0, 4.0], "b": [0.0, 1.0, 5.0], "note": ["x", "y", "z"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    found = pi.audit(pi.NoisyMean(), pi.scan(tmp_path / "t.parquet"), ids="who", features=["b"])
+    assert found.ids.to_pylist() == ["007", "b", "c"]
+    assert found.losses == pytest.approx(pi.audit(pi.NoisyMean(), [0.0, 1.0, 5.0]).losses, rel=1e-12)
+    with pytest.raises(InvalidTable, match="text"):
+        pi.audit(pi.NoisyMean(), pi.scan(tmp_path / "t.parquet"), ids="who")
 
 
 def test_the_richest_person_on_earth():

@@ -131,8 +131,8 @@ def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = No
         return read_table(X, y, target=target, ids=ids, features=features)
     if y is not None or target is not None:
         raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
-    if hasattr(X, "select_columns"):
-        raise InvalidTable(f"{type(release).__name__} is audited in memory; read the columns first and pass them as X")
+    if hasattr(X, "select_columns"):  # a scan
+        return X.select_columns(target=None, ids=ids, features=features)
     if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
         X = np.asarray(X)
         X = X[:, None] if X.ndim == 1 else X

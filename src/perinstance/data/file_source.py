@@ -58,7 +58,10 @@ class Scan:
         return self.reader.n_rows
 
     def select_columns(self, target: Any, ids: Any = None, features: Sequence[str] | None = None) -> FileSource:
-        """Say which column is what; the types are checked here, the cells while they are read."""
+        """Say which column is what; the types are checked here, the cells while they are read.
+
+        Without a target (None: a mean is asked for) y is zero.
+        """
         if ids is not None and not isinstance(ids, str):
             raise InvalidTable("the ids of a file are one of its columns; pass ids= the name of that column")
         chosen = choose_columns(self.reader.labels, target, ids, features)
@@ -68,8 +71,7 @@ class Scan:
             raise InvalidTable("the file has no rows; there is nobody to audit")
         types = self.reader.types
         if types is not None:
-            assert chosen.target is not None
-            for at in (*chosen.features, chosen.target):
+            for at in _numbers(chosen):
                 _check_type(types[at], column_label(at, self.reader.labels[at]))
         return FileSource(self.reader, chosen, self.limits)
 
@@ -122,9 +124,8 @@ class FileSource:
         pa.default_memory_pool().release_unused()
 
     def _block(self, start: int, batch: pa.RecordBatch) -> Block:
-        labels = [*(self._label(at) for at in self.chosen.features), self._label(self.chosen.target)]
-        arrays = [_floats(batch.column(k), start, label) for k, label in enumerate(labels)]
-        features = arrays[:-1]
+        arrays = [_floats(batch.column(k), start, self._label(at)) for k, at in enumerate(_numbers(self.chosen))]
+        features = arrays[: self.n_features]
         kind = np.float32 if all(array.dtype == np.float32 for array in features) else np.float64
         X = np.empty((batch.num_rows, len(features)), dtype=kind, order="F")
         for at, array in enumerate(features):
@@ -135,12 +136,17 @@ class FileSource:
             if column.nbytes > self.limits.text_bytes:
                 raise TooLarge(f"the ids from row {start} on take {column.nbytes} bytes; an id is a short text")
             ids = read_ids(column, start)
-        return Block(start, X, arrays[-1].astype(np.float64), ids)
+        y = np.zeros(len(X)) if self.chosen.target is None else arrays[-1].astype(np.float64)
+        return Block(start, X, y, ids)
 
-    def _label(self, at: int | None) -> str:
-        assert at is not None
+    def _label(self, at: int) -> str:
         # The header of a CSV file may be a row of cells, when it was forgotten: only its number is ever named.
         return column_label(at, self.reader.labels[at] if self.reader.types is not None else None)
+
+
+def _numbers(chosen: Chosen) -> tuple[int, ...]:
+    """Return the columns that hold numbers, as they come in a batch."""
+    return chosen.features if chosen.target is None else (*chosen.features, chosen.target)
 
 
 def _floats(array: pa.Array, start: int, label: str) -> NDArray:

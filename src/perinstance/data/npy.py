@@ -39,7 +39,7 @@ class NpyScan:
         return self.shape[0]
 
     def select_columns(self, target: Any, ids: Any = None, features: Sequence[int] | None = None) -> NpySource:
-        """Say which column is the target."""
+        """Say which column is the target; without one (None: a mean is asked for) y is zero."""
         if ids is not None:
             raise InvalidTable("a matrix of numbers has no ids; leave ids= away, rows are numbered from 0")
         chosen = choose_columns(self.columns, target, None, features)
@@ -96,6 +96,8 @@ class NpySource:
     def _block(self, start: int, stop: int) -> Block:
         window = self.scan.window(start, stop)
         X = np.asarray(window[:, list(self.chosen.features)])
+        if self.chosen.target is None:
+            return Block(start, as_floats(X, start), np.zeros(len(X)))
         y = np.array(window[:, self.chosen.target])
         floats = as_floats(y, start, column_label(self.chosen.target)).astype(np.float64, copy=False)
         return Block(start, as_floats(X, start), floats)
