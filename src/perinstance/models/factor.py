@@ -41,6 +41,7 @@ class Factor:
     method: str  #: "cholesky", "cholesky-qr2", "shifted cholesky-qr3" ...
     backward: float  #: estimated relative error of R as a factor of H
     error: float  #: estimated relative error of a leverage
+    row_error: float  #: what is added to it for the largest rows; for others in proportion to their length
     triangular: bool
 
     @property
@@ -106,13 +107,14 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         image = inverse.T @ moment
         null = np.zeros((len(H), 0))
     condition = float(np.linalg.cond(R * scale)) ** 2 if R.size else 1.0
-    # the last Gram matrix costs 0.3 u cond; a row of X W costs u |x| |W|: kappa(X) = sqrt(cond H), not its square
-    backward = UNIT * (0.3 * float(values[-1] / values[0]) + len(H))
-    error = backward + (UNIT * np.sqrt(condition) if passes > 1 else 0.0)
+    # the last Gram matrix costs 0.3 u cond, now and then three times that, and twice u cond is charged for it;
+    # a row of X W costs u |x| |W|: kappa(X) = sqrt(cond H), not its square
+    backward = UNIT * (2 * float(values[-1] / values[0]) + 4 * len(H))
+    error, row_error = backward, UNIT * np.sqrt(condition) if passes > 1 else 0.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
     if null.size:
         error += 10 * UNIT * grown  # the shifted factor has turned the kept directions by about this much
-    factor = Factor(R, W, null, scale, condition, name, backward, float(error), triangular)
+    factor = Factor(R, W, null, scale, condition, name, backward, float(error), float(row_error), triangular)
     return Solved(factor, H, image, first.n, first.square)
 
 

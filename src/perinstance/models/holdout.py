@@ -3,7 +3,8 @@
 At most p people can have a leverage above one half or so, hence all of them are taken out of the fold together
 (``Rest``), and for each one the p x p factor of the rest is stacked on the others' rows and triangularised by
 Householder reflections with sorted rows and pivoted columns, which keeps the digits of rows of very different size
-(Cox and Higham 1998). A small table is answered in rational arithmetic instead, where no condition number matters.
+(Cox and Higham 1998). With few columns that last step is done in rational arithmetic, and with few people everything:
+no condition number matters there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
 
-#: tables up to this size are answered in rational arithmetic
+#: tables up to this size are answered in rational arithmetic; with so few columns, the last step of larger ones is
 EXACT_PEOPLE, EXACT_COLUMNS = 64, 12
 
 
@@ -86,6 +87,7 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
 
     taken: _Taken = sweep.fold(take)
     rest = factorise(_Rest(sweep, dominates), fit.penalty, fit.fit_intercept)
+    known = 16 * (rest.factor.error + rest.factor.row_error)  # a direction is known less well than a leverage
     ones = np.ones((len(taken.X), int(fit.fit_intercept)))
     others = np.hstack([taken.X, ones])
     mine = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
@@ -102,19 +104,22 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
             continue
         rows = np.vstack([rest.factor.R, others[keep]])
         aim = np.concatenate([rest.image, taken.y[keep]])
-        leverage[i], residual[i], direction[i], condition = _without(rows, aim, x, target)
+        leverage[i], residual[i], direction[i], condition, rank = _without(rows, aim, x, target)
         if np.isinf(leverage[i]):
             continue
-        error[i] = 8 * p * UNIT * condition + (rest.factor.error if rest.n else 0.0)
+        error[i] = 64 * p * UNIT * condition + (known if rest.n else 0.0)
+        if rank == p <= EXACT_COLUMNS:  # then only the factor of the rest is rounded
+            leverage[i], residual[i], direction[i] = exact_without(rows, aim, np.zeros(p), x, target)
+            error[i] = 2 * UNIT + (known if rest.n else 0.0)
         # a prediction is a sum of sqrt(mu) ||aim||, whatever it comes to in the end
-        size = error[i] * float(np.linalg.norm(aim)) + rest.factor.error * np.sqrt(rest.square)
+        size = error[i] * float(np.linalg.norm(aim)) + known * np.sqrt(rest.square)
         lost = np.sqrt(leverage[i]) * size + error[i] * abs(residual[i]) + UNIT * abs(target)
         residual[i] = np.copysign(abs(residual[i]) + lost, residual[i])
     return Held(leverage * (1 + 2 * error), residual, direction, error)
 
 
-def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats, float]:
-    """Return mu, r, H_with^-1 x and a condition number, from rows: ``rows'rows = H_without``, ``rows'aim = X'y``."""
+def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats, float, int]:
+    """Return mu, r, H_with^-1 x, a condition number and the rank: ``rows'rows = H_without``, ``rows'aim = X'y``."""
     p = len(x)
     length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     scale = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 1.0)
@@ -134,7 +139,7 @@ def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float
         # in the range of the rest, the first entries of a row determine the others
         gap = a[rank:] - (R[:rank, rank:].T @ u if rank else 0.0)
         if np.abs(gap).max() > 1e3 * p * UNIT * np.abs(a).max():
-            return np.inf, np.nan, np.zeros(p), 1.0
+            return np.inf, np.nan, np.zeros(p), 1.0, rank
     mu = float(u @ u)
     b = Q.T @ aim
     r = float(target - u @ b[:rank])
@@ -144,4 +149,4 @@ def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float
     # between that of R with rows of equal length and that of R itself; the errors seen stay below the geometric mean
     inner = R[:rank, :rank] / np.linalg.norm(R[:rank, :rank], axis=1, keepdims=True)
     condition = float(np.sqrt(np.linalg.cond(inner) * np.linalg.cond(R[:rank, :rank]))) if rank else 1.0
-    return mu, r, v * scale / (1.0 + mu), condition
+    return mu, r, v * scale / (1.0 + mu), condition, rank

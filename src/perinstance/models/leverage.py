@@ -33,14 +33,23 @@ EXACT_SHARE = 1e-6
 class Rounding:
     """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
 
-    With G the scaled H and s the scale, ``||x s||^2 <= lambda_max(G) m``. So the error ``sqrt(p) u |x| |W|`` of a row
-    of X W is at most ``sqrt(p) u sqrt(lambda_max(G) m) ||W_j / s||`` in column j: all errors are multiples of sqrt(m).
+    With s the scale, the error ``sqrt(p) u |x| |W|`` of a row of X W is at most ``sqrt(p) u ||x s|| ||W_j / s||`` in
+    column j. With G the scaled H, ``||x s||^2 <= lambda_max(G) m``: all errors are multiples of sqrt(m). Where a few
+    people are much larger than all others that is far too much for the others: their own ``|x| |W|`` is looked at.
     """
 
     leverage: float  #: of sqrt(m): relative
+    leverage_row: float  #: the same, for the worst of rows; ``|x| reach / sqrt(m)`` of it for others
     residual: float  #: of e = y - x'theta, per sqrt(m)
-    length: float  #: of ||H^-1x||_A, per sqrt(m)
-    share: float  #: of ||H^-1x||_A: relative
+    residual_row: float  #: the same, for the worst of rows
+    length_row: float  #: of ||H^-1x||_A, per sqrt(m), for the worst of rows
+    share: float  #: of ||H^-1x||_A: relative, besides ``leverage``
+    reach: Floats | None  #: (p,) None where it is not worth while to look at each row
+
+    @property
+    def total(self) -> float:
+        """The relative error of sqrt(m), whatever the row."""
+        return self.leverage + self.leverage_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,11 @@ def walk(
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
     grade = np.empty(n, dtype=np.uint8)
-    limits = (rounding.leverage, rounding.residual, rounding.length, rounding.share)
+    limits = (
+        (rounding.leverage, rounding.leverage_row),
+        (rounding.residual, rounding.residual_row),
+        (rounding.share + rounding.leverage, rounding.length_row),
+    )
     inner, offset = _split(W, d, intercept)
     rows: Panels | Products
     if d <= WIDEST and lift is None:
@@ -102,7 +115,8 @@ def walk(
     hard = 0
     for run in pieces(X, max(W.shape)):
         rows.sums(X[run], mu[run], r[run], length[run])
-        hard += _finish(contiguous(y[run]), limits, inside, mu[run], r[run], length[run], grade[run])
+        size = _sizes(X[run], rounding.reach, intercept)
+        hard += _finish(contiguous(y[run]), size, limits, inside, mu[run], r[run], length[run], grade[run])
     return Rows(mu, r, length, grade, grade == 2 if hard else None)
 
 
@@ -110,33 +124,47 @@ def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
 
 
+def _sizes(X: NDArray, reach: Floats | None, intercept: bool) -> Floats:
+    """Return ``|x| reach`` of each row, where it is asked for."""
+    if reach is None:
+        return np.empty(0)
+    size = np.abs(X) @ reach[: X.shape[1]]
+    return np.asarray(size + reach[-1] if intercept else size)
+
+
 @kernel
-def _finish(y, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
+def _finish(y, size, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
     u = 2.220446049250313e-16
+    (leverage, leverage_row), (residual, residual_row), (share, length_row) = limits
     moves = len(length) > 0
-    vague = limits[0] > 1e-6
+    looks = len(size) > 0
     hard = 0
     for i in range(len(y)):
         m = mu[i]
         t = r[i]
         e = y[i] - t
-        root = np.sqrt(m) * (1.0 + limits[0])
-        lost = root * limits[1] + u * abs(y[i])
+        root = np.sqrt(m)
+        part = min(1.0, size[i] / root) if looks and root > 0.0 else 1.0
+        away = leverage + part * leverage_row
+        root *= 1.0 + away
+        lost = root * (residual + part * residual_row) + u * abs(y[i])
         up = root * root
         near = inside and m > 0.95  # HARD_LEVERAGE: answered elsewhere
         rest = 1.0 / (1.0 - up if inside and not near else 1.0)
         mu[i] = up * rest
         r[i] = np.copysign((abs(e) + lost) * rest, e)
-        g = vague or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
+        g = away > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
         grade[i] = 2 if near else 1 if g else 0
         hard += near
     if moves:
         for i in range(len(y)):
             b = np.sqrt(length[i])
             m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
-            away = np.sqrt(m) * limits[2] + b * limits[3]
-            length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * limits[0]))
+            root = np.sqrt(m)
+            part = min(1.0, size[i] / root) if looks and root > 0.0 else 1.0
+            away = part * (root * length_row + b * leverage_row) + b * share
+            length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
             if away > 1e-6 * b and grade[i] == 0:
                 grade[i] = 1
     return hard

@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 
 #: a larger part of a row's scaled length than this in an open direction puts the row outside the range of H
 OFF_RANGE = 1e-9
+#: beyond this relative error the length of each row is looked at, to see whether it is really that large
+LOOK_AT_ROWS = 1e-11
 #: one product serves both norms of a row while its weights are known to this share
 WEIGHTS_ERROR = 1e-11
 
@@ -79,7 +81,7 @@ class LinearFit:
     @property
     def error(self) -> float:
         """The relative error that rounding may have caused in the in-sample leverages; losses are rounded up by it."""
-        return 2 * self.rounding.leverage
+        return 2 * self.rounding.total
 
     @property
     def rank(self) -> int:
@@ -149,17 +151,30 @@ def _turn(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Float
 
 def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> Rounding:
     if not basis.size:
-        return Rounding(0.0, 0.0, 0.0, 0.0)
+        return Rounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
     u = 2 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
+    largest = float(np.linalg.norm(factor.R * factor.scale, ord=2))  # sqrt(lambda_max(G))
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
-    largest = np.linalg.norm(factor.R * factor.scale, ord=2)  # sqrt(lambda_max(G))
-    relative = factor.error / 2 + u * largest * float(np.linalg.norm(columns))
-    residual = u * (largest * float(columns @ np.abs(image)) + float(np.linalg.norm(image)))
-    length = 0.0
+    size = np.abs(basis)
+    # what a unit of each entry of x can cost, in q, in the prediction and in the length; what the worst row can cost
+    costs = [np.linalg.norm(size, axis=1), size @ np.abs(image)]
+    most = [float(np.linalg.norm(columns)), float(columns @ np.abs(image))]
     if norm is not None:
-        spread = np.sqrt(norm.weights) * columns if norm.lift is None else columns @ np.abs(norm.lift)
-        length = u * largest * float(np.linalg.norm(spread))
-    return Rounding(relative, residual + factor.error * float(np.linalg.norm(image)), length, relative + share)
+        weights = np.diag(np.sqrt(norm.weights)) if norm.lift is None else np.abs(norm.lift)
+        costs.append(np.linalg.norm(size @ weights, axis=1))
+        most.append(float(np.linalg.norm(columns @ weights)))
+    row = factor.row_error / 2 + u * largest * most[0]
+    parts = [cost / (largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
+    norm_of_image = float(np.linalg.norm(image))
+    return Rounding(
+        leverage=factor.error / 2,
+        leverage_row=row,
+        residual=(u + factor.error) * norm_of_image,
+        residual_row=u * largest * most[1] + 8 * factor.row_error * norm_of_image,
+        length_row=u * largest * most[2] if norm is not None else 0.0,
+        share=share + 4 * (factor.error + factor.row_error),  # a direction is known less well than a leverage
+        reach=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,
+    )
 
 
 def _square(precision: Floats, p: int, intercept: bool) -> Floats:
@@ -193,7 +208,7 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
         direction, error = held.direction, held.error
         if fit.factor.null.size:
             direction = (direction @ fit.factor.R.T) @ shortest(fit.factor, fit.fit_intercept).T
-            error = error + fit.factor.error
+            error = error + fit.factor.error + fit.factor.row_error
         length = np.sqrt(np.einsum("ij,jk,ik->i", direction, fit.precision, direction)) * (1 + error)
         length[np.isinf(held.leverage)] = np.inf
     grade = (held.error > EXACT_SHARE).astype(np.uint8)
