@@ -1,4 +1,4 @@
-"""Many posterior samples at one delta: a table says where to start, one step of fourth order does the rest.
+"""Many posterior samples at one delta: most by a polynomial (``surface.py``), the others by a start and one step.
 
 For a fixed delta the threshold u of P over Q is a tame function of ``y = s rho + mu`` and of ``mu/y``. A table of it
 (``tables.py``) is good to about 1e-3; from there one step of the inverse Taylor series of ``log delta``, to its third
