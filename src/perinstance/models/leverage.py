@@ -112,11 +112,14 @@ def walk(
         rows = Panels.of(inner, offset, image, a, triangular)
     else:
         rows = Products.of(inner, offset, image, a, triangular, lift)
-    hard = 0
-    for run in pieces(X, max(W.shape)):
+    hard, cuts = 0, list(pieces(X, max(W.shape)))
+    ones = np.ones(cuts[0].stop if cuts else 0)
+    for run in cuts:
         rows.sums(X[run], mu[run], r[run], length[run])
-        size = _sizes(X[run], rounding.reach, intercept)
-        hard += _finish(contiguous(y[run]), size, limits, inside, mu[run], r[run], length[run], grade[run])
+        part = ones[: run.stop - run.start]
+        if rounding.reach is not None:
+            part = _parts(X[run], mu[run], rounding.reach, intercept)
+        hard += _finish(contiguous(y[run]), part, limits, inside, mu[run], r[run], length[run], grade[run])
     return Rows(mu, r, length, grade, grade == 2 if hard else None)
 
 
@@ -124,31 +127,29 @@ def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
 
 
-def _sizes(X: NDArray, reach: Floats | None, intercept: bool) -> Floats:
-    """Return ``|x| reach`` of each row, where it is asked for."""
-    if reach is None:
-        return np.empty(0)
+def _parts(X: NDArray, m: Floats, reach: Floats, intercept: bool) -> Floats:
+    """Return what of the worst row's error each row has: ``|x| reach / sqrt(m)``, at most 1."""
     size = np.abs(X) @ reach[: X.shape[1]]
-    return np.asarray(size + reach[-1] if intercept else size)
+    if intercept:
+        size = size + reach[-1]
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(1.0, size / np.sqrt(np.maximum(m, np.finfo(np.float64).tiny))), dtype=np.float64)
 
 
 @kernel
-def _finish(y, size, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
+def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
     u = 2.220446049250313e-16
     (leverage, leverage_row), (residual, residual_row), (share, length_row) = limits
     moves = len(length) > 0
-    looks = len(size) > 0
     hard = 0
     for i in range(len(y)):
         m = mu[i]
         t = r[i]
         e = y[i] - t
-        root = np.sqrt(m)
-        part = min(1.0, size[i] / root) if looks and root > 0.0 else 1.0
-        away = leverage + part * leverage_row
-        root *= 1.0 + away
-        lost = root * (residual + part * residual_row) + u * abs(y[i])
+        away = leverage + part[i] * leverage_row
+        root = np.sqrt(m) * (1.0 + away)
+        lost = root * (residual + part[i] * residual_row) + u * abs(y[i])
         up = root * root
         near = inside and m > 0.95  # HARD_LEVERAGE: answered elsewhere
         rest = 1.0 / (1.0 - up if inside and not near else 1.0)
@@ -161,9 +162,7 @@ def _finish(y, size, limits, inside, mu, r, length, grade):  # pragma: no cover 
         for i in range(len(y)):
             b = np.sqrt(length[i])
             m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
-            root = np.sqrt(m)
-            part = min(1.0, size[i] / root) if looks and root > 0.0 else 1.0
-            away = part * (root * length_row + b * leverage_row) + b * share
+            away = part[i] * (np.sqrt(m) * length_row + b * leverage_row) + b * share
             length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
             if away > 1e-6 * b and grade[i] == 0:
                 grade[i] = 1
