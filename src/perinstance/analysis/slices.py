@@ -54,6 +54,29 @@ def ellipsoid(half_axes: Floats, intercept: bool) -> Domain:
     return Domain(x0, T)
 
 
+def enclosing(bounds: Floats, M: Floats, intercept: bool, steps: int = 60) -> Domain:
+    """Return an ellipsoid around the box ``|x_j| <= bounds_j`` over which the form M stays small.
+
+    ``sum_j w_j (x_j/B_j)^2 <= sum_j w_j`` holds on the box for any weights w > 0; the form M is then at most
+    ``lambda_max(W^-1/2 B M B W^-1/2) sum w``: the dual of the semidefinite relaxation, minimised by steps along its
+    smoothed gradient.
+    """
+    M = M * np.outer(bounds, bounds)
+    w = np.full(len(bounds), 1.0 / len(bounds))
+    best, least = w, np.inf
+    for step in range(steps):
+        root = 1 / np.sqrt(w)
+        values, V = np.linalg.eigh(M * np.outer(root, root))
+        if values[-1] < least:
+            best, least = w, values[-1]
+        share = (values.clip(0) / max(values[-1], 1e-300)) ** 24
+        pull = (V**2 @ share) / max(share.sum(), 1e-300)
+        w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
+        w = np.maximum(w / w.sum(), 1e-9)
+        w /= w.sum()
+    return ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), intercept)
+
+
 @dataclass(frozen=True, slots=True)
 class Slices:
     """One quadratic form over the slices of a domain."""

@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from perinstance.models.frame import Frame
@@ -26,6 +25,7 @@ from perinstance.models.losses import Gamma, Logistic, Poisson
 from perinstance.models.newton import SmoothFit
 from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
+from perinstance.models.tensors import cubic_top, quartic_size
 
 Floats = NDArray[np.float64]
 
@@ -139,57 +139,11 @@ def expansion(sweep: Sweep, fit: SmoothFit, around: Frame, radii: Floats) -> Exp
     radii = np.sort(radii)
     fifth = sweep.fold(partial(fifths, fit=fit, T=T, radii=radii)).sums
     kappa = [float(np.linalg.eigvalsh(S)[-1]) if np.isfinite(S).all() else np.inf for S in fifth]
-    flat = fourth.reshape(p * p, p * p)
     return Expansion(
         third,
         fourth,
         slack * cubic_top(third),
-        slack * max(quartic_top(flat), quartic_top(-flat), 0.0),
+        slack * quartic_size(fourth),
         radii,
         slack * np.array(kappa),
     )
-
-
-def cubic_top(S: Floats) -> float:
-    """Bound ``|S[a,b,c]|`` over unit vectors from above, S symmetric: the root of the quartic ``|S[v,v]|^2``.
-
-    >>> S = np.zeros((2, 2, 2)); S[0, 0, 0] = 3.0
-    >>> round(cubic_top(S), 6)
-    3.0
-    """
-    p = len(S)
-    if p == 0:
-        return 0.0
-    U = S.reshape(p, p * p)
-    return float(np.sqrt(max(quartic_top(U.T @ U), 0.0)))
-
-
-def quartic_top(Q: Floats) -> float:
-    """Bound ``V'QV``, ``V = vec(v v')``, over unit vectors v from above.
-
-    On symmetric matrices ``V'(e e' - I)V = 0``, e = vec(I), for every v: the largest eigenvalue of ``Q + z (e e' - I)``
-    is a bound for each z, and the best z is taken.
-
-    >>> round(quartic_top(np.eye(9)), 9), round(quartic_top(-np.eye(9)), 9)
-    (1.0, -1.0)
-    """
-    p = int(round(np.sqrt(len(Q))))
-    first, second = np.triu_indices(p)
-    basis = np.zeros((p * p, len(first)))
-    weight = np.where(first == second, 0.5, np.sqrt(0.5))
-    basis[first * p + second, np.arange(len(first))] += weight
-    basis[second * p + first, np.arange(len(first))] += weight
-    inner = basis.T @ (Q + Q.T) @ basis / 2
-    e = basis.T @ np.eye(p).ravel()
-    zero = np.outer(e, e) - np.eye(len(e))
-
-    def top(z: float) -> float:
-        return float(np.linalg.eigvalsh(inner + z * zero)[-1])
-
-    if p == 1:
-        return top(0.0)
-    size = float(np.linalg.norm(inner, 2))
-    if not 0 < size < np.inf:
-        return 0.0 if size == 0 else np.inf
-    best = minimize_scalar(top, bounds=(-size, size), method="bounded", options={"xatol": 1e-4 * size})
-    return min(float(best.fun), top(0.0)) + 64 * len(e) * np.finfo(np.float64).eps * size
