@@ -99,7 +99,7 @@ def smooth_bracket(
         attained = float(shift_ceiling(np.array([least / scale]), delta)[0]) * (1 - 1e-9)
         return Bracket(epsilon, attained, start[at], float(labels[which]))
 
-    best = best_refit(Refits(release, fit, sweep, labels, into), start, bounds if domain == "box" else None)
+    best = best_refit(Refits(release, fit, sweep, ys, labels, into), start, bounds if domain == "box" else None)
     upper = plain.distance
     landscapes = _landscapes(fit, sweep, region, theta, ys)
     if landscapes is not None:
