@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.analysis.duality import part_of_ball
-from perinstance.analysis.polynomial import Polynomial, Quadratic
+from perinstance.analysis.polynomial import Polynomial, Quadratic, Way
 from perinstance.analysis.search import Found
 from perinstance.analysis.slices import UNIT, Domain, Slices, slices
 from perinstance.models.frame import Frame
@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 #: second multipliers that are tried, as shares of the largest eigenvalue of N
 SHARES = (0.0, 0.3, 0.6, 0.9, 1.1)
 BISECTIONS = 60
+#: lengths of rows told apart when the farthest way is bounded
+PULLS = 256
 #: radii that are tried, beside the first step of the one who moves the farthest
 BEYOND = (1.03, 1.08, 1.15, 1.3, 1.6, 2.2, 4.0)
 #: cells at once
@@ -103,11 +105,11 @@ class Tilt:
         reachable = np.ones(len(s1), dtype=bool)
         for _ in range(2):
             t = np.sqrt(limit)
-            left = room + t * (g + poly.way(s2 * t + g, self.radius, self.kappa5).bent)
+            left = room + t * (g + self._way(s2, t).bent)
             with np.errstate(divide="ignore", invalid="ignore"):
                 limit = np.minimum(limit, np.where(s1 > 0, np.maximum(left, 0.0) / s1, np.inf))
             reachable &= (left >= 0) | (s1 == 0)
-        way = poly.way(s2 * np.sqrt(limit) + g, self.radius, self.kappa5)
+        way = self._way(s2, np.sqrt(limit))
 
         # what leaves the slice, and how far tilts of the cell lie from its middle
         rad = s2 * np.sqrt(1 - np.clip(np.where((c1 < 0) & (c2 > 0), 0.0, np.minimum(c1**2, c2**2)), 0, 1))
@@ -131,6 +133,12 @@ class Tilt:
         # never worse than the way's own length
         found = np.sqrt(np.minimum(square, poly.top * way.whole**2)) * (1 + 1e-9)
         return np.where(reachable, found, 0.0)
+
+    def _way(self, s: Floats, t: Floats) -> Way:
+        """Bound all lengths for slopes up to s and rows up to t; ``|v|`` is at most hi times the radius."""
+        poly = self.polynomial
+        high = 2 - float(poly.expansion.low(np.asarray(self.radius), self.kappa5))
+        return poly.way(np.minimum(s * t + poly.start, high * self.radius), self.radius, self.kappa5)
 
     def _room(self, s1: Floats, sigma1: Floats, sigma2: Floats) -> Floats:
         """Bound ``-sign t'w``: how far the predictor can go back before the slope falls below s1."""
@@ -166,8 +174,9 @@ def tilts(polynomial: Polynomial, rows: Rows, loss: Any, targets: Floats) -> tup
     """Prepare the landscapes of both signs of s; None where the expansion does not reach as far as people move.
 
     ``targets`` are the y of the largest and of the smallest slope. Let her weight grow from 0 to 1, and that of g0 with
-    it: while ``|w| <= radius`` the predictor goes the way of the slope by ``|t||g0|/lo`` at most, so the slope stays
-    below ``steepest``, and ``|w| <= (steepest |t| + |g0|)/lo``. If this is less than the radius, w never gets there.
+    it: while ``|w| <= radius`` the predictor goes the way of the slope by ``|t||g0|/lo`` at most and back by
+    ``|s||t|^2/hi`` at least, so ``|s t| <= _pull``, and ``|w| <= (_pull + |g0|)/lo``. If this is below the radius, w
+    never gets there.
     """
     e, g = polynomial.expansion, polynomial.start
     J = rows.J
@@ -181,12 +190,11 @@ def tilts(polynomial: Polynomial, rows: Rows, loss: Any, targets: Floats) -> tup
             low = float(e.low(radius, kappa5))
             if not low > 0.25:
                 return None
-            end = rows.centre + sign * (rows.stretch + rows.farthest * g / low + 1e-12)
-            steepest = _steepest(loss, target, sign, end)
-            if steepest * rows.farthest + g < low * radius:
+            if _pull(rows, loss, target, sign, g / low, 2 - low) + g < low * radius:
                 break
         else:
             return None
+        steepest = _steepest(rows, loss, target, sign, rows.farthest * g / low)
         if steepest > 0:
             shape = (rows, polynomial, off_slice, off_third, float(radius), float(kappa5))
             found.append(Tilt(sign, steepest, loss, float(target), *shape))
@@ -205,10 +213,8 @@ def rows_of(around: Frame, region: Domain, theta: Floats) -> Rows:
 
 def radii(rows: Rows, g0: Floats, loss: Any, targets: Floats) -> Floats:
     """Return radii worth folding for: a little beyond the first step of the one who moves the farthest."""
-    ends = [
-        _steepest(loss, y, sign, rows.centre + sign * rows.stretch) for sign, y in zip((1, -1), targets, strict=True)
-    ]
-    reach = np.array(ends) * rows.farthest + np.linalg.norm(g0) + 1e-300
+    pulls = [_pull(rows, loss, target, sign, 0.0, 1.0) for sign, target in zip((1.0, -1.0), targets, strict=True)]
+    reach = np.array(pulls) + np.linalg.norm(g0) + 1e-300
     return np.unique(np.outer(reach, BEYOND))
 
 
@@ -221,7 +227,21 @@ def _along(c1: Floats, c2: Floats, s1: Floats, s2: Floats) -> tuple[Floats, Floa
     return low, np.maximum(low, high)
 
 
-def _steepest(loss: Any, target: float, sign: float, eta: float) -> float:
-    """Return ``|l'|`` at the end of the predictors where it is largest."""
-    slope = float(loss.derivatives(np.array([target]), np.array([eta]))[0][0])
-    return max(sign * slope, 0.0) * (1 + 1e-12)
+def _steepest(rows: Rows, loss: Any, target: float, sign: float, shift: float) -> float:
+    """Return the largest ``|l'|`` of one sign where predictors go on by ``shift``."""
+    eta = np.array([rows.centre + sign * (rows.stretch + shift + 1e-12)])
+    return max(sign * float(loss.derivatives(np.array([target]), eta)[0][0]), 0.0) * (1 + 1e-12)
+
+
+def _pull(rows: Rows, loss: Any, target: float, sign: float, shift: float, high: float) -> float:
+    """Return the largest ``|s t|`` where ``|s| <= |l'(eta + shift |t| - |s||t|^2/high)|``: she pulls herself back."""
+    edges = rows.farthest * np.linspace(0, 1, PULLS + 1)
+    t1, t2 = edges[:-1], edges[1:]
+    start = rows.centre + sign * (rows.stretch + shift * t2 + 1e-12)
+    y = np.full(PULLS, target)
+    low, up = np.zeros(PULLS), np.maximum(sign * loss.derivatives(y, start)[0], 0.0) * (1 + 1e-12)
+    for _ in range(BISECTIONS):
+        s = 0.5 * (low + up)
+        reached = sign * loss.derivatives(y, start - sign * s * t1**2 / high)[0] >= s
+        low, up = np.where(reached, s, low), np.where(reached, up, s)
+    return float((up * t2).max()) * (1 + 1e-9)
