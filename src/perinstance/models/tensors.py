@@ -44,6 +44,8 @@ def quartic_top(Q: Floats) -> float:
     >>> round(quartic_top(np.eye(9)), 9), round(quartic_top(-np.eye(9)), 9)
     (1.0, -1.0)
     """
+    if not np.isfinite(Q).all():
+        return np.inf
     p = int(round(np.sqrt(len(Q))))
     first, second = np.triu_indices(p)
     basis = np.zeros((p * p, len(first)))  # of the symmetric matrices, orthonormal
@@ -57,8 +59,6 @@ def quartic_top(Q: Floats) -> float:
     def top(z: float) -> float:
         return float(np.linalg.eigvalsh(inner + z * zero)[-1])
 
-    if not np.isfinite(inner).all():
-        return np.inf
     size = float(np.linalg.norm(inner, 2))
     if size == 0:
         return 0.0
