@@ -34,8 +34,8 @@ def part_of_ball(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats, Y
         constant = constant + np.einsum("cx,cx->c", pull**2, inverse)
         linear = linear + np.einsum("cxp,cx,cx->cp", cross, inverse, pull)
         square = square + np.einsum("cxp,cx,cxq->cpq", cross, inverse, cross)
-    else:  # nothing but pi: the multiplier that makes its first coordinate stationary
-        multiplier = np.maximum(linear[:, 0] / np.where(c != 0, c, np.inf), 0.0)
+    else:  # nothing but pi, and the rectangle says all about it
+        multiplier = np.zeros(len(c))
     linear = linear - np.outer(multiplier * c, np.eye(h.shape[1])[0])
     square[:, 0, 0] -= multiplier
     value = constant + multiplier * (1 - c**2)

@@ -26,7 +26,7 @@ from perinstance.models.tensors import cubic_top
 Floats = NDArray[np.float64]
 
 #: second multipliers that are tried, as shares of the largest eigenvalue of N
-SHARES = (0.0, 0.3, 0.6, 0.9, 1.1)
+SHARES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0, 1.1)
 BISECTIONS = 60
 #: lengths of rows told apart when the farthest way is bounded
 PULLS = 256
