@@ -33,7 +33,7 @@ def test_no_point_beats_the_bound(seed):
     M, b, constant, Y, E = problem(rng, m)
     c = rng.uniform(-1, 1, 1)
     h = np.array([[min(1 - abs(c[0]), rng.choice([0.001, 0.1, 0.5])), rng.choice([0.0, 0.01, 1.0])]])
-    bound = part_of_ball(c, h, M, b, constant, Y, E)[0]
+    bound = part_of_ball(c[None], h, M, b, constant, Y, E)[0]
     pi = h * np.where(
         rng.random((20_000, 2)) < 0.3, rng.choice([-1.0, 1.0], (20_000, 2)), rng.uniform(-1, 1, (20_000, 2))
     )
@@ -51,7 +51,7 @@ def test_the_bound_of_a_point_is_reached(seed):
     m = int(rng.integers(1, 4))
     M, b, constant, Y, E = problem(rng, m)
     c = rng.uniform(-0.9, 0.9, 1)
-    bound = part_of_ball(c, np.zeros((1, 2)), M, b, constant, Y, E)[0]
+    bound = part_of_ball(c[None], np.zeros((1, 2)), M, b, constant, Y, E)[0]
     radius = np.sqrt(1 - c[0] ** 2)
     inner, linear = Y[0].T @ M[0] @ Y[0], Y[0].T @ b[0]
     x = rng.standard_normal((200, m))

@@ -100,12 +100,13 @@ def smooth_bracket(
         return Bracket(epsilon, attained, start[at], float(labels[which]))
 
     best = best_refit(Refits(release, fit, sweep, ys, labels, into), start, bounds if domain == "box" else None)
-    upper = plain.distance
+    upper, upper_tilts = plain.distance, best.distance
     landscapes = _landscapes(fit, sweep, region, theta, ys)
+    reach = float(bounds @ np.abs(theta[:d])) if domain == "box" else np.inf
+    for tilt in landscapes or ():
+        upper_tilts = max(upper_tilts, _highest(tilt, best.distance, reach, tolerance))
     if landscapes is not None:
-        found = Found(np.inf, best.distance, best.x)
-        reach = float(bounds @ np.abs(theta[:d])) if domain == "box" else np.inf
-        upper = min(upper, max([_highest(tilt, found, reach, tolerance) for tilt in landscapes], default=0.0))
+        upper = min(upper, upper_tilts)
     upper = (upper + 4 * float(np.sqrt(side.around.nu[-1])) * side.stray) * (1 + 16 * side.around.error)
     attained = float(shift_ceiling(np.array([best.distance / scale]), delta)[0])
     epsilon = float(shift_ceiling(np.array([upper / scale]), delta)[0])
@@ -187,11 +188,16 @@ def _landscapes(fit: Any, sweep: Sweep, region: Domain, theta: Floats, ys: Float
     return tilts(polynomial(side.around, near, side.share), rows, loss, ys)
 
 
-def _highest(tilt: Tilt, found: Found, reach: float, tolerance: float) -> float:
+def _highest(tilt: Tilt, attained: float, reach: float, tolerance: float) -> float:
     """Search one sign of the slope; a box does not reach as far along theta as its ellipsoid."""
     limit = 1.0 if tilt.rows.stretch == 0 else min(1.0, reach / tilt.rows.stretch * (1 + 1e-12))
-    cells = grid(np.linspace(-limit, limit, 33), np.linspace(0, 1, 17))
-    return search(tilt, cells, found, tolerance=tolerance, rounds=10, most=6000).upper
+    found, along = Found(np.inf, attained, np.zeros(0)), np.linspace(-limit, limit, 33)
+    upper = search(tilt, grid(along, np.linspace(0, 1, 17)), found, tolerance=tolerance, rounds=9, most=3000).upper
+    # where rows are not symmetric the cubic is large away from theta as well: one more axis
+    if upper <= attained * (1 + 4 * tolerance) or tilt.off_axes * tilt.steepest**3 <= tolerance * attained**2:
+        return upper
+    cells = grid(along[::2], np.linspace(-1, 1, 17), np.linspace(0, 1, 9))
+    return min(upper, search(tilt.turned(), cells, found, tolerance=tolerance, rounds=7, most=4000).upper)
 
 
 def _region(bounds: Floats, d: int, intercept: bool, domain: str, around: Any) -> Domain:

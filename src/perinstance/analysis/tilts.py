@@ -2,15 +2,15 @@
 
 Somebody who joins with row z and target y pulls with ``s z``, ``s = l'(y, z'theta')`` at the *new* minimum theta'. So
 everybody is a tilt of the objective without her, and no curvature of her own enters (``polynomial``). The tilts are
-searched in cells of ``|s|`` and of the part of ``s x`` along theta. In a cell the polynomial is expanded around the
-middle: all but the cube of what leaves the slice is a quadratic, and a quadratic over a ball is a trust region
-(``duality``). The slope shrinks as she moves: ``l'(y, z'theta + t'w) >= s`` limits ``-s t'w``, which is a quadratic in
-the same sense, and gets a second multiplier.
+searched in cells of ``|s|`` and of the parts of ``s x`` along a few axes, the first of them theta. In a cell the
+polynomial is expanded around the middle: all but the cube of what leaves the axes is a quadratic, and a quadratic over
+a ball is a trust region (``duality``). The slope shrinks as she moves: ``l'(y, z'theta + t'w) >= s`` limits ``-s t'w``,
+which is a quadratic in the same sense, and gets a second multiplier.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from perinstance.models.tensors import cubic_top
 Floats = NDArray[np.float64]
 
 #: second multipliers that are tried, as shares of the largest eigenvalue of N
-SHARES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0, 1.1)
+SHARES = (0.0, 0.3, 0.6, 0.9, 1.1)
 BISECTIONS = 60
 #: lengths of rows told apart when the farthest way is bounded
 PULLS = 256
@@ -38,11 +38,11 @@ CHUNK = 2048
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The domain in the frame: ``t = a0 + V c + J x`` with ``c^2 + |x|^2 <= 1``, ``z'theta = centre + stretch c``."""
+    """The domain in the frame: ``t = a0 + V c + J x``, ``|c|^2 + |x|^2 <= 1``, ``z'theta = centre + stretch c_1``."""
 
     a0: Floats
-    V: Floats  #: (p,)
-    J: Floats  #: (p, m - 1)
+    V: Floats  #: (p, k)
+    J: Floats  #: (p, m - k)
     centre: float
     stretch: float
     lengths: Slices  #: |t|^2 over slices
@@ -53,10 +53,18 @@ class Rows:
         """The largest ``|J x|``, |x| = 1."""
         return float(np.linalg.norm(self.J, 2)) if self.J.shape[1] else 0.0
 
+    def sharpened(self, S: Floats) -> Rows:
+        """Make one more axis of the direction in which the cubic S is largest."""
+        inner = np.einsum("abc,ai,bj,ck->ijk", S, self.J, self.J, self.J, optimize=True)
+        axis = np.linalg.svd(inner.reshape(len(inner), -1))[0][:, :1]
+        turned = np.linalg.qr(np.concatenate([axis, np.eye(len(axis))], axis=1))[0]
+        J = self.J @ turned
+        return replace(self, V=np.concatenate([self.V, J[:, :1]], axis=1), J=J[:, 1:])
+
 
 @dataclass(frozen=True, slots=True)
 class Tilt:
-    """A landscape over c (the part of ``s x`` along theta) and f (``|s|`` as a share of the largest), one sign of s."""
+    """Landscape over c (the parts of ``s x`` along the axes) and f (``|s|``, a share of the largest); one sign of s."""
 
     sign: float
     steepest: float  #: the largest |s|
@@ -64,15 +72,15 @@ class Tilt:
     target: float  #: the y whose slope is the largest in this direction
     rows: Rows
     polynomial: Polynomial
-    off_slice: float  #: sup |S(Jx)|, |x| = 1
+    off_axes: float  #: sup |S(Jx)|, |x| = 1
     off_third: float  #: the same of Phi3
     radius: float  #: nobody moves farther
     kappa5: float  #: within the radius
 
     @property
     def geometric(self) -> tuple[bool | None, ...]:
-        """Halve both."""
-        return (False, False)
+        """Halve all."""
+        return (False,) * (self.rows.V.shape[1] + 1)
 
     def rough(self, cells: Floats) -> Floats:
         """Bound ``|w|_N`` in each cell."""
@@ -94,12 +102,18 @@ class Tilt:
         """Return itself."""
         return self
 
+    def turned(self) -> Tilt:
+        """Return the same with one more axis."""
+        rows = self.rows.sharpened(self.polynomial.S)
+        off_axes, off_third = _off(self.polynomial, rows)
+        return replace(self, rows=rows, off_axes=off_axes, off_third=off_third)
+
     def _bound(self, cells: Floats) -> Floats:
-        c1, c2, f1, f2 = cells
-        s1, s2 = f1 * self.steepest, f2 * self.steepest
+        c1, c2 = cells[:-2:2].T, cells[1:-2:2].T
+        s1, s2 = cells[-2] * self.steepest, cells[-1] * self.steepest
         rows, poly, e = self.rows, self.polynomial, self.polynomial.expansion
         g = poly.start
-        sigma1, sigma2 = _along(c1, c2, s1, s2)
+        sigma1, sigma2 = _along(c1[:, 0], c2[:, 0], s1, s2)
         room = self._room(s1, sigma1, sigma2)
         limit = np.maximum(rows.lengths.upper(sigma1, sigma2), 0.0) * (1 + 1e-9)  # of |t|^2
         reachable = np.ones(len(s1), dtype=bool)
@@ -111,15 +125,18 @@ class Tilt:
             reachable &= (left >= 0) | (s1 == 0)
         way = self._way(s2, np.sqrt(limit))
 
-        # what leaves the slice, and how far tilts of the cell lie from its middle
-        rad = s2 * np.sqrt(1 - np.clip(np.where((c1 < 0) & (c2 > 0), 0.0, np.minimum(c1**2, c2**2)), 0, 1))
+        # what leaves the axes, and how far tilts of the cell lie from its middle
+        nearest = np.where((c1 < 0) & (c2 > 0), 0.0, np.minimum(c1**2, c2**2)).sum(axis=1)
+        reachable &= nearest <= 1 + 1e-12
+        rad = s2 * np.sqrt(np.maximum(1 - nearest, 0.0))
         leaves = rad * rows.wide
-        width = 0.5 * (c2 - c1) * s2 * np.linalg.norm(rows.V) + 0.5 * (s2 - s1) * np.linalg.norm(rows.a0)
+        width = 0.5 * s2 * ((c2 - c1) @ np.linalg.norm(rows.V, axis=0)) + 0.5 * (s2 - s1) * np.linalg.norm(rows.a0)
         mixed = width * (3 * leaves**2 + 3 * leaves * width + width**2)
         spent = s2 * np.maximum(room, 0.0) + way.first * (g + way.more) + 0.5 * e.size3 * g * way.first**2
         spent += 0.5 * (self.off_third * rad**3 + e.size3 * mixed)
 
-        v = -self.sign * (np.outer(0.5 * (s1 + s2), rows.a0) + np.outer(0.5 * (c1 + c2) * s2, rows.V)) - poly.g0
+        middle = np.outer(0.5 * (s1 + s2), rows.a0) + 0.5 * s2[:, None] * ((c1 + c2) @ rows.V.T)
+        v = -self.sign * middle - poly.g0
         # Q as well is expanded where that costs less than its largest value
         away = leaves + width
         beyond = poly.largest_q * away**3 * (4 * np.linalg.norm(v, axis=1) + away)
@@ -128,7 +145,7 @@ class Tilt:
         square = self._quadratic(
             c1, c2, s1, s2, poly.around(v, expanded), poly.turned(v), np.where(s1 > 0, spent, np.inf)
         )
-        square = np.maximum(square, 0.0) + self.off_slice * rad**3 + poly.largest_s * mixed
+        square = np.maximum(square, 0.0) + self.off_axes * rad**3 + poly.largest_s * mixed
         square += np.where(expanded, beyond, highest) + poly.rest(way, self.kappa5)
         # never worse than the way's own length
         found = np.sqrt(np.minimum(square, poly.top * way.whole**2)) * (1 + 1e-9)
@@ -157,9 +174,9 @@ class Tilt:
         self, c1: Floats, c2: Floats, s1: Floats, s2: Floats, goal: Quadratic, turned: Quadratic, spent: Floats
     ) -> Floats:
         """Bound the goal over the tilts of each cell for which ``turned <= spent``."""
-        h = np.stack([0.5 * (c2 - c1), 0.5 * (s2 - s1)], axis=1) * (1 + 4 * UNIT)
+        h = np.column_stack([0.5 * (c2 - c1), 0.5 * (s2 - s1)]) * (1 + 4 * UNIT)
         a0 = np.broadcast_to(-self.sign * self.rows.a0, goal.b.shape)
-        E = np.stack([np.outer(-self.sign * s2, self.rows.V), a0], axis=2)
+        E = np.concatenate([(-self.sign * s2)[:, None, None] * self.rows.V, a0[:, :, None]], axis=2)
         Y = (-self.sign * s2)[:, None, None] * self.rows.J
         best = np.full(len(c1), np.inf)
         for share in SHARES:
@@ -179,11 +196,7 @@ def tilts(polynomial: Polynomial, rows: Rows, loss: Any, targets: Floats) -> tup
     never gets there.
     """
     e, g = polynomial.expansion, polynomial.start
-    J = rows.J
-    off = (
-        cubic_top(np.einsum("abc,ai,bj,ck->ijk", tensor, J, J, J, optimize=True)) for tensor in (polynomial.S, e.third)
-    )
-    off_slice, off_third = ((1 + 1e-9) * size for size in off)
+    off_axes, off_third = _off(polynomial, rows)
     found = []
     for sign, target in zip((1.0, -1.0), targets, strict=True):
         for radius, kappa5 in zip(e.radius, e.fifth, strict=True):
@@ -196,9 +209,17 @@ def tilts(polynomial: Polynomial, rows: Rows, loss: Any, targets: Floats) -> tup
             return None
         steepest = _steepest(rows, loss, target, sign, rows.farthest * g / low)
         if steepest > 0:
-            shape = (rows, polynomial, off_slice, off_third, float(radius), float(kappa5))
+            shape = (rows, polynomial, off_axes, off_third, float(radius), float(kappa5))
             found.append(Tilt(sign, steepest, loss, float(target), *shape))
     return tuple(found)
+
+
+def _off(polynomial: Polynomial, rows: Rows) -> tuple[float, float]:
+    """Return how large S and Phi3 are away from the axes."""
+    J = rows.J
+    tensors = (polynomial.S, polynomial.expansion.third)
+    sizes = [cubic_top(np.einsum("abc,ai,bj,ck->ijk", tensor, J, J, J, optimize=True)) for tensor in tensors]
+    return sizes[0] * (1 + 1e-9), sizes[1] * (1 + 1e-9)
 
 
 def rows_of(around: Frame, region: Domain, theta: Floats) -> Rows:
@@ -208,7 +229,7 @@ def rows_of(around: Frame, region: Domain, theta: Floats) -> Rows:
     edges = np.linspace(-1, 1, 65)
     farthest = float(np.sqrt(max(lengths.upper(edges[:-1], edges[1:]).max(), 0.0))) * (1 + 1e-9)
     centre, stretch = float(region.x0 @ theta), float(np.linalg.norm(region.T.T @ theta))
-    return Rows(around.T @ region.x0, J[:, 0], J[:, 1:], centre, stretch, lengths, farthest)
+    return Rows(around.T @ region.x0, J[:, :1], J[:, 1:], centre, stretch, lengths, farthest)
 
 
 def radii(rows: Rows, g0: Floats, loss: Any, targets: Floats) -> Floats:
