@@ -10,7 +10,8 @@ are searched: a few tenths of a percent instead of several percent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,9 @@ from perinstance.analysis.tilts import Tilt, radii, rows_of, tilts
 from perinstance.errors import InvalidInput
 from perinstance.models.certificate import Step, bound, turn
 from perinstance.models.expansion import expansion, has_expansion
+from perinstance.models.glm import prepare
+from perinstance.models.minimise import Slopes
+from perinstance.models.newton import slopes
 from perinstance.models.smooth import CodedSweep
 from perinstance.models.sweep import Sweep
 
@@ -70,12 +74,14 @@ def smooth_bracket(
     tolerance: float,
 ) -> Bracket:
     """Return an epsilon for everybody in the domain, and somebody who comes close."""
+    if sweep is not None:
+        fit = _with_certificates(fit, sweep)
     model = fit.model
     side, objective = model.outside, model.fit.objective
     if side.ceiling is None or not np.isfinite(objective.loss.concordance):
         raise InvalidInput(
-            "everyone() needs the certificates of a smooth model; fit with method='certified' and a loss with "
-            "|l'''| <= kappa l'' (logistic, Poisson)"
+            "everyone() needs the certificates of a smooth model with |l'''| <= kappa l'' (logistic, Poisson, ...): "
+            "pass the data that was fitted, or fit with method='certified'"
         )
     theta = np.asarray(model.fit.theta)
     intercept = bool(objective.fit_intercept)
@@ -111,6 +117,23 @@ def smooth_bracket(
     attained = float(shift_ceiling(np.array([best.distance / scale]), delta)[0])
     epsilon = float(shift_ceiling(np.array([upper / scale]), delta)[0])
     return Bracket(max(epsilon, attained), attained, best.x, best.y)
+
+
+def _with_certificates(fit: Any, sweep: Sweep) -> Any:
+    """Refuse data that the model was not fitted on; fold for the certificates where the fit has none."""
+    model = fit.model
+    coded = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
+    here, objective = model.fit, model.fit.objective
+    if sweep.n_features + int(objective.fit_intercept) != len(here.theta):
+        raise InvalidInput(f"the model was fitted on another number of features than {sweep.n_features}")
+    s: Slopes = coded.fold(partial(slopes, objective=objective, theta=here.theta))
+    gradient = s.gradient + objective.times(here.n) * objective.penalty_slope(here.theta)
+    moved = model.outside.around.norm(gradient)
+    if s.n != here.n or not moved <= 1e-6 * (1 + np.sqrt(np.abs(here.value))) + 2 * here.decrement:
+        raise InvalidInput("this is not the table that the model was fitted on; pass the one that was audited")
+    if model.outside.ceiling is not None:
+        return fit
+    return replace(fit, model=prepare(coded, here, model.precision, "certified"))
 
 
 def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> Plain:
