@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.analysis import means
 from perinstance.analysis.certified import is_smooth, smooth_bracket
+from perinstance.analysis.corners import Box, box
 from perinstance.analysis.search import Found, grid, search
 from perinstance.analysis.setting import Setting, setting_of
-from perinstance.analysis.slices import Domain, ellipsoid, enclosing
+from perinstance.analysis.slices import ellipsoid, enclosing
 from perinstance.analysis.targets import climb, sheet
 from perinstance.errors import InvalidInput
 from perinstance.models.sweep import Sweep
@@ -191,27 +192,38 @@ def _box(
     d = setting.n_features
     M = setting.K if setting.mechanism.family == "posterior" else setting.G
     region = enclosing(bounds, M[:d, :d], setting.mechanism.fit_intercept)
-    for corner in _corners(setting, bounds, region):
+    listed = box(bounds, setting.mechanism.fit_intercept)
+    for corner in _corners(setting, bounds, listed, y_bound):
         climbed = _climb(corner, bounds, score)
         for found in (climbed, polish(climbed.where[None, :])):
             if found.attained > best.attained:
                 best = found
 
-    prepared = sheet(setting, region, y_bound, delta, polish)
+    prepared = sheet(setting, region, y_bound, delta, polish, listed)
     reach = float(bounds @ np.abs(theta))  # the box does not reach as far along theta as the ellipsoid
     limit = 1.0 if prepared.stretch == 0 else min(1.0, reach / prepared.stretch * (1 + 1e-12))
     cells = grid(np.linspace(-limit, limit, 65), np.linspace(0, 1, 2))
     return search(prepared, cells, best, tolerance=tolerance, rounds=8, most=1000)
 
 
-def _corners(setting: Setting, bounds: Floats, region: Domain, random: int = 6) -> Floats:
-    """Return corners to start from: along theta, along the top directions, and a few fixed pseudo-random ones."""
+def _corners(setting: Setting, bounds: Floats, listed: Box | None, y_bound: float, random: int = 6) -> Floats:
+    """Return corners to start from: along theta and the top directions, some fixed pseudo-random ones, the best of all.
+
+    The best of all corners, where they can be listed, are those of the largest leading term (``targets.climb``).
+    """
     d = setting.n_features
     M = setting.K if setting.mechanism.family == "posterior" else setting.G
     _, V = np.linalg.eigh(M[:d, :d] * np.outer(bounds, bounds))
     rows = [setting.theta[:d], *V[:, -3:].T]
     rows.extend(np.random.default_rng(d).standard_normal((random, d)))
-    return np.where(np.array(rows) < 0, -bounds, bounds)
+    starts = np.where(np.array(rows) < 0, -bounds, bounds)
+    if listed is None:
+        return starts
+    x, K = listed.x, setting.K
+    damped = 1 + np.einsum("ij,jk,ik->i", x, K, x) if setting.mechanism.family == "output" else 1.0
+    size = np.sqrt(np.einsum("ij,jk,ik->i", x, M, x)) / damped
+    top = np.argsort(-(y_bound + np.abs(x @ setting.theta)) * size)[:4]
+    return np.concatenate([starts[:4], x[top, :d]])
 
 
 def _climb(corner: Floats, bounds: Floats, score: Any, rounds: int = 200) -> Found:

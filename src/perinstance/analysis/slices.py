@@ -15,7 +15,7 @@ interval of sigma that no rounding of nu can break.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Domain:
 
     x0: Floats  #: (p,)
     T: Floats  #: (p, m)
+    longest: float = np.inf  #: a bound of ``||x||^2`` where more is known than the ellipsoid (a box inside it)
 
     def rows(self, u: Floats) -> Floats:
         """Return x of each row u."""
@@ -40,7 +41,7 @@ class Domain:
     @property
     def square(self) -> float:
         """An upper bound of ``||x||^2``; x0 is orthogonal to the columns of T."""
-        return float(self.x0 @ self.x0 + np.linalg.norm(self.T, 2) ** 2) * (1 + 8 * UNIT)
+        return min(float(self.x0 @ self.x0 + np.linalg.norm(self.T, 2) ** 2) * (1 + 8 * UNIT), self.longest)
 
 
 def ellipsoid(half_axes: Floats, intercept: bool) -> Domain:
@@ -74,7 +75,8 @@ def enclosing(bounds: Floats, M: Floats, intercept: bool, steps: int = 60) -> Do
         w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
         w = np.maximum(w / w.sum(), 1e-9)
         w /= w.sum()
-    return ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), intercept)
+    around = ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), intercept)
+    return replace(around, longest=float(bounds @ bounds + int(intercept)) * (1 + 1e-12))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from perinstance.analysis.ceilings import (
     posterior_ceiling,
     shift_ceiling,
 )
+from perinstance.analysis.corners import Box, Corners
 from perinstance.analysis.search import Found
 from perinstance.analysis.setting import Setting
 from perinstance.analysis.slices import Domain, Slices, slices
@@ -46,6 +47,8 @@ class Sheet:
     centre: float  #: x'theta = centre + stretch * sigma
     stretch: float
     polish: Callable[[Floats], Found]  #: from rows near good ones to a person of the domain
+    #: in a box: (psi, form) of convex forms by its corners; that of K itself has psi = None
+    corners: tuple[tuple[float | None, Corners], ...] = ()
 
     @property
     def geometric(self) -> tuple[bool | None, ...]:
@@ -56,16 +59,22 @@ class Sheet:
         """Return bounds of ``|r|``, of k and of the movement (see ``through``) in each cell."""
         low, high, least, most = cells
         error = 1 + 8 * self.setting.error
-        highest = np.maximum(self.leverage.upper(low, high), 0.0) * error
+        highest = self.leverage.upper(low, high)
+        for psi, listed in self.corners:
+            if psi is None:
+                highest = np.minimum(highest, listed.upper(low, high))
+        highest = np.maximum(highest, 0.0) * error
         k1, k2 = least * highest, most * highest
         s = np.maximum(np.abs(self.centre + self.stretch * low), np.abs(self.centre + self.stretch * high))
         r = (self.y_bound + s) * (1 + 1e-12) + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
         moved = np.full(len(k2), np.inf)
-        for psi, form in self.movement:
-            moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
+        forms: list[tuple[float | None, Slices | Corners]] = [*self.movement, *self.corners]
+        for psi, form in forms:
+            if psi is not None:
+                moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
         return r, k2, moved * error
 
-    def through(self, psi: float, form: Slices, low: Floats, high: Floats, k1: Floats, k2: Floats) -> Floats:
+    def through(self, psi: float, form: Slices | Corners, low: Floats, high: Floats, k1: Floats, k2: Floats) -> Floats:
         """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
         W = form.upper(low, high)
         if self.setting.mechanism.family == "output":
@@ -130,8 +139,15 @@ class Sheet:
         return self if value(psi, form) >= best * (1 - 1e-6) else replace(self, movement=(*self.movement, (psi, form)))
 
 
-def sheet(setting: Setting, domain: Domain, y_bound: float, delta: float, polish: Callable[[Floats], Found]) -> Sheet:
-    """Prepare the trust regions of one domain."""
+def sheet(
+    setting: Setting,
+    domain: Domain,
+    y_bound: float,
+    delta: float,
+    polish: Callable[[Floats], Found],
+    box: Box | None = None,
+) -> Sheet:
+    """Prepare the trust regions of one domain, and what the corners of a box inside it know better."""
     theta, K, G = setting.theta, setting.K, setting.G
     leverage = slices(domain, theta, K)
     movement: tuple[tuple[float, Slices], ...] = ()
@@ -145,6 +161,14 @@ def sheet(setting: Setting, domain: Domain, y_bound: float, delta: float, polish
             slope = 2 * k / (domain.square * setting.mechanism.scale**2)  # where x'x v'v - mu^2 is
         choice = [psi for psi in np.quantile(slope, np.linspace(0, 1, SLOPES)) if psi > 0]
         movement = ((0.0, plain), *((float(psi), slices(domain, theta, G - psi * K)) for psi in choice))
+    stretch = float(np.linalg.norm(domain.T.T @ theta))
+    corners: tuple[tuple[float | None, Corners], ...] = ()
+    if box is not None:
+        sigma = (box.x - domain.x0) @ theta / (stretch if stretch > 0 else 1.0)
+        corners = ((None, box.corners(K, sigma)),)
+        # g + psi k is convex for psi >= 0 only: the side of long rows
+        slopes = sorted({abs(psi) for psi, _ in movement})
+        corners += tuple((-psi, box.corners(G + psi * K, sigma)) for psi in slopes)
     return Sheet(
         setting=setting,
         domain=domain,
@@ -153,8 +177,9 @@ def sheet(setting: Setting, domain: Domain, y_bound: float, delta: float, polish
         leverage=leverage,
         movement=movement,
         centre=float(domain.x0 @ theta),
-        stretch=float(np.linalg.norm(domain.T.T @ theta)),
+        stretch=stretch,
         polish=polish,
+        corners=corners,
     )
 
 
