@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
+from perinstance import audit
 from perinstance.analysis import everyone
 from perinstance.analysis.certified import _targets
 from perinstance.errors import InvalidInput
@@ -12,7 +13,7 @@ from perinstance.models.losses import PseudoHuber
 from perinstance.models.objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
 from perinstance.models.smooth import SmoothProblem
 from perinstance.models.sweep import ArraySweep
-from perinstance.releases import OutputPerturbation
+from perinstance.releases import OutputPerturbation, PosteriorSample
 
 DELTA = 1e-6
 
@@ -170,3 +171,32 @@ def test_other_grades_have_no_certificate():
     release = OutputPerturbation(MODELS[0], scale=0.2)
     with pytest.raises(InvalidInput, match="certified"):
         everyone(release, release.confidential_fit(sweep, "estimate"), DELTA)
+
+
+@pytest.mark.parametrize("method", ["auto", "certified", "estimate"])
+def test_an_audit_reads_its_table_again(method):
+    """Whatever the grade of the audit: with its table everyone() has a bound and somebody beside it."""
+    _, sweep = world(7, MODELS[0], n=200)
+    report = audit(OutputPerturbation(MODELS[0], scale=0.2), sweep.X, sweep.y, delta=DELTA, method=method)
+    answer = report.everyone(0.8, 1.0, sweep.X, sweep.y)
+    assert answer.gap < 0.01 and answer.x_bound == 0.8
+    box = report.everyone([0.8, 0.1, 0.2], 1.0, sweep.X, sweep.y, domain="box")
+    assert (np.abs(box.x) <= [0.8, 0.1, 0.2]).all() and box.attained <= box.epsilon
+
+
+def test_another_table_is_refused():
+    _, sweep = world(7, MODELS[0], n=200)
+    report = audit(OutputPerturbation(MODELS[0], scale=0.2), sweep.X, sweep.y, delta=DELTA)
+    for X, y in ((sweep.X[1:], sweep.y[1:]), (sweep.X, sweep.y[::-1].copy()), (2 * sweep.X, sweep.y)):
+        with pytest.raises(InvalidInput, match="not the table"):
+            report.everyone(0.8, 1.0, X, y)
+    with pytest.raises(InvalidInput, match="features"):
+        report.everyone(0.8, 1.0, sweep.X[:, :2], sweep.y)
+
+
+def test_a_linear_audit_does_not_need_its_table():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)
+    report = audit(PosteriorSample(), X, y, delta=DELTA)
+    with_table = report.everyone(1.0, 1.0, X, y)
+    assert with_table.epsilon == report.everyone(1.0, 1.0).epsilon and with_table.gap < 1e-4

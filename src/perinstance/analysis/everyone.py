@@ -3,7 +3,7 @@
 The data is fixed, z = (x, y) runs over ``||x|| <= x_bound`` (a ball) or ``|x_j| <= x_bound_j`` (a box), and
 ``|y| <= y_bound``. The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of
 the domain. For balls the two agree to the tolerance, so it is the supremum; the maximum over a box is NP-hard in
-general, and the box is enclosed in its best ellipsoid.
+general: up to ten features its corners are listed, and it is enclosed in its best ellipsoid.
 """
 
 from __future__ import annotations
