@@ -80,6 +80,8 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     20 releases, 2 people, delta = 1e-06; exact
     """
     pairs = _checked(pairs)
+    if not len(pairs[0]):
+        raise InvalidInput("there is nobody to compose for: pass the pairs of at least one person")
     delta = float(delta_array(delta, 1, zero=False))
     total = compose(pairs)
     return Composition(
@@ -208,6 +210,8 @@ class RenyiFilter:
     def of(cls, people: int, epsilon: float, delta: float, order: float | None = None) -> RenyiFilter:
         """Open an account for each person; the order is fixed now (None: the best one for Gaussian noise)."""
         delta = float(delta_array(delta, 1, zero=False))
+        if people < 0:
+            raise InvalidInput(f"the number of people must be >= 0, got {people}")
 
         def room(alpha: float) -> float:
             return float(epsilon - np.log1p(-1 / alpha) + (np.log(delta) + np.log(alpha)) / (alpha - 1))
@@ -228,6 +232,8 @@ class RenyiFilter:
         """Return the accounts after a release that used the rows ``used`` (None: everybody who was admitted)."""
         admitted = self.admits(pairs)
         taken = admitted if used is None else np.asarray(used, dtype=bool)
+        if taken.shape != admitted.shape:
+            raise InvalidInput(f"used must say of each of {len(admitted)} people, got shape {taken.shape}")
         if (taken & ~admitted).any():
             raise InvalidInput(
                 f"{int((taken & ~admitted).sum())} people have no budget left for this release; leave their rows out"
@@ -246,6 +252,9 @@ def _checked(pairs: Sequence[Pairs]) -> list[Pairs]:
     parts = list(pairs)
     if not parts:
         raise InvalidInput("there is nothing to compose: pass at least one release")
+    for part in parts:
+        if not isinstance(part, Pairs):
+            raise InvalidInput(f"pairs are composed, one vector of them per release, got {type(part).__name__}")
     if len({len(p) for p in parts}) != 1:
         raise InvalidInput(f"releases must be about the same people, got lengths {[len(p) for p in parts]}")
     return parts

@@ -83,6 +83,8 @@ def everyone(
         not need it.
     """
     delta = float(delta_array(delta, 1, zero=False))
+    if tolerance is not None and not 0 < tolerance < np.inf:
+        raise InvalidInput(f"tolerance must be a number > 0, got {tolerance:g}; try tolerance=1e-3")
     if means.is_mean(release):
         return _mean(release, fit, delta, x_bound, domain)
     if is_smooth(release, fit):
@@ -253,7 +255,10 @@ def check_bounds(x_bound: ArrayLike, d: int, domain: str) -> Floats:
     """Validate the bounds of x: one number for a ball, one or d for a box; returns one per feature for a box."""
     if domain not in ("ball", "box"):
         raise InvalidInput(f"domain must be 'ball' or 'box', got {domain!r}")
-    bounds = np.atleast_1d(np.asarray(x_bound, dtype=np.float64))
+    try:
+        bounds = np.atleast_1d(np.asarray(x_bound, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidInput("x_bound must be a number, or one per feature of a box; e.g. x_bound=1") from None
     if bounds.ndim != 1 or len(bounds) not in ((1,) if domain == "ball" else (1, d)):
         want = "one number" if domain == "ball" else f"one number or one per feature ({d})"
         raise InvalidInput(f"x_bound must be {want}, got shape {np.shape(x_bound)}")
