@@ -201,7 +201,7 @@ def _box(
             if found.attained > best.attained:
                 best = found
 
-    prepared = sheet(setting, region, y_bound, delta, polish, listed)
+    prepared = sheet(setting, region, y_bound, delta, polish, bounds, listed)
     reach = float(bounds @ np.abs(theta))  # the box does not reach as far along theta as the ellipsoid
     limit = 1.0 if prepared.stretch == 0 else min(1.0, reach / prepared.stretch * (1 + 1e-12))
     cells = grid(np.linspace(-limit, limit, 65), np.linspace(0, 1, 2))
