@@ -101,7 +101,7 @@ def test_fifty_data_sets(family, seed):
 
 #: what the bracket of a box may leave open, up to ten features: only convex forms are largest at listed corners; the
 #: movement of output perturbation has none where rows damp their own movement
-BOX_GAP = {"posterior": 1e-4, "objective": 0.15, "output": 0.4}
+BOX_GAP = {"posterior": 1e-4, "objective": 0.15, "output": 0.35}
 
 
 @pytest.mark.parametrize("seed", range(4))
