@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])
+#: every so many orders are tried for everybody
+STRIDE = 4
 #: shares of delta that advanced composition spends on its own tail; the best one is taken
 SHARES = (0.5, 0.9, 0.99)
 
@@ -78,12 +80,14 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     20 releases, 2 people, delta = 1e-06; exact
     """
     pairs = _checked(pairs)
+    if not len(pairs[0]):
+        raise InvalidInput("there is nobody to compose for: pass the pairs of at least one person")
     delta = float(delta_array(delta, 1, zero=False))
     total = compose(pairs)
     return Composition(
         simple(pairs, delta),
         advanced(pairs, delta),
-        renyi(pairs, delta),
+        _renyi(total, delta, ORDERS),
         np.asarray(total.epsilon(delta)),
         delta,
         len(pairs),
@@ -124,14 +128,28 @@ def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
 
 def renyi(pairs: Sequence[Pairs], delta: float, orders: ArrayLike = ORDERS) -> Floats:
     """Return the Renyi bound: divergences add order by order, direction by direction."""
-    total = compose(pairs)
+    return _renyi(compose(pairs), delta, np.asarray(orders, dtype=np.float64))
+
+
+def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:
+    """Try every STRIDE-th order for everybody, then the orders beside her best one for each person.
+
+    Any order gives a bound; as a function of the order it has one valley, so nothing is lost.
+    """
     parts = getattr(total, "parts", (total,))
+    coarse = {*range(0, len(orders), STRIDE), len(orders) - 1}
     answers = []
     for direction in ("without", "with"):
-        best = np.full(len(total), np.inf)
-        for order in np.asarray(orders, dtype=np.float64):
-            spent = np.sum([part.renyi(order, direction) for part in parts], axis=0)
-            best = np.minimum(best, renyi_to_epsilon(spent, order, delta))
+        best, where = np.full(len(total), np.inf), np.zeros(len(total), dtype=np.intp)
+        for k in sorted(coarse):
+            spent = np.sum([part.renyi(orders[k], direction) for part in parts], axis=0)
+            found = renyi_to_epsilon(spent, orders[k], delta)
+            where, best = np.where(found < best, k, where), np.minimum(found, best)
+        for k in set(range(len(orders))) - coarse:
+            near = np.flatnonzero(np.abs(where - k) < STRIDE)
+            if len(near):
+                spent = np.sum([part[near].renyi(orders[k], direction) for part in parts], axis=0)
+                best[near] = np.minimum(best[near], renyi_to_epsilon(spent, orders[k], delta))
         answers.append(best)
     return np.maximum(*answers)
 
@@ -192,6 +210,8 @@ class RenyiFilter:
     def of(cls, people: int, epsilon: float, delta: float, order: float | None = None) -> RenyiFilter:
         """Open an account for each person; the order is fixed now (None: the best one for Gaussian noise)."""
         delta = float(delta_array(delta, 1, zero=False))
+        if people < 0:
+            raise InvalidInput(f"the number of people must be >= 0, got {people}")
 
         def room(alpha: float) -> float:
             return float(epsilon - np.log1p(-1 / alpha) + (np.log(delta) + np.log(alpha)) / (alpha - 1))
@@ -212,6 +232,8 @@ class RenyiFilter:
         """Return the accounts after a release that used the rows ``used`` (None: everybody who was admitted)."""
         admitted = self.admits(pairs)
         taken = admitted if used is None else np.asarray(used, dtype=bool)
+        if taken.shape != admitted.shape:
+            raise InvalidInput(f"used must say of each of {len(admitted)} people, got shape {taken.shape}")
         if (taken & ~admitted).any():
             raise InvalidInput(
                 f"{int((taken & ~admitted).sum())} people have no budget left for this release; leave their rows out"
@@ -230,6 +252,9 @@ def _checked(pairs: Sequence[Pairs]) -> list[Pairs]:
     parts = list(pairs)
     if not parts:
         raise InvalidInput("there is nothing to compose: pass at least one release")
+    for part in parts:
+        if not isinstance(part, Pairs):
+            raise InvalidInput(f"pairs are composed, one vector of them per release, got {type(part).__name__}")
     if len({len(p) for p in parts}) != 1:
         raise InvalidInput(f"releases must be about the same people, got lengths {[len(p) for p in parts]}")
     return parts

@@ -3,7 +3,7 @@
 The data is fixed, z = (x, y) runs over ``||x|| <= x_bound`` (a ball) or ``|x_j| <= x_bound_j`` (a box), and
 ``|y| <= y_bound``. The answer is a bracket: ``epsilon`` is never exceeded, ``attained`` is the loss of one person of
 the domain. For balls the two agree to the tolerance, so it is the supremum; the maximum over a box is NP-hard in
-general, and the box is enclosed in its best ellipsoid.
+general: up to ten features its corners are listed, and it is enclosed in its best ellipsoid.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.analysis import means
-from perinstance.analysis.certified import is_smooth, smooth_ceiling
+from perinstance.analysis.certified import is_smooth, smooth_bracket
+from perinstance.analysis.corners import Box, box
 from perinstance.analysis.search import Found, grid, search
 from perinstance.analysis.setting import Setting, setting_of
-from perinstance.analysis.slices import Domain, ellipsoid
+from perinstance.analysis.slices import ellipsoid, enclosing
 from perinstance.analysis.targets import climb, sheet
 from perinstance.errors import InvalidInput
 from perinstance.models.sweep import Sweep
@@ -26,13 +27,15 @@ from perinstance.pairs.base import Kind, delta_array
 
 Floats = NDArray[np.float64]
 
+SMOOTH_TOLERANCE = 2e-3
+
 
 @dataclass(frozen=True, slots=True)
 class Everyone:
     """A loss that holds for everybody who could join. Confidential: it depends on the data."""
 
     epsilon: float  #: nobody in the domain loses more
-    attained: float  #: the loss of the person (x, y)
+    attained: float  #: the person (x, y) loses this, or more
     delta: float
     x: Floats
     y: float
@@ -66,22 +69,26 @@ def everyone(
     Parameters
     ----------
     release, fit
-        A posterior sample, output perturbation or objective perturbation of ridge regression and its confidential fit.
+        A posterior sample, output perturbation or objective perturbation of ridge regression, or output perturbation of
+        a smooth model (logistic, Poisson, ...), and its confidential fit.
     x_bound
         The radius of the ball, or the half width of the box (one number or one per feature). An intercept's constant
         is not counted.
     tolerance
         How far the bound may lie above the person who was found, relatively, before the search stops; None is 1e-5
-        for a posterior sample and 1e-3 for the others.
+        for a posterior sample, 2e-3 for smooth models and 1e-3 for the others.
     sweep
-        The data of ``fit``: for a smooth model, the people who were found are then refitted exactly. Without it their
-        loss is not known and ``attained`` is NaN. Linear models do not need it.
+        The data of ``fit``. A smooth model needs it to refit people exactly and to expand its objective: without it
+        ``attained`` is what the person found loses at least, and the bound lies some percent higher. Linear models do
+        not need it.
     """
     delta = float(delta_array(delta, 1, zero=False))
+    if tolerance is not None and not 0 < tolerance < np.inf:
+        raise InvalidInput(f"tolerance must be a number > 0, got {tolerance:g}; try tolerance=1e-3")
     if means.is_mean(release):
         return _mean(release, fit, delta, x_bound, domain)
     if is_smooth(release, fit):
-        return _smooth(release, fit, delta, x_bound, y_bound, domain, sweep)
+        return _smooth(release, fit, delta, x_bound, y_bound, domain, sweep, tolerance)
     setting = setting_of(release, fit)
     bounds = check_bounds(x_bound, setting.n_features, domain)
     y_bound = check_bound("y_bound", y_bound)
@@ -145,19 +152,23 @@ def _mean(release: Any, fit: Any, delta: float, x_bound: ArrayLike, domain: Any)
 
 
 def _smooth(
-    release: Any, fit: Any, delta: float, x_bound: ArrayLike, y_bound: float, domain: Any, sweep: Sweep | None
+    release: Any,
+    fit: Any,
+    delta: float,
+    x_bound: ArrayLike,
+    y_bound: float,
+    domain: Any,
+    sweep: Sweep | None,
+    tolerance: float | None,
 ) -> Everyone:
-    """Answer for a smooth model: the certificate for all, a refit for those who come close to it."""
+    """Answer for a smooth model: a certificate for all, refits of those who come close to it."""
     bounds = check_bounds(x_bound, len(fit.theta) - int(fit.model.fit.objective.fit_intercept), domain)
     y_bound = check_bound("y_bound", y_bound)
-    epsilon, rows, targets = smooth_ceiling(release, fit, delta, bounds, y_bound, domain)
-    attained, top = np.nan, 0
-    if sweep is not None:
-        losses = np.asarray(release.refine(fit, sweep, rows, targets, inside=False).pairs.epsilon(delta))
-        top = int(np.argmax(losses))
-        attained = float(losses[top])
-    notes = (*_assumptions(domain), "the bound is a certificate; see models.certificate")
-    return Everyone(epsilon, attained, delta, rows[top], float(targets[top]), domain, bounds, y_bound, "upper", notes)
+    tolerance = SMOOTH_TOLERANCE if tolerance is None else tolerance
+    found = smooth_bracket(release, fit, delta, bounds, y_bound, domain, sweep, tolerance)
+    how = "attained is what she loses at least: pass the data to refit her" if sweep is None else "attained is a refit"
+    notes = (*_assumptions(domain), f"the bound is a certificate; {how}")
+    return Everyone(found.epsilon, found.attained, delta, found.x, found.y, domain, bounds, y_bound, "upper", notes)
 
 
 def _assumptions(domain: str) -> tuple[str, ...]:
@@ -180,53 +191,41 @@ def _box(
     """Enclose the box in ellipsoids; climb from corner to corner for a person that comes close."""
     theta = setting.theta[: setting.n_features]
     best = start
-    region = best_ellipsoid(setting, bounds)
-    for corner in _corners(setting, bounds, region):
+    d = setting.n_features
+    M = setting.K if setting.mechanism.family == "posterior" else setting.G
+    region = enclosing(bounds, M[:d, :d], setting.mechanism.fit_intercept)
+    listed = box(bounds, setting.mechanism.fit_intercept)
+    for corner in _corners(setting, bounds, listed, y_bound):
         climbed = _climb(corner, bounds, score)
         for found in (climbed, polish(climbed.where[None, :])):
             if found.attained > best.attained:
                 best = found
 
-    prepared = sheet(setting, region, y_bound, delta, polish)
+    prepared = sheet(setting, region, y_bound, delta, polish, bounds, listed)
     reach = float(bounds @ np.abs(theta))  # the box does not reach as far along theta as the ellipsoid
     limit = 1.0 if prepared.stretch == 0 else min(1.0, reach / prepared.stretch * (1 + 1e-12))
     cells = grid(np.linspace(-limit, limit, 65), np.linspace(0, 1, 2))
     return search(prepared, cells, best, tolerance=tolerance, rounds=8, most=1000)
 
 
-def best_ellipsoid(setting: Setting, bounds: Floats, steps: int = 60) -> Domain:
-    """Return an ellipsoid around the box over which the leading quadratic form stays small.
+def _corners(setting: Setting, bounds: Floats, listed: Box | None, y_bound: float, random: int = 6) -> Floats:
+    """Return corners to start from: along theta and the top directions, some fixed pseudo-random ones, the best of all.
 
-    ``sum_j w_j (x_j/B_j)^2 <= sum_j w_j`` holds on the box for any weights w > 0; the form M is then at most
-    ``lambda_max(W^-1/2 B M B W^-1/2) sum w``: the dual of the semidefinite relaxation, minimised by steps along its
-    smoothed gradient.
+    The best of all corners, where they can be listed, are those of the largest leading term (``targets.climb``).
     """
-    d = setting.n_features
-    M = setting.K if setting.mechanism.family == "posterior" else setting.G
-    M = M[:d, :d] * np.outer(bounds, bounds)
-    w = np.full(d, 1.0 / d)
-    best, least = w, np.inf
-    for step in range(steps):
-        root = 1 / np.sqrt(w)
-        values, V = np.linalg.eigh(M * np.outer(root, root))
-        if values[-1] < least:
-            best, least = w, values[-1]
-        share = (values.clip(0) / max(values[-1], 1e-300)) ** 24
-        pull = (V**2 @ share) / share.sum()
-        w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
-        w = np.maximum(w / w.sum(), 1e-9)
-        w /= w.sum()
-    return ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), setting.mechanism.fit_intercept)
-
-
-def _corners(setting: Setting, bounds: Floats, region: Domain, random: int = 6) -> Floats:
-    """Return corners to start from: along theta, along the top directions, and a few fixed pseudo-random ones."""
     d = setting.n_features
     M = setting.K if setting.mechanism.family == "posterior" else setting.G
     _, V = np.linalg.eigh(M[:d, :d] * np.outer(bounds, bounds))
     rows = [setting.theta[:d], *V[:, -3:].T]
     rows.extend(np.random.default_rng(d).standard_normal((random, d)))
-    return np.where(np.array(rows) < 0, -bounds, bounds)
+    starts = np.where(np.array(rows) < 0, -bounds, bounds)
+    if listed is None:
+        return starts
+    x, K = listed.x, setting.K
+    damped = 1 + np.einsum("ij,jk,ik->i", x, K, x) if setting.mechanism.family == "output" else 1.0
+    size = np.sqrt(np.einsum("ij,jk,ik->i", x, M, x)) / damped
+    top = np.argsort(-(y_bound + np.abs(x @ setting.theta)) * size)[:4]
+    return np.concatenate([starts[:4], x[top, :d]])
 
 
 def _climb(corner: Floats, bounds: Floats, score: Any, rounds: int = 200) -> Found:
@@ -256,7 +255,10 @@ def check_bounds(x_bound: ArrayLike, d: int, domain: str) -> Floats:
     """Validate the bounds of x: one number for a ball, one or d for a box; returns one per feature for a box."""
     if domain not in ("ball", "box"):
         raise InvalidInput(f"domain must be 'ball' or 'box', got {domain!r}")
-    bounds = np.atleast_1d(np.asarray(x_bound, dtype=np.float64))
+    try:
+        bounds = np.atleast_1d(np.asarray(x_bound, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidInput("x_bound must be a number, or one per feature of a box; e.g. x_bound=1") from None
     if bounds.ndim != 1 or len(bounds) not in ((1,) if domain == "ball" else (1, d)):
         want = "one number" if domain == "ball" else f"one number or one per feature ({d})"
         raise InvalidInput(f"x_bound must be {want}, got shape {np.shape(x_bound)}")

@@ -48,9 +48,11 @@ def stability(epsilon: ArrayLike, epsilon_other: ArrayLike, delta: ArrayLike, de
     >>> float(stability(0.1, 0.2, 0.0, 0.0).round(4))
     0.3499
     """
-    e1, e2 = np.asarray(epsilon, dtype=np.float64), np.asarray(epsilon_other, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        change = np.expm1(e1 + e2) + np.asarray(delta) + np.exp(e1) * np.asarray(delta_other)
+    e1, e2, d1, d2 = (np.asarray(a, dtype=np.float64) for a in (epsilon, epsilon_other, delta, delta_other))
+    if not all((a >= 0).all() for a in (e1, e2, d1, d2)):
+        raise InvalidInput("losses and deltas must be numbers >= 0")
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = np.expm1(e1 + e2) + d1 + np.where(d2 > 0, np.exp(e1) * d2, 0.0)
     return np.minimum(change, 1.0)
 
 
@@ -87,7 +89,7 @@ def generalization(
         raise InvalidInput("pass weights or epsilon_target, not both")
     w = None
     if weights is not None:
-        w = np.broadcast_to(np.asarray(weights, dtype=np.float64), eps.shape)
+        w = _shaped("weights", weights, eps.shape)
         if not ((w >= 0) & np.isfinite(w)).all():
             raise InvalidInput("weights must be finite and >= 0: the density of the target over that of the data")
     target = eps if epsilon_target is None else _table("epsilon_target", epsilon_target)
@@ -109,6 +111,8 @@ def generalization(
             product = (here * there * k**2 - diagonal) / (k * (k - 1))
         mass = 1.0 if w is None else w.mean(axis=1)
         per_set = product - 1 + delta + here * delta * mass
+        # infinite losses are not differences of infinities; people of weight zero do not count in the target
+        per_set = np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
         double = np.exp(2 * eps).mean()
         double_target = (np.exp(2 * target) if w is None else w * np.exp(2 * target)).mean()
         simple = 0.5 * (double + double_target) - 1 + delta * (1 + E1.mean())
@@ -155,12 +159,26 @@ def bounded(losses: ArrayLike) -> Floats:
 
 def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | None, shape: tuple) -> float | None:
     if tv is None:
+        if tv_target is not None:
+            raise InvalidInput("tv_target needs tv: the total variations of the people of the data")
         return None
-    here = np.broadcast_to(np.asarray(tv, dtype=np.float64), shape)
+    here = _shaped("tv", tv, shape)
+    for name, values in (("tv", here), ("tv_target", here if tv_target is None else np.asarray(tv_target))):
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InvalidInput(f"{name} must lie in [0, 1]; pass pairs.tv()")
     if w is not None:  # E_D[w] TV' + E_D[w TV'']
         return float((here.mean(axis=1) * w.mean(axis=1)).mean() + (w * here).mean())
     there = here if tv_target is None else np.asarray(tv_target, dtype=np.float64)
     return float(here.mean() + there.mean())
+
+
+def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:
+    """Spread over the data sets what is the same for all of them."""
+    table = np.asarray(values, dtype=np.float64)
+    try:
+        return np.broadcast_to(table, shape)
+    except ValueError:
+        raise InvalidInput(f"{name} must be one number per person, {shape}, got shape {table.shape}") from None
 
 
 def _table(name: str, values: ArrayLike) -> Floats:

@@ -144,8 +144,10 @@ def chain_bound(epsilon: ArrayLike, delta: ArrayLike) -> Chain:
     >>> c.epsilon, round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
     (3.0, 3.718, 8.389)
     """
-    eps = np.asarray(epsilon, dtype=np.float64)
-    deltas = np.broadcast_to(np.asarray(delta, dtype=np.float64), eps.shape)
+    eps, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    if deltas.shape not in ((), eps.shape):
+        raise InvalidInput(f"pass one delta, or one per person ({eps.size}), got shape {deltas.shape}")
+    deltas = np.broadcast_to(deltas, eps.shape)
     if eps.ndim != 1 or not (eps >= 0).all() or not (deltas >= 0).all():
         raise InvalidInput("epsilon and delta must be one number >= 0 per person, in the order in which they join")
     before = np.concatenate([[0.0], np.cumsum(eps)[:-1]])
@@ -160,6 +162,8 @@ def chain_bound(epsilon: ArrayLike, delta: ArrayLike) -> Chain:
 def chain(pairs: Pairs, delta: float) -> Chain:
     """Return the chain bound at a total delta: everybody gets the same share, as large as both directions allow."""
     delta = float(delta_array(delta, 1, zero=False))
+    if not len(pairs):
+        raise InvalidInput("a chain needs at least one person")
     if np.isinf(pairs.epsilon(0.5)).any():
         return Chain(np.inf, delta, delta, delta)
     low, high = np.log(delta) - 700.0, np.log(delta / len(pairs))
@@ -187,8 +191,10 @@ def _rows(release: Any, fit: Any, X: ArrayLike, y: ArrayLike) -> tuple[Mechanism
         raise RefusedModel(f"group losses need the fit of a linear model, got {type(fit).__name__}")
     X = np.asarray(X, dtype=np.float64)
     y = np.asarray(y, dtype=np.float64)
-    if X.ndim != 2 or X.shape != (len(y), fit.n_features) or not len(y):
+    if X.ndim != 2 or y.ndim != 1 or X.shape != (len(y), fit.n_features) or not len(y):
         raise InvalidInput(f"the group must have rows of {fit.n_features} features and one y each, got {X.shape}")
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise InvalidInput("the group's rows and targets must be finite, got NaN or infinity in them")
     full = np.column_stack([X, np.ones((len(X), int(fit.fit_intercept)))])
     return mechanism, X, y - full @ fit.theta, full @ fit.basis
 

@@ -60,8 +60,13 @@ def posterior_odds(loss: ArrayLike, prior: ArrayLike = 0.5) -> Floats:
     >>> posterior_odds([0.0, np.log(2.0)], 0.5)
     array([1. , 0.5])
     """
-    pi = np.asarray(prior, dtype=np.float64)
-    return np.exp(np.log(pi) - np.log1p(-pi) - np.asarray(loss, dtype=np.float64))
+    pi, L = np.asarray(prior, dtype=np.float64), np.asarray(loss, dtype=np.float64)
+    if not ((pi > 0) & (pi < 1)).all():
+        raise InvalidInput("prior must lie in (0, 1): the attacker's probability that the person is in the data")
+    if np.isnan(L).any():
+        raise InvalidInput("the loss log p/q must be a number, got NaN")
+    with np.errstate(over="ignore"):
+        return np.exp(np.log(pi) - np.log1p(-pi) - L)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,9 @@ class OddsBound:
 def odds_bound(epsilon: ArrayLike, delta: float, kind: Kind = "upper") -> OddsBound:
     """Return the paper's identification fact: ``2 eps`` for events of probability at least ``delta/eps``."""
     eps = np.asarray(epsilon, dtype=np.float64)
-    with np.errstate(divide="ignore"):
+    if not (eps >= 0).all() or not 0 <= delta <= 1:
+        raise InvalidInput("losses must be numbers >= 0 and delta must lie in [0, 1]")
+    with np.errstate(divide="ignore", invalid="ignore"):
         least = np.minimum(np.where(eps > 0, delta / eps, 1.0), 1.0)
     return OddsBound(2 * eps, least, kind)
 

@@ -47,6 +47,8 @@ class Moments:
         """``E (eps - E eps)^k`` from the raw moments."""
         if not 1 <= k <= len(self.raw):
             raise InvalidInput(f"the central moment must be of order 1 to {len(self.raw)}, got {k}")
+        if not np.isfinite(self.raw[:k]).all():
+            return np.inf
         raw = np.concatenate([[1.0], self.raw])
         return float(sum(comb(k, j) * raw[j] * (-self.mean) ** (k - j) for j in range(k + 1)))
 
@@ -56,6 +58,8 @@ class Moments:
         >>> round(moments([1.0, 1.0, 2.0], 2).tail_bound(4.0), 6)  # Cantelli: (2/9) / (2/9 + (4 - 4/3)^2)
         0.030303
         """
+        if np.isnan(threshold):
+            raise InvalidInput("the threshold of a tail must be a number, got NaN; try tail_bound(2.0)")
         if not threshold > 0:
             return 1.0
         k = np.arange(1, len(self.raw) + 1)
@@ -70,9 +74,9 @@ class Moments:
 def moments(epsilon: ArrayLike, k: int = 2, *, delta: float = np.nan, kind: Kind = "exact") -> Moments:
     """Return ``E eps, .., E eps^k`` over the people of a data set."""
     losses = _losses(epsilon)
-    if k < 1:
-        raise InvalidInput(f"k must be at least 1, got {k}")
-    raw = np.array([np.mean(losses**j) for j in range(1, k + 1)])
+    _check_order(k)
+    with np.errstate(over="ignore"):
+        raw = np.array([np.mean(losses**j) for j in range(1, k + 1)])
     return Moments(raw, float(delta), kind, len(losses), ("each person of this data set counts equally",))
 
 
@@ -90,8 +94,10 @@ def quantile(epsilon: ArrayLike, q: ArrayLike) -> Floats:
 
 def tail(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
     """Return the share of the people whose loss exceeds each threshold."""
-    losses = np.sort(_losses(epsilon))
-    return 1.0 - np.searchsorted(losses, np.asarray(threshold, dtype=np.float64), side="right") / len(losses)
+    losses, limits = np.sort(_losses(epsilon)), np.asarray(threshold, dtype=np.float64)
+    if np.isnan(limits).any():
+        raise InvalidInput("the threshold of a tail must be a number, got NaN; try tail(epsilon, 2.0)")
+    return 1.0 - np.searchsorted(losses, limits, side="right") / len(losses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +130,24 @@ def bootstrap(
     losses = _losses(epsilon)
     if not 0 < level < 1:
         raise InvalidInput(f"level must lie in (0, 1), got {level:g}; try 0.95")
+    if draws < 1:
+        raise InvalidInput(f"draws must be at least 1, got {draws}; try 1000")
     rng = np.random.default_rng() if rng is None else rng
     n = len(losses)
     if statistic == "moments":
-        powers = losses[:, None] ** np.arange(1, k + 1)
+        _check_order(k)
+        with np.errstate(over="ignore"):
+            powers = losses[:, None] ** np.arange(1, k + 1)
+        finite = np.where(np.isfinite(powers), powers, 0.0)
         # multinomial weights: a resample without an n x draws table of positions
-        sims = np.stack([rng.multinomial(n, np.full(n, 1 / n)) @ powers / n for _ in range(draws)])
+        weights = [rng.multinomial(n, np.full(n, 1 / n)) for _ in range(draws)]
+        # a resample with an infinite loss in it has infinite moments
+        sims = np.stack([np.where((w > 0) @ np.isinf(powers), np.inf, w @ finite / n) for w in weights])
         estimate = powers.mean(axis=0)
     else:
         share = float(statistic)
+        if not 0 <= share <= 1:
+            raise InvalidInput(f'statistic must be "moments" or a share in [0, 1], got {share:g}')
         ordered = np.sort(losses)
         # the quantile of a resample is the order statistic at a Beta-distributed position
         rank = max(int(np.ceil(share * n)), 1)
@@ -140,10 +155,17 @@ def bootstrap(
         sims = ordered[np.minimum((position * n).astype(int), n - 1)][:, None]
         estimate = np.atleast_1d(quantile(losses, share))
     side = (1 - level) / 2
-    low, high = np.quantile(sims, [side, 1 - side], axis=0)
+    # order statistics, outwards: nothing is interpolated towards an infinite loss
+    low = np.quantile(sims, side, axis=0, method="lower")
+    high = np.quantile(sims, 1 - side, axis=0, method="higher")
     return Intervals(
         estimate, low, high, level, draws, "estimate", ("the people are independent draws from a population",)
     )
+
+
+def _check_order(k: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise InvalidInput(f"k must be a whole number >= 1, got {k!r}; try k=2")
 
 
 def _losses(epsilon: ArrayLike) -> Floats:

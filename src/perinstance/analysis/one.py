@@ -47,6 +47,11 @@ def one(
 
 def joined(release: Any, X: Floats, y: Floats, rows: Floats, targets: Floats) -> Any:
     """Return the pairs of outsiders who would join the data set (X, y) one at a time."""
+    if X.ndim != 2 or rows.shape[1] != X.shape[1] or len(rows) != len(targets):
+        raise InvalidInput(
+            f"people have {rows.shape[1]} features and {len(targets)} targets for {len(rows)} rows, the data set has "
+            f"shape {X.shape}; they must be about the same features"
+        )
     sweep = ArraySweep(X, y)
     fit = release.confidential_fit(sweep)
     people = release.people(fit, rows, targets, inside=False)

@@ -15,7 +15,7 @@ interval of sigma that no rounding of nu can break.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Domain:
 
     x0: Floats  #: (p,)
     T: Floats  #: (p, m)
+    longest: float = np.inf  #: a bound of ``||x||^2`` where more is known than the ellipsoid (a box inside it)
 
     def rows(self, u: Floats) -> Floats:
         """Return x of each row u."""
@@ -40,7 +41,7 @@ class Domain:
     @property
     def square(self) -> float:
         """An upper bound of ``||x||^2``; x0 is orthogonal to the columns of T."""
-        return float(self.x0 @ self.x0 + np.linalg.norm(self.T, 2) ** 2) * (1 + 8 * UNIT)
+        return min(float(self.x0 @ self.x0 + np.linalg.norm(self.T, 2) ** 2) * (1 + 8 * UNIT), self.longest)
 
 
 def ellipsoid(half_axes: Floats, intercept: bool) -> Domain:
@@ -52,6 +53,30 @@ def ellipsoid(half_axes: Floats, intercept: bool) -> Domain:
     if intercept:
         x0[-1] = 1.0
     return Domain(x0, T)
+
+
+def enclosing(bounds: Floats, M: Floats, intercept: bool, steps: int = 60) -> Domain:
+    """Return an ellipsoid around the box ``|x_j| <= bounds_j`` over which the form M stays small.
+
+    ``sum_j w_j (x_j/B_j)^2 <= sum_j w_j`` holds on the box for any weights w > 0; the form M is then at most
+    ``lambda_max(W^-1/2 B M B W^-1/2) sum w``: the dual of the semidefinite relaxation, minimised by steps along its
+    smoothed gradient.
+    """
+    M = M * np.outer(bounds, bounds)
+    w = np.full(len(bounds), 1.0 / len(bounds))
+    best, least = w, np.inf
+    for step in range(steps):
+        root = 1 / np.sqrt(w)
+        values, V = np.linalg.eigh(M * np.outer(root, root))
+        if values[-1] < least:
+            best, least = w, values[-1]
+        share = (values.clip(0) / max(values[-1], 1e-300)) ** 24
+        pull = (V**2 @ share) / max(share.sum(), 1e-300)
+        w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
+        w = np.maximum(w / w.sum(), 1e-9)
+        w /= w.sum()
+    around = ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), intercept)
+    return replace(around, longest=float(bounds @ bounds + int(intercept)) * (1 + 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +157,37 @@ class Slices:
             z *= np.where(norm > 0, radius / np.where(norm > 0, norm, 1.0), 0.0)[:, None]
             u[:, 1:] = z
         return u @ self.basis.T
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """A form over two ellipsoids around the same box, asked in the sigma of the first one."""
+
+    first: Slices
+    form: Slices  #: over the other one
+    ratio: float  #: of the two sigmas
+    turn: Floats  #: (m,) half axes of the other ellipsoid over those of the first
+
+    def upper(self, low: Floats, high: Floats) -> Floats:
+        """Return a bound for all x of the box with sigma in [low, high]: the better of the two."""
+        other = self.form.upper(*(np.clip(side * self.ratio, -1.0, 1.0) for side in (low, high)))
+        return np.minimum(self.first.upper(low, high), other)
+
+    def maximisers(self, sigma: Floats) -> Floats:
+        """Return u as the first ellipsoid has it; perhaps outside."""
+        return self.form.maximisers(np.clip(sigma * self.ratio, -1.0, 1.0)) * self.turn
+
+
+def best_slices(domain: Domain, theta: Floats, M: Floats, bounds: Floats | None) -> Slices | Rescaled:
+    """Return the form over the domain and, for a box, over the ellipsoid around it that suits the form best."""
+    first = slices(domain, theta, M)
+    if bounds is None or not (bounds > 0).all():
+        return first
+    m = len(bounds)
+    own = enclosing(bounds, M[:m, :m], len(theta) > m)
+    here, there = (float(np.linalg.norm(d.T.T @ theta)) for d in (domain, own))
+    turn = np.diag(own.T[:m]) / np.diag(domain.T[:m])
+    return Rescaled(first, slices(own, theta, M), here / there if there > 0 else 1.0, turn)
 
 
 def slices(domain: Domain, theta: Floats, M: Floats) -> Slices:

@@ -21,9 +21,10 @@ from perinstance.analysis.ceilings import (
     posterior_ceiling,
     shift_ceiling,
 )
+from perinstance.analysis.corners import Box, Corners
 from perinstance.analysis.search import Found
 from perinstance.analysis.setting import Setting
-from perinstance.analysis.slices import Domain, Slices, slices
+from perinstance.analysis.slices import Domain, Rescaled, Slices, best_slices, slices
 
 Floats = NDArray[np.float64]
 
@@ -42,10 +43,13 @@ class Sheet:
     y_bound: float
     delta: float
     leverage: Slices
-    movement: tuple[tuple[float, Slices], ...]  #: (psi, slices of G - psi K)
+    movement: tuple[tuple[float, Slices | Rescaled], ...]  #: (psi, slices of G - psi K)
     centre: float  #: x'theta = centre + stretch * sigma
     stretch: float
     polish: Callable[[Floats], Found]  #: from rows near good ones to a person of the domain
+    #: in a box: (psi, form) of convex forms by its corners; that of K itself has psi = None
+    corners: tuple[tuple[float | None, Corners], ...] = ()
+    bounds: Floats | None = None  #: half widths of the box
 
     @property
     def geometric(self) -> tuple[bool | None, ...]:
@@ -56,16 +60,24 @@ class Sheet:
         """Return bounds of ``|r|``, of k and of the movement (see ``through``) in each cell."""
         low, high, least, most = cells
         error = 1 + 8 * self.setting.error
-        highest = np.maximum(self.leverage.upper(low, high), 0.0) * error
+        highest = self.leverage.upper(low, high)
+        for psi, listed in self.corners:
+            if psi is None:
+                highest = np.minimum(highest, listed.upper(low, high))
+        highest = np.maximum(highest, 0.0) * error
         k1, k2 = least * highest, most * highest
         s = np.maximum(np.abs(self.centre + self.stretch * low), np.abs(self.centre + self.stretch * high))
         r = (self.y_bound + s) * (1 + 1e-12) + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
         moved = np.full(len(k2), np.inf)
-        for psi, form in self.movement:
-            moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
+        forms: list[tuple[float | None, Slices | Rescaled | Corners]] = [*self.movement, *self.corners]
+        for psi, form in forms:
+            if psi is not None:
+                moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
         return r, k2, moved * error
 
-    def through(self, psi: float, form: Slices, low: Floats, high: Floats, k1: Floats, k2: Floats) -> Floats:
+    def through(
+        self, psi: float, form: Slices | Rescaled | Corners, low: Floats, high: Floats, k1: Floats, k2: Floats
+    ) -> Floats:
         """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
         W = form.upper(low, high)
         if self.setting.mechanism.family == "output":
@@ -119,22 +131,33 @@ class Sheet:
         k = np.maximum(self.leverage.upper(low, high), 0.0)
         theta, K, G = self.setting.theta, self.setting.K, self.setting.G
 
-        def value(psi: float, form: Slices) -> float:
+        def value(psi: float, form: Slices | Rescaled) -> float:
             return float(self.through(psi, form, low, high, least * k, most * k)[0])
 
         known = [(value(psi, form), psi) for psi, form in self.movement]
         best, psi = min(known)
         centre = psi if psi != 0 else min(abs(p) for p, _ in self.movement if p != 0)
-        tried = [(centre * factor, slices(self.domain, theta, G - centre * factor * K)) for factor in FACTORS]
+        tried = [
+            (centre * factor, best_slices(self.domain, theta, G - centre * factor * K, self.bounds))
+            for factor in FACTORS
+        ]
         psi, form = min(tried, key=lambda entry: value(*entry))
         return self if value(psi, form) >= best * (1 - 1e-6) else replace(self, movement=(*self.movement, (psi, form)))
 
 
-def sheet(setting: Setting, domain: Domain, y_bound: float, delta: float, polish: Callable[[Floats], Found]) -> Sheet:
-    """Prepare the trust regions of one domain."""
+def sheet(
+    setting: Setting,
+    domain: Domain,
+    y_bound: float,
+    delta: float,
+    polish: Callable[[Floats], Found],
+    bounds: Floats | None = None,
+    box: Box | None = None,
+) -> Sheet:
+    """Prepare the trust regions of one domain, and what the corners of a box inside it know better."""
     theta, K, G = setting.theta, setting.K, setting.G
     leverage = slices(domain, theta, K)
-    movement: tuple[tuple[float, Slices], ...] = ()
+    movement: tuple[tuple[float, Slices | Rescaled], ...] = ()
     if setting.mechanism.family != "posterior":
         plain = slices(domain, theta, G)
         x = domain.rows(np.vstack([f.maximisers(np.linspace(-1, 1, 33)) for f in (plain, leverage)]))
@@ -144,7 +167,15 @@ def sheet(setting: Setting, domain: Domain, y_bound: float, delta: float, polish
         else:
             slope = 2 * k / (domain.square * setting.mechanism.scale**2)  # where x'x v'v - mu^2 is
         choice = [psi for psi in np.quantile(slope, np.linspace(0, 1, SLOPES)) if psi > 0]
-        movement = ((0.0, plain), *((float(psi), slices(domain, theta, G - psi * K)) for psi in choice))
+        movement = ((0.0, plain), *((float(psi), best_slices(domain, theta, G - psi * K, bounds)) for psi in choice))
+    stretch = float(np.linalg.norm(domain.T.T @ theta))
+    corners: tuple[tuple[float | None, Corners], ...] = ()
+    if box is not None:
+        sigma = (box.x - domain.x0) @ theta / (stretch if stretch > 0 else 1.0)
+        corners = ((None, box.corners(K, sigma)),)
+        # g + psi k is convex for psi >= 0 only: the side of long rows
+        slopes = sorted({abs(psi) for psi, _ in movement})
+        corners += tuple((-psi, box.corners(G + psi * K, sigma)) for psi in slopes)
     return Sheet(
         setting=setting,
         domain=domain,
@@ -153,8 +184,10 @@ def sheet(setting: Setting, domain: Domain, y_bound: float, delta: float, polish
         leverage=leverage,
         movement=movement,
         centre=float(domain.x0 @ theta),
-        stretch=float(np.linalg.norm(domain.T.T @ theta)),
+        stretch=stretch,
         polish=polish,
+        corners=corners,
+        bounds=bounds,
     )
 
 

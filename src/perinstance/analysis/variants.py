@@ -90,6 +90,8 @@ def variants(pairs: Pairs | Any, delta: float | None = None, orders: Sequence[fl
     approximate at delta = 1e-06; 2 people; exact
     """
     vector: Pairs = pairs if isinstance(pairs, Pairs) else pairs.pairs
+    if not len(vector):
+        raise InvalidInput("there is nobody to compare definitions for: pass the pairs of at least one person")
     if delta is None:
         delta = getattr(pairs, "delta", None)
         if delta is None or callable(delta):

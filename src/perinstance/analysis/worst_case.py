@@ -99,6 +99,12 @@ def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> 
     return WorstCase(epsilon, epsilon, delta, n, row, 0.0, -row, 0.0, "exact", notes)
 
 
+def _check_number(name: str, value: Any, least: int) -> None:
+    if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least):
+        return
+    raise InvalidInput(f"{name} must be a whole number >= {least}, or None, got {value!r}; it is public")
+
+
 def personal_dp(
     release: Any, x: ArrayLike, y: float, delta: float, x_bound: float = 1.0, y_bound: float = 1.0, *, n: int | None
 ) -> WorstCase:
@@ -118,13 +124,15 @@ def _supremum(
 ) -> WorstCase:
     delta = float(delta_array(delta, 1, zero=False))
     rows, y_bound = check_bound("x_bound", x_bound), check_bound("y_bound", y_bound)
-    if n is not None and n < 0:
-        raise InvalidInput(f"n must be >= 0, got {n}; it is the public number of people")
+    _check_number("n", n, 0)
+    _check_number("d", d, 1)
     if x is None:
         d = 2 if d is None else int(d)
         unit, t, sign = _top(mechanism, d), rows, -1.0
         target_y = y_bound
     else:
+        if x.ndim != 1 or not len(x) or not np.isfinite(x).all() or not np.isfinite(y or 0.0):
+            raise InvalidInput("the person must be one row of finite numbers and one finite target")
         d, t = len(x), float(np.linalg.norm(x))
         unit = x / t if t > 0 else np.eye(d)[0]
         target_y, sign = abs(float(y or 0.0)), -1.0 if (y or 0.0) <= 0 else 1.0

@@ -175,11 +175,35 @@ class Audit:
         """Return one row per person, in the caller's flavour of table. Confidential."""
         return self.flavour.frame(self.columns())
 
-    def everyone(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> Any:
-        """Return pDP for all: the largest loss of anybody with ``||x|| <= x_bound, |y| <= y_bound``, data fixed."""
-        from perinstance import analysis
+    def everyone(
+        self,
+        x_bound: ArrayLike = 1.0,
+        y_bound: float = 1.0,
+        X: Any = None,
+        y: Any = None,
+        *,
+        target: Any = None,
+        ids: Any = None,
+        features: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Return pDP for all: the largest loss of anybody with ``||x|| <= x_bound, |y| <= y_bound``, data fixed.
 
-        return analysis.everyone(self.release, self.fit, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
+        A smooth model (logistic, Poisson, ...) wants the table that was audited, passed as to ``audit``: it is read
+        again to refit those who come close and to expand the objective. Linear models do not need it.
+        """
+        from perinstance import analysis
+        from perinstance.data import read_table
+        from perinstance.engines import Local
+
+        options |= {"x_bound": x_bound, "y_bound": y_bound}
+        if X is None:
+            return analysis.everyone(self.release, self.fit, self.delta, **options)
+        sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
+        try:
+            return analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
+        finally:
+            sweep.close()
 
     def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> Any:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""

@@ -1,0 +1,80 @@
+"""Nonsense is refused by name, nobody is told apart from somebody, and infinite losses stay infinite."""
+
+import numpy as np
+import pytest
+
+from perinstance import analysis
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Posterior, Shift
+from tests.analysis.worlds import fit_of, release_of, table
+
+X, Y = table(np.random.default_rng(0), 30, 3)
+RELEASE = release_of("posterior")
+FIT = fit_of(RELEASE, X, Y)
+ONE = Shift([0.1])
+NAN = np.where(np.eye(2, 3) > 0, np.nan, X[:2])
+
+REFUSED = {
+    "moments of half an order": lambda: analysis.moments([1.0], 2.5),
+    "a tail at NaN": lambda: analysis.tail([1.0], np.nan),
+    "a tail bound at NaN": lambda: analysis.moments([1.0]).tail_bound(np.nan),
+    "no bootstrap moments": lambda: analysis.bootstrap([1.0], k=0),
+    "no bootstrap draws": lambda: analysis.bootstrap([1.0], draws=0),
+    "a share of 1.5": lambda: analysis.bootstrap([1.0], 1.5),
+    "definitions for nobody": lambda: analysis.variants(Shift([]), 1e-6),
+    "composition for nobody": lambda: analysis.composition([Shift([])], 1e-6),
+    "composition of numbers": lambda: analysis.composition([1, 2], 1e-6),
+    "a filter for fewer than nobody": lambda: analysis.RenyiFilter.of(-1, 1.0, 1e-6),
+    "a charge for others": lambda: analysis.RenyiFilter.of(3, 1.0, 1e-6).charge(Shift([0.1] * 3), used=[True]),
+    "a chain of nobody": lambda: analysis.chain(Shift([]), 1e-6),
+    "a chain with other deltas": lambda: analysis.chain_bound([1.0, 2.0], [0.1, 0.1, 0.1]),
+    "a group with a hole": lambda: analysis.group(RELEASE, FIT, NAN, Y[:2]),
+    "a group with a missing target": lambda: analysis.group(RELEASE, FIT, X[:2], np.array([1.0, np.nan])),
+    "a group with targets in columns": lambda: analysis.group(RELEASE, FIT, X[:2], Y[:2, None]),
+    "nobody as a group": lambda: analysis.group(RELEASE, FIT, X[:0], Y[:0]),
+    "odds that are sure": lambda: analysis.posterior_odds([1.0], 0.0),
+    "odds of NaN": lambda: analysis.posterior_odds([np.nan], 0.5),
+    "a negative loss": lambda: analysis.odds_bound([-1.0], 1e-6),
+    "a negative delta": lambda: analysis.odds_bound([1.0], -1.0),
+    "stability of a negative loss": lambda: analysis.stability(-1.0, 0, 0, 0),
+    "stability of NaN": lambda: analysis.stability(np.nan, 0, 0, 0),
+    "total variations of others": lambda: analysis.generalization([[0.1, 0.2]], 1e-6, tv=[[0.1, 0.2, 0.3]]),
+    "a total variation of 2": lambda: analysis.generalization([[0.1, 0.2]], 1e-6, tv=[[0.1, 2.0]]),
+    "only the target's variation": lambda: analysis.generalization([[0.1]], 1e-6, tv_target=[[0.1]]),
+    "weights of others": lambda: analysis.generalization([[0.1, 0.2]], 1e-6, weights=[1.0, 1.0, 1.0]),
+    "a negative tolerance": lambda: analysis.everyone(RELEASE, FIT, 1e-6, tolerance=-1.0),
+    "a tolerance of NaN": lambda: analysis.everyone(RELEASE, FIT, 1e-6, tolerance=np.nan),
+    "a bound in words": lambda: analysis.everyone(RELEASE, FIT, 1e-6, x_bound="wide"),
+    "one with too few features": lambda: analysis.one(RELEASE, [1.0, 2.0], 1.0, [(X, Y)]),
+    "one with a hole": lambda: analysis.one(RELEASE, [1.0, 2.0, np.nan], 1.0, [(X, Y)]),
+    "a prior about other features": lambda: analysis.prior(RELEASE, lambda rng: (X, Y), (X[:1, :2], Y[:1]), draws=1),
+    "no features": lambda: analysis.dp(RELEASE, 1e-6, n=10, d=0),
+    "half a person": lambda: analysis.dp(RELEASE, 1e-6, n=2.5, d=2),
+    "a person who is not there": lambda: analysis.personal_dp(RELEASE, [1.0, np.nan], 0.0, 1e-6, n=10),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nonsense_is_refused(case):
+    with pytest.raises(InvalidInput):
+        REFUSED[case]()
+
+
+def test_infinite_losses_stay_infinite():
+    assert analysis.moments([np.inf, 1.0], 2).variance == np.inf
+    assert analysis.moments([1e200, 1.0], 4).raw[3] == np.inf
+    assert analysis.bootstrap([1.0, np.inf], rng=np.random.default_rng(0)).high.tolist() == [np.inf, np.inf]
+    assert analysis.bootstrap([1.0, 1.0, np.inf], 0.9, rng=np.random.default_rng(0)).high[0] == np.inf
+    assert analysis.generalization([[0.1, np.inf]], 1e-6).bound == np.inf
+    assert analysis.generalization([[np.inf]], 0.0, population=True).bound == np.inf
+    assert analysis.composition([Shift([np.inf, 0.1]), Posterior([0.1, 0.1], [1.0, 1.0])], 1e-6).exact[0] == np.inf
+
+
+def test_one_person_is_enough():
+    assert analysis.moments([2.0], 2).variance == 0
+    assert analysis.variants(ONE, 1e-6)["approximate"].shape == (1,)
+    assert analysis.composition([ONE], 1e-6).exact == pytest.approx(ONE.epsilon(1e-6))
+    assert analysis.chain(ONE, 1e-6).epsilon == pytest.approx(float(ONE.epsilon(1e-6)[0]))
+    assert analysis.generalization([[0.1]], 1e-6).people == 1
+    alone = analysis.one(RELEASE, X[0], 1.0, [(X[:1], Y[:1])])
+    assert np.isfinite(alone.epsilon).all() and alone.kind == "exact"

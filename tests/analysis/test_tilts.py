@@ -1,0 +1,140 @@
+"""Tilts of a smooth objective: the polynomial and every cell against minima that Newton's method finds."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+
+from perinstance.analysis.certified import _targets
+from perinstance.analysis.polynomial import polynomial
+from perinstance.analysis.slices import ellipsoid
+from perinstance.analysis.tilts import radii, rows_of, tilts
+from perinstance.models.expansion import expansion
+from perinstance.models.leave_one_out import leave_one_out
+from perinstance.models.objective import design
+from perinstance.models.smooth import CodedSweep
+from perinstance.models.sweep import ArraySweep
+from perinstance.releases import OutputPerturbation
+
+ESTIMATORS = [
+    LogisticRegression(C=1.0),
+    LogisticRegression(C=0.5, fit_intercept=False),
+    PoissonRegressor(alpha=0.05),
+    PoissonRegressor(alpha=0.5, fit_intercept=False),
+    GammaRegressor(alpha=0.2),
+]
+Y_BOUND, X_BOUND = 4.0, 0.9
+
+
+def prepared(seed, estimator, n=120, d=3, precision=None):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.exp(0.5 * rng.standard_normal(d))
+    X[:, 0] = np.abs(X[:, 0])
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    eta = X @ rng.standard_normal(d)
+    if isinstance(estimator, LogisticRegression):
+        y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
+    else:
+        y = rng.poisson(np.exp(eta)).clip(max=4).astype(float) + 0.1 * isinstance(estimator, GammaRegressor)
+    release = OutputPerturbation(estimator, scale=1.0, precision=precision)
+    sweep = ArraySweep(X, y)
+    fit = release.confidential_fit(sweep, "certified")
+    return rng, release, fit, (sweep if fit.classes is None else CodedSweep(sweep, fit.classes))
+
+
+def landscape(fit, sweep):
+    side, objective = fit.model.outside, fit.model.fit.objective
+    region = ellipsoid(np.full(sweep.n_features, X_BOUND), objective.fit_intercept)
+    ys = _targets(objective.loss, Y_BOUND)
+    rows = rows_of(side.around, region, fit.theta)
+    near = expansion(sweep, fit.model.fit, side.around, radii(rows, side.share, objective.loss, ys))
+    return tilts(polynomial(side.around, near, side.share), rows, objective.loss, ys), region, rows
+
+
+def people(rng, fit, sweep, size):
+    """Rows of the ball and targets, their minima, and their slopes at these minima."""
+    d, objective = sweep.n_features, fit.model.fit.objective
+    x = rng.standard_normal((size, d))
+    x[: size // 3] += 3 * rng.standard_normal((size // 3, 1)) * fit.theta[:d]
+    x *= (X_BOUND * rng.choice([1.0, 1.0, 0.6], size) / np.linalg.norm(x, axis=1))[:, None]
+    low, high = _targets(objective.loss, Y_BOUND)
+    y = rng.choice([low, high], size)
+    if not objective.loss.binary:
+        y = np.where(rng.random(size) < 0.7, y, rng.uniform(low, high, size))
+    D = leave_one_out(fit.model, sweep, x, y, inside=False).D
+    slope = objective.loss.derivatives(y, design(x, objective.fit_intercept) @ fit.theta + _own(x, D, objective))[0]
+    return x, slope, D
+
+
+def _own(x, D, objective):
+    return np.einsum("ij,ij->i", design(x, objective.fit_intercept), D)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_polynomial_of_each_person_within_its_rest(estimator, seed):
+    rng, _, fit, sweep = prepared(seed, estimator)
+    (tilt, *_), _, _ = landscape(fit, sweep)
+    poly, side = tilt.polynomial, fit.model.outside
+    x, slope, D = people(rng, fit, sweep, 60)
+    t = design(x, fit.model.fit.objective.fit_intercept) @ side.around.T.T
+    v = -(slope[:, None] * t + side.share)
+    w = np.linalg.solve(side.around.T.T, D.T).T
+    radius, kappa5 = float(poly.expansion.radius[-1]), float(poly.expansion.fifth[-1])
+    at = np.linalg.norm(w, axis=1) < radius
+    way = poly.way(np.linalg.norm(v, axis=1), radius, kappa5)
+    assert at.all() and (np.linalg.norm(w, axis=1) <= way.whole * (1 + 1e-9)).all()
+    third = np.einsum("abc,ib,ic->ia", poly.expansion.third, v, v)
+    assert (np.linalg.norm(v - w, axis=1) <= way.bent + 1e-9).all()
+    assert (np.linalg.norm(v - w - third / 2, axis=1) <= way.more + 1e-9).all()
+    cubic = np.einsum("abc,ia,ib,ic->i", poly.S, v, v, v)
+    quartic = np.einsum("abcd,ia,ib,ic,id->i", poly.Q, v, v, v, v, optimize=True)
+    value = np.einsum("ij,j,ij->i", v, poly.nu, v) + cubic + quartic
+    missing = np.abs(np.einsum("ij,j,ij->i", w, poly.nu, w) - value)
+    assert (missing <= poly.rest(way, kappa5) + 1e-12).all()
+    assert (quartic <= poly.highest_q * np.linalg.norm(v, axis=1) ** 4).all()
+    # the second limit, as the docstring has it
+    moved, g0 = v + side.share, side.share
+    exact = -slope * np.einsum("ij,ij->i", t, w)
+    third_of = np.einsum("abc,ia,ib,ic->i", poly.expansion.third, moved, v, v)
+    without = np.einsum("ij,ij->i", moved, moved) - moved @ g0 - third_of / 2
+    assert (np.abs(exact - without) <= np.linalg.norm(moved, axis=1) * way.more + 1e-9).all()
+
+
+@pytest.mark.parametrize("precision", [None, "skewed"])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_beats_a_cell_that_she_lives_in(estimator, seed, precision):
+    """Every person, in cells of every width around her own c and f."""
+    n, d = [(60, 1), (120, 3), (400, 6), (120, 2)][seed]
+    rng = np.random.default_rng(seed)
+    p = d + int(estimator.fit_intercept)
+    B = rng.standard_normal((p, p))
+    A = None if precision is None else B @ B.T + 0.1 * np.eye(p)
+    rng, release, fit, sweep = prepared(seed, estimator, n, d, A)
+    landscapes, region, rows = landscape(fit, sweep)
+    x, slope, D = people(rng, fit, sweep, 150)
+    distance = np.sqrt(np.einsum("ij,jk,ik->i", D, np.eye(p) if A is None else A, D))
+    u = (x / X_BOUND) @ rows.lengths.basis[:, 0]  # the part of x along theta
+    seen = 0
+    for tilt in landscapes:
+        mine = np.sign(slope) == tilt.sign
+        f = np.abs(slope[mine]) / tilt.steepest
+        assert (f <= 1).all()
+        for width in (1e-6, 0.01, 0.1, 0.5):
+            f1, f2 = np.maximum(f - width * rng.random(len(f)), 0), np.minimum(f + width * rng.random(len(f)), 1)
+            c = u[mine] * f / f2
+            c1, c2 = np.maximum(c - width * rng.random(len(c)), -1), np.minimum(c + width * rng.random(len(c)), 1)
+            bound = tilt.rough(np.array([c1, c2, f1, f2]))
+            assert (distance[mine] <= bound).all(), (width, (distance[mine] / bound).max())
+            seen += len(c)
+            if width == 1e-6:  # somebody comes close to the best of her slice
+                assert (distance[mine] / bound).max() > 0.8
+    assert seen >= 500
+    whole = np.array([[-1.0], [1.0], [0.0], [1.0]])
+    assert max(t.rough(whole)[0] for t in landscapes) >= distance.max()
+
+
+def test_an_expansion_that_does_not_reach_far_enough_says_so():
+    """Five people, and somebody who moves everything."""
+    rng, _, fit, sweep = prepared(1, PoissonRegressor(alpha=0.01), n=8, d=3)
+    assert landscape(fit, sweep)[0] is None
