@@ -14,22 +14,22 @@ somebody who alone holds up a direction moves it without limit, and her loss is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.factor import UNIT, Factor, factorise
 from perinstance.models.leverage import EXACT_SHARE, Norm, Rounding, walk
 from perinstance.models.problem import Movement
+from perinstance.models.span import Span, span
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
 
-#: a larger part of a row's scaled length than this in an open direction puts the row outside the range of H
-OFF_RANGE = 1e-9
 #: beyond this relative error the length of each row is looked at, to see whether it is really that large
 LOOK_AT_ROWS = 1e-11
 #: one product serves both norms of a row while its weights are known to this share
@@ -52,6 +52,7 @@ class LinearFit:
     square: float  #: y'y
     precision: Floats | None  #: (p, p) the matrix A
     rounding: Rounding
+    span: Span | None  #: of the rows, exactly; None when no direction is open
 
     @property
     def n_features(self) -> int:
@@ -111,6 +112,7 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     if fit_intercept:
         penalty[-1] = 0.0
     solved = factorise(sweep, penalty, fit_intercept)
+    held_up = _exact_span(sweep, solved.factor, fit_intercept)
     basis, image, norm = solved.factor.W, solved.image, None
     short = shortest(solved.factor, fit_intercept)
     theta = short @ image
@@ -131,7 +133,22 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
         square=solved.square,
         precision=precision,
         rounding=_rounding(solved.factor, basis, image, norm, share),
+        span=held_up,
     )
+
+
+def _exact_span(sweep: Sweep, factor: Factor, intercept: bool) -> Span | None:
+    """Return what the rows span where rounding says that it is not everything, and check that it is not rounding."""
+    if not factor.null.size:
+        return None
+    found: Span = sweep.fold(partial(span, intercept=intercept))
+    if found.rank > factor.rank:
+        raise NumericalTrouble(
+            f"the columns are linearly dependent up to rounding, but not exactly: of {len(factor.R.T)} directions "
+            f"float64 sees {factor.rank} and exact arithmetic {found.rank}, so the estimate hangs on the last bits of "
+            "the data; use a larger alpha, or leave out a column"
+        )
+    return found
 
 
 def _turn(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
@@ -189,8 +206,8 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> With
     """Map: what holds without each person of one block; people of leverage near one are left open."""
     triangular = fit.norm is None and fit.factor.triangular
     rows = walk(X, y, fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, inside, triangular)
-    if not inside and fit.factor.null.size:
-        outside = _off_range(fit, X)
+    if not inside and fit.span is not None:
+        outside = ~fit.span.holds(X, fit.fit_intercept)
         rows.leverage[outside], rows.residual[outside] = np.inf, np.nan
         if len(rows.length):
             rows.length[outside] = np.inf
@@ -288,15 +305,3 @@ def shortest(factor: Factor, intercept: bool) -> Floats:
     for _ in range(3):
         Z = Z - N @ solve_triangular(U, Q.T @ (weight[:, None] * Z)[order])
     return np.asarray(Z * factor.scale[:, None], dtype=np.float64)
-
-
-def _off_range(fit: LinearFit, X: NDArray) -> NDArray[np.bool_]:
-    """Tell the rows that have a part in a direction that the data leaves open."""
-    d = fit.n_features
-    scaled = X * fit.factor.scale[:d]
-    part = scaled @ fit.factor.null[:d]
-    length = np.einsum("ij,ij->i", scaled, scaled)
-    if fit.fit_intercept:
-        part += fit.factor.scale[d] * fit.factor.null[d]
-        length += fit.factor.scale[d] ** 2
-    return np.sqrt(np.einsum("ij,ij->i", part, part)) > OFF_RANGE * np.sqrt(length)
