@@ -13,7 +13,7 @@ from perinstance.pairs.laplace import Laplace
 from perinstance.pairs.posterior import Posterior
 from perinstance.pairs.shift import Shift
 from perinstance.pairs.spectral import SpectralPairs
-from perinstance.pairs.spectrum import HUGE, Spectrum
+from perinstance.pairs.spectrum import Spectrum
 
 
 class Composed(SpectralPairs):
@@ -118,12 +118,7 @@ def _spectrum_of(part: Pairs) -> Spectrum:
     if isinstance(part, Laplace):
         return Spectrum.laplace(part.distance)
     if isinstance(part, Posterior):
-        mu, rho = part.leverage, np.where(part.leverage > 0.0, part.residual, 0.0)
-        infinite = (mu >= HUGE) | (rho >= HUGE)
-        mu, rho = np.where(infinite, 0.0, mu), np.where(infinite, 0.0, rho)
-        one = Spectrum.gaussian(mu[:, None], (rho * np.sqrt(mu / (1.0 + mu)))[:, None])
-        one.infinite[infinite] = True
-        return one
+        return Spectrum.posterior(part.leverage, part.residual)
     if isinstance(part, SpectralPairs):
         return part._spectrum()
     raise InvalidInput(
