@@ -27,7 +27,7 @@ def objective_coordinates(mu: float, r: float, xx: float, vv: float) -> Coordina
     if xx == 0 or not w2 > mu * mu * arb("2e-14"):  # one dimension, up to the rounding of the caller
         return [(mu * (2 + mu), r * r * xx)]
     # (I + x v')(I + v x') = [[(1 + mu)^2 + w^2, w], [w, 1]]
-    trace, w = (1 + mu) ** 2 + w2 - 1, w2.sqrt()
+    trace = (1 + mu) ** 2 + w2 - 1
     root = (trace * trace + 4 * w2).sqrt()
     found = []
     for nu in ((trace + root) / 2, (trace - root) / 2):
@@ -71,8 +71,8 @@ def spectral_delta(coordinates: Coordinates, epsilon: float | arb, accuracy: flo
     w, base = 1 / curvature.sqrt(), exponent(t0)
     for bend in ("0", "0.4", "-0.4", "1", "-1"):
         b, before, step = arb(bend), None, arb("0.1")
-        for _ in range(4):
-            total = _trapezoidal(lambda z: (exponent(acb(t0) + w * z) - base).exp(), b, step)
+        for _ in range(6):
+            total = _trapezoidal(lambda z: (exponent(acb(t0) + w * z) - base).exp(), b, step, accuracy)
             if total is None:
                 break
             if before is not None and abs(total - before) < accuracy * abs(total):
@@ -85,7 +85,7 @@ def _largest(coordinates: Coordinates) -> arb:
     return max((nu for nu, _ in coordinates), key=float)
 
 
-def _trapezoidal(f, bend: arb, step: arb) -> arb | None:
+def _trapezoidal(f, bend: arb, step: arb, accuracy: float) -> arb | None:
     total, u, quiet = step / 2, step, 0
     while quiet < 3:
         z = acb(bend * (u.cosh() - 1), u.sinh())
@@ -93,7 +93,7 @@ def _trapezoidal(f, bend: arb, step: arb) -> arb | None:
         if not value.is_finite() or abs(value) > 1e3 or u > 60:
             return None
         total += step * value.real.mid()
-        quiet = quiet + 1 if abs(value) < 1e-22 else 0
+        quiet = quiet + 1 if abs(value) < 1e-6 * accuracy else 0
         u += step
     return total.mid()
 

@@ -1,9 +1,9 @@
 r"""Laplace losses in an inversion: smooth beside a Gaussian loss, or multiplied out into exponentials.
 
-The transform of a sum of Laplace losses, ``prod_i [(1 + t) e^{t D_i} + t e^{-(1 + t) D_i}]/(1 + 2t)``, does not die along
-a line, because the losses have atoms. Where a Gaussian loss beside them kills it in time the product is taken as it is.
-Elsewhere it is a sum of exponentials, ``sum_S share_S e^{t offset_S}`` over the sets S of losses that came out negative:
-those above epsilon are integrated along a contour bent to the left, those below along one bent to the right. The sum
+The transform of a sum of Laplace losses, ``prod_i [(1 + t) e^{t D_i} + t e^{-(1 + t) D_i}]/(1 + 2t)``, does not die
+along a line, because the losses have atoms. Where a Gaussian loss beside them kills it in time the product is taken as
+it is. Elsewhere it is a sum of exponentials, ``sum_S share_S e^{t offset_S}`` over the sets S of losses that came out
+negative: those above epsilon are integrated along a contour bent to the left, those below to the right. The sum
 over all sets is never written out: with the distances in two halves, for each set of the first half the sets of the
 second that belong to it are a beginning (or an end) of their sorted list, so 2^k terms cost 2 2^(k/2).
 

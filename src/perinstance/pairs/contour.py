@@ -15,13 +15,25 @@ tells the error. Where one bend does not converge the next is taken. Laplace los
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from perinstance.pairs.atoms import cuts, exp, halves, multiply_out, partial_sum, smooth_factor
+from perinstance.pairs.atoms import cuts, exp, halves, multiply_out
 from perinstance.pairs.compiled import kernel
 from perinstance.pairs.double import two_product, two_sum
+from perinstance.pairs.integrand import (
+    ABOVE,
+    BELOW,
+    PLAIN,
+    SMOOTH,
+    Atoms,
+    Bell,
+    end_of_life,
+    gaussian,
+    integrand,
+    inverse,
+    laplaces,
+)
 from perinstance.pairs.saddlepoint import room, slopes
 
 NODES = 4096  # room for the nodes of one contour
@@ -32,89 +44,6 @@ FINE = 3e-15  # or, where epsilon is next to nothing, by less than this
 ROUNDING = 1.2e-16
 WAVES = 60.0  # a straight line serves for Laplace losses that turn less often than this before the Gaussian ones die
 
-PLAIN, SMOOTH, BELOW, ABOVE = 0, 1, 2, 3
-
-
-class Bell(NamedTuple):
-    """The Gaussian factors of the integrand, and where the poles are."""
-
-    Psi: Any
-    G: Any
-    C: Any
-    F: Any
-    p0: Any
-    p1: Any
-    ph: Any
-
-
-class Atoms(NamedTuple):
-    """The Laplace factors: the losses themselves, or their exponentials in two halves."""
-
-    t: Any
-    w: Any
-    lap: Any
-    count: Any
-    losses: Any
-    one: Any
-    two: Any
-    cut: Any
-    sums: Any
-
-
-@kernel
-def _inverse(f):
-    """Return 1/f; numpy's division guards against overflows that cannot happen here."""
-    size = f.real * f.real + f.imag * f.imag
-    return complex(f.real / size, -f.imag / size)
-
-
-@kernel
-def _root(f):
-    """Return the square root of f, which is not zero."""
-    s = math.sqrt(0.5 * (math.sqrt(f.real * f.real + f.imag * f.imag) + abs(f.real)))
-    if f.real >= 0.0:
-        return complex(s, 0.5 * f.imag / s)
-    return complex(0.5 * abs(f.imag) / s, math.copysign(s, f.imag))
-
-
-@kernel
-def _gaussian(z, Psi, G, C, F, p0, p1):
-    """Return the exponent and the divisor of the Gaussian factors and the poles."""
-    expo = Psi * z
-    divisor = (1.0 + z * (1.0 / p1)) * (1.0 + z * (1.0 / p0))
-    for j in range(G.size):
-        f = 1.0 - G[j] * z
-        if C[j] != 0.0:
-            expo += C[j] * z * z * _inverse(f)
-        elif F[j] != 0.0:
-            expo += F[j] * z * _inverse(f)
-        if G[j] != 0.0:
-            divisor *= _root(f)
-    return expo, divisor
-
-
-@kernel
-def _laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut, sums):
-    """Return ``e^expo`` times the Laplace factors."""
-    if kind == SMOOTH:
-        return exp(expo) * smooth_factor(z, t, w, lap, count)
-    up, down = np.log(1.0 + z / p1), np.log(1.0 + z / p0)
-    expo += losses * (up - np.log(1.0 + z / ph))
-    return partial_sum(expo, z, w, down - up, kind == ABOVE, one, two, cut, sums)
-
-
-@kernel
-def _integrand(z, kind, bell, atoms):
-    """Return the integrand over its value at the saddle point."""
-    expo, divisor = _gaussian(z, bell.Psi, bell.G, bell.C, bell.F, bell.p0, bell.p1)
-    if kind == PLAIN:
-        return exp(expo) * _inverse(divisor)
-    t, w, lap, count, losses, one, two, cut, sums = atoms
-    value = _laplaces(
-        z, expo, kind, bell.p0, bell.p1, bell.ph, t, w, lap, count, losses, one, two, cut, sums
-    )  # fmt: skip
-    return value * _inverse(divisor)
-
 
 @kernel
 def _along(bend, first, levels, tight, kind, bell, atoms, where, weight):
@@ -122,7 +51,7 @@ def _along(bend, first, levels, tight, kind, bell, atoms, where, weight):
     Psi, G, C, F, p0, p1, ph = bell  # unpacked here: inside the loop it would cost more than the arithmetic
     t, w, lap, count, losses, one, two, cut, sums = atoms
     step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
-    where[0], weight[0] = 0.0, 0.5 * _integrand(0.0j, kind, bell, atoms)
+    where[0], weight[0] = 0.0, 0.5 * integrand(0.0j, kind, bell, atoms)
     for level in range(levels):
         u, stride = (step, step) if level == 0 else (0.5 * step, step)
         step = stride if level == 0 else 0.5 * stride
@@ -130,11 +59,13 @@ def _along(bend, first, levels, tight, kind, bell, atoms, where, weight):
         while n < where.size and u < 45.0 and quiet < 2:
             sh, ch = math.sinh(u), math.cosh(u)
             z = complex(bend * (ch - 1.0), sh)
-            expo, divisor = _gaussian(z, Psi, G, C, F, p0, p1)
-            f = exp(expo) if kind == PLAIN else _laplaces(
-                z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut, sums
+            expo, divisor = gaussian(z, Psi, G, C, F, p0, p1)
+            f = (
+                exp(expo)
+                if kind == PLAIN
+                else laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut, sums)
             )
-            f *= _inverse(divisor) * complex(ch, -bend * sh)
+            f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:
                 return n, 0.0, np.inf, np.inf  # it grows on this side
@@ -164,8 +95,8 @@ def _integral(drift, tight, kind, bell, atoms, where, weight):
     The straight line is best where the integrand has died before its oscillation outruns the steps.
     """
     z = complex(0.0, min(max(8.0, 10.0 / max(abs(drift), 1e-300)), 1e8))
-    start = abs(_integrand(0.0j, kind, bell, atoms))
-    alive = abs(_integrand(z, kind, bell, atoms) * z) > 1e-14 * start
+    start = abs(integrand(0.0j, kind, bell, atoms))
+    alive = abs(integrand(z, kind, bell, atoms) * z) > 1e-14 * start
     side = -1.0 if drift > 0.0 else 1.0
     bends = np.array([0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
     if alive:
@@ -208,28 +139,12 @@ def reach(n, where, weight):
 
 
 @kernel
-def _end_of_life(bell, furthest):
-    """Return how far along the straight line the Gaussian factors are alive, or infinity beyond ``furthest``."""
-    y = 1.0
-    while y < furthest:
-        decay = math.log1p(y * y / (bell.p0 * bell.p0)) + math.log1p(y * y / (bell.p1 * bell.p1))
-        for j in range(bell.G.size):
-            g2 = (bell.G[j] * y) ** 2
-            quadratic = bell.C[j] + bell.F[j] * bell.G[j]
-            decay += 2.0 * quadratic * y * y / (1.0 + g2) + 0.5 * math.log1p(g2)
-        if decay > 82.0:
-            return y
-        y *= 1.2
-    return np.inf
-
-
-@kernel
 def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0.
 
-    Returns ``base``, ``w``, n, the relative error, ``total`` and ``moved``: ``delta(epsilon) = e^base (w/pi) total`` (left
-    of 0: 1 - delta) and ``-d log delta/d epsilon = t + w moved/total``. Unless atoms were multiplied out n nodes are
-    kept, from which ``evaluate`` moves epsilon.
+    Returns ``base``, ``w``, n, the relative error, ``total`` and ``moved``: ``delta(epsilon) = e^base (w/pi) total``
+    (left of 0: 1 - delta) and ``-d log delta/d epsilon = t + w moved/total``. Unless atoms were multiplied out n nodes
+    are kept, from which ``evaluate`` moves epsilon.
     """
     k = nu.size
     G, C, F = np.zeros(k), np.zeros(k), np.zeros(k)
@@ -237,7 +152,8 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     w = 1.0 / math.sqrt(bend + bend_fall + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t)))
     used, losses = 0, 0.0
     level, low = -epsilon, 0.0
-    base, slope, size, far = 0.0, 0.0, 0.0, 0.0
+    base, slope, far = 0.0, 0.0, 0.0
+    size = 4.0  # roundings of the exponent: so many for each term, in units of its size
     for j in range(k):
         if nu[j] == 0.0 and m2[j] == 0.0:
             continue
@@ -253,7 +169,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
             low += rest + levels[j, 1]
             base += 0.5 * c * a * t * t - 0.5 * (log + z)
             slope += 0.5 * c * t * (1.0 + a) - 0.5 * nu[j]
-            size += abs(z) + 0.5 * c * a * t * t
+            size += 1.0 + 1.5 * abs(z) + 4.0 * c * a * t * t
             C[used] = curved
             if flat:
                 far -= curved / G[used]
@@ -261,7 +177,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
             level, rest = two_sum(level, levels[j, 4])
             low += rest + levels[j, 5]
             base += 0.5 * t * c * a / nu[j] - 0.5 * log
-            size += 0.5 * abs(t * c * a / nu[j]) + log
+            size += 2.0 + 0.5 * log + 4.0 * abs(t * c * a / nu[j])
             F[used] = 0.5 * w * c / nu[j]
             if not flat:
                 far += F[used]
@@ -276,13 +192,15 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         y = (1.0 + 2.0 * t) * D
         ratio = -math.expm1(-y) / y if abs(y) > 1e-8 else 1.0 - 0.5 * y
         base += count[g] * math.log1p(-t * D * ratio)
-        size += count[g]
+        size += 3.0 * count[g]
         losses += count[g]
     level += low
     base += t * level
-    size += abs(t * level)
+    size += 3.0 * abs(t * level)
     slope += level
-    base -= math.log(abs(t)) + math.log1p(t)
+    poles = math.log(abs(t)) + math.log1p(t)
+    base -= poles
+    size += abs(poles)
     bell = Bell(w * slope, G[:used], C[:used], F[:used], t / w, (1.0 + t) / w, (0.5 + t) / w)
     none = np.empty((3, 0))
     cut, sums = np.empty(0, np.int64), np.empty(0, np.complex128)
@@ -290,18 +208,18 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     if losses == 0.0:
         n, total, error, mass = _integral(bell.Psi + far, tight, PLAIN, bell, atoms, where, weight)
         moved = evaluate(0.0, w, n, where, weight)[1]
-        return base, w, n, _relative(error, mass, total, size, base), total, moved
+        return base, w, n, _relative(error, mass, total, size), total, moved
     turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
     second, first_size, second_size = halves(lap, count)
     many = max(first_size, second_size) > terms or t < 0.0
     furthest = (20.0 * WAVES if many else WAVES) / turns
-    end = _end_of_life(bell, furthest)
+    end = end_of_life(bell, furthest)
     if end < np.inf:
         step = min(STEP, 2.0 / (turns * end))
         n, total, error, mass = _along(0.0, step, 4, tight, SMOOTH, bell, atoms, where, weight)
         if error <= tight * abs(total) or many:
             moved = evaluate(0.0, w, n, where, weight)[1]
-            return base, w, n, _relative(error, mass, total, size, base), total, moved
+            return base, w, n, _relative(error, mass, total, size), total, moved
     if many:
         return base, w, 0, np.inf, 0.0, 0.0
     one, two = np.empty((3, int(first_size))), np.empty((3, int(second_size)))
@@ -322,7 +240,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         moved += evaluate(0.0, w, n, where, weight)[1]
         error += err
         mass += moduli
-    return base, w, 0, _relative(error, mass, total, size, base), total, moved
+    return base, w, 0, _relative(error, mass, total, size), total, moved
 
 
 @kernel
@@ -334,8 +252,8 @@ def _sum(lap, count):
 
 
 @kernel
-def _relative(error, mass, total, size, base):
+def _relative(error, mass, total, size):
     """Return the relative error: of the quadrature, of its sum, of the exponent."""
     if not total > 0.0:
         return np.inf
-    return (error + 4.0 * ROUNDING * mass) / total + ROUNDING * (8.0 + 4.0 * size + abs(base))
+    return (error + 4.0 * ROUNDING * mass) / total + ROUNDING * size

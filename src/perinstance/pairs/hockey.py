@@ -30,7 +30,8 @@ from perinstance.pairs.saddlepoint import (
 DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the better target
 MOSTLY = 0.75  # and the delta from which it is in any case
 NEAR = 0.2  # how far epsilon may move without a new contour, in units of the fastest wave that is alive on it
-LOGARITHM = 4e-16  # relative error of the logarithms that are compared
+LOGARITHM = 2.5e-16  # relative error of the logarithms that are compared
+SURE = 1.1  # errors are added with this factor: for those of second order
 UP = 1.0 + 4.5e-16  # what the last sum may have lost
 
 
@@ -80,9 +81,7 @@ def _positive(epsilon, nu, v, m2, levels, lap, count, terms, where, weight):
     deep = DEEP * math.sqrt(variance(nu, v, m2, lap, count)) < divergence(levels, lap, count) - epsilon
     delta, rate, error = 1.0, 0.0, 0.0
     if not deep:
-        log_delta, rate, error, _t, _w, _n = _above(
-            epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight
-        )
+        log_delta, rate, error, _t, _w, _n = _above(epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight)
         delta = math.exp(min(log_delta, 0.0))
     if deep or delta > MOSTLY:
         log_rest, slope, rest_error, _t, _w, _n = _below(
@@ -182,15 +181,15 @@ def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
         target = math.log1p(-delta) if deep else math.log(delta)
         excess, rate = sign * (log_value - target), sign * rate
         step = excess / rate
-        error += LOGARITHM * (2.0 + abs(target))
+        error += LOGARITHM * (1.0 + abs(target))
         slack = error / rate
         if excess <= -error and (proposed or epsilon == 0.0):
             return epsilon
         if abs(step) <= slack + (UP - 1.0) * epsilon:
-            if 2.0 * slack > max(2e-10 * epsilon, 5e-14) and tight > FINE:
+            if slack > max(2e-10 * epsilon, 5e-14) and tight > FINE:
                 tight = FINE
                 continue
-            epsilon = min(max(epsilon + step + 2.0 * slack, 0.0) * UP, edge)
+            epsilon = min(max(epsilon + step + SURE * slack, 0.0) * UP, edge)
             if n > 0 or epsilon == edge:
                 return epsilon
             proposed = True  # among atoms the slope may change just here: the answer itself must pass
@@ -214,9 +213,9 @@ def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
                 if not abs(d) < 2.0 * abs(step) or abs(last) * rate < 1e-14:
                     break
             slack = (error + abs(last) * rate) / rate
-            enough = 2.0 * slack <= max(2e-10 * (epsilon + d), 5e-14)
+            enough = slack <= max(2e-10 * (epsilon + d), 5e-14)
             if abs(d) < 2.0 * abs(step) and abs(last) * rate < 1e-13 and epsilon + d >= 0.0 and enough:
-                return min((epsilon + d + 2.0 * slack) * UP, edge)
+                return min((epsilon + d + SURE * slack) * UP, edge)
         epsilon += step
         if epsilon <= low and low == 0.0:
             epsilon = 0.0

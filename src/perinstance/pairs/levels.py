@@ -2,7 +2,7 @@ r"""Gaussian coordinates and the levels of their losses, to twice the usual digi
 
 In the exponent ``K(t) - t epsilon`` of an inversion, terms of size 1e12 cancel to something of order one. So each
 coordinate's cumulant function is split at a *level*, ``K(t) = t level + (what stays of order one)``, and the levels are
-summed with epsilon as pairs of floats. Coordinate j is ``P: N(m, v)`` against ``Q: N(0, 1)``, ``nu = v - 1``; its levels
+summed with epsilon as pairs of floats. Coordinate j is ``P: N(m, v)`` against ``Q: N(0, 1)``, ``nu = v - 1``. Levels:
 
 * ``kl = (m^2 + nu - log v)/2``, the mean of the loss under P;
 * ``edge = -(log v + m^2/nu)/2``, the largest loss where nu < 0 and the smallest where nu > 0.
@@ -14,8 +14,6 @@ the exchanged coordinate and the edge, each as a pair.
 from __future__ import annotations
 
 import math
-
-import numpy as np
 
 from perinstance.pairs.compiled import kernel
 from perinstance.pairs.double import log1p_pair, over, plus, root, times, two_product, two_sum

@@ -169,7 +169,6 @@ def _terms(count: Floats) -> Floats:
 
 def _grouped(lap: Floats, count: Floats, smooth: NDArray[np.bool_]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Count equal distances together, largest first; where they make too many exponentials raise the closest ones."""
-    n = len(lap)
     order = np.argsort(-lap, axis=1, kind="stable")
     lap, count = np.take_along_axis(lap, order, axis=1), np.take_along_axis(count, order, axis=1)
     count = np.where(lap > 0.0, count, 0.0)
