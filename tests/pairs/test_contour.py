@@ -76,6 +76,24 @@ def test_left_of_the_pole_the_contour_gives_the_complement():
             assert abs(math.exp(base) * w / math.pi * total + rest - 1) < 1e-11 + error + other
 
 
+def test_both_sides_add_up_to_one_among_atoms():
+    """A faint Gaussian or none beside Laplace losses: everything is multiplied out, left of 0 with changing signs."""
+    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
+    rng = np.random.default_rng(4)
+    compared = 0
+    for _ in range(60):
+        rows = _rows(np.array([0.0, rng.choice([0.0, 1e-3, -1e-3])]), 10 ** rng.uniform(-8, -4, 2) * rng.integers(0, 2))
+        laps = 10 ** rng.uniform(-1, 1, 3), rng.integers(1, 3, 3).astype(float)
+        epsilon = rng.uniform(0, 0.9) * np.sum(laps[0] * laps[1])
+        above = hockey._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        below = hockey._below(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        assert above[2] < 1e-10 and above[5] == 0
+        if below[2] < 1e-6:
+            assert abs(math.exp(above[0]) + math.exp(below[0]) - 1) < 1e-11 + above[2] + below[2]
+            compared += 1
+    assert compared > 40
+
+
 def test_laplace_losses_taken_whole_and_multiplied_out_agree():
     """Beside a shift both roads are open; with no room for exponentials only the first."""
     where, weight = np.empty(NODES, complex), np.empty(NODES, complex)

@@ -101,6 +101,7 @@ LAPLACES = [
     [0.3, 1.1],
     [2.0, 1e-3],
     [0.5, 0.5, 0.5],
+    [20.0, 20.0, 3.0],
     [6.4, 6.4, 0.1, 0.004, 0.7],
     [0.03, 1.1, 0.001, 0.06, 0.03, 7.0],
 ]
@@ -117,7 +118,7 @@ def test_sums_of_laplace_losses(distances):
         exact = sums.laplaces_delta(distances, epsilon)
         got = arb(pair.delta(epsilon)[0])
         assert exact * (1 - arb("1e-15")) <= got <= exact * (1 + arb("1e-11")), (epsilon, got, exact)
-    for delta in (1e-9, 1e-3, 0.1):
+    for delta in (1e-9, 1e-3, 0.1, 0.8, 1 - 1e-4, 1 - 1e-8):
         epsilon = pair.epsilon(delta)[0]
         assert sums.laplaces_delta(distances, epsilon) <= arb(delta)
         lower = epsilon - max(1e-9 * epsilon, 1e-13)

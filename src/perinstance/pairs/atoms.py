@@ -73,7 +73,7 @@ def multiply_out(t, lap, count, second, which, out):
             continue
         D, c = lap[g], int(count[g])
         log_up = -math.log1p(t * math.exp(-(1.0 + 2.0 * t) * D) / (1.0 + t))  # of (1 + t) e^{tD} in the sum of the two
-        log_down = math.log(t / (1.0 + t)) - (1.0 + 2.0 * t) * D + log_up
+        log_down = math.log(abs(t) / (1.0 + t)) - (1.0 + 2.0 * t) * D + log_up
         for k in range(c, -1, -1):  # k down; none down comes last, it overwrites what the others are made from
             log_times = math.lgamma(c + 1.0) - math.lgamma(k + 1.0) - math.lgamma(c - k + 1.0)
             more = log_times + (c - k) * log_up + (k * log_down if k > 0 else 0.0)
@@ -100,7 +100,7 @@ def cuts(slope, w, one, two, cut):
 def partial_sum(expo, z, w, ratio, above, one, two, cut, sums):
     """Return the sum of the exponentials above the cut (or below it) at z, times ``e^expo``.
 
-    ``ratio = log[t (1 + t0)/(t0 (1 + t))]`` is what each negative loss contributes. The sums over the second half are
+    ``ratio = log[t (1 + t0)/(|t0| (1 + t))]`` is what each negative loss contributes. The sums over the second half are
     taken relative to their last term, so that nothing overflows on the side to which the contour is bent.
     """
     m = two.shape[1]

@@ -42,6 +42,7 @@ STEP = 0.2
 TIGHT = 2e-12  # the halved step must change the integral by less than this
 FINE = 3e-15  # or, where epsilon is next to nothing, by less than this
 ROUNDING = 1.2e-16
+LEFT = -0.25  # exponentials are of both signs left of 0, and cancel all the more the closer to -1/2
 WAVES = 60.0  # a straight line serves for Laplace losses that turn less often than this before the Gaussian ones die
 
 
@@ -211,7 +212,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         return base, w, n, _relative(error, mass, total, size), total, moved
     turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
     second, first_size, second_size = halves(lap, count)
-    many = max(first_size, second_size) > terms or t < 0.0
+    many = max(first_size, second_size) > terms or t < LEFT
     furthest = (20.0 * WAVES if many else WAVES) / turns
     end = end_of_life(bell, furthest)
     if end < np.inf:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import kernel
-from perinstance.pairs.contour import FINE, NODES, TIGHT, contour, evaluate, reach
+from perinstance.pairs.contour import FINE, LEFT, NODES, TIGHT, contour, evaluate, reach
 from perinstance.pairs.saddlepoint import (
     ceiling,
     divergence,
@@ -68,6 +68,11 @@ def _below(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     base, w, n, error, total, moved = contour(
         t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
     )
+    if not error < 1e-6 and lap.size > 0 and t < LEFT:
+        t = LEFT
+        base, w, n, error, total, moved = contour(
+            t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
+        )
     if not (total > 0.0 and error < 0.1):
         return -np.inf, 0.0, 0.1, 0.0, 0.0, 0
     return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n

@@ -16,6 +16,7 @@ from perinstance.pairs.compiled import kernel
 
 #: Which Laplace factors: none, whole, the exponentials below epsilon, those above.
 PLAIN, SMOOTH, BELOW, ABOVE = 0, 1, 2, 3
+TURN = math.pi * 1j  # left of 0 every negative loss changes the sign
 
 
 class Bell(NamedTuple):
@@ -83,7 +84,8 @@ def laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut,
         return exp(expo) * smooth_factor(z, t, w, lap, count)
     up, down = np.log(1.0 + z / p1), np.log(1.0 + z / p0)
     expo += losses * (up - np.log(1.0 + z / ph))
-    return partial_sum(expo, z, w, down - up, kind == ABOVE, one, two, cut, sums)
+    ratio = down - up if t > 0.0 else down - up + TURN
+    return partial_sum(expo, z, w, ratio, kind == ABOVE, one, two, cut, sums)
 
 
 @kernel
