@@ -30,7 +30,6 @@ from perinstance.pairs.integrand import (
     Bell,
     end_of_life,
     gaussian,
-    integrand,
     inverse,
     laplaces,
 )
@@ -47,16 +46,16 @@ WAVES = 60.0  # a straight line serves for Laplace losses that turn less often t
 
 
 @kernel
-def _along(bend, first, levels, tight, kind, bell, atoms, where, weight):
+def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
     """Fill nodes and weights of the trapezoidal rule; return how many, the integral, its error and that of moduli."""
     Psi, G, C, F, p0, p1, ph = bell  # unpacked here: inside the loop it would cost more than the arithmetic
     t, w, lap, count, losses, one, two, cut, sums = atoms
     step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
-    where[0], weight[0] = 0.0, 0.5 * integrand(0.0j, kind, bell, atoms)
+    where[0], weight[0] = 0.0, 0.5 * start
     for level in range(levels):
         u, stride = (step, step) if level == 0 else (0.5 * step, step)
         step = stride if level == 0 else 0.5 * stride
-        biggest, quiet = weight[0].real, 0
+        biggest, quiet = abs(weight[0]), 0
         while n < where.size and u < 45.0 and quiet < 2:
             sh, ch = math.sinh(u), math.cosh(u)
             z = complex(bend * (ch - 1.0), sh)
@@ -90,29 +89,30 @@ def _along(bend, first, levels, tight, kind, bell, atoms, where, weight):
 
 
 @kernel
-def _integral(drift, tight, kind, bell, atoms, where, weight):
+def _integral(drift, first, tight, start, kind, bell, atoms, where, weight):
     """Lay the contour with the bend that suits ``drift``, the exponent's slope far out, or the next that converges.
 
-    The straight line is best where the integrand has died before its oscillation outruns the steps.
+    The straight line is best where the integrand has died before its oscillation outruns the steps. Laplace losses
+    taken whole die along no other; their oscillation is what the first step was chosen for.
     """
-    z = complex(0.0, min(max(8.0, 10.0 / max(abs(drift), 1e-300)), 1e8))
-    start = abs(integrand(0.0j, kind, bell, atoms))
-    alive = abs(integrand(z, kind, bell, atoms) * z) > 1e-14 * start
+    probe = math.asinh(min(max(8.0, 10.0 / max(abs(drift), 1e-300)), 1e8))
     side = -1.0 if drift > 0.0 else 1.0
-    bends = np.array([0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
-    if alive:
-        bends[0], bends[1], bends[2] = bends[1], bends[2], 0.0
+    bends = np.array([0.0, 0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
     least = np.inf
     n, total, error, mass = 0, 0.0, np.inf, 0.0
-    levels = 3 if tight >= TIGHT else 4
-    for i in range(6):
-        if i == 5:  # the last time with the best of the five, and finer
-            levels = 6
-        n, total, error, mass = _along(bends[i], STEP, levels, tight, kind, bell, atoms, where, weight)
-        if error <= tight * abs(total) and mass < 1e3 * abs(total):
+    for i in range(7):
+        if i == 0 and kind != SMOOTH:  # one node far out tells whether the integrand is alive there
+            weight[1] = np.inf  # stays where it grows
+            _along(0.0, probe, 1, tight, start, kind, bell, atoms, where[:2], weight[:2])
+            if abs(weight[1]) > 1e-14 * abs(start) * probe:
+                bends[1], bends[2], bends[3] = bends[2], bends[3], 0.0
+            continue
+        levels = 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3  # the last is the best, and finer
+        n, total, error, mass = _along(bends[i], first, levels, tight, start, kind, bell, atoms, where, weight)
+        if kind == SMOOTH or (error <= tight * abs(total) and mass < 1e3 * abs(total)):
             break
         if error < least:
-            least, bends[5] = error, bends[i]
+            least, bends[6] = error, bends[i]
     return n, total, error, mass
 
 
@@ -206,20 +206,20 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     none = np.empty((3, 0))
     cut, sums = np.empty(0, np.int64), np.empty(0, np.complex128)
     atoms = Atoms(t, w, lap, count, losses, none, none, cut, sums)
-    if losses == 0.0:
-        n, total, error, mass = _integral(bell.Psi + far, tight, PLAIN, bell, atoms, where, weight)
+    kind, start, first, many = PLAIN, 1.0, STEP, False
+    if losses > 0.0:
+        turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
+        second, first_size, second_size = halves(lap, count)
+        many = max(first_size, second_size) > terms or t < LEFT
+        end = end_of_life(bell, (20.0 * WAVES if many else WAVES) / turns)
+        first = min(STEP, 2.0 / (turns * end))
+        kind = SMOOTH if end < np.inf else BELOW
+    drift = bell.Psi + far
+    n, total, error, mass, moved = 0, 0.0, np.inf, 0.0, 0.0
+    if kind != BELOW:
+        n, total, error, mass = _integral(drift, first, tight, start, kind, bell, atoms, where, weight)
         moved = evaluate(0.0, w, n, where, weight)[1]
-        return base, w, n, _relative(error, mass, total, size), total, moved
-    turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
-    second, first_size, second_size = halves(lap, count)
-    many = max(first_size, second_size) > terms or t < LEFT
-    furthest = (20.0 * WAVES if many else WAVES) / turns
-    end = end_of_life(bell, furthest)
-    if end < np.inf:
-        step = min(STEP, 2.0 / (turns * end))
-        n, total, error, mass = _along(0.0, step, 4, tight, SMOOTH, bell, atoms, where, weight)
-        if error <= tight * abs(total) or many:
-            moved = evaluate(0.0, w, n, where, weight)[1]
+        if kind == PLAIN or many or error <= tight * abs(total):
             return base, w, n, _relative(error, mass, total, size), total, moved
     if many:
         return base, w, 0, np.inf, 0.0, 0.0
@@ -227,16 +227,20 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     multiply_out(t, lap, count, second, False, one)
     multiply_out(t, lap, count, second, True, two)
     cut, sums = np.empty(one.shape[1], np.int64), np.empty(two.shape[1], np.complex128)
-    cuts(bell.Psi + far, w, one[0], two[0], cut)
+    cuts(drift, w, one[0], two[0], cut)
     atoms = Atoms(t, w, lap, count, losses, one, two, cut, sums)
     error, mass, total, moved = 0.0, 0.0, 0.0, 0.0
-    drift = bell.Psi + far
-    if drift > 0.0:
-        n, total, error, mass = _integral(drift, tight, ABOVE, bell, atoms, where, weight)
-        moved = evaluate(0.0, w, n, where, weight)[1]
-    drift += w * (one[0, -1] + two[0, -1])
-    if drift <= 0.0 and used > 0:  # atoms below epsilon alone: closing the contour on the right gives nothing
-        n, part, err, moduli = _integral(drift, tight, BELOW, bell, atoms, where, weight)
+    for kind in (ABOVE, BELOW):
+        if kind == BELOW:
+            drift += w * (one[0, -1] + two[0, -1])
+            if drift > 0.0 or used == 0:
+                break  # atoms below epsilon alone: closing the contour on the right gives nothing
+        elif drift <= 0.0:
+            continue
+        start = laplaces(
+            0.0j, 0.0j, kind, bell.p0, bell.p1, bell.ph, t, w, lap, count, losses, one, two, cut, sums
+        ).real
+        n, part, err, moduli = _integral(drift, STEP, tight, start, kind, bell, atoms, where, weight)
         total += part
         moved += evaluate(0.0, w, n, where, weight)[1]
         error += err

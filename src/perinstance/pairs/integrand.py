@@ -89,19 +89,6 @@ def laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut,
 
 
 @kernel
-def integrand(z, kind, bell, atoms):
-    """Return the integrand over its value at the saddle point."""
-    expo, divisor = gaussian(z, bell.Psi, bell.G, bell.C, bell.F, bell.p0, bell.p1)
-    if kind == PLAIN:
-        return exp(expo) * inverse(divisor)
-    t, w, lap, count, losses, one, two, cut, sums = atoms
-    value = laplaces(
-        z, expo, kind, bell.p0, bell.p1, bell.ph, t, w, lap, count, losses, one, two, cut, sums
-    )  # fmt: skip
-    return value * inverse(divisor)
-
-
-@kernel
 def end_of_life(bell, furthest):
     """Return how far along the straight line the Gaussian factors are alive, or infinity beyond ``furthest``."""
     y = 1.0
