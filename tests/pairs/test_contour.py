@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from perinstance.pairs import hockey
-from perinstance.pairs.contour import NODES, contour
+from perinstance.pairs.contour import NODES, TIGHT, contour
 from perinstance.pairs.saddlepoint import divergence, first_guess, highest, middle, place, saddle, slopes, variance
+from perinstance.pairs.spectrum import Spectrum
+
+
+def _rows(nu, m2):
+    """Return what the kernels take of one person's Gaussian coordinates."""
+    return tuple(part[0] for part in Spectrum.gaussian([nu], [np.sqrt(m2)]).coordinates)
 
 
 def _people(count, seed, laplace):
@@ -23,30 +29,31 @@ def _people(count, seed, laplace):
         delta = 10 ** rng.uniform(-290, 0) if rng.random() < 0.5 else 10 ** rng.uniform(-12, 0)
         times = rng.integers(1, 4, laplace).astype(float)
         if (nu != 0).any() or m2.any() or laplace:
-            yield nu, 1 + nu, m2, lap, times, delta
+            yield _rows(nu, m2), (lap, times), delta
 
 
 @pytest.mark.parametrize(("laplace", "count"), [(0, 600), (2, 150)])
 def test_the_integral_does_not_depend_on_the_contour(laplace, count):
     where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
     compared = 0
-    for nu, v, m2, lap, times, delta in _people(count, 5, laplace):
-        person = (nu, v, m2, lap, times)
+    for rows, laps, delta in _people(count, 5, laplace):
+        person = (*rows, *laps)
+        nu, v, m2, levels = rows
         epsilon = hockey.solve(delta, *person, 4096, where, weight)
-        log_delta, _rate, error = hockey._above(epsilon, *person, 4096, where, weight)[:3]
+        log_delta, rate, error = hockey._above(epsilon, TIGHT, *person, 4096, where, weight)[:3]
         if not -690 < log_delta < 0 or error > 1e-6:
             continue  # at the end of a bounded loss a rounding of epsilon is all there is
         if epsilon > 0:
-            assert math.log(delta) - 1e-8 - 8 * error <= log_delta <= math.log(delta)
-        top, s2 = highest(nu), variance(*person)
-        B = divergence(*person) - epsilon
-        x = saddle(B, first_guess(B, s2, top), top, *person)
+            rounded = 1e-15 * rate * epsilon  # what the last digit of epsilon is worth
+            assert math.log(delta) - 1e-8 - 8 * error - rounded <= log_delta <= math.log(delta)
+        top, s2 = highest(nu), variance(nu, v, m2, *laps)
+        B = divergence(levels, *laps) - epsilon
+        x = saddle(first_guess(B, s2, top), top, epsilon, *person)
         t, a = place(x, top)
-        w = 1 / math.sqrt(slopes(t, a, top, *person)[1] + 1 / t**2 + 1 / (1 + t) ** 2)
+        w = 1 / math.sqrt(sum(slopes(t, a, top, epsilon, *person)[3:]) + 1 / t**2 + 1 / (1 + t) ** 2)
         for off in (-0.4, 0.4):
             t, a = place(x + off * w / (t * a if top > 0 else t), top)
-            kl = divergence(nu, v, m2, lap[:0], times[:0])
-            base, unit, _n, other, total, _m = contour(t, a, top, epsilon, kl, *person, 4096, where, weight)
+            base, unit, _n, other, total, _m = contour(t, a, top, epsilon, TIGHT, *person, 4096, where, weight)
             assert abs(base + math.log(unit / math.pi * total) - log_delta) <= 2 * (error + other) + 1e-13
             compared += 1
     assert compared > count
@@ -54,15 +61,47 @@ def test_the_integral_does_not_depend_on_the_contour(laplace, count):
 
 def test_left_of_the_pole_the_contour_gives_the_complement():
     where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
-    none = np.empty(0)
-    nu, m2 = np.array([0.3, -0.2, 0.0]), np.array([4.0, 9.0, 25.0])
-    person = (nu, 1 + nu, m2, none, none)
-    kl = divergence(*person)
-    for epsilon in (0.5, 5.0, 15.0, 25.0):
-        t = middle(kl - epsilon, *person)
-        assert -1 < t < 0
-        base, w, _n, error, total, _m = contour(t, 1.0, 0.0, epsilon, kl, *person, 1, where, weight)
-        rest = math.exp(base) * w / math.pi * total
-        x = saddle(kl - epsilon, first_guess(kl - epsilon, variance(*person), 0.3), 0.3, *person)
-        base, w, _n, other, total, _m = contour(*place(x, 0.3), 0.3, epsilon, kl, *person, 1, where, weight)
-        assert abs(math.exp(base) * w / math.pi * total + rest - 1) < 1e-11 + error + other
+    rows = _rows(np.array([0.3, -0.2, 0.0]), np.array([4.0, 9.0, 25.0]))
+    for laps in ((np.empty(0), np.empty(0)), (np.array([1.5, 0.2]), np.array([1.0, 3.0]))):
+        person = (*rows, *laps)
+        kl = divergence(rows[3], *laps)
+        for epsilon in (0.5, 5.0, 15.0, 25.0):
+            t = middle(epsilon, *person)
+            assert -1 < t < 0
+            base, w, _n, error, total, _m = contour(t, 1.0, 0.0, epsilon, TIGHT, *person, 64, where, weight)
+            rest = math.exp(base) * w / math.pi * total
+            guess = first_guess(kl - epsilon, variance(*rows[:3], *laps), 0.3)
+            x = saddle(guess, 0.3, epsilon, *person)
+            base, w, _n, other, total, _m = contour(*place(x, 0.3), 0.3, epsilon, TIGHT, *person, 64, where, weight)
+            assert abs(math.exp(base) * w / math.pi * total + rest - 1) < 1e-11 + error + other
+
+
+def test_both_sides_add_up_to_one_among_atoms():
+    """A faint Gaussian or none beside Laplace losses: everything is multiplied out, left of 0 with changing signs."""
+    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
+    rng = np.random.default_rng(4)
+    compared = 0
+    for _ in range(60):
+        rows = _rows(np.array([0.0, rng.choice([0.0, 1e-3, -1e-3])]), 10 ** rng.uniform(-8, -4, 2) * rng.integers(0, 2))
+        laps = 10 ** rng.uniform(-1, 1, 3), rng.integers(1, 3, 3).astype(float)
+        epsilon = rng.uniform(0, 0.9) * np.sum(laps[0] * laps[1])
+        above = hockey._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        below = hockey._below(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        assert above[2] < 1e-10 and above[5] == 0
+        if below[2] < 1e-6:
+            assert abs(math.exp(above[0]) + math.exp(below[0]) - 1) < 1e-11 + above[2] + below[2]
+            compared += 1
+    assert compared > 40
+
+
+def test_laplace_losses_taken_whole_and_multiplied_out_agree():
+    """Beside a shift both roads are open; with no room for exponentials only the first."""
+    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        rows = _rows(np.array([0.0, rng.choice([0.0, 0.5, -0.3])]), 10 ** rng.uniform(-2, 1, 2))
+        laps = 10 ** rng.uniform(-2, 0.5, 3), rng.integers(1, 3, 3).astype(float)
+        epsilon = abs(divergence(rows[3], *laps) + rng.normal() * math.sqrt(variance(*rows[:3], *laps)))
+        multiplied = hockey._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        whole = hockey._above(epsilon, TIGHT, *rows, *laps, 0, where, weight)
+        assert whole[0] == pytest.approx(multiplied[0], abs=1e-11 + 2 * (whole[2] + multiplied[2]))

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs.base import Floats, Pairs
+from perinstance.pairs.base import KINDS, Direction, Floats, Pairs, delta_array, rate_array, real_array
+from perinstance.pairs.dominated import Dominated
 from perinstance.pairs.laplace import Laplace
 from perinstance.pairs.posterior import Posterior
 from perinstance.pairs.shift import Shift
 from perinstance.pairs.spectral import SpectralPairs
-from perinstance.pairs.spectrum import HUGE, Spectrum
+from perinstance.pairs.spectrum import Spectrum
 
 
 class Composed(SpectralPairs):
@@ -21,7 +23,9 @@ class Composed(SpectralPairs):
 
     Gaussian shifts add in quadrature; everything else by inverting the product of the characteristic functions, which
     are in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
-    Somebody with so many different Laplace distances that they cannot be multiplied out gets an ``"upper"`` bound.
+    Somebody with so many different Laplace distances that they cannot be multiplied out (more than 24, and no Gaussian
+    shift of a twentieth of their sum beside them) gets an ``"upper"`` bound. So does everybody with a ``Dominated``
+    release: it counts as its shift, the offsets and the tails are added to the result (see ``dominated.py``).
 
     Examples
     --------
@@ -33,13 +37,20 @@ class Composed(SpectralPairs):
     array([5.])
     """
 
-    __slots__ = ("_all", "_parts")
+    __slots__ = ("_all", "_bounded", "_offset", "_parts", "_tail")
 
     def __init__(self, parts: Sequence[Pairs]) -> None:
         self._parts = _flattened(parts)
         self._all = Spectrum.stack([_spectrum_of(part) for part in self._parts])
+        bounds = [part for part in self._parts if isinstance(part, Dominated)]
+        nothing = np.zeros(len(self))
+        #: Who has a release that is known from above only, what its loss may have on top, how likely that is not all.
+        self._bounded: NDArray[np.bool_] = np.logical_or.reduce([_costs(part) for part in bounds] or [nothing > 0])
+        self._offset = np.sum([part.offset for part in bounds] or [nothing], axis=0) * (1 + 1e-15)
+        self._tail = np.sum([part.tail for part in bounds] or [nothing], axis=0) * (1 + 1e-15)
         weakest = np.maximum.reduce([part._grades for part in self._parts])
-        self._grades = np.maximum(weakest, self._all.rounded.astype(np.uint8))
+        upper = (self._all.rounded | self._bounded).astype(np.uint8) * np.uint8(KINDS.index("upper"))
+        self._grades = np.maximum(weakest, upper)
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
@@ -73,6 +84,44 @@ class Composed(SpectralPairs):
     def _spectrum(self) -> Spectrum:
         return self._all
 
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; never below the true value."""
+        if not self._bounded.any():
+            return super().delta(epsilon, direction)
+        e = real_array("epsilon", epsilon, len(self)) + np.zeros(len(self))
+        finite = np.where(np.isfinite(self._offset), self._offset, 0.0)
+        moved = np.where(finite > 0, np.nextafter(e - finite, -np.inf), e)
+        inner = np.minimum(super().delta(moved, direction) + self._tail, 1.0)
+        return np.where(np.isinf(self._offset), 1.0, inner)
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        if not self._bounded.any():
+            return super().epsilon(delta, direction)
+        d = delta_array(delta, len(self)) + np.zeros(len(self))
+        left = np.where(self._tail > 0, np.nextafter(d - self._tail, -np.inf), d)
+        known = (left > 0) | ((left == 0) & (self._tail == 0))
+        inner = super().epsilon(np.where(known, left, 0.5), direction)
+        return np.where(known, np.where(self._offset > 0, (inner + self._offset) * (1 + 4e-16), inner), np.inf)
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``K(alpha - 1)/(alpha - 1)``, the sum over the releases; infinite where one is known from above only."""
+        return np.where(self._bounded, np.inf, super().renyi(alpha, direction))
+
+    def zcdp(self) -> Floats:
+        """Return the sum over the releases; infinite where two variances differ or a release is only bounded."""
+        return np.where(self._bounded, np.inf, super().zcdp())
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """``min_epsilon delta_QP(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
+        if not self._bounded.any():
+            return super().attack_power(false_positive_rate)
+        rate = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite offset, at a rate of zero too
+            raised = np.where(np.isinf(self._offset), 1.0, rate * np.exp(self._offset) * (1 + 1e-15))
+        power = super().attack_power(np.minimum(raised, 1.0)) + self._tail
+        return np.maximum(np.minimum(power, 1.0), rate)
+
 
 def compose(pairs: Sequence[Pairs]) -> Pairs:
     """Compose independent releases on the same people, in the simplest form that is exact.
@@ -89,7 +138,7 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
         exact = sum(part.distance > 0 for part in shifts) <= 1
         shifts = [Shift(np.where(exact, distance, raised), np.maximum.reduce([part._grades for part in shifts]))]
     merged = shifts + rest
-    live = [part for part in merged if _spectrum_of(part).costs.any()]
+    live = [part for part in merged if _costs(part).any()]
     graded = np.maximum.reduce([part._grades for part in merged])
     kept = live or merged[:1]
     if (np.maximum.reduce([part._grades for part in kept]) == graded).all():
@@ -111,19 +160,20 @@ def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
     return tuple(parts)
 
 
+def _costs(part: Pairs) -> NDArray[np.bool_]:
+    """Of each person: whether the release costs her anything."""
+    costs = _spectrum_of(part).costs
+    return costs | (part.offset > 0) | (part.tail > 0) if isinstance(part, Dominated) else costs
+
+
 def _spectrum_of(part: Pairs) -> Spectrum:
-    """Return the coordinates of a release."""
-    if isinstance(part, Shift):
+    """Return the coordinates of a release; of one that is known from above only, those of its shift."""
+    if isinstance(part, Shift | Dominated):
         return Spectrum.gaussian(np.zeros((len(part), 1)), part.distance[:, None])
     if isinstance(part, Laplace):
         return Spectrum.laplace(part.distance)
     if isinstance(part, Posterior):
-        mu, rho = part.leverage, np.where(part.leverage > 0.0, part.residual, 0.0)
-        infinite = (mu >= HUGE) | (rho >= HUGE)
-        mu, rho = np.where(infinite, 0.0, mu), np.where(infinite, 0.0, rho)
-        one = Spectrum.gaussian(mu[:, None], (rho * np.sqrt(mu / (1.0 + mu)))[:, None])
-        one.infinite[infinite] = True
-        return one
+        return Spectrum.posterior(part.leverage, part.residual)
     if isinstance(part, SpectralPairs):
         return part._spectrum()
     raise InvalidInput(

@@ -6,6 +6,14 @@ When the loss is at most ``max(D z + D^2/2, 0) (+ offset)``, z standard normal, 
     delta(epsilon) <= Shift(D).delta(epsilon - offset)   + tail      Q over P
 
 for epsilon >= 0. So much is what can be certified for the objective perturbation of logistic regression.
+
+Both directions have one total variation, so the second is at most ``Shift(D).delta(0) + tail`` below the offset. And
+for every real epsilon, in both directions, ``delta(epsilon) <= Shift(D).delta(epsilon - offset) + tail``, which is what
+composition needs. With T the shift's profile and ``F = 1 - T``, the logarithm of F has slope at most 1/2 right of 0,
+because ``e^y Q(L > y) <= P(L < y)`` there (Mills' ratio falls). At -x < 0, P over Q is ``1 - e^-x (1 - delta_QP(x))``:
+for x >= offset ``F(x + offset) <= e^offset F(x - offset)`` is enough, for x < offset convexity in ``e^epsilon`` between
+1 and total variation, and ``F(x + offset) <= e^offset F(0)``. A profile composes as ``E[delta(epsilon - L)]`` over the
+loss L of the other releases, so offsets and tails add.
 """
 
 from __future__ import annotations
@@ -96,9 +104,9 @@ class Dominated(Pairs):
         moved = (direction == "with") == (e >= 0)
         with np.errstate(invalid="ignore"):
             argument = np.where(moved, size - self._offset, size)
-        # the shift's bound of the loss holds for losses >= 0 only: below, nothing better than one is known
-        at = Shift(self._distance).delta(np.where(argument >= 0, argument, 0.0), "without")
-        bound = np.minimum(np.where(argument >= 0, at, 1.0) + self._tail, 1.0)
+        # the shift's bound holds for arguments >= 0 only; below it is total variation, the same in both directions
+        at = Shift(self._distance).delta(np.maximum(argument, 0.0), "without")
+        bound = np.minimum(at + self._tail, 1.0)
         return np.where(e >= 0, bound, np.minimum(-np.expm1(-size) + np.exp(-size) * bound, 1.0))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
@@ -107,7 +115,8 @@ class Dominated(Pairs):
         room = delta_array(delta, len(self)) - self._tail
         inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
         offset = 0.0 if direction == "without" else self._offset
-        return np.where(room > 0, (inner + offset) * (1 + 4e-16), np.inf)
+        moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
+        return np.where(room > 0, moved * (1 + 4e-16), np.inf)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
         """Nothing is known of the loss in the tail, so no Renyi divergence can be bounded."""

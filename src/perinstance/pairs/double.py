@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from perinstance.pairs.compiled import kernel
 
 
@@ -69,3 +71,27 @@ def log1p_pair(x):
         two, two_low = two_sum(2.0, e)
         e, e_low = times(e, e_low, two, two_low + e_low)
     return high, ((x - e) - e_low) / (1.0 + x)
+
+
+@kernel
+def plus(a, a_low, b, b_low):
+    """Add two pairs."""
+    high, low = two_sum(a, b)
+    return two_sum(high, low + (a_low + b_low))
+
+
+@kernel
+def root(a, a_low):
+    """Return the square root of a pair >= 0."""
+    if a == 0.0:
+        return 0.0, 0.0
+    high = math.sqrt(a)
+    back, back_low = two_product(high, high)
+    return two_sum(high, ((a - back) - back_low + a_low) / (2.0 * high))
+
+
+@kernel
+def raised(high, low):
+    """Return the smallest float that is not below the pair."""
+    total = high + low
+    return np.nextafter(total, np.inf) if (high - total) + low > 0.0 else total

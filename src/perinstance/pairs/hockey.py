@@ -12,66 +12,104 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import kernel
-from perinstance.pairs.contour import NODES, contour, evaluate, reach
+from perinstance.pairs.contour import FINE, LEFT, NODES, TIGHT, contour, evaluate, reach
 from perinstance.pairs.saddlepoint import (
     ceiling,
     divergence,
     first_guess,
     highest,
+    largest_loss,
     middle,
     place,
     saddle,
     slopes,
+    tilt,
     variance,
 )
 
 DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the better target
+MOSTLY = 0.75  # and the delta from which it is in any case
 NEAR = 0.2  # how far epsilon may move without a new contour, in units of the fastest wave that is alive on it
+LOGARITHM = 2.5e-16  # relative error of the logarithms that are compared
+SURE = 1.1  # errors are added with this factor: for those of second order
+UP = 1.0 + 4.5e-16  # what the last sum may have lost
 
 
 @kernel
-def _above(epsilon, nu, v, m2, lap, count, terms, where, weight):
+def _above(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0.
 
     Then the place, the unit and the number of nodes of the contour, from which epsilon can be moved (0: it cannot).
     """
-    none = lap[:0]
     s2 = variance(nu, v, m2, lap, count)
-    if s2 == 0.0 or epsilon >= ceiling(nu, v, m2, lap, count):
+    edge, edge_low = ceiling(nu, m2, levels, lap, count)
+    if s2 == 0.0 or (edge - epsilon) + edge_low <= 0.0:
         return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
-    kl = divergence(nu, v, m2, none, none)
-    B = divergence(nu, v, m2, lap, count) - epsilon
-    deep = lap.size == 0 and DEEP * math.sqrt(s2) < B
-    top = 0.0 if deep else highest(nu)
-    if deep:
-        t, a = middle(B, nu, v, m2, lap, count), 1.0
-    else:
-        x = saddle(B, first_guess(B, s2, top), top, nu, v, m2, lap, count)
-        if x == np.inf:
-            return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
-        t, a = place(x, top)
-    base, w, n, error, total, moved = contour(t, a, top, epsilon, kl, nu, v, m2, lap, count, terms, where, weight)
-    if deep:
-        rest = math.exp(base) * w / np.pi * total
-        if not rest > 1e-17 or not error < 0.1:
-            return 0.0, 0.0, 2e-16, 0.0, 0.0, 0
-        rate = -rest * (t + w * moved / total) / (1.0 - rest)
-        return math.log1p(-rest), rate, error * rest / (1.0 - rest) + 2e-16, 0.0, 0.0, 0
+    top = highest(nu)
+    B = divergence(levels, lap, count) - epsilon
+    x = saddle(first_guess(B, s2, top), top, epsilon, nu, v, m2, levels, lap, count)
+    if x == np.inf:
+        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
+    t, a = place(x, top)
+    base, w, n, error, total, moved = contour(
+        t, a, top, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
+    )
     if not (total > 0.0 and error < 0.1):
         # out of reach of the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
-        rounding = 1e-15 * (1.0 + t * (kl + epsilon))
+        rounding = 1e-15 * (10.0 + abs(base))
         return base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0.0, 0.0, 0
-    return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n if lap.size == 0 else 0
+    return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n
 
 
 @kernel
-def profile(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, where, weight):
+def _below(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
+    """Return the same of ``1 - delta``: its logarithm, the slope of that, the relative error (0.1: no answer)."""
+    t = middle(epsilon, nu, v, m2, levels, lap, count)
+    base, w, n, error, total, moved = contour(
+        t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
+    )
+    if not error < 1e-6 and lap.size > 0 and t < LEFT:
+        t = LEFT
+        base, w, n, error, total, moved = contour(
+            t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
+        )
+    if not (total > 0.0 and error < 0.1):
+        return -np.inf, 0.0, 0.1, 0.0, 0.0, 0
+    return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n
+
+
+@kernel
+def _positive(epsilon, nu, v, m2, levels, lap, count, terms, where, weight):
+    """Return delta, ``-d delta/d epsilon`` and the relative error at epsilon >= 0."""
+    if epsilon == np.inf:
+        return 0.0, 0.0, 0.0
+    deep = DEEP * math.sqrt(variance(nu, v, m2, lap, count)) < divergence(levels, lap, count) - epsilon
+    delta, rate, error = 1.0, 0.0, 0.0
+    if not deep:
+        log_delta, rate, error, _t, _w, _n = _above(epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight)
+        delta = math.exp(min(log_delta, 0.0))
+    if deep or delta > MOSTLY:
+        log_rest, slope, rest_error, _t, _w, _n = _below(
+            epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight
+        )
+        if rest_error < 1e-6:
+            rest = math.exp(min(log_rest, 0.0))
+            delta = 1.0 - rest
+            return delta, -rest * slope, rest_error * rest / max(delta, 1e-300) + 2e-16
+        if deep:
+            log_delta, rate, error, _t, _w, _n = _above(
+                epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight
+            )
+            delta = math.exp(min(log_delta, 0.0))
+    return delta, delta * rate if delta > 0.0 else 0.0, error
+
+
+@kernel
+def profile(epsilon, nu, v, m2, levels, back_nu, back_v, back_m2, back_levels, lap, count, terms, where, weight):
     """Return ``delta`` (rounded up), ``-d delta/d epsilon`` and the relative error, for any real epsilon."""
     if epsilon < 0.0:
-        nu, v, m2 = back_nu, back_v, back_m2
-    log_delta, rate, error, _t, _w, _n = _above(abs(epsilon), nu, v, m2, lap, count, terms, where, weight)
-    delta = math.exp(min(log_delta, 0.0))
-    slope = delta * rate if delta > 0.0 else 0.0
+        nu, v, m2, levels = back_nu, back_v, back_m2, back_levels
+    delta, slope, error = _positive(abs(epsilon), nu, v, m2, levels, lap, count, terms, where, weight)
     if epsilon < 0.0:
         back, scale = delta, math.exp(epsilon)
         delta = -math.expm1(epsilon) + scale * back
@@ -81,57 +119,87 @@ def profile(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, whe
 
 
 @kernel
-def _approximate(x, top, nu, v, m2, lap, count):
-    """Return the saddle-point approximation of log delta at the epsilon whose saddle point is x, its rise and t.
+def _approximate(x, top, nu, v, m2, levels, lap, count):
+    """Return the saddle-point approximation of log delta at the epsilon whose saddle point is x, and that epsilon.
 
     ``log delta ~ (K - t K') + 1 + t/(1 + t) - log(t (1 + t)) - log(2 pi phi'')/2``.
     """
     t, a = place(x, top)
-    rise, bend, gap = slopes(t, a, top, nu, v, m2, lap, count)
-    curve = bend + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
+    level, lift, fall, bend, bend_fall = slopes(t, a, top, 0.0, nu, v, m2, levels, lap, count)
+    curve = bend + bend_fall + 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
     ratio = 1.0 / (1.0 + 1.0 / t)
-    return gap + 1.0 + ratio - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve), rise, t
+    gap = tilt(t, a, top, nu, v, m2, lap, count)
+    log = gap + 1.0 + ratio - math.log(t) - math.log1p(t) - 0.5 * math.log(2.0 * np.pi * curve)
+    return log, level + lift - fall - 1.0 / t - 1.0 / (1.0 + t)
 
 
 @kernel
-def _first_epsilon(target, full, x, top, nu, v, m2, lap, count):
+def _first_epsilon(target, x, top, nu, v, m2, levels, lap, count):
     """Return the epsilon >= 0 at which the saddle-point approximation of log delta meets the target."""
     low, high, span = x, x, 0.5
     found = False
     while high < 300.0 and not found:
         low, high, span = high, high + span, 2.0 * span
-        found = _approximate(high, top, nu, v, m2, lap, count)[0] < target
+        found = _approximate(high, top, nu, v, m2, levels, lap, count)[0] < target
     while high - low > 1e-4:
         x = 0.5 * (low + high)
-        if _approximate(x, top, nu, v, m2, lap, count)[0] < target:
+        if _approximate(x, top, nu, v, m2, levels, lap, count)[0] < target:
             high = x
         else:
             low = x
-    _log, rise, t = _approximate(0.5 * (low + high), top, nu, v, m2, lap, count)
-    return max(full + rise - 1.0 / t - 1.0 / (1.0 + t), 0.0)
+    return max(_approximate(0.5 * (low + high), top, nu, v, m2, levels, lap, count)[1], 0.0)
 
 
 @kernel
-def solve(delta, nu, v, m2, lap, count, terms, where, weight):
-    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it."""
-    edge = ceiling(nu, v, m2, lap, count)
+def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
+    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it.
+
+    Above one half it is ``1 - delta`` that is met, which there says more. Answers must be good to 1e-9 of themselves
+    or to 1e-13: where the usual tolerance of the quadrature does not give that, the last steps are taken with a finer.
+    """
+    edge = largest_loss(nu, m2, levels, lap, count)
     if delta == 0.0:
         return edge
     s2 = variance(nu, v, m2, lap, count)
     if s2 == 0.0:
         return 0.0
-    target = math.log(delta)
-    full, top = divergence(nu, v, m2, lap, count), highest(nu)
-    x = saddle(full, first_guess(full, s2, top), top, nu, v, m2, lap, count)
-    epsilon = min(_first_epsilon(target, full, x, top, nu, v, m2, lap, count), edge * (1.0 - 1e-9))
+    top = highest(nu)
+    full = divergence(levels, lap, count)
+    x = saddle(first_guess(full, s2, top), top, 0.0, nu, v, m2, levels, lap, count)
+    start = _first_epsilon(math.log(delta), x, top, nu, v, m2, levels, lap, count)
+    epsilon = min(start, edge * (1.0 - 1e-9))
     low, high = 0.0, edge  # the answer lies between
+    tight, proposed = TIGHT, False
+    deep = delta > 0.5
     for _ in range(100):
-        log_delta, rate, error, t, w, n = _above(epsilon, nu, v, m2, lap, count, terms, where, weight)
-        excess = log_delta - target
+        log_value, rate, error, t, w, n = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+        if deep:
+            log_value, rate, error, t, w, n = _below(
+                epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
+            )
+            deep = error < 1e-6
+        if not deep:
+            log_value, rate, error, t, w, n = _above(
+                epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
+            )
+        sign = -1.0 if deep else 1.0
+        target = math.log1p(-delta) if deep else math.log(delta)
+        excess, rate = sign * (log_value - target), sign * rate
         step = excess / rate
-        slack = (error + 1e-13) / rate
-        if abs(step) <= slack or (epsilon == 0.0 and excess <= 0.0):
-            return min(max(epsilon + step + 2.0 * slack, 0.0), edge)
+        error += LOGARITHM * (1.0 + abs(target))
+        slack = error / rate
+        if excess <= -error and (proposed or epsilon == 0.0):
+            return epsilon
+        if abs(step) <= slack + (UP - 1.0) * epsilon:
+            if slack > max(2e-10 * epsilon, 5e-14) and tight > FINE:
+                tight = FINE
+                continue
+            epsilon = min(max(epsilon + step + SURE * slack, 0.0) * UP, edge)
+            if n > 0 or epsilon == edge:
+                return epsilon
+            proposed = True  # among atoms the slope may change just here: the answer itself must pass
+            continue
+        proposed = False
         if excess > 0.0:
             low = epsilon
         else:
@@ -144,13 +212,15 @@ def solve(delta, nu, v, m2, lap, count, terms, where, weight):
             total = evaluate(0.0, w, n, where, weight)[0]
             for _newton in range(8):
                 there, moved = evaluate(d, w, n, where, weight)
-                rate = t + w * moved / there
-                last = (excess - t * d + math.log(there / total)) / rate
+                rate = sign * (t + w * moved / there)
+                last = (excess + sign * (math.log(there / total) - t * d)) / rate
                 d += last
                 if not abs(d) < 2.0 * abs(step) or abs(last) * rate < 1e-14:
                     break
-            if abs(d) < 2.0 * abs(step) and abs(last) * rate < 1e-13 and epsilon + d >= 0.0:
-                return min(epsilon + d + 2.0 * (error + 1e-13) / rate, edge)
+            slack = (error + abs(last) * rate) / rate
+            enough = slack <= max(2e-10 * (epsilon + d), 5e-14)
+            if abs(d) < 2.0 * abs(step) and abs(last) * rate < 1e-13 and epsilon + d >= 0.0 and enough:
+                return min((epsilon + d + SURE * slack) * UP, edge)
         epsilon += step
         if epsilon <= low and low == 0.0:
             epsilon = 0.0
@@ -160,25 +230,26 @@ def solve(delta, nu, v, m2, lap, count, terms, where, weight):
 
 
 @kernel
-def deltas(epsilon, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
+def deltas(epsilon, nu, v, m2, levels, back_nu, back_v, back_m2, back_levels, lap, count, terms, out):
     """Fill in delta for each person."""
     where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
     for i in range(out.size):
         out[i] = profile(
-            epsilon[i], nu[i], v[i], m2[i], back_nu[i], back_v[i], back_m2[i], lap[i], count[i], terms, where, weight
-        )[0]
+            epsilon[i], nu[i], v[i], m2[i], levels[i], back_nu[i], back_v[i], back_m2[i], back_levels[i],
+            lap[i], count[i], terms, where, weight,
+        )[0]  # fmt: skip
 
 
 @kernel
-def epsilons(delta, nu, v, m2, lap, count, terms, out):
+def epsilons(delta, nu, v, m2, levels, lap, count, terms, out):
     """Fill in epsilon for each person."""
     where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
     for i in range(out.size):
-        out[i] = solve(delta[i], nu[i], v[i], m2[i], lap[i], count[i], terms, where, weight)
+        out[i] = solve(delta[i], nu[i], v[i], m2[i], levels[i], lap[i], count[i], terms, where, weight)
 
 
 @kernel
-def powers(level, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
+def powers(level, nu, v, m2, levels, back_nu, back_v, back_m2, back_levels, lap, count, terms, out):
     """Fill in ``min_epsilon delta_QP(epsilon) + e^epsilon level``, the power of the best test at a level.
 
     The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``,
@@ -196,8 +267,9 @@ def powers(level, nu, v, m2, back_nu, back_v, back_m2, lap, count, terms, out):
         side = 0
         for _ in range(100):
             delta, slope, _error = profile(
-                e, nu[i], v[i], m2[i], back_nu[i], back_v[i], back_m2[i], lap[i], count[i], terms, where, weight
-            )
+                e, nu[i], v[i], m2[i], levels[i], back_nu[i], back_v[i], back_m2[i], back_levels[i],
+                lap[i], count[i], terms, where, weight,
+            )  # fmt: skip
             best = min(best, delta + math.exp(e) * alpha)
             tail = slope * math.exp(-e)
             f = math.log(tail / alpha) if tail > 0.0 else -745.0

@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import kernel
-from perinstance.pairs.saddlepoint import ceiling, excess_of_log
+from perinstance.pairs.levels import excess_of_log
+from perinstance.pairs.saddlepoint import largest_loss
 
 
 @kernel
-def renyis(alpha, nu, v, m2, out):
+def renyis(alpha, nu, v, m2, levels, out):
     """Fill in ``K(t)/t`` at ``t = alpha - 1``, the KL divergence at t = 0 and the largest loss at t = infinity.
 
     ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)``, ``x = -t nu``, ``a = 1 + x > 0``.
@@ -20,7 +21,7 @@ def renyis(alpha, nu, v, m2, out):
     for i in range(out.size):
         t = alpha[i] - 1.0
         if t == np.inf:
-            out[i] = ceiling(nu[i], v[i], m2[i], none, none)
+            out[i] = largest_loss(nu[i], m2[i], levels[i], none, none)
             continue
         total = 0.0
         for j in range(nu.shape[1]):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.pairs.base import Floats, Kind, frozen, grades, joined, people_array, positions, same_length
 from perinstance.pairs.spectral import SpectralPairs
-from perinstance.pairs.spectrum import HUGE, Spectrum
+from perinstance.pairs.spectrum import Spectrum
 
 _NAMES = ("leverage", "residual", "x_squared", "v_squared")
 
@@ -96,25 +96,4 @@ class Objective(SpectralPairs):
         return {name: getattr(self, name) for name in _NAMES}
 
     def _spectrum(self) -> Spectrum:
-        mu, r = self._leverage, self._residual
-        x, v = np.sqrt(self._x_squared), np.sqrt(self._v_squared)
-        here = x > 0.0  # somebody without any feature is in no equation
-        with np.errstate(invalid="ignore", over="ignore"):  # zero times infinity, of people who are lost or not there
-            usable = here & (mu < HUGE**0.5) & (r * x < HUGE) & (x * v < HUGE**0.5)
-        infinite = here & ~usable
-        mu, r, x, v = (np.where(usable, part, 0.0) for part in (mu, r, x, v))
-        # what rounding leaves of w in one dimension is not a second coordinate
-        w2 = np.where(x * v > mu * (1.0 + 1e-14), (x * v - mu) * (x * v + mu), 0.0)
-        w, trace = np.sqrt(w2), mu * (2.0 + mu) + w2
-        high = 0.5 * (trace + np.hypot(trace, 2.0 * w))
-        turned = high > 0.0  # mu = w = 0 leaves a pure shift
-        low = -w * np.divide(w, high, where=turned, out=np.zeros_like(w))
-        ratio = (1.0 + high, (1.0 + mu) ** 2 / (1.0 + high))
-        length = np.hypot(high, w)
-        along = np.where(turned, np.divide(high, length, where=turned, out=np.ones_like(w)), 1.0)
-        across = np.divide(w, length, where=turned, out=np.zeros_like(w))
-        plane = Spectrum.gaussian(
-            np.stack([high, low], axis=1), np.stack([r * x * along, r * x * across], axis=1), np.stack(ratio, axis=1)
-        )
-        plane.infinite[infinite] = True
-        return plane
+        return Spectrum.objective(self._leverage, self._residual, self._x_squared, self._v_squared)

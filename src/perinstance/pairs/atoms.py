@@ -1,0 +1,127 @@
+r"""Laplace losses in an inversion: smooth beside a Gaussian loss, or multiplied out into exponentials.
+
+The transform of a sum of Laplace losses, ``prod_i [(1 + t) e^{t D_i} + t e^{-(1 + t) D_i}]/(1 + 2t)``, does not die
+along a line, because the losses have atoms. Where a Gaussian loss beside them kills it in time the product is taken as
+it is. Elsewhere it is a sum of exponentials, ``sum_S share_S e^{t offset_S}`` over the sets S of losses that came out
+negative: those above epsilon are integrated along a contour bent to the left, those below to the right. The sum
+over all sets is never written out: with the distances in two halves, for each set of the first half the sets of the
+second that belong to it are a beginning (or an end) of their sorted list, so 2^k terms cost 2 2^(k/2).
+
+Everything here is relative to its value at the saddle point t, and to the largest loss ``sum D``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.pairs.compiled import kernel
+
+
+@kernel
+def exp(x):
+    """Return ``e^x`` of a complex number; numpy's guards against overflows that cannot happen here."""
+    size = math.exp(x.real)
+    return complex(size * math.cos(x.imag), size * math.sin(x.imag))
+
+
+@kernel
+def smooth_factor(z, t, w, lap, count):
+    """Return the product of the transforms ``1 - t (1 - E)/(1 + 2t)`` at ``t + w z``, over the same at t."""
+    total = 1.0 + 0.0j
+    here = t + w * z
+    for g in range(lap.size):
+        D = lap[g]
+        if D == 0.0:
+            continue
+        y = (1.0 + 2.0 * here) * D
+        y0 = (1.0 + 2.0 * t) * D
+        # (1 - e^-y)/y, which has no pole
+        ratio = (1.0 - exp(-y)) / y if abs(y) > 0.03 else 1.0 - y * (0.5 - y * (1 / 6 - y * (1 / 24 - y / 120)))
+        ratio0 = -math.expm1(-y0) / y0 if abs(y0) > 1e-8 else 1.0 - 0.5 * y0
+        factor = (1.0 - here * D * ratio) / (1.0 - t * D * ratio0)
+        if count[g] == 1.0:
+            total *= factor
+        else:
+            total *= exp(count[g] * np.log(factor))
+    return total
+
+
+@kernel
+def halves(lap, count):
+    """Return which half each distance belongs to (the one that is smaller so far), and how large the halves are."""
+    second = np.zeros(lap.size, np.bool_)
+    one, two = 1.0, 1.0
+    for g in range(lap.size):
+        if one <= two:
+            one *= count[g] + 1.0
+        else:
+            two *= count[g] + 1.0
+            second[g] = True
+    return second, one, two
+
+
+@kernel
+def multiply_out(t, lap, count, second, which, out):
+    """Fill the exponentials of one half, largest offset first: offsets <= 0, logarithms of shares, negative losses."""
+    n = 1
+    offset, log_share, minus = out[0], out[1], out[2]
+    log_share[0], offset[0], minus[0] = 0.0, 0.0, 0.0
+    for g in range(lap.size):
+        if second[g] != which or count[g] == 0.0:
+            continue
+        D, c = lap[g], int(count[g])
+        log_up = -math.log1p(t * math.exp(-(1.0 + 2.0 * t) * D) / (1.0 + t))  # of (1 + t) e^{tD} in the sum of the two
+        log_down = math.log(abs(t) / (1.0 + t)) - (1.0 + 2.0 * t) * D + log_up
+        for k in range(c, -1, -1):  # k down; none down comes last, it overwrites what the others are made from
+            log_times = math.lgamma(c + 1.0) - math.lgamma(k + 1.0) - math.lgamma(c - k + 1.0)
+            more = log_times + (c - k) * log_up + (k * log_down if k > 0 else 0.0)
+            for i in range(n):
+                log_share[k * n + i] = log_share[i] + more
+                offset[k * n + i] = offset[i] - 2.0 * k * D
+                minus[k * n + i] = minus[i] + k
+        n *= c + 1
+    gap = n // 2  # Shell's sort, because a library's takes seconds to compile
+    while gap > 0:
+        for i in range(gap, n):
+            j = i
+            while j >= gap and offset[j - gap] < offset[j]:
+                for row in range(3):
+                    out[row, j - gap], out[row, j] = out[row, j], out[row, j - gap]
+                j -= gap
+        gap //= 2
+
+
+@kernel
+def cuts(slope, w, one, two, cut):
+    """Fill, for each exponential of the first half, how many of the second make ``slope + w (both offsets) > 0``."""
+    k = two.size
+    for i in range(one.size):  # offsets fall, so the cut moves one way
+        while k > 0 and not slope + w * (one[i] + two[k - 1]) > 0.0:
+            k -= 1
+        cut[i] = k
+
+
+@kernel
+def partial_sum(expo, z, w, ratio, above, one, two, cut, sums):
+    """Return the sum of the exponentials above the cut (or below it) at z, times ``e^expo``.
+
+    ``ratio = log[t (1 + t0)/(|t0| (1 + t))]`` is what each negative loss contributes. The sums over the second half are
+    taken relative to their last term, so that nothing overflows on the side to which the contour is bent.
+    """
+    m = two.shape[1]
+    if above:
+        for k in range(cut[0]):
+            v = exp(two[1, k] + two[2, k] * ratio)
+            sums[k] = v if k == 0 else sums[k - 1] * exp((two[0, k - 1] - two[0, k]) * w * z) + v
+    else:
+        for k in range(m - 1, cut[-1] - 1, -1):
+            v = exp(two[1, k] + two[2, k] * ratio)
+            sums[k] = v if k == m - 1 else sums[k + 1] * exp((two[0, k + 1] - two[0, k]) * w * z) + v
+    total = 0.0j
+    for i in range(one.shape[1]):
+        k = cut[i] - 1 if above else cut[i]
+        if 0 <= k < m:
+            total += sums[k] * exp(expo + one[1, i] + one[2, i] * ratio + (one[0, i] + two[0, k]) * w * z)
+    return total

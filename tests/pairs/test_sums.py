@@ -1,0 +1,159 @@
+"""Sums of losses over the whole stated range against ball arithmetic: epsilon never below, at most 1e-9 above.
+
+Where the slow road is slow (a second a number), the people are few and chosen to be awkward.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from flint import arb
+
+from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Posterior, Shift, compose
+
+from . import sums, truth
+from .reference import objective_delta
+
+# leverage, residual/s, x'x, v'v: the corners of the range, one dimension and two, and residuals beyond 1e5
+OBJECTIVES = [
+    (0.1, 1e6, 1.0, 0.02),
+    (1e-9, 1e6, 1.0, 1e-12),
+    (1e6, 1e6, 1.0, 1e12),
+    (1e6, 1e3, 4.0, 1e18),
+    (1e6, 0.0, 1.0, 3e12),
+    (0.0, 3e5, 1.0, 0.0),
+    (30.0, 2e5, 1.0, 1e4),
+    (1e-4, 4e5, 0.5, 1.0),
+    (2.0, 7e5, 1e-3, 4000.000004),
+    (1e-12, 0.5, 2.0, 1e-20),
+]
+DELTAS = [1e-300, 1e-12, 0.2, 0.999, 1e-6, 1 - 1e-12, 1e-60, 0.5, 1e-3, 0.9]
+
+
+def coordinates(person, direction):
+    found = sums.objective_coordinates(*person)
+    return found if direction == "without" else sums.exchanged(found)
+
+
+def sharp(delta):
+    """How close the truth must be: next to one it is 1 - delta that must be told apart."""
+    return 1e-15 * min(1.0, 1.0 - delta)
+
+
+@pytest.mark.parametrize("direction", ["without", "with"])
+@pytest.mark.parametrize(("person", "delta"), zip(OBJECTIVES, DELTAS, strict=True), ids=str)
+def test_objective_over_the_whole_range(person, delta, direction):
+    pair = Objective(*([value] for value in person))
+    epsilon = pair.epsilon(delta, direction)[0]
+    with truth.digits(80):
+        found = coordinates(person, direction)
+        at = sums.spectral_delta(found, epsilon, sharp(delta))
+        assert at <= arb(delta)
+        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        assert lower <= 0 or sums.spectral_delta(found, lower, sharp(delta)) >= arb(delta)
+        got = arb(pair.delta(epsilon, direction)[0])
+        assert at * (1 - arb("1e-15")) <= got <= at * (1 + arb("1e-11")) or at < 1e-300
+        if epsilon < 100:  # the flip of signs: a profile again
+            below = arb(pair.delta(-epsilon, direction)[0])
+            other = coordinates(person, "with" if direction == "without" else "without")
+            scale = (-arb(epsilon)).exp()
+            exact = 1 - scale + scale * sums.spectral_delta(other, epsilon, 1e-15)
+            assert exact * (1 - arb("1e-15")) <= below <= exact * (1 + arb("1e-11"))
+
+
+@pytest.mark.parametrize("share", [1e-1, 1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize(
+    ("nu", "m"), [((0.3, -0.2), (0.5, 1.0)), ((3000.0, -0.1), (0.0, 0.5)), ((0.0, 0.02), (9.0, 1.0))], ids=str
+)
+def test_epsilon_next_to_nothing(nu, m, share):
+    """A delta just below total variation: the loss is widely spread and epsilon is tiny."""
+    pair = Gaussian([nu], [m])
+    tv = pair.tv()[0]
+    delta = tv * (1 - share) if tv < 0.5 else 1 - (1 - tv) * (1 + share)
+    epsilon = pair.epsilon(delta, "without")[0]
+    with truth.digits(60):
+        found = [(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)]
+        accuracy = 1e-18 * min(1.0, 1.0 - delta)
+        assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
+        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        assert lower <= 0 or sums.spectral_delta(found, lower, accuracy) >= arb(delta)
+
+
+@pytest.mark.parametrize(
+    ("mu", "rho"), [((0.5,), (18.0,)), ((600.0, 250.0), (0.1, 7000.0)), ((1e-3, 40.0), (3.0, 90.0))]
+)
+def test_delta_next_to_the_largest_loss_of_posteriors(mu, rho):
+    pair = Composed([Posterior([m], [r]) for m, r in zip(mu, rho, strict=True)])
+    end = pair.renyi(np.inf, "with")[0]
+    with truth.digits(90):
+        found = sums.exchanged([(arb(m), arb(r) ** 2 * arb(m) / (1 + arb(m))) for m, r in zip(mu, rho, strict=True)])
+        for gap in (1e-13, 1e-9, 1e-3):
+            epsilon = end * (1 - gap)
+            exact, got = sums.spectral_delta(found, epsilon), arb(pair.delta(epsilon, "with")[0])
+            assert exact * (1 - arb("1e-15")) <= got <= exact * (1 + arb("1e-10")) or exact < 1e-300
+
+
+LAPLACES = [
+    [0.7],
+    [0.3, 1.1],
+    [2.0, 1e-3],
+    [0.5, 0.5, 0.5],
+    [20.0, 20.0, 3.0],
+    [6.4, 6.4, 0.1, 0.004, 0.7],
+    [0.03, 1.1, 0.001, 0.06, 0.03, 7.0],
+]
+
+
+@pytest.mark.parametrize("distances", LAPLACES, ids=str)
+def test_sums_of_laplace_losses(distances):
+    """At the ends, at the atoms and between them; and back to epsilon."""
+    pair = Composed([Laplace([D]) for D in distances])
+    total = math.fsum(distances)
+    atoms = [abs(total - 2 * D) for D in distances]
+    places = [0.0, 0.3 * total, *atoms, *(total * (1 - gap) for gap in (1e-1, 1e-6, 1e-14))]
+    for epsilon in places:
+        exact = sums.laplaces_delta(distances, epsilon)
+        got = arb(pair.delta(epsilon)[0])
+        assert exact * (1 - arb("1e-15")) <= got <= exact * (1 + arb("1e-11")), (epsilon, got, exact)
+    for delta in (1e-9, 1e-3, 0.1, 0.8, 1 - 1e-4, 1 - 1e-8):
+        epsilon = pair.epsilon(delta)[0]
+        assert sums.laplaces_delta(distances, epsilon) <= arb(delta)
+        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        assert lower <= 0 or sums.laplaces_delta(distances, lower) >= arb(delta)
+
+
+def test_thirteen_laplace_distances_are_exact():
+    distances = np.geomspace(0.05, 0.3, 13).tolist()
+    pair = compose([Laplace([D]) for D in distances])
+    assert pair.kind == "exact"
+    exact, got = sums.laplaces_delta(distances, 0.4, 60), arb(pair.delta(0.4)[0])
+    assert exact * (1 - arb("1e-14")) <= got <= exact * (1 + arb("1e-10"))
+
+
+def test_many_laplace_distances_beside_a_shift_are_exact():
+    few = [0.05, 0.11, 0.2]
+    pair = compose([Shift([0.3]), *(Laplace([D]) for D in few)])
+    inner = compose([Laplace([D]) for D in few])
+    u = np.linspace(-9, 9, 8001)
+    weight = np.exp(-u * u / 2) / np.exp(-u * u / 2).sum()
+    for epsilon in (0.0, 0.4, 1.5):  # the mean of the profile of the others over the shift's loss
+        mean = weight @ inner[np.zeros(u.size, dtype=int)].delta(epsilon - 0.3 * u - 0.045)
+        assert pair.delta(epsilon)[0] == pytest.approx(mean, rel=1e-5)
+    many = compose([Shift([1.0]), *(Laplace([D]) for D in np.geomspace(0.05, 0.3, 30))])
+    split = compose([Shift([0.6]), *many.parts[1:], Shift([0.8])])
+    assert many.kind == "exact"
+    np.testing.assert_allclose(split.epsilon(1e-6), many.epsilon(1e-6), rtol=1e-9)
+    equal = compose([Shift([1.0]), *([Laplace([0.3])] * 30)]).epsilon(1e-6)
+    assert many.epsilon(1e-6) < equal
+
+
+def test_the_slow_roads_agree():
+    """The transform in many digits against MATH 1c literally; the residues against the printed Laplace profile."""
+    with mp.workdps(40), truth.digits(60):
+        for direction in ("without", "with"):
+            exact = sums.spectral_delta(coordinates((0.1, 1.0, 2.0, 0.03), direction), 0.5)
+            assert abs(float(exact) / float(objective_delta(0.1, 1.0, 2.0, 0.03, 0.5, direction)) - 1) < 1e-13
+    assert float(sums.laplaces_delta([0.7], 0.4)) == pytest.approx(-math.expm1(-0.15), rel=1e-14)
