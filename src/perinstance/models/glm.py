@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.models.beside import Beside
 from perinstance.models.ceiling import Ceiling, ceiling
 from perinstance.models.certificate import Own, Step, bound, turn
 from perinstance.models.frame import Frame, frame
 from perinstance.models.loss import Loss
 from perinstance.models.newton import SmoothFit
+from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -27,6 +29,8 @@ Grade = Literal["exact", "certified", "estimate"]
 THIN = 1e-4
 #: numbers in the largest temporary: it stays in the second-level cache, and a call's overhead does not show
 PIECE = 1 << 18
+#: a bound that is longer than the first step by more than this factor is worth a second correction
+LOOSE = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +153,27 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
         inflation,
     )
     own = None if inside else _own(side.ceiling, loss, target, eta, h0 / left, l2)
-    found = bound(step, turn(side.ceiling, step.a, inflation, own))
+    third = np.abs(loss.third(target, eta)) * h0**1.5 if side.ceiling.second is not None else np.inf
+    found = bound(step, turn(side.ceiling, step.a, inflation, own, third))
     slack = 1 + 16 * side.around.error * inflation
     distance = np.where(thin, np.inf, slack * (found + 2 * np.sqrt(lam) * stray))
+    if side.ceiling.second is not None:
+        loose = np.flatnonzero(~thin & ~(distance <= LOOSE * step.size))
+        if len(loose):
+            better = _corrected(model, side, X[loose], target[loose], inside)
+            distance[loose] = np.minimum(distance[loose], slack[loose] * better)
     return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
+
+
+def _corrected(model: SmoothModel, side: Neighbourhood, X: NDArray, y: Floats, inside: bool) -> Floats:
+    """Take a second step with the people whose first bound is loose or missing."""
+    assert side.ceiling is not None and side.ceiling.second is not None
+    objective = model.fit.objective
+    x, sign = design(X, objective.fit_intercept), -1 if inside else 1
+    t, eta = x @ side.around.T.T, x @ model.fit.theta
+    l1, l2 = objective.loss.derivatives(y, eta)
+    people = Beside(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2)
+    return side.ceiling.second.distance(people, objective.loss, side.around, side.stray)
 
 
 def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:

@@ -221,7 +221,8 @@ def _ceiling(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, around
     s = c * radii
     with np.errstate(over="ignore"):
         steeper = np.where(s > 0, 2 * (exprel(s) - 1) / np.where(s > 0, s, 1.0), 1.0)
-    return Ceiling(1.0, slack * found.c, c, Average(np.asarray(radii), theta * np.maximum(steeper, 1.0)), None)
+    average = Average(np.asarray(radii), theta * np.maximum(steeper, 1.0), np.zeros(len(radii), dtype=bool))
+    return Ceiling(1.0, slack * found.c, c, average, None, None)
 
 
 def _movement(fit: SoftmaxAudit, X: NDArray, y: Floats, inside: bool) -> Movement:
