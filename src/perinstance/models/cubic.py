@@ -82,6 +82,8 @@ class Cubic:
     def distance(self, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
         """Bound ``|D|_A`` of each person; inf where this cannot be done."""
         p = len(around.nu)
+        if not len(self.radius):  # the fourth derivatives overflow at every radius
+            return np.full(len(people), np.inf)
         parts = [self._part(people[run], loss, around, stray) for run in people.parts(3 * p * p)]
         return np.concatenate([np.zeros(0), *parts])
 
@@ -113,7 +115,7 @@ class Cubic:
             tau = self.tau + np.abs(own) * h**1.5
             inner = mu * mu - 2 * tau * eps
             good &= (mu > 0) & (inner >= 0)
-            r = 2 * eps / (mu + np.sqrt(np.maximum(inner, 0)))
+            r = 2 * eps / np.where(good, mu + np.sqrt(np.maximum(inner, 0)), 1.0)
             good &= r <= ROOM * length
             return np.where(good, measure(w, np.where(good, r, 0.0), around, stray), np.inf)
 
