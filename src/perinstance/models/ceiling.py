@@ -172,7 +172,7 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) 
     p = len(fit.theta)
     if kinked or c * c > AVERAGE_ABOVE or farthest > 0:
         most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + farthest + 1e-300
-        radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(3))[::-1]
+        radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(-1, 3))[::-1]
         sums = sweep.fold(partial(turned, fit=fit, T=around.T, radii=radii)).sums
         if kinked:
             eigen = slack * np.array([_largest(around, S) for S in sums])
@@ -187,7 +187,7 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) 
             # an ordinary |q| is at most sqrt(p/n): the leverages sum to p
             loose = average.theta[0] * np.sqrt(p / fit.n) / 2 > LOOSE
             if flat and loose and p**3 <= TENSOR and fit.n * float(p) ** 3 <= PRODUCTS:
-                second, average = _third_order(sweep, fit, around, 2 * most * 0.5 ** np.arange(8)[::-1], average)
+                second, average = _third_order(sweep, fit, around, most * 0.5 ** np.arange(-3, 7)[::-1], average)
             if flat and loose and fit.n <= min(KEPT, WHOLE_PRODUCTS // p**2):
                 second = _rows(sweep, fit, around, fit.n)
     return Ceiling(loss.concordance, top, float(c), average, profile, second)
