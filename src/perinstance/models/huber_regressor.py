@@ -18,7 +18,7 @@ from perinstance.models.newton import Outsider
 from perinstance.models.objective import design
 from perinstance.models.problem import Movement
 from perinstance.models.smooth import check_method
-from perinstance.models.sweep import Sweep
+from perinstance.models.sweep import Sweep, refits_told
 
 Floats = NDArray[np.float64]
 
@@ -102,11 +102,12 @@ class HuberProblem:
 
     def refine(self, fit: HuberFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
-        parts = []
+        parts, tell = [], refits_told(sweep)
         for start in range(0, len(X), BATCH):
             near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
             ways = chase(near)
             parts.append((near.leverage, near.residual, _norm(fit, ways.D) + ways.error))
+            tell(min(start + BATCH, len(X)), len(X))
         columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 3
         return Movement(columns[0], columns[1], columns[2], "exact")
 

@@ -36,7 +36,7 @@ from perinstance.models.smooth import (
 )
 from perinstance.models.softmax import SoftmaxFolded, SoftmaxObjective, fit_softmax, row_slopes
 from perinstance.models.softmax_neighbours import softmax_neighbours
-from perinstance.models.sweep import Sweep
+from perinstance.models.sweep import Sweep, refits_told
 
 Floats = NDArray[np.float64]
 
@@ -142,13 +142,11 @@ class ClassifierProblem:
         codes = fit.classes.codes(y)
         first = _movement(fit, X, codes, inside)
         coded = CodedSweep(sweep, fit.classes)
-        found = [
-            distances(chase(part), fit.precision)
-            for part in softmax_neighbours(
-                fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside
-            )
-        ]
-        return Movement(first.leverage, first.residual, np.concatenate([np.zeros(0), *found]), "exact")
+        found, tell = np.zeros(0), refits_told(coded)
+        for part in softmax_neighbours(fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside):
+            found = np.append(found, distances(chase(part), fit.precision))
+            tell(len(found), len(X))
+        return Movement(first.leverage, first.residual, found, "exact")
 
 
 def _check_fitted(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, rows: Floats) -> None:

@@ -21,7 +21,7 @@ from perinstance.models.minimise import Slopes
 from perinstance.models.newton import fit_smooth, slopes
 from perinstance.models.objective import SmoothObjective
 from perinstance.models.problem import Movement
-from perinstance.models.sweep import Sweep
+from perinstance.models.sweep import Sweep, refits_told
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -78,6 +78,12 @@ class CodedSweep:
 
     def _step(self, X: NDArray, y: NDArray, step: Callable[[NDArray, NDArray], T]) -> T:
         return step(X, self.classes.codes(y))
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Pass on how far the work between two passes is."""
+        tell = getattr(self.sweep, "tell", None)
+        if tell is not None:
+            tell(stage, done, total)
 
     def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
         """Fold with coded targets."""
@@ -152,7 +158,7 @@ class SmoothProblem:
         """Refit without (or with) each of these people."""
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         target = _coded(fit, y)
-        ways = leave_one_out(fit.model, inner, X, target, inside)
+        ways = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))
         first: Sensitivity = sensitivity(_estimating(fit.model), X, target, inside)
         return Movement(first.leverage, first.residual, distances(ways, fit.model.precision), "exact")
 

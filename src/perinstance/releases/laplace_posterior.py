@@ -16,7 +16,7 @@ from perinstance.models.leave_one_out import first_steps, leave_one_out
 from perinstance.models.multinomial import ClassifierProblem
 from perinstance.models.problem import problem_of
 from perinstance.models.smooth import CodedSweep, SmoothAudit, SmoothProblem
-from perinstance.models.sweep import ArraySweep, People, Sweep
+from perinstance.models.sweep import ArraySweep, People, Sweep, refits_told
 from perinstance.pairs.gaussian import Gaussian
 from perinstance.releases.answers import AnsweringModel
 from perinstance.releases.checks import positive
@@ -87,7 +87,7 @@ class LaplacePosterior(AnsweringModel):
         codes = y if fit.classes is None else fit.classes.codes(y)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)
-        ways = leave_one_out(fit.model, inner, X, codes, inside)
+        ways = leave_one_out(fit.model, inner, X, codes, inside, refits_told(inner))
         w = whitened(fit.model, inner, X, codes, ways.D, float(self.gamma), inside)
         lost = ~np.isfinite(ways.error)  # no minimum without her: no finite loss can be stated
         shift = np.where(lost[:, None], np.inf, w.shift)
