@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from perinstance.models.beside import Beside, measure
 from perinstance.models.frame import Frame
+from perinstance.models.kept_rows import solve
 from perinstance.models.loss import Loss
 from perinstance.models.newton import SmoothFit
 from perinstance.models.objective import design
@@ -93,7 +94,7 @@ class Cubic:
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(STEPS):
                 N, left = self._known(people, G, own, w)
-                w = w - _solve(N, left)
+                w = w - solve(N, left)
             N, left = self._known(people, G, own, w)
             w, length = np.where(np.isfinite(w), w, 0.0), np.linalg.norm(w, axis=1)
             good: NDArray[np.bool_] = np.isfinite(N.sum(axis=(1, 2)) + left.sum(axis=1))
@@ -108,10 +109,10 @@ class Cubic:
             )
             along = np.sqrt(np.maximum(np.einsum("bi,bij,bj->b", w, self.fourth[at], w, optimize=True), 0))
             rest = (length**2 * along * np.sqrt(self.jerk[at]) + mine * np.abs(people.lean(w)) ** 3 * np.sqrt(h)) / 6
-            rounding = 64 * around.error * (np.linalg.norm(q, axis=1) + length)
-            eps = np.linalg.norm(left, axis=1) + rest + stray + rounding
+            error = 64 * around.error * np.einsum("bii->b", G)
+            eps = np.linalg.norm(left, axis=1) + rest + stray + error * (np.linalg.norm(q, axis=1) + length)
             far = (1 + ROOM) * length
-            mu = mu - (self.jerk[at] + mine * h * h) * far**2 / 2 - 64 * around.error
+            mu = mu - (self.jerk[at] + mine * h * h) * far**2 / 2 - error
             tau = self.tau + np.abs(own) * h**1.5
             inner = mu * mu - 2 * tau * eps
             good &= (mu > 0) & (inner >= 0)
@@ -140,13 +141,3 @@ def cubic(found: Thirds, radii: Floats, slack: float) -> Cubic:
     fourth = slack * found.fourth[sound]
     jerk = slack * np.maximum(np.linalg.eigvalsh(fourth)[:, -1], 0.0)
     return Cubic(tensor, tau, radii[sound], fourth, jerk)
-
-
-def _solve(N: Floats, g: Floats) -> Floats:
-    """``N^-1 g``; where N is singular or not finite, no step."""
-    sound: NDArray[np.bool_] = np.isfinite(N.sum(axis=(1, 2)) + g.sum(axis=1))
-    sound[sound] = np.abs(np.linalg.det(N[sound])) > 0
-    out = np.zeros_like(g)
-    if sound.any():
-        out[sound] = np.linalg.solve(N[sound], g[sound][:, :, None])[:, :, 0]
-    return out

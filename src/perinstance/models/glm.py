@@ -27,6 +27,8 @@ Grade = Literal["exact", "certified", "estimate"]
 
 #: with less than this left of a person's information in the others, only a refit is trusted
 THIN = 1e-4
+#: with more than this times the others' information in one direction, she settles it alone: a refit again
+HEAVY = 1e6
 #: numbers in the largest temporary: it stays in the second-level cache, and a call's overhead does not show
 PIECE = 1 << 18
 #: a bound that is longer than the first step by more than this factor is worth a second correction
@@ -124,17 +126,16 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
 
     sign = -1.0 if inside else 1.0
     left = 1 + sign * l2 * h0  # det G / det H: what remains when she leaves
-    thin = left < max(THIN, 1e3 * side.around.error) if inside else np.zeros(len(t), dtype=bool)
+    thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
     left = np.where(thin, 1.0, left)
     k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
-    # v = l' t + share: q in the frame; <v, nu^j v> and <t, nu^j v>
-    v0, v1, v2 = (l1 * l1 * h + 2 * l1 * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
-    u0, u1, u2 = (l1 * h + x for h, x in zip((h0, h1, h2), cross.T, strict=True))
-    b = k * u0  # Delta in the frame is v + b t
-    a2 = np.maximum(v0 + k * u0 * u0, 0)
-    size2 = np.maximum(v1 + 2 * b * u1 + b * b * h1, 0)
-    along = u1 + b * h1  # t'nu(v + b t)
-    pull2 = np.maximum(v2 + 2 * b * u2 + b * b * h2 + k * along * along, 0)
+    # q in the frame is l' t + share, so Delta is b t + share: nothing cancels, however large her curvature is
+    b = (l1 - sign * l2 * cross[:, 0]) / left
+    d0, d1, d2 = (b * b * h + 2 * b * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
+    lean, along = (l1 * h0 + cross[:, 0]) / left, b * h1 + cross[:, 1]  # t'Delta, t'nu Delta
+    a2 = np.maximum(d0 + sign * l2 * lean * lean, 0)
+    size2 = np.maximum(d1, 0)
+    pull2 = np.maximum(d2 + np.maximum(k, 0) * along * along, 0)  # k < 0, when she joins, only makes it shorter
     lam = nu[-1] + np.maximum(k, 0) * h1
     inflation = np.maximum(1 / left, 1.0)
     leverage = l2 * h0 / left if inside else l2 * h0

@@ -14,6 +14,7 @@ of that radius the gradient points outwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,7 @@ class Kept:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Kept) -> Kept:
-        return _smallest(
+        return smallest(
             self.most,
             min(self.cut, other.cut),
             np.concatenate([self.ratio, other.ratio]),
@@ -60,13 +61,14 @@ class Kept:
 
     def within(self, radius: float) -> Kept:
         """Return those that a way of this length can take past a knot."""
-        if not radius < self.cut:
-            return self
         k = int(np.searchsorted(self.ratio, radius))
+        if k == len(self.ratio):  # none can be spared
+            return self
         return Kept(self.most, radius, self.ratio[:k], self.t[:k], self.y[:k], self.eta[:k])
 
 
-def _smallest(most: int, cut: float, ratio: Floats, t: Floats, y: Floats, eta: Floats) -> Kept:
+def smallest(most: int, cut: float, ratio: Floats, t: Floats, y: Floats, eta: Floats) -> Kept:
+    """Return the rows with the smallest ratios."""
     order = np.argsort(ratio, kind="stable")
     if len(ratio) > most:
         cut = min(cut, float(ratio[order[most]]))
@@ -86,9 +88,16 @@ def keep(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, most: int) -> Kept:
         t = x @ T.T
         root = np.sqrt(np.einsum("ij,ij->i", t, t))
         moves = root > 0
-        ratio = loss.knot(target, eta)[moves] / root[moves] if knots else np.zeros(int(moves.sum()))
-        found = found + _smallest(most, np.inf, ratio, t[moves], target[moves], eta[moves])
+        knot = loss.knot(target, eta)
+        ratio = knot[moves] / root[moves] if knots else np.zeros(int(moves.sum()))
+        cut = 0.0 if knots and undecided(knot, target, eta) else np.inf
+        found = found + smallest(most, cut, ratio, t[moves], target[moves], eta[moves])
     return found
+
+
+def undecided(knot: Floats, y: Floats, eta: Floats) -> bool:
+    """Tell whether rounding decides on which side of a knot a row is: the Hessian may have it on the other one."""
+    return bool((knot <= 1e-12 * (1 + np.abs(eta) + np.abs(y))).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,30 +122,44 @@ class KeptRows:
 
 
 def _part(kept: Kept, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
-    G, w = people.hessian(), people.first()
+    G, none = people.hessian(), np.zeros(len(people))
+    scale = np.linalg.norm(people.q, axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        left = _gradient(kept, people, loss, w)
-        best, size = w, np.linalg.norm(left, axis=1)
-        scale = np.linalg.norm(people.q, axis=1)
-        for _ in range(STEPS):
-            if not (size > ENOUGH * scale).any():
-                break
-            w = best - _solve(_hessian(kept, people, loss, G, best, np.zeros(len(w))), left)
-            new = _gradient(kept, people, loss, w)
-            now = np.linalg.norm(new, axis=1)
-            better = now < size
-            if not better.any():
-                break
-            best, size = np.where(better[:, None], w, best), np.where(better, now, size)
-            left = np.where(better[:, None], new, left)
+        best, size = descend(
+            people.first(),
+            scale,
+            lambda w: _gradient(kept, people, loss, w),
+            lambda w: _hessian(kept, people, loss, G, w, none),
+        )
         length = np.linalg.norm(best, axis=1)
-        eps = size + stray + 64 * around.error * (scale + length)
+        error = 64 * around.error * np.einsum("bii->b", G)  # her own curvature counts too
+        eps = size + stray + error * (scale + length)
         r = np.maximum(SHARE * length, MULTIPLE * eps)
         N = _hessian(kept, people, loss, G, best, r)
         good = np.isfinite(eps) & np.isfinite(N).all(axis=(1, 2)) & ((length + r) * (1 + 1e-9) < kept.cut)
-        mu = np.linalg.eigvalsh(np.where(good[:, None, None], N, 0.0))[:, 0] - 64 * around.error
+        mu = np.linalg.eigvalsh(np.where(good[:, None, None], N, 0.0))[:, 0] - error
         good &= r * mu >= eps
         return np.where(good, measure(best, eps / np.where(good, mu, 1.0), around, stray), np.inf)
+
+
+def descend(
+    w: Floats, scale: Floats, gradient: Callable[[Floats], Floats], hessian: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """Newton's method for many people at once; return where each came nearest to a zero gradient, and what is left."""
+    best, left = w, gradient(w)
+    size = np.linalg.norm(left, axis=1)
+    for _ in range(STEPS):
+        if not (size > ENOUGH * scale).any():
+            break
+        w = best - solve(hessian(best), left)
+        new = gradient(w)
+        now = np.linalg.norm(new, axis=1)
+        better = now < size
+        if not better.any():
+            break
+        best, size = np.where(better[:, None], w, best), np.where(better, now, size)
+        left = np.where(better[:, None], new, left)
+    return best, size
 
 
 def _gradient(kept: Kept, people: Beside, loss: Loss, w: Floats) -> Floats:
@@ -160,7 +183,7 @@ def _hessian(kept: Kept, people: Beside, loss: Loss, G: Floats, w: Floats, r: Fl
     return G + turned + mine[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
 
 
-def _solve(N: Floats, g: Floats) -> Floats:
+def solve(N: Floats, g: Floats) -> Floats:
     """``N^-1 g``; where N is nearly singular or not finite, no step."""
     sound: NDArray[np.bool_] = np.isfinite(N.sum(axis=(1, 2)) + g.sum(axis=1))
     sound[sound] = np.linalg.eigvalsh(N[sound])[:, 0] > 1e-12

@@ -156,8 +156,8 @@ class SmoothNeighbours:
 
     @property
     def hopeless(self) -> NDArray[np.bool_]:
-        """The others hardly determine the model."""
-        return self.left < 1e-3
+        """The others hardly determine the model, or she outweighs them so much that one rank cancels."""
+        return (self.left < 1e-3) | ~(self.left < 1e6)
 
     @property
     def decrement(self) -> float:

@@ -19,20 +19,20 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.ceiling import Average, Ceiling
 from perinstance.models.certificate import Own, Step, bound, turn
 from perinstance.models.frame import Frame, frame
-from perinstance.models.glm import THIN, Grade
+from perinstance.models.glm import HEAVY, THIN, Grade
 from perinstance.models.leave_one_out import chase, distances
 from perinstance.models.losses import Logistic
 from perinstance.models.minimise import Minimum, Slopes
 from perinstance.models.objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.problem import Movement
 from perinstance.models.smooth import (
-    AUTO_EXACT,
     Classes,
     CodedSweep,
     SmoothAudit,
     SmoothProblem,
     check_method,
     classes_of,
+    grade_of,
 )
 from perinstance.models.softmax import SoftmaxFolded, SoftmaxObjective, fit_softmax, row_slopes
 from perinstance.models.softmax_neighbours import softmax_neighbours
@@ -121,11 +121,7 @@ class ClassifierProblem:
         if self.fitted is not None:
             _check_fitted(coded, objective, minimum, np.array(self.fitted))
         around = frame(minimum.slopes.hessian, precision)
-        grade: Grade = "certified"
-        if method in ("exact", "estimate"):
-            grade = method  # type: ignore[assignment]
-        elif method == "auto" and float(minimum.slopes.n) ** 2 * len(minimum.theta) <= AUTO_EXACT:
-            grade = "exact"
+        grade = grade_of(method, minimum.slopes.n, len(minimum.theta))
         ceiling = _ceiling(coded, objective, minimum, around) if grade == "certified" else None
         return SoftmaxAudit(objective, minimum, classes, around, ceiling, grade, precision)
 
@@ -245,16 +241,17 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     values, Q = np.linalg.eigh(b.S)
     root = (Q * np.sqrt(np.maximum(values, 0))[:, None, :]) @ Q.transpose(0, 2, 1)
     M = np.linalg.eigvalsh(root @ V @ root)[:, -1]  # the largest leverage of the block
-    thin = (max(THIN, 1e3 * fit.around.error) > 1 - M) & inside
+    thin = max(THIN, 1e3 * fit.around.error) > 1 - M if inside else ~(HEAVY > 1 + M)
     safe = np.where(thin[:, None, None], 0.0, root)
     N = -sign * safe @ np.linalg.inv(np.eye(K) + sign * safe @ V @ safe) @ safe  # G^-1 = H^-1 + H^-1 Z N Z'H^-1
     g = b.residual[:, :, None]
-    Vg = V @ g
-    a2 = _quadratic(g, V, g) + _quadratic(Vg, N, Vg)
-    u = g + N @ Vg  # Delta = H^-1 Z u
-    along = V1 @ u
+    S = np.where(thin[:, None, None], 0.0, b.S)
+    # Delta = H^-1 Z u; g + N V g would cancel when she joins
+    u = np.asarray(np.linalg.solve(np.eye(K) + sign * S @ V, g), dtype=np.float64)
+    Vu, along = V @ u, V1 @ u
+    a2 = _quadratic(u, V, u) + sign * _quadratic(Vu, S, Vu)
     size2 = _quadratic(u, V1, u)
-    pull2 = _quadratic(u, V2, u) + _quadratic(along, N, along)
+    pull2 = _quadratic(u, V2, u) + float(inside) * _quadratic(along, N, along)
     lam = fit.around.nu[-1] + np.maximum(np.einsum("nkm,nmk->n", N, V1), 0) * float(inside)
     inflation = 1 / np.where(thin, 1.0, 1 - M) if inside else np.ones(len(M))
     leverage = M * inflation if inside else M

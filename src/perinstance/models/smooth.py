@@ -141,12 +141,7 @@ class SmoothProblem:
         fit = fit_smooth(sweep, self.objective)
         if self.fitted is not None:
             self._check(sweep, fit.value, np.array(self.fitted), fit.theta)
-        grade: Grade = "certified"
-        if method in ("exact", "estimate"):
-            grade = method  # type: ignore[assignment]
-        elif method == "auto" and float(fit.n) ** 2 * len(fit.theta) <= AUTO_EXACT:
-            grade = "exact"
-        return SmoothAudit(prepare(sweep, fit, precision, grade), classes)
+        return SmoothAudit(prepare(sweep, fit, precision, grade_of(method, fit.n, len(fit.theta))), classes)
 
     def movement(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Map: the people of one block."""
@@ -199,6 +194,13 @@ def binary_classes(sweep: Sweep) -> Classes:
     if len(classes.labels) != 2:
         raise InvalidInput(f"this model needs two classes, got {len(classes.labels)}")
     return classes
+
+
+def grade_of(method: str, n: int, width: int) -> Grade:
+    """Return the grade that a method asks for; "auto" refits everybody while that costs seconds."""
+    if method in ("exact", "estimate"):
+        return method  # type: ignore[return-value]
+    return "exact" if method == "auto" and float(n) ** 2 * width <= AUTO_EXACT else "certified"
 
 
 def check_method(method: str) -> None:
