@@ -41,7 +41,7 @@ class Neighbourhood:
 
     around: Frame  #: of H -+ R'' (the person's own share of a penalty that belongs to the people)
     share: Floats  #: T times that share's gradient; zeros when the penalty is not shared
-    stray: float  #: |what is left of the gradient|, in the frame
+    stray: float  #: |what is left of the gradient, and its rounding|, in the frame
     ceiling: Ceiling | None
 
 
@@ -83,7 +83,7 @@ def _neighbourhood(
     return Neighbourhood(
         around,
         around.T @ gradient,
-        around.norm(fit.gradient),
+        fit.stray(around),
         ceiling(sweep, fit, around) if grade == "certified" else None,
     )
 

@@ -70,7 +70,7 @@ def prepare_perturbed(sweep: Sweep, fit: SmoothFit, scale: float) -> SmoothModel
     check_perturbable(fit.objective)
     around = frame(fit.hessian)
     constants = ceiling(sweep, fit, around, ROOM * noise_radius(around.nu, scale))
-    side = Neighbourhood(around, np.zeros_like(fit.theta), around.norm(fit.gradient), constants)
+    side = Neighbourhood(around, np.zeros_like(fit.theta), fit.stray(around), constants)
     return SmoothModel(fit, None, "certified", side, side)
 
 
