@@ -7,7 +7,7 @@ logsumexp is a third central moment. So ``c = max_j max_{k,m} sqrt((e_k - e_m)'V
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -129,7 +129,13 @@ class ClassifierProblem:
         """Map: the people of one block."""
         if isinstance(fit, SmoothAudit):
             return self.binary().movement(fit, X, y, inside)
-        return _movement(fit, X, fit.classes.codes(y), inside)
+        codes = fit.classes.codes(y)
+        found = _movement(fit, X, codes, inside)
+        alone = fit.classes.alone(codes, inside)
+        if not alone.any():
+            return found
+        opened = alone if found.open is None else found.open | alone
+        return replace(found, distance=np.where(alone, np.inf, found.distance), open=opened)
 
     def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
@@ -142,6 +148,7 @@ class ClassifierProblem:
         for part in softmax_neighbours(fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside):
             found = np.append(found, distances(chase(part), fit.precision))
             tell(len(found), len(X))
+        found = np.where(fit.classes.alone(codes, inside), np.inf, found)
         return Movement(first.leverage, first.residual, found, "exact")
 
 

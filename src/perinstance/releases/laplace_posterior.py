@@ -79,6 +79,8 @@ class LaplacePosterior(AnsweringModel):
         first = sensitivity(fit.model, X, codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
         opened = np.full(len(X), fit.model.grade == "exact") | ~np.isfinite(first.distance)
+        if fit.classes is not None:
+            opened = opened | fit.classes.alone(codes, inside)
         pairs = Gaussian(w.excess, w.shift, kind="estimate")
         return People(first.leverage, first.residual, pairs, opened if opened.any() else None)
 
@@ -90,6 +92,8 @@ class LaplacePosterior(AnsweringModel):
         ways = leave_one_out(fit.model, inner, X, codes, inside, refits_told(inner))
         w = whitened(fit.model, inner, X, codes, ways.D, float(self.gamma), inside)
         lost = ~np.isfinite(ways.error)  # no minimum without her: no finite loss can be stated
+        if fit.classes is not None:
+            lost = lost | fit.classes.alone(codes, inside)  # without her there is one class less
         shift = np.where(lost[:, None], np.inf, w.shift)
         return People(first.leverage, first.residual, Gaussian(w.excess, shift))
 

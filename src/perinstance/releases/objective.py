@@ -112,7 +112,9 @@ class ObjectivePerturbation(Publishing):
     def _certified(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
         codes = y if fit.classes is None else fit.classes.codes(y)
         found = perturbed(fit.model, X, codes, float(self.scale), inside)
-        pairs = Dominated(found.distance, np.log1p(found.leverage), found.tail)
+        alone = np.zeros(len(X), dtype=bool) if fit.classes is None else fit.classes.alone(codes, inside)
+        distance = np.where(alone, np.inf, found.distance)  # without her there is one class, and no release
+        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
         residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
         return People(found.leverage, residual, pairs)
 
