@@ -42,7 +42,7 @@ RADII = 24
 #: a first bound that is loose by more than this for an ordinary person calls for the third derivatives
 LOOSE = 2.5e-3
 #: numbers in their tensor at most, and multiplications in the fold for it
-TENSOR, PRODUCTS = 1 << 22, 2e11
+TENSOR, PRODUCTS = 1 << 22, 3e10
 #: rows that are kept at most, and numbers in their products: those near a knot, or those of a whole small table
 KEPT, NEAR_PRODUCTS, WHOLE_PRODUCTS = 4096, 1 << 22, 1 << 19
 
