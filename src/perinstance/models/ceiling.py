@@ -89,7 +89,8 @@ class Turned:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Turned) -> Turned:
-        return Turned(self.sums + other.sums)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow are no bound, and are not used
+            return Turned(self.sums + other.sums)
 
 
 def highest(X: NDArray, y: NDArray, T: Floats, intercept: bool) -> Highest:
@@ -152,8 +153,8 @@ def turned(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> 
             weights = [root * loss.twist(target, eta, r * root) for r in radii]
         for total, w in zip(sums, weights, strict=True):
             near = w > 0  # few rows are near a knot
-            z = x[near] * np.sqrt(w[near])[:, None]
             with np.errstate(over="ignore", invalid="ignore"):
+                z = x[near] * np.sqrt(w[near])[:, None]
                 total += z.T @ z
     return Turned(sums)
 

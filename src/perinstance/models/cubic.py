@@ -49,7 +49,8 @@ class Thirds:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Thirds) -> Thirds:
-        return Thirds(self.tensor + other.tensor, self.fourth + other.fourth)
+        with np.errstate(over="ignore", invalid="ignore"):  # a radius that overflows is dropped
+            return Thirds(self.tensor + other.tensor, self.fourth + other.fourth)
 
 
 def thirds(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
