@@ -119,6 +119,13 @@ def test_an_outsider_with_an_exponential_curvature(name):
         assert exact[0] == pytest.approx(truth, rel=1e-6) or np.isinf(exact[0])
 
 
+def test_whoever_leaves_and_would_be_far_off_without_herself():
+    """Her slope at the neighbour's minimum is 1e8 times the sum: summed with the others and subtracted, it cancels."""
+    X = np.array([[-7.93650257, -0.2785554, 0.69970702, 0.76927021, -0.42940783, 0.69985069, 0.15118963, 0.54975603]]).T
+    y = np.array([0.09084925, 0.80590724, 20.90295388, 17.12820404, 0.43349286, 14.24364653, 1.51941723, 10.84729605])
+    _check("gamma", X, y, 1.0, [0, 1], rel=1e-9)
+
+
 def test_everything_far_out_is_an_error_that_says_so():
     X, y = problem("logistic", np.random.default_rng(5), 40, 2)
     X[0, 0] = 1e200

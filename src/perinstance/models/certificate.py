@@ -73,7 +73,7 @@ def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None, leavin
     c = ceiling.c * np.sqrt(inflation)
     if own is not None:
         c = np.maximum(c, kappa * np.sqrt(own.h))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite theta is no bound, and is not better
         ca = c * a
         ratio = _log_ratio(np.minimum(ca, 1 - 1e-12))  # s/(1 - e^-s) where s = c r = -log(1 - ca)
         sure = ca < 1 - 1e-12

@@ -110,7 +110,7 @@ class Cubic:
             )
             along = np.sqrt(np.maximum(np.einsum("bi,bij,bj->b", w, self.fourth[at], w, optimize=True), 0))
             rest = (length**2 * along * np.sqrt(self.jerk[at]) + mine * np.abs(people.lean(w)) ** 3 * np.sqrt(h)) / 6
-            error = 64 * around.error * np.einsum("bii->b", G)
+            error = 64 * around.error * (np.einsum("bii->b", G) + np.linalg.norm(N - G, axis=(1, 2)))
             eps = np.linalg.norm(left, axis=1) + rest + stray + error * (np.linalg.norm(q, axis=1) + length)
             far = (1 + ROOM) * length
             mu = mu - (self.jerk[at] + mine * h * h) * far**2 / 2 - error

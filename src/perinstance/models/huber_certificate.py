@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.models.beside import PIECE, measure
-from perinstance.models.frame import Frame
+from perinstance.models.frame import UNIT, Frame
 from perinstance.models.huber_scale import HuberObjective
 from perinstance.models.kept_rows import MULTIPLE, ROOM, SHARE, Kept, descend, smallest, solve, undecided
 from perinstance.models.objective import design
@@ -111,7 +111,7 @@ class HuberTurn:
             )
             length, root = np.linalg.norm(w, axis=1), float(np.linalg.norm(self.u))
             error = 64 * around.error * (1 + np.abs(np.einsum("bii->b", K)))
-            eps = size + stray + error * (scale + length)
+            eps = size + stray + error * (scale + length) + self._rounding(people, w)
             r = np.maximum(SHARE * length, MULTIPLE * eps)
             there = self.sigma + w @ self.u  # sigma'
             far = (length + r) / (1 - root * (length + r) / self.sigma)
@@ -139,6 +139,16 @@ class HuberTurn:
         a, shift = self._passed(people.z, np.einsum("bi,bi->b", people.t, w) / (self.sigma * s))
         smooth += sign * a[:, None] * (people.t + shift[:, None] * self.u)
         return np.where((s > 0)[:, None], smooth, np.inf)
+
+    def _rounding(self, people: Crowd, w: Floats) -> Floats:
+        """Bound what rounding does to the rows that pass a knot, of which she is taken out again when she leaves."""
+        S, root, total = self.sigma + w @ self.u, float(np.linalg.norm(self.u)), np.zeros(len(w))
+        rows = self.rows
+        a, shift = self._passed(rows.z[:, None], rows.t @ w.T / S)
+        total += (np.abs(a) * (_lengths(rows)[:, None] + np.abs(shift) * root)).sum(axis=0)
+        a, shift = self._passed(people.z, np.einsum("bi,bi->b", people.t, w) / S)
+        total += np.abs(a) * (_lengths(people) + np.abs(shift) * root)
+        return 64 * UNIT * np.sqrt(1 + len(rows.z)) * total
 
     def _passed(self, z: Floats, moved: Floats) -> tuple[Floats, Floats]:
         """What a row adds beyond the parabola or the line that it was on: ``a (t + shift u)``; exactly 0 where none."""

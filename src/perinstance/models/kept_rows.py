@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.models.beside import Beside, measure
-from perinstance.models.frame import Frame
+from perinstance.models.frame import UNIT, Frame
 from perinstance.models.loss import Loss
 from perinstance.models.newton import SmoothFit
 from perinstance.models.objective import design
@@ -133,11 +133,12 @@ def _part(kept: Kept, people: Beside, loss: Loss, around: Frame, stray: float) -
         )
         length = np.linalg.norm(best, axis=1)
         error = 64 * around.error * np.einsum("bii->b", G)  # her own curvature counts too
-        eps = size + stray + error * (scale + length)
+        eps = size + stray + error * (scale + length) + _gradient_rounding(kept, people, loss, best)
         r = np.maximum(SHARE * length, MULTIPLE * eps)
         N = _hessian(kept, people, loss, G, best, r)
         good = np.isfinite(eps) & np.isfinite(N).all(axis=(1, 2)) & ((length + r) * (1 + 1e-9) < kept.cut)
         mu = np.linalg.eigvalsh(np.where(good[:, None, None], N, 0.0))[:, 0] - error
+        mu = mu - _hessian_rounding(kept, people, loss, best, r)
         good &= r * mu >= eps
         return np.where(good, measure(best, eps / np.where(good, mu, 1.0), around, stray), np.inf)
 
@@ -162,25 +163,52 @@ def descend(
     return best, size
 
 
+def _bends(kept: Kept, people: Beside, loss: Loss, w: Floats) -> tuple[Floats, Floats]:
+    """How the slopes of the kept rows (rows, people) and of each person's own bend on the way."""
+    bend = loss.bend(kept.y[:, None], kept.eta[:, None], kept.t @ w.T)
+    return bend, people.sign * loss.bend(people.y, people.eta, people.lean(w))
+
+
+def _changes(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats) -> tuple[Floats, Floats]:
+    """How the curvatures of the kept rows and of each person's own change, to the least within r of w."""
+    there = kept.eta[:, None] + kept.t @ w.T
+    change = loss.least(kept.y[:, None], there, np.linalg.norm(kept.t, axis=1)[:, None] * r)
+    own = loss.least(people.y, people.eta + people.lean(w), np.linalg.norm(people.t, axis=1) * r)
+    return change - loss.curvature(kept.y, kept.eta)[:, None], people.sign * (own - people.curvature)
+
+
 def _gradient(kept: Kept, people: Beside, loss: Loss, w: Floats) -> Floats:
     """``phi(w)``; somebody who leaves takes along what the kept rows hold of her."""
-    lean = people.lean(w)
-    bend = loss.bend(kept.y[:, None], kept.eta[:, None], kept.t @ w.T)
-    mine = people.sign * loss.bend(people.y, people.eta, lean)
-    straight = w + (people.sign * people.curvature * lean)[:, None] * people.t - people.q
+    bend, mine = _bends(kept, people, loss, w)
+    straight = w + (people.sign * people.curvature * people.lean(w))[:, None] * people.t - people.q
     return straight + bend.T @ kept.t + mine[:, None] * people.t
 
 
 def _hessian(kept: Kept, people: Beside, loss: Loss, G: Floats, w: Floats, r: Floats) -> Floats:
     """Return the least Hessian within r of w."""
-    change = loss.least(kept.y[:, None], kept.eta[:, None] + kept.t @ w.T, np.linalg.norm(kept.t, axis=1)[:, None] * r)
-    change -= loss.curvature(kept.y, kept.eta)[:, None]
+    change, mine = _changes(kept, people, loss, w, r)
     bent = np.flatnonzero(change.any(axis=1))
     t, p = kept.t[bent], kept.t.shape[1]
     turned = (change[bent].T @ (t[:, :, None] * t[:, None, :]).reshape(len(t), p * p)).reshape(-1, p, p)
-    own = loss.least(people.y, people.eta + people.lean(w), np.linalg.norm(people.t, axis=1) * r)
-    mine = people.sign * (own - people.curvature)
     return G + turned + mine[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
+
+
+def _gradient_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats) -> Floats:
+    """Bound what rounding does to phi: by the sizes of its terms, which may cancel.
+
+    Somebody who leaves is in the sum over the kept rows and is subtracted again; far from the fit her terms can be
+    larger than the sum by many orders.
+    """
+    bend, mine = _bends(kept, people, loss, w)
+    sizes = np.linalg.norm(kept.t, axis=1) @ np.abs(bend) + np.abs(mine) * np.linalg.norm(people.t, axis=1)
+    return 64 * UNIT * np.sqrt(1 + len(kept.y)) * sizes
+
+
+def _hessian_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats) -> Floats:
+    """Bound what rounding does to the eigenvalues of the Hessian, in the same way."""
+    change, mine = _changes(kept, people, loss, w, r)
+    sizes = (kept.t**2).sum(axis=1) @ np.abs(change) + np.abs(mine) * (people.t**2).sum(axis=1)
+    return 64 * UNIT * np.sqrt(1 + len(kept.y)) * sizes
 
 
 def solve(N: Floats, g: Floats) -> Floats:
