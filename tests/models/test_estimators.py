@@ -10,6 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import (
     ElasticNet,
     GammaRegressor,
+    HuberRegressor,
     Lasso,
     LogisticRegression,
     LogisticRegressionCV,
@@ -20,6 +21,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 
+import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.estimators import huber
 from perinstance.models.problem import Problem, problem_of
@@ -246,6 +248,25 @@ def test_whoever_is_alone_in_a_class_moves_it_without_limit():
     assert model.movement(certified, X, y).open[7]
 
 
+@pytest.mark.parametrize(
+    ("release", "method", "count"),
+    [(pi.OutputPerturbation, method, count) for method in ("exact", "certified", "estimate") for count in (2, 3)]
+    + [(pi.LaplacePosterior, "exact", 2), (pi.LaplacePosterior, "estimate", 2), (pi.ObjectivePerturbation, "auto", 2)],
+)
+def test_whoever_is_alone_in_a_class_is_given_away_by_the_list_of_classes(release, method, count):
+    """Also where a penalty keeps everything finite without her: hers would be missing among the published classes."""
+    X, _ = _table("logistic", n=60)
+    y = np.arange(60.0) % (count - 1)
+    y[7] = 9.0
+    estimator = LogisticRegression(C=1.0, fit_intercept=False)
+    found = pi.audit(release(estimator), X, y, delta=1e-6, method=method)
+    assert np.isinf(found.losses[7])
+    assert np.isfinite(np.delete(found.losses, 7)).all()
+    two = y.copy()
+    two[8] = 9.0  # two people in the class: each of them hides the other
+    assert np.isfinite(pi.audit(release(estimator), X, two, delta=1e-6, method=method).losses).all()
+
+
 def test_one_class_and_unknown_classes_are_errors():
     X, y = _table("logistic", n=40)
     model = problem_of(LogisticRegression())
@@ -256,6 +277,38 @@ def test_one_class_and_unknown_classes_are_errors():
         model.movement(fit, X[:2], np.array([0.0, 5.0]), False)
     with pytest.raises(InvalidInput, match="encode"):
         model.fit(ArraySweep(X, np.array(["yes", "no"] * 20)))
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(C=0), LinearSVC(C=0), LinearSVC(C=-1), LinearSVC(C=np.nan)])
+def test_a_penalty_that_is_none_is_refused(estimator):
+    with pytest.raises(InvalidInput, match="C must be a number > 0"):
+        problem_of(estimator)
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(C=np.inf), PoissonRegressor(alpha=0)])
+def test_columns_too_small_for_float64_are_an_error_that_says_so(estimator):
+    X, y = _table("logistic", n=60)
+    with pytest.raises(NumericalTrouble, match="multiply the smallest columns"):
+        problem_of(estimator).fit(ArraySweep(X * 1e-150, y))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(
+    "estimator", [PoissonRegressor(alpha=0.5), LinearSVC(), LogisticRegression(), HuberRegressor()]
+)
+@pytest.mark.parametrize("method", ["exact", "certified"])
+def test_tables_of_one_to_three_people(n, estimator, method):
+    """An answer that is a number or infinity, or a typed error: never a NaN, never a warning."""
+    X = np.random.default_rng(4).normal(size=(n, 2))
+    y = np.array([0.0, 1.0, 1.0])[:n]
+    try:
+        losses = pi.audit(pi.OutputPerturbation(estimator, scale=1.0), X, y, delta=1e-6, method=method).losses
+    except (InvalidInput, NumericalTrouble):
+        assert n == 1 or isinstance(estimator, HuberRegressor)
+    else:
+        assert not np.isnan(losses).any() and (losses > 0).all()
+        if n == 1:
+            assert np.isinf(losses).all()  # alpha weighs a mean over nobody: without her there is no minimum
 
 
 def test_huge_counts_and_zero_rows():

@@ -10,6 +10,8 @@ from sklearn.linear_model import HuberRegressor
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.models import huber_regressor
+from perinstance.models.huber_certificate import huber_keep
 from perinstance.models.problem import problem_of
 from perinstance.models.sweep import ArraySweep
 
@@ -19,36 +21,39 @@ EPSILON, ALPHA = 1.35, 0.2
 BOUNDS = [(None, None)] * 4 + [(1e-3, None)]
 
 
-def _gradient(theta, X, y):
+def _gradient(theta, X, y, alpha=ALPHA):
     """The gradient of scikit-learn's objective, written out, for coefficients, intercept, scale."""
     A = np.column_stack([X, np.ones(len(X))])
     sigma, r = theta[-1], y - A @ theta[:-1]
     inside = np.abs(r) <= EPSILON * sigma
     by_eta = np.where(inside, -2 * r / sigma, -2 * EPSILON * np.sign(r))
-    g = A.T @ by_eta + 2 * np.append(np.full(X.shape[1], ALPHA), 0.0) * theta[:-1]
+    g = A.T @ by_eta + 2 * np.append(np.full(X.shape[1], alpha), 0.0) * theta[:-1]
     return np.append(g, np.where(inside, 1 - (r / sigma) ** 2, 1 - EPSILON**2).sum())
 
 
-def _value(theta, X, y):
+def _value(theta, X, y, alpha=ALPHA):
     A = np.column_stack([X, np.ones(len(X))])
     sigma, r = theta[-1], np.abs(y - A @ theta[:-1])
     z = r / sigma
     H = np.where(z <= EPSILON, z * z, 2 * EPSILON * z - EPSILON**2)
-    return (sigma + H * sigma).sum() + ALPHA * (theta[:-2] ** 2).sum()
+    return (sigma + H * sigma).sum() + alpha * (theta[:-2] ** 2).sum()
 
 
-def _refit(X, y, start):
+def _refit(X, y, start, alpha=ALPHA):
     """Quasi-Newton to get near, then Newton with a numerical Hessian until nothing moves."""
     theta = minimize(
-        _value, start, args=(X, y), jac=_gradient, method="L-BFGS-B", bounds=BOUNDS, options={"maxiter": 5000}
+        _value, start, args=(X, y, alpha), jac=_gradient, method="L-BFGS-B", bounds=BOUNDS, options={"maxiter": 5000}
     ).x
     for _ in range(12):
         h = 1e-7
         H = np.column_stack(
-            [(_gradient(theta + h * e, X, y) - _gradient(theta - h * e, X, y)) / (2 * h) for e in np.eye(len(theta))]
+            [
+                (_gradient(theta + h * e, X, y, alpha) - _gradient(theta - h * e, X, y, alpha)) / (2 * h)
+                for e in np.eye(len(theta))
+            ]
         )
-        theta = theta - np.linalg.solve(H, _gradient(theta, X, y))
-    assert np.abs(_gradient(theta, X, y)).max() < 1e-8
+        theta = theta - np.linalg.solve(H, _gradient(theta, X, y, alpha))
+    assert np.abs(_gradient(theta, X, y, alpha)).max() < 1e-8
     return theta
 
 
@@ -80,7 +85,7 @@ def test_neighbours_against_refits(inside):
     Z, z = (X[:8], y[:8]) if inside else (X[:8] * 1.3, y[:8] + 0.2)
     for precision in (None, A):
         fit = model.fit(sweep, precision)
-        assert model.movement(fit, Z, z, inside).open.all()
+        assert model.movement(fit, Z, z, inside).open.all()  # "auto" refits a table as small as this
         found = model.refine(fit, sweep, Z, z, inside)
         assert found.kind == "exact"
         rough = model.movement(model.fit(sweep, precision, "estimate"), Z, z, inside)
@@ -96,11 +101,89 @@ def test_neighbours_against_refits(inside):
             assert rough.distance[i] == pytest.approx(truth, rel=0.5)
 
 
+def _never_below(seed, count, share=0.9):
+    """Problems of all shapes: certified is at least the distance of two refits, and nearly everybody is certified."""
+    rng = np.random.default_rng(seed)
+    seen = []
+    for k in range(count):
+        n = int(rng.integers(15, 90))
+        X, y = problem("huber", rng, n, 3, spread=0.3, signal=float(rng.choice([0.2, 2.0])))
+        y *= float(10 ** rng.uniform(-2, 2))  # sigma of any size
+        if k % 3 == 0:
+            X[0] *= 8.0
+        if k % 4 == 0:
+            y[1] += 20 * y.std()
+        root = rng.normal(size=(4, 4))
+        A = np.eye(4) if k % 2 else root @ root.T
+        inside = bool(rng.random() < 0.6)
+        Z, z = (X, y) if inside else (X[:4] * 1.5, y[:4] + y.std() * rng.normal(size=4))
+        model, sweep = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)), ArraySweep(X, y, rows=31)
+        found = model.movement(model.fit(sweep, None if k % 2 else A, "certified"), Z, z, inside)
+        unit = y.std()  # the dumb road walks where sigma is near one: targets and coefficients divided by a unit
+        start = np.append(np.zeros(4), 1.0)
+        everyone = _refit(X, y / unit, start, ALPHA * unit)
+        for i in (0, 1, 3):
+            seen.append(np.isfinite(found.distance[i]))
+            assert set(np.atleast_1d(found.kind)) == {"upper"}
+            if not seen[-1]:
+                assert found.open[i]
+                continue
+            if inside:
+                other = _refit(np.delete(X, i, 0), np.delete(y, i) / unit, everyone, ALPHA * unit)
+            else:
+                other = _refit(np.vstack([X, Z[i]]), np.append(y, z[i]) / unit, everyone, ALPHA * unit)
+            D = unit * (other - everyone)[:-1]
+            truth = np.sqrt(D @ A @ D)
+            assert found.distance[i] >= truth * (1 - 1e-8) - 1e-9 * unit, (k, i)
+            assert found.distance[i] <= truth * (1 + 1e-6) + 1e-8 * unit  # and it is hardly above
+    assert np.mean(seen) > share
+
+
+def test_certified_is_never_below_the_truth():
+    _never_below(seed=5, count=30)
+
+
+def test_with_few_rows_kept_only_short_ways_are_certified(monkeypatch):
+    """A way that could take other rows past a knot has no certificate; the others stay right."""
+    monkeypatch.setattr(huber_regressor, "KEPT", 4)
+    _never_below(seed=6, count=30, share=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_certified_is_never_below_the_truth_on_many_problems(seed):
+    _never_below(seed=20 + seed, count=100)
+
+
+def test_a_row_on_a_knot_is_not_certified():
+    """Rounding would decide whether she has a curvature; then only a refit will do."""
+    X, y = _table()
+    model, sweep = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)), ArraySweep(X, y)
+    fit = model.fit(sweep, None, "certified")
+    assert fit.turn.kept.cut > 0
+    on_knot = X[0] @ fit.theta[:3] + fit.theta[3] + EPSILON * fit.scale
+    kept = huber_keep(X[:1], np.array([on_knot]), model.objective, fit.minimum.theta, fit.around.T, 10)
+    assert (fit.turn.kept + kept).cut == 0.0
+
+
 def test_diabetes_patients_can_be_audited():
     X, y = load_diabetes(return_X_y=True)
     audit = pi.audit(pi.OutputPerturbation(HuberRegressor(alpha=0.01), scale=20.0), X, y, delta=1e-6)
     assert set(np.atleast_1d(audit.kind)) == {"exact"}
     assert np.isfinite(audit.epsilon).all()
+
+
+def test_a_line_search_does_not_end_at_scale_zero():
+    """Tables on which Newton's method once ran into sigma = 0, far from the minimum, and said that there is none."""
+    for seed, n, factor in ((11, 18, 100.0), (12, 15, 0.1), (13, 16, 1.0), (14, 12, 1e-2)):
+        for k in range(25):
+            rng = np.random.default_rng([seed, k])
+            X, y = problem("huber", rng, n, 3, spread=0.3, signal=2.0)
+            y *= factor
+            fit = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)).fit(ArraySweep(X, y), None, "estimate")
+            unit = y.std()
+            best = _refit(X, y / unit, np.append(np.zeros(4), 1.0), ALPHA * unit)
+            assert fit.scale == pytest.approx(unit * best[-1], rel=1e-6)
 
 
 def test_a_perfect_fit_has_no_scale():

@@ -80,6 +80,52 @@ def test_third_derivative_is_bounded_by_concordance_and_twist(name, eta, u, t):
     assert (abs(third) <= loss.twist(y, np.array([eta]), np.array([t])) * (1 + 1e-5) + noise).all()
 
 
+@pytest.mark.parametrize("name", SMOOTH)
+@points
+def test_fourth_derivative_is_bounded_by_jerk_and_third_is_a_derivative(name, eta, u, t):
+    loss, y = CATALOGUE[name], np.array([target(name, u)])
+    at, h = np.linspace(eta - t, eta + t, 41), 1e-5
+    third = (loss.curvature(y, at + h) - loss.curvature(y, at - h)) / (2 * h)
+    noise = 1e-7 * (1 + loss.curvature(y, at)) * (1 + loss.concordance) ** 3
+    assert loss.third(y, at) == pytest.approx(third, rel=1e-4, abs=float(noise.max()))
+    fourth = (loss.third(y, at + h) - loss.third(y, at - h)) / (2 * h)
+    assert (abs(fourth) <= loss.jerk(y, np.array([eta]), np.array([t])) * (1 + 1e-5) + noise).all()
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_jerk_is_attained(name):
+    """Within a wide reach the bound on the fourth derivative is its maximum, not more."""
+    loss, y, h = CATALOGUE[name], np.array([target(name, 0.7)]), 1e-4
+    at = np.linspace(-2.0, 6.0, 80_001)
+    fourth = (loss.third(y, at + h) - loss.third(y, at - h)) / (2 * h)
+    bound = float(loss.jerk(y, np.array([2.0]), np.array([4.0]))[0])
+    assert np.abs(fourth).max() == pytest.approx(bound, rel=1e-3, abs=1e-12)
+
+
+@everyone
+@points
+def test_least_curvature_and_bend(name, eta, u, t):
+    loss, y, e = CATALOGUE[name], np.array([target(name, u)]), np.array([eta])
+    at = np.linspace(eta - t, eta + t, 201)
+    assert (loss.curvature(y, at) >= loss.least(y, e, np.array([t])) * (1 - 1e-12)).all()
+    for step in (t, -t):
+        s = np.array([step])
+        expected = loss.slope_change(y, e, s) - loss.curvature(y, e) * s
+        scale = 1e-13 * (1 + abs(loss.slope(y, e))[0] + abs(loss.slope(y, e + s))[0] + t)
+        assert loss.bend(y, e, s) == pytest.approx(expected, rel=1e-10, abs=scale)
+
+
+@pytest.mark.parametrize("name", KINKED)
+@points
+def test_nothing_bends_before_the_next_knot(name, eta, u, t):
+    loss, y, e = CATALOGUE[name], np.array([target(name, u)]), np.array([eta])
+    distance = loss.knot(y, e)
+    for share in (-0.999, 0.5, 0.999):
+        assert loss.bend(y, e, share * distance)[0] == 0.0
+    passed = [loss.bend(y, e, sign * (distance + t))[0] for sign in (-1, 1)]
+    assert max(map(abs, passed)) > 0.0
+
+
 @everyone
 @points
 def test_mean_curvature_stays_between_drop_and_rise(name, eta, u, t):

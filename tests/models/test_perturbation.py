@@ -112,8 +112,9 @@ def test_audits_and_refusals():
     audit = pi.audit(release, X, Y, delta=1e-6)
     assert set(np.atleast_1d(audit.kind)) == {"upper"}
     assert np.isfinite(audit.epsilon).all()
-    with pytest.raises(RefusedModel, match="audited, not published"):
-        release.fit(X, Y)
+    for free in (LogisticRegression(C=1 / ALPHA), LogisticRegression(C=np.inf, fit_intercept=False)):
+        with pytest.raises(RefusedModel, match="penalty on every coefficient"):
+            pi.ObjectivePerturbation(free, scale=SCALE).fit(X, Y)
     with pytest.raises(RefusedModel, match="known for linear"):
         pi.ObjectivePerturbation(PoissonRegressor()).confidential_fit(ArraySweep(X, Y))
     with pytest.raises(InvalidInput, match="two classes"):

@@ -58,7 +58,7 @@ def audit(
     engine
         Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
     progress
-        Called as ``progress(stage, rows_done, rows_total)``.
+        Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted).
     out
         A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read.
 

@@ -21,7 +21,7 @@ from perinstance.report.content import most_exposed
 from perinstance.report.describe import release_line
 from perinstance.report.svg import clean
 
-STAGES = {"fold": "Fitting", "map": "Measuring losses"}
+STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
 
 

@@ -113,7 +113,7 @@ class DaskSweep:
             odd = parts[-1:] if len(parts) % 2 else []
             parts = [dask.delayed(_add)(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)] + odd
         total = dask.compute(parts[0])[0]
-        self._tell("fold", self.n_rows or 0)
+        self.tell("fold", self.n_rows or 0, self.n_rows)
         return total
 
     def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
@@ -125,7 +125,7 @@ class DaskSweep:
             window = [dask.delayed(_counted)(step, block) for block in blocks[start : start + self._ahead]]
             for rows, answer in dask.compute(*window):
                 done += rows
-                self._tell("map", done)
+                self.tell("map", done, self.n_rows)
                 yield answer
 
     def close(self) -> None:
@@ -140,9 +140,10 @@ class DaskSweep:
             return [dask.delayed(_block)(int(start), X, y) for start, X, y in halves]
         return [dask.delayed(piece)() for piece in self.source.pieces()]
 
-    def _tell(self, stage: str, done: int) -> None:
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Report how far a pass, or the work between two passes, is."""
         if self._progress is not None:
-            self._progress(stage, done, self.n_rows)
+            self._progress(stage, done, total)
 
 
 def _step(step: Callable[[NDArray, NDArray], T], block: Block) -> T:

@@ -79,6 +79,11 @@ class LocalSweep:
         """Number of features."""
         return self.source.n_features
 
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Report how far a pass, or the work between two passes, is."""
+        if self._progress is not None:
+            self._progress(stage, done, total)
+
     def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
         """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
         total: M | None = None
@@ -124,8 +129,7 @@ class LocalSweep:
                     rows += size
                     if ids is not None:
                         names.append(ids)
-                    if self._progress is not None:
-                        self._progress(stage, rows, self.n_rows)
+                    self.tell(stage, rows, self.n_rows)
                     yield part
             self._finish(rows, names, keep)
         except BaseException:  # also when interrupted, or when the caller stops early: a part of a table is of no use

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: ``progress(stage, done, total)``: rows done of this pass, rows in all (None when unknown); stage is "fold" or "map".
+#: ``progress(stage, done, total)``: rows done of this pass, rows in all (None when unknown); stage is "fold", "map" or
+#: "refit" (people who are refitted, beside the passes that this takes).
 Progress = Callable[[str, int, "int | None"], None]
 
 

@@ -9,6 +9,9 @@ follow, in the order of their cost; a person may use whichever is best for her:
   where c takes the worst, so one outlier does not spoil it, and it knows that many people's curvature hardly changes;
 - ``Profile``: for many radii, the largest eigenvalues of ``sum_j drop_j x_j x_j'`` and of the rises. This is the road
   for losses whose curvature jumps; only people near a knot cost anything.
+
+Where these would be loose for ordinary people (few people for each parameter), what a second correction needs is folded
+too (``cubic``, ``kept_rows``), for the people whom it helps.
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import exprel
 
+from perinstance.models.beside import Correction
+from perinstance.models.cubic import Cubic, cubic, thirds
 from perinstance.models.frame import Frame
 from perinstance.models.gram import pieces
+from perinstance.models.kept_rows import KeptRows, keep
 from perinstance.models.newton import Highest, SmoothFit
 from perinstance.models.objective import design, predictor
 from perinstance.models.sweep import Sweep
@@ -33,6 +39,12 @@ AVERAGE_ABOVE = 1e-2
 #: the share of the rows whose leverage is computed in the first try
 FIRST_SHARE = 0.03
 RADII = 24
+#: a first bound that is loose by more than this for an ordinary person calls for the third derivatives
+LOOSE = 2.5e-3
+#: numbers in their tensor at most, and multiplications in the fold for it
+TENSOR, PRODUCTS = 1 << 22, 3e10
+#: rows that are kept at most, and numbers in their products: those near a knot, or those of a whole small table
+KEPT, NEAR_PRODUCTS, WHOLE_PRODUCTS = 4096, 1 << 22, 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +58,15 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """For each radius, theta: on a way of length r within it the mean Hessian is within ``(1 +- theta r/2) H``."""
+    """For each radius, theta: on a way of length r within it the mean Hessian is within ``(1 +- theta r/2) H``.
+
+    Where ``signed``, theta is taken from the sum of everyone's third derivatives, in which they cancel: whoever leaves
+    the sum must add her own.
+    """
 
     radius: Floats
     theta: Floats
+    signed: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,7 @@ class Ceiling:
     c: float  #: loss and penalty together
     average: Average | None
     profile: Profile | None
+    second: Correction | None  #: for those whom the others leave open or loose
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,8 @@ class Turned:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Turned) -> Turned:
-        return Turned(self.sums + other.sums)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow are no bound, and are not used
+            return Turned(self.sums + other.sums)
 
 
 def highest(X: NDArray, y: NDArray, T: Floats, intercept: bool) -> Highest:
@@ -134,8 +153,8 @@ def turned(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> 
             weights = [root * loss.twist(target, eta, r * root) for r in radii]
         for total, w in zip(sums, weights, strict=True):
             near = w > 0  # few rows are near a knot
-            z = x[near] * np.sqrt(w[near])[:, None]
             with np.errstate(over="ignore", invalid="ignore"):
+                z = x[near] * np.sqrt(w[near])[:, None]
                 total += z.T @ z
     return Turned(sums)
 
@@ -149,19 +168,42 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) 
     penalty = _penalty_constant(fit, around)
     c = np.inf if kinked else max(loss.concordance * np.sqrt(top), penalty)
     average = profile = None
+    second: Correction | None = None
+    flat = fit.objective.penalty.concordance == 0  # a curved penalty would bend as well
+    p = len(fit.theta)
     if kinked or c * c > AVERAGE_ABOVE or farthest > 0:
         most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + farthest + 1e-300
-        radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(3))[::-1]
+        radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(-1, 3))[::-1]
         sums = sweep.fold(partial(turned, fit=fit, T=around.T, radii=radii)).sums
         if kinked:
             eigen = slack * np.array([_largest(around, S) for S in sums])
             soft = penalty * radii  # a curved penalty turns as well, within e^{+-}
             low, high = 1 - exprel(-soft), exprel(np.minimum(soft, 700)) - 1
             profile = Profile(radii, eigen[:RADII] + low, eigen[RADII:] + high)
+            if flat:
+                second = _rows(sweep, fit, around, min(KEPT, NEAR_PRODUCTS // p**2))
         else:
             theta = [_largest(around, S + _penalty_turned(fit, around, r)) for S, r in zip(sums, radii, strict=True)]
-            average = Average(radii, slack * np.array(theta))
-    return Ceiling(loss.concordance, top, float(c), average, profile)
+            average = Average(radii, slack * np.array(theta), np.zeros(len(radii), dtype=bool))
+            # an ordinary |q| is at most sqrt(p/n): the leverages sum to p
+            loose = average.theta[0] * np.sqrt(p / fit.n) / 2 > LOOSE
+            if flat and loose and p**3 <= TENSOR and fit.n * float(p) ** 3 <= PRODUCTS:
+                second, average = _third_order(sweep, fit, around, most * 0.5 ** np.arange(-3, 7)[::-1], average)
+            if flat and loose and fit.n <= min(KEPT, WHOLE_PRODUCTS // p**2):
+                second = _rows(sweep, fit, around, fit.n)
+    return Ceiling(loss.concordance, top, float(c), average, profile, second)
+
+
+def _rows(sweep: Sweep, fit: SmoothFit, around: Frame, most: int) -> KeptRows:
+    return KeptRows(sweep.fold(partial(keep, fit=fit, T=around.T, most=most)))
+
+
+def _third_order(sweep: Sweep, fit: SmoothFit, around: Frame, radii: Floats, plain: Average) -> tuple[Cubic, Average]:
+    """Fold for the third derivatives: a mean Hessian on a way of length r turns by at most ``tau r/2 + jerk r^2/6``."""
+    found = cubic(sweep.fold(partial(thirds, fit=fit, T=around.T, radii=radii)), radii, 1 + 4 * around.error)
+    theta = np.append(plain.theta, found.tau + found.jerk * found.radius / 3)
+    signed = np.append(plain.signed, np.ones(len(found.radius), dtype=bool))
+    return found, Average(np.append(plain.radius, found.radius), theta, signed)
 
 
 def _largest(around: Frame, S: Floats) -> float:

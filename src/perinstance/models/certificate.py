@@ -61,10 +61,11 @@ class Own:
     twist: Floats  #: (radii, people): largest third derivative within each radius of the ceiling's average
 
 
-def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None) -> Turn:
+def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None, leaving: Floats | float = np.inf) -> Turn:
     """Solve ``r lo(r) = a`` by each available bound and keep the best.
 
-    ``own`` belongs to outsiders, whose row is not among those of the ceiling.
+    ``own`` belongs to outsiders, whose row is not among those of the ceiling; ``leaving`` is ``|l'''| h^1.5`` of those
+    who leave its signed sums (inf: not known).
     """
     if ceiling.profile is not None:
         return _by_profile(ceiling.profile, a, inflation, own)
@@ -72,13 +73,13 @@ def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None) -> Tur
     c = ceiling.c * np.sqrt(inflation)
     if own is not None:
         c = np.maximum(c, kappa * np.sqrt(own.h))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite theta is no bound, and is not better
         ca = c * a
         ratio = _log_ratio(np.minimum(ca, 1 - 1e-12))  # s/(1 - e^-s) where s = c r = -log(1 - ca)
         sure = ca < 1 - 1e-12
         found = Turn(np.where(sure, a * ratio, np.inf), 1 / ratio, 1 / (ratio * np.maximum(1 - ca, 1e-12)))
-        for j, (rho, theta) in enumerate(zip(*_average(ceiling), strict=True)):
-            turning = theta * inflation**1.5
+        for j, (rho, theta, signed) in enumerate(zip(*_average(ceiling), strict=True)):
+            turning = (theta + leaving if signed and own is None else theta) * inflation**1.5
             if own is not None:
                 turning = turning + own.h**1.5 * own.twist[j]
             ta = np.minimum(2 * turning * a, 1.0)
@@ -89,9 +90,11 @@ def turn(ceiling: Ceiling, a: Floats, inflation: Floats, own: Own | None) -> Tur
     return found
 
 
-def _average(ceiling: Ceiling) -> tuple[Floats, Floats]:
-    none = np.zeros(0)
-    return (none, none) if ceiling.average is None else (ceiling.average.radius, ceiling.average.theta)
+def _average(ceiling: Ceiling) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    average, none = ceiling.average, np.zeros(0)
+    if average is None:
+        return none, none, np.zeros(0, dtype=bool)
+    return average.radius, average.theta, average.signed
 
 
 def _log_ratio(u: Floats) -> Floats:

@@ -39,13 +39,7 @@ def logistic_problem(estimator: Any) -> Problem:
             "LogisticRegression with multi_class set is refused: 'ovr' is several fits, 'multinomial' penalises two "
             "classes twice; leave it at its default"
         )
-    if penalty is None:
-        alpha = 0.0
-    else:
-        C = float(estimator.C)
-        if not C > 0:
-            raise InvalidInput(f"C must be a number > 0, got {C:g}")
-        alpha = 0.0 if np.isinf(C) else 1 / C
+    alpha = 0.0 if penalty is None else _inverse(estimator.C)
     liblinear = estimator.solver == "liblinear"
     if liblinear and estimator.fit_intercept and float(estimator.intercept_scaling) != 1:
         raise RefusedModel(
@@ -91,7 +85,7 @@ def squared_hinge_problem(estimator: Any) -> Problem:
         raise RefusedModel(f"LinearSVC(penalty='l1') is refused: {NOT_SMOOTH}")
     if estimator.fit_intercept and float(estimator.intercept_scaling) != 1:
         raise RefusedModel("LinearSVC is known with intercept_scaling=1 only: it penalises the intercept")
-    penalty = RidgePenalty(1 / (2 * float(estimator.C)))
+    penalty = RidgePenalty(_inverse(estimator.C) / 2)
     objective = SmoothObjective(SquaredHinge(), penalty, bool(estimator.fit_intercept), penalize_intercept=True)
     return SmoothProblem(objective, _fitted(estimator))
 
@@ -111,6 +105,14 @@ def _alpha(alpha: Any) -> float:
     if not (np.isfinite(value) and value >= 0):
         raise InvalidInput(f"alpha must be a number >= 0, got {value:g}; try alpha=1.0")
     return value
+
+
+def _inverse(C: Any) -> float:
+    """``1/C``; no penalty for an infinite C."""
+    value = float(C)
+    if not value > 0:
+        raise InvalidInput(f"C must be a number > 0, got {value:g}; try C=1.0")
+    return 1 / value
 
 
 def _refuse_weights(estimator: Any) -> None:

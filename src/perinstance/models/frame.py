@@ -73,4 +73,9 @@ def frame(H: Floats, precision: Floats | None = None) -> Frame:
             raise InvalidInput(f"the precision must be {H.shape[0]} x {H.shape[0]}, got shape {A.shape}")
         inner = W @ A @ W.T
     nu, V = np.linalg.eigh((inner + inner.T) / 2)
+    if not nu[-1] < 1e150:  # its square is wanted too
+        raise NumericalTrouble(
+            "coefficients of columns as small as these overflow float64; "
+            "multiply the smallest columns by a public constant"
+        )
     return Frame(V.T @ W, np.maximum(nu, 0.0), float(values[-1] / values[0]))

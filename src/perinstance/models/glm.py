@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.models.beside import Beside
 from perinstance.models.ceiling import Ceiling, ceiling
 from perinstance.models.certificate import Own, Step, bound, turn
 from perinstance.models.frame import Frame, frame
 from perinstance.models.loss import Loss
 from perinstance.models.newton import SmoothFit
+from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -25,8 +27,12 @@ Grade = Literal["exact", "certified", "estimate"]
 
 #: with less than this left of a person's information in the others, only a refit is trusted
 THIN = 1e-4
+#: with more than this times the others' information in one direction, she settles it alone: a refit again
+HEAVY = 1e6
 #: numbers in the largest temporary: it stays in the second-level cache, and a call's overhead does not show
 PIECE = 1 << 18
+#: a bound that is longer than the first step by more than this factor is worth a second correction
+LOOSE = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class Neighbourhood:
 
     around: Frame  #: of H -+ R'' (the person's own share of a penalty that belongs to the people)
     share: Floats  #: T times that share's gradient; zeros when the penalty is not shared
-    stray: float  #: |what is left of the gradient|, in the frame
+    stray: float  #: |what is left of the gradient, and its rounding|, in the frame
     ceiling: Ceiling | None
 
 
@@ -77,7 +83,7 @@ def _neighbourhood(
     return Neighbourhood(
         around,
         around.T @ gradient,
-        around.norm(fit.gradient),
+        fit.stray(around),
         ceiling(sweep, fit, around) if grade == "certified" else None,
     )
 
@@ -120,17 +126,16 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
 
     sign = -1.0 if inside else 1.0
     left = 1 + sign * l2 * h0  # det G / det H: what remains when she leaves
-    thin = left < max(THIN, 1e3 * side.around.error) if inside else np.zeros(len(t), dtype=bool)
+    thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
     left = np.where(thin, 1.0, left)
     k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
-    # v = l' t + share: q in the frame; <v, nu^j v> and <t, nu^j v>
-    v0, v1, v2 = (l1 * l1 * h + 2 * l1 * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
-    u0, u1, u2 = (l1 * h + x for h, x in zip((h0, h1, h2), cross.T, strict=True))
-    b = k * u0  # Delta in the frame is v + b t
-    a2 = np.maximum(v0 + k * u0 * u0, 0)
-    size2 = np.maximum(v1 + 2 * b * u1 + b * b * h1, 0)
-    along = u1 + b * h1  # t'nu(v + b t)
-    pull2 = np.maximum(v2 + 2 * b * u2 + b * b * h2 + k * along * along, 0)
+    # q in the frame is l' t + share, so Delta is b t + share: nothing cancels, however large her curvature is
+    b = (l1 - sign * l2 * cross[:, 0]) / left
+    d0, d1, d2 = (b * b * h + 2 * b * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
+    lean, along = (l1 * h0 + cross[:, 0]) / left, b * h1 + cross[:, 1]  # t'Delta, t'nu Delta
+    a2 = np.maximum(d0 + sign * l2 * lean * lean, 0)
+    size2 = np.maximum(d1, 0)
+    pull2 = np.maximum(d2 + np.maximum(k, 0) * along * along, 0)  # k < 0, when she joins, only makes it shorter
     lam = nu[-1] + np.maximum(k, 0) * h1
     inflation = np.maximum(1 / left, 1.0)
     leverage = l2 * h0 / left if inside else l2 * h0
@@ -149,10 +154,27 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
         inflation,
     )
     own = None if inside else _own(side.ceiling, loss, target, eta, h0 / left, l2)
-    found = bound(step, turn(side.ceiling, step.a, inflation, own))
+    third = np.abs(loss.third(target, eta)) * h0**1.5 if side.ceiling.second is not None else np.inf
+    found = bound(step, turn(side.ceiling, step.a, inflation, own, third))
     slack = 1 + 16 * side.around.error * inflation
     distance = np.where(thin, np.inf, slack * (found + 2 * np.sqrt(lam) * stray))
+    if side.ceiling.second is not None:
+        loose = np.flatnonzero(~thin & ~(distance <= LOOSE * step.size))
+        if len(loose):
+            better = _corrected(model, side, X[loose], target[loose], inside)
+            distance[loose] = np.minimum(distance[loose], slack[loose] * better)
     return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
+
+
+def _corrected(model: SmoothModel, side: Neighbourhood, X: NDArray, y: Floats, inside: bool) -> Floats:
+    """Take a second step with the people whose first bound is loose or missing."""
+    assert side.ceiling is not None and side.ceiling.second is not None
+    objective = model.fit.objective
+    x, sign = design(X, objective.fit_intercept), -1 if inside else 1
+    t, eta = x @ side.around.T.T, x @ model.fit.theta
+    l1, l2 = objective.loss.derivatives(y, eta)
+    people = Beside(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2)
+    return side.ceiling.second.distance(people, objective.loss, side.around, side.stray)
 
 
 def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:

@@ -1,4 +1,4 @@
-"""HuberRegressor as a model that releases can publish: its fit, its neighbours, exact or estimated."""
+"""HuberRegressor as a model that releases can publish: its fit, its neighbours, exact, certified or estimated."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
+from perinstance.models.ceiling import KEPT, NEAR_PRODUCTS
 from perinstance.models.frame import Frame, frame
+from perinstance.models.glm import Grade
+from perinstance.models.huber_certificate import Crowd, HuberTurn, huber_keep
 from perinstance.models.huber_scale import HuberFolded, HuberObjective, Moments, huber_rows, huber_terms, moments
 from perinstance.models.leave_one_out import BATCH, PIECE, Places, Pull, chase
 from perinstance.models.minimise import Minimum, minimise
 from perinstance.models.newton import Outsider
 from perinstance.models.objective import design
 from perinstance.models.problem import Movement
-from perinstance.models.smooth import check_method
-from perinstance.models.sweep import Sweep
+from perinstance.models.smooth import check_method, grade_of
+from perinstance.models.sweep import Sweep, refits_told
 
 Floats = NDArray[np.float64]
+
+NO_SCALE = (
+    "HuberRegressor fits a scale too, which has no minimum above zero when about as many people as there are "
+    "coefficients can be fitted exactly: use a larger epsilon or alpha, or models.estimators.huber with a fixed scale"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,8 @@ class HuberFit:
     minimum: Minimum
     around: Frame
     precision: Floats | None
-    estimate: bool
+    grade: Grade
+    turn: HuberTurn | None  #: what certificates need
 
     @property
     def theta(self) -> Floats:
@@ -75,7 +84,10 @@ class HuberProblem:
         if not theta[-1] > 0:
             raise NumericalTrouble("all targets are equal: the scale of HuberRegressor is zero and has no neighbour")
         folded = HuberFolded(sweep, self.objective, None)
-        minimum = minimise(folded, theta)
+        try:
+            minimum = minimise(folded, theta)
+        except NumericalTrouble as trouble:
+            raise NumericalTrouble(f"{trouble}. {NO_SCALE}") from None
         if self.fitted is not None:
             there = folded.at(np.array(self.fitted)) if len(self.fitted) == p + 1 else None
             if there is None or not there.value - minimum.slopes.value <= 1e-3 * abs(minimum.slopes.value):
@@ -85,28 +97,44 @@ class HuberProblem:
                 )
         A = np.zeros((p + 1, p + 1))
         A[:p, :p] = np.eye(p) if precision is None else precision
-        return HuberFit(minimum, frame(minimum.slopes.hessian, A), precision, method == "estimate")
+        around = frame(minimum.slopes.hessian, A)
+        grade = grade_of(method, minimum.slopes.n, p + 1)
+        turn = self._turn(sweep, minimum, around) if grade == "certified" else None
+        return HuberFit(minimum, around, precision, grade, turn)
+
+    def _turn(self, sweep: Sweep, minimum: Minimum, around: Frame) -> HuberTurn:
+        """Fold for the rows near a knot."""
+        theta, T, p = minimum.theta, around.T, len(minimum.theta)
+        most = min(KEPT, NEAR_PRODUCTS // p**2)
+        kept = sweep.fold(partial(huber_keep, objective=self.objective, theta=theta, T=T, most=most))
+        P = (T * HuberFolded(sweep, self.objective, None).weights(p)) @ T.T
+        return HuberTurn(self.objective.epsilon, float(theta[-1]), np.eye(p) - P, P, T[:, -1], kept)
 
     def movement(self, fit: HuberFit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
-        """Map: estimates; left open unless those were asked for."""
+        """Map: estimates or certified bounds; left open where a refit is asked for or needed."""
         near = _neighbours(self.objective, fit, None, X, y, inside)
-        D = -near.solve(np.arange(len(near.x)), near.base)[0]
-        open_ = near.hopeless | (not fit.estimate)
+        if fit.turn is not None:
+            z = near.residual / fit.scale
+            gradient = -(near.base - fit.minimum.slopes.gradient) @ fit.around.T.T
+            stray = fit.around.norm(fit.minimum.slopes.gradient)
+            distance = fit.turn.distance(Crowd(near.t, z), near.sign, gradient, fit.around, stray)
+            distance *= 1 + 16 * fit.around.error / np.maximum(near.left, 1e-3)
+        else:
+            distance = _norm(fit, -near.solve(np.arange(len(near.x)), near.base)[0])
+        open_ = near.hopeless | (fit.grade == "exact") | ~np.isfinite(distance)
+        kind = np.full(len(distance), "upper" if fit.grade == "certified" else "estimate")
         return Movement(
-            near.leverage,
-            near.residual,
-            np.where(open_, np.inf, _norm(fit, D)),
-            "estimate",
-            open_ if open_.any() else None,
+            near.leverage, near.residual, np.where(open_, np.inf, distance), kind, open_ if open_.any() else None
         )
 
     def refine(self, fit: HuberFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
-        parts = []
+        parts, tell = [], refits_told(sweep)
         for start in range(0, len(X), BATCH):
             near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
             ways = chase(near)
             parts.append((near.leverage, near.residual, _norm(fit, ways.D) + ways.error))
+            tell(min(start + BATCH, len(X)), len(X))
         columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 3
         return Movement(columns[0], columns[1], columns[2], "exact")
 
@@ -151,8 +179,8 @@ class HuberNeighbours:
 
     @property
     def hopeless(self) -> NDArray[np.bool_]:
-        """The others hardly determine the model."""
-        return self.left < 1e-3
+        """The others hardly determine the model, or she outweighs them so much that one rank cancels."""
+        return (self.left < 1e-3) | ~(self.left < 1e6)
 
     @property
     def decrement(self) -> float:

@@ -6,8 +6,8 @@ It minimises ``sum_j [sigma + H(r_j/sigma) sigma] + alpha |w|^2``, ``H(z) = z^2`
     inlier  |r| <= epsilon sigma:  sigma/2 + r^2/(2 sigma),        Hessian (1/sigma) v v',  v = (x, r/sigma)
     outlier:                       epsilon |r| + (1 - epsilon^2) sigma/2,   no curvature
 
-The curvature turns with sigma in a way that the certificates of ``certificate`` do not cover, so the answer is always
-exact (batched refits) or an estimate. Only coefficients and intercept are published and measured; sigma is not.
+The curvature turns with sigma in a way that ``certificate`` does not cover; ``huber_certificate`` does. Only the
+coefficients and the intercept are published and measured; sigma is not.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
+
+#: the share of sigma that one step of a line search must leave
+SIGMA_KEPT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +99,18 @@ def huber_rows(
 
 
 def huber_along(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats, step: Floats) -> Values:
-    """Sum the loss over a block at all the lengths; infinite where sigma is not positive."""
+    """Sum the loss over a block at all the lengths; infinite where sigma is lost.
+
+    A line search that may go all the way to sigma = 0 ends there, far from the minimum: it has to keep a share.
+    """
     x, t = design(X, objective.fit_intercept), np.asarray(y, dtype=np.float64)
     at, by = t - x @ theta[:-1], x @ step[:-1]
     values = []
     for s in LENGTHS:
         sigma = theta[-1] + s * step[-1]
-        values.append(huber_terms(at - s * by, sigma, objective.epsilon)[0].sum() if sigma > 0 else np.inf)
+        values.append(
+            huber_terms(at - s * by, sigma, objective.epsilon)[0].sum() if sigma > SIGMA_KEPT * theta[-1] else np.inf
+        )
     return Values(np.array(values))
 
 

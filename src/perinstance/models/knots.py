@@ -40,6 +40,23 @@ class Huber(Loss):
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         return np.full_like(eta, np.inf)
 
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.full_like(eta, np.inf)
+
+    def knot(self, y: Floats, eta: Floats) -> Floats:
+        return np.abs(np.abs(eta - y) - self.width)
+
+    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return self.curvature(y, eta) * (self.knot(y, eta) > reach)
+
+    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        r = eta - y
+        there, k = r + step, self.width
+        return np.clip(there, -k, k) - np.where(np.abs(r) <= k, there, np.clip(r, -k, k))
+
     def mean(self, eta: Floats) -> Floats:
         return eta
 
@@ -70,6 +87,24 @@ class SquaredHinge(Loss):
 
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         return np.full_like(eta, np.inf)
+
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.full_like(eta, np.inf)
+
+    def knot(self, y: Floats, eta: Floats) -> Floats:
+        return np.abs(1 - (2 * y - 1) * eta)
+
+    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return self.curvature(y, eta) * (self.knot(y, eta) > reach)
+
+    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        s = 2 * y - 1
+        short = 1 - s * eta
+        there = short - s * step
+        return -s * (np.maximum(0, there) - np.where(short >= 0, there, 0.0))
 
     def mean(self, eta: Floats) -> Floats:
         return (eta > 0).astype(np.float64)

@@ -9,6 +9,9 @@ curvature away from the fit: for every shift of eta by at most t,
 Losses with ``|l'''| <= kappa l''`` (``concordance`` kappa) have both in closed form (Bach 2010), and a sharper bound
 ``(t/2) twist(y, eta, t)`` from the largest ``|l'''|`` within reach. Losses whose curvature jumps at a knot have the
 first two only: their ``concordance`` and twist are infinite.
+
+The second correction (``cubic``, ``kept_rows``) asks for one order more: ``third`` and the largest fourth derivative
+within reach (``jerk``) where they exist, and how far the next knot is where they do not.
 """
 
 from __future__ import annotations
@@ -72,6 +75,26 @@ class Loss(ABC):
     @abstractmethod
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         """Return the largest ``|l'''|`` within ``reach`` of eta."""
+
+    @abstractmethod
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        """``l'''(y, eta)``; 0 between knots."""
+
+    @abstractmethod
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        """Return the largest ``|l''''|`` within ``reach`` of eta."""
+
+    def knot(self, y: Floats, eta: Floats) -> Floats:
+        """Return how far the next jump of the curvature is from eta."""
+        return np.full_like(eta, np.inf)
+
+    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        """Bound the curvature within ``reach`` of eta from below."""
+        return self.curvature(y, eta) * np.exp(-self.concordance * reach)
+
+    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        """``l'(eta + step) - l'(eta) - l''(eta) step``; of losses with knots exactly 0 where none is passed."""
+        return self.slope_change(y, eta, step) - self.curvature(y, eta) * step
 
     def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         """Bound by how much the mean curvature on a way of length ``reach`` falls short of the one at its start."""

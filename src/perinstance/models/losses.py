@@ -34,6 +34,12 @@ class Squared(Loss):
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         return np.zeros_like(eta)
 
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.zeros_like(eta)
+
     def mean(self, eta: Floats) -> Floats:
         return eta
 
@@ -75,6 +81,15 @@ class Logistic(Loss):
         v = _nearest(np.arccosh(2.0), np.abs(eta), reach)  # p(1-p)|1-2p| has one maximum, where cosh eta = 2
         return expit(v) * expit(-v) * np.tanh(v / 2)
 
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return -expit(eta) * expit(-eta) * np.tanh(eta / 2)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        # v(1 - 6v) of v = p(1-p): falls from 1/8 at eta = 0 to 0, then one maximum at v = 1/12, where cosh eta = 5
+        a = np.abs(eta)
+        near, far = np.maximum(a - reach, 0), _nearest(np.arccosh(5.0), a, reach)
+        return np.maximum(np.abs(_fourth(near)), np.abs(_fourth(far)))
+
     def mean(self, eta: Floats) -> Floats:
         return expit(eta)
 
@@ -104,6 +119,12 @@ class Poisson(Loss):
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         with np.errstate(over="ignore"):
             return np.exp(eta + reach)
+
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return np.exp(eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return self.twist(y, eta, reach)
 
     def mean(self, eta: Floats) -> Floats:
         return np.exp(eta)
@@ -136,6 +157,12 @@ class Gamma(Loss):
     def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
         with np.errstate(over="ignore"):
             return y * np.exp(reach - eta)
+
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return -y * np.exp(-eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return self.twist(y, eta, reach)
 
     def mean(self, eta: Floats) -> Floats:
         return np.exp(eta)
@@ -179,6 +206,17 @@ class PseudoHuber(Loss):
         v = _nearest(0.5, np.abs(eta - y) / self.width, reach / self.width)  # one maximum, at |r| = k/2
         return 3 * v * np.hypot(1, v) ** -5 / self.width
 
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        v = (eta - y) / self.width
+        return -3 * v * np.hypot(1, v) ** -5 / self.width
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        # 3 (4v^2 - 1) (1 + v^2)^-3.5: falls from its peak at v = 0 to 0, then has one maximum at v^2 = 3/4
+        a, r = np.abs(eta - y) / self.width, reach / self.width
+        near, far = np.maximum(a - r, 0), _nearest(np.sqrt(0.75), a, r)
+        here, there = (np.abs(4 * v * v - 1) * np.hypot(1, v) ** -7 for v in (near, far))
+        return 3 * np.maximum(here, there) / self.width**2
+
     def mean(self, eta: Floats) -> Floats:
         return eta
 
@@ -219,11 +257,26 @@ class SmoothHinge(Loss):
         v = _nearest(0.0, np.abs(1 - (2 * y - 1) * eta) / self.width, reach / self.width)
         return expit(v) * expit(-v) / self.width
 
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        s = 2 * y - 1
+        v = (1 - s * eta) / self.width
+        return -s * expit(v) * expit(-v) / self.width
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        v = np.abs(1 - (2 * y - 1) * eta) / self.width
+        return Logistic().twist(y, v, reach / self.width) / self.width**2
+
     def mean(self, eta: Floats) -> Floats:
         return (eta > 0).astype(np.float64)
 
     def check(self, y: NDArray) -> None:
         check_classes(y)
+
+
+def _fourth(eta: Floats) -> Floats:
+    """Return the fourth derivative of the logistic loss."""
+    v = expit(eta) * expit(-eta)
+    return v * (1 - 6 * v)
 
 
 def _nearest(peak: float, at: Floats, reach: Floats) -> Floats:

@@ -20,12 +20,16 @@ Floats = NDArray[np.float64]
 MAX_STEPS = 100
 #: the decrement that is good enough, and the one below which a stall is blamed on rounding
 ENOUGH, STALL = 1e-13, 1e-6
+#: a decrease by less than this share of the objective is lost in the rounding of its sum
+ROUNDING = 1e-12
 #: at a minimum the next step changes no curvature by more than this share
 ARRIVED = 1e-3
 #: a step that changes curvatures by more than this share is not taken whole
 FAR = 0.1
 #: the steps that one fold tries when the full one does not descend
 LENGTHS = 4.0 ** np.arange(5, -16, -1)
+#: shares of the diagonal that are added for other directions to try, where the curvature has jumps
+DAMPINGS = (1e-2, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def _minimise(objective: Objective, theta: Floats) -> Minimum:
             return Minimum(theta, now, decrement, steps)
         step = -around.solve(now.gradient)
         new = objective.at(theta + step)
-        if not damped and decrement < STALL:
+        if not damped and (decrement < STALL or decrement**2 < ROUNDING * abs(now.value)):
             # values no longer tell two thetas apart; the gradient does, down to its own rounding
             after = around.norm(new.gradient)
             if not after <= decrement / 4:
@@ -103,20 +107,41 @@ def _minimise(objective: Objective, theta: Floats) -> Minimum:
                     theta = theta + np.log1p(far) / far * step
                     now = objective.at(theta)
                     continue
+                if decrement >= STALL:  # huge values; on while the gradient still falls
+                    if not after < decrement:
+                        raise NumericalTrouble(_stuck(decrement))
+                    theta, now = theta + step, new
+                    continue
                 if after < decrement:
                     theta, now = theta + step, new
                 return Minimum(theta, now, frame(now.hessian).norm(now.gradient), steps)
             theta, now = theta + step, new
             continue
         if not new.value <= now.value - 1e-4 * decrement**2:
-            values = objective.along(theta, step)
-            best = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
-            if not values[best] < now.value:
-                raise NumericalTrouble(_stuck(decrement))
-            step = LENGTHS[best] * step
+            step = _search(objective, theta, now, step)
             new = objective.at(theta + step)
+            if not new.value < now.value:
+                raise NumericalTrouble(_stuck(decrement))
         theta, now = theta + step, new
     raise NumericalTrouble(_stuck(decrement))
+
+
+def _search(objective: Objective, theta: Floats, now: Slopes, step: Floats) -> Floats:
+    """Return the best step along Newton's direction, and along others that trust a Hessian with holes less.
+
+    Where a curvature jumps, the Hessian at hand may know nothing of the rows that the way leads to.
+    """
+    best, lowest = step, np.inf
+    floor = _floor(now.hessian)
+    others = [-frame(now.hessian + share * np.diag(floor)).solve(now.gradient) for share in DAMPINGS]
+    for direction in (step, *others):
+        values = objective.along(theta, direction)
+        k = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
+        if values[k] < lowest:
+            best, lowest = LENGTHS[k] * direction, float(values[k])
+        if objective.reach(step) > 0:  # a smooth loss: its Hessian has no holes
+            break
+    return best
 
 
 def _stuck(decrement: float) -> str:
@@ -130,6 +155,10 @@ def _safe_frame(H: Floats) -> tuple[Frame, bool]:
     except NumericalTrouble:
         if not np.isfinite(H).all():
             raise
+    return frame(H + 1e-6 * np.diag(_floor(H))), True
+
+
+def _floor(H: Floats) -> Floats:
+    """Return the diagonal of H, with something > 0 in its empty places."""
     diagonal = np.diag(H)
-    floor = np.where(diagonal > 0, diagonal, max(float(diagonal.max()), 1.0))
-    return frame(H + 1e-6 * np.diag(floor)), True
+    return np.where(diagonal > 0, diagonal, max(float(diagonal.max()), 1.0))

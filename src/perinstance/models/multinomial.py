@@ -7,7 +7,7 @@ logsumexp is a third central moment. So ``c = max_j max_{k,m} sqrt((e_k - e_m)'V
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,24 +19,24 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.ceiling import Average, Ceiling
 from perinstance.models.certificate import Own, Step, bound, turn
 from perinstance.models.frame import Frame, frame
-from perinstance.models.glm import THIN, Grade
+from perinstance.models.glm import HEAVY, THIN, Grade
 from perinstance.models.leave_one_out import chase, distances
 from perinstance.models.losses import Logistic
 from perinstance.models.minimise import Minimum, Slopes
 from perinstance.models.objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.problem import Movement
 from perinstance.models.smooth import (
-    AUTO_EXACT,
     Classes,
     CodedSweep,
     SmoothAudit,
     SmoothProblem,
     check_method,
     classes_of,
+    grade_of,
 )
 from perinstance.models.softmax import SoftmaxFolded, SoftmaxObjective, fit_softmax, row_slopes
 from perinstance.models.softmax_neighbours import softmax_neighbours
-from perinstance.models.sweep import Sweep
+from perinstance.models.sweep import Sweep, refits_told
 
 Floats = NDArray[np.float64]
 
@@ -121,11 +121,7 @@ class ClassifierProblem:
         if self.fitted is not None:
             _check_fitted(coded, objective, minimum, np.array(self.fitted))
         around = frame(minimum.slopes.hessian, precision)
-        grade: Grade = "certified"
-        if method in ("exact", "estimate"):
-            grade = method  # type: ignore[assignment]
-        elif method == "auto" and float(minimum.slopes.n) ** 2 * len(minimum.theta) <= AUTO_EXACT:
-            grade = "exact"
+        grade = grade_of(method, minimum.slopes.n, len(minimum.theta))
         ceiling = _ceiling(coded, objective, minimum, around) if grade == "certified" else None
         return SoftmaxAudit(objective, minimum, classes, around, ceiling, grade, precision)
 
@@ -133,7 +129,13 @@ class ClassifierProblem:
         """Map: the people of one block."""
         if isinstance(fit, SmoothAudit):
             return self.binary().movement(fit, X, y, inside)
-        return _movement(fit, X, fit.classes.codes(y), inside)
+        codes = fit.classes.codes(y)
+        found = _movement(fit, X, codes, inside)
+        alone = fit.classes.alone(codes, inside)
+        if not alone.any():
+            return found
+        opened = alone if found.open is None else found.open | alone
+        return replace(found, distance=np.where(alone, np.inf, found.distance), open=opened)
 
     def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
@@ -142,13 +144,12 @@ class ClassifierProblem:
         codes = fit.classes.codes(y)
         first = _movement(fit, X, codes, inside)
         coded = CodedSweep(sweep, fit.classes)
-        found = [
-            distances(chase(part), fit.precision)
-            for part in softmax_neighbours(
-                fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside
-            )
-        ]
-        return Movement(first.leverage, first.residual, np.concatenate([np.zeros(0), *found]), "exact")
+        found, tell = np.zeros(0), refits_told(coded)
+        for part in softmax_neighbours(fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside):
+            found = np.append(found, distances(chase(part), fit.precision))
+            tell(len(found), len(X))
+        found = np.where(fit.classes.alone(codes, inside), np.inf, found)
+        return Movement(first.leverage, first.residual, found, "exact")
 
 
 def _check_fitted(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, rows: Floats) -> None:
@@ -221,7 +222,8 @@ def _ceiling(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, around
     s = c * radii
     with np.errstate(over="ignore"):
         steeper = np.where(s > 0, 2 * (exprel(s) - 1) / np.where(s > 0, s, 1.0), 1.0)
-    return Ceiling(1.0, slack * found.c, c, Average(np.asarray(radii), theta * np.maximum(steeper, 1.0)), None)
+    average = Average(np.asarray(radii), theta * np.maximum(steeper, 1.0), np.zeros(len(radii), dtype=bool))
+    return Ceiling(1.0, slack * found.c, c, average, None, None)
 
 
 def _movement(fit: SoftmaxAudit, X: NDArray, y: Floats, inside: bool) -> Movement:
@@ -246,16 +248,17 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     values, Q = np.linalg.eigh(b.S)
     root = (Q * np.sqrt(np.maximum(values, 0))[:, None, :]) @ Q.transpose(0, 2, 1)
     M = np.linalg.eigvalsh(root @ V @ root)[:, -1]  # the largest leverage of the block
-    thin = (max(THIN, 1e3 * fit.around.error) > 1 - M) & inside
+    thin = max(THIN, 1e3 * fit.around.error) > 1 - M if inside else ~(HEAVY > 1 + M)
     safe = np.where(thin[:, None, None], 0.0, root)
     N = -sign * safe @ np.linalg.inv(np.eye(K) + sign * safe @ V @ safe) @ safe  # G^-1 = H^-1 + H^-1 Z N Z'H^-1
     g = b.residual[:, :, None]
-    Vg = V @ g
-    a2 = _quadratic(g, V, g) + _quadratic(Vg, N, Vg)
-    u = g + N @ Vg  # Delta = H^-1 Z u
-    along = V1 @ u
+    S = np.where(thin[:, None, None], 0.0, b.S)
+    # Delta = H^-1 Z u; g + N V g would cancel when she joins
+    u = np.asarray(np.linalg.solve(np.eye(K) + sign * S @ V, g), dtype=np.float64)
+    Vu, along = V @ u, V1 @ u
+    a2 = _quadratic(u, V, u) + sign * _quadratic(Vu, S, Vu)
     size2 = _quadratic(u, V1, u)
-    pull2 = _quadratic(u, V2, u) + _quadratic(along, N, along)
+    pull2 = _quadratic(u, V2, u) + float(inside) * _quadratic(along, N, along)
     lam = fit.around.nu[-1] + np.maximum(np.einsum("nkm,nmk->n", N, V1), 0) * float(inside)
     inflation = 1 / np.where(thin, 1.0, 1 - M) if inside else np.ones(len(M))
     leverage = M * inflation if inside else M

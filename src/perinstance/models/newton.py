@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
+from perinstance.models.frame import UNIT, Frame
 from perinstance.models.gram import pieces
 from perinstance.models.minimise import LENGTHS, Slopes, minimise
-from perinstance.models.objective import SmoothObjective, predictor
+from perinstance.models.objective import SmoothObjective, design, predictor
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -60,6 +61,11 @@ class SmoothFit:
     hessian: Floats  #: of F at theta, penalty included
     decrement: float  #: |gradient| in the H^-1 norm
     steps: int
+    rounding: Floats  #: how far each entry of the gradient may be off: the float64 minimum is not the true one
+
+    def stray(self, around: Frame) -> float:
+        """Bound the true gradient at theta in the norm of a frame: what is left of it and its rounding."""
+        return around.norm(self.gradient) + float(np.linalg.norm(np.abs(around.T) @ self.rounding))
 
     @property
     def gradient_norm(self) -> float:
@@ -104,6 +110,34 @@ def slopes(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, ou
             Z[:, d] = w
         hessian += Z.T @ Z
     return Slopes(len(X), value, gradient, hessian, left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """A bound on the rounding error of the gradient, entry by entry, summed over some rows."""
+
+    vector: Floats
+    finite = True  # see Slopes
+
+    def __add__(self, other: Rounding) -> Rounding:
+        return Rounding(self.vector + other.vector)
+
+
+def rounding(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats) -> Rounding:
+    """Bound what rounding does to the sum ``l' x`` of a block: in the sum itself, and through each x'theta.
+
+    A sum of m terms is off by at most ``8 sqrt(m) u`` times the sum of their sizes, but for odds of e^-31 (Higham and
+    Mary 2019, rounding errors taken as independent).
+    """
+    p, intercept = len(theta), objective.fit_intercept
+    total = np.zeros(p)
+    for run in pieces(X, p):
+        x = np.abs(design(X[run], intercept))
+        t = np.asarray(y[run], dtype=np.float64)
+        l1, l2 = objective.loss.derivatives(t, predictor(X[run], theta, intercept))
+        through = 8 * np.sqrt(p) * l2 * (x @ np.abs(theta))  # 8 sqrt(p) u |x|'|theta| in eta
+        total += (8 * np.sqrt(len(t) + len(X) / max(len(t), 1)) * np.abs(l1) + through + 4 * np.abs(l1)) @ x
+    return Rounding(UNIT / 2 * total)
 
 
 def values_along(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
@@ -195,7 +229,9 @@ def fit_neighbour(sweep: Sweep, fit: SmoothFit, other: Outsider) -> SmoothFit:
 
 def _fit(folded: Folded, start: Floats) -> SmoothFit:
     found = minimise(folded, start)
-    s = found.slopes
+    s, objective = found.slopes, folded.objective
+    slip: Rounding = folded.sweep.fold(partial(rounding, objective=objective, theta=found.theta))
+    vector = slip.vector + UNIT * np.abs(objective.times(folded.n) * objective.penalty_slope(found.theta))
     return SmoothFit(
-        folded.objective, found.theta, folded.n, s.value, s.gradient, s.hessian, found.decrement, found.steps
+        objective, found.theta, folded.n, s.value, s.gradient, s.hessian, found.decrement, found.steps, vector
     )

@@ -70,7 +70,7 @@ def prepare_perturbed(sweep: Sweep, fit: SmoothFit, scale: float) -> SmoothModel
     check_perturbable(fit.objective)
     around = frame(fit.hessian)
     constants = ceiling(sweep, fit, around, ROOM * noise_radius(around.nu, scale))
-    side = Neighbourhood(around, np.zeros_like(fit.theta), around.norm(fit.gradient), constants)
+    side = Neighbourhood(around, np.zeros_like(fit.theta), fit.stray(around), constants)
     return SmoothModel(fit, None, "certified", side, side)
 
 
@@ -115,16 +115,18 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
     thin = left < 1e-3
     safe = np.where(thin, 1.0, left)
     f = 1 / safe if inside else np.ones(len(x))
-    worlds = [(False, np.ones(len(x)), h, h1, np.zeros(len(x)))]  # the fit's own world: no step, only noise
+    none = np.zeros(len(x))
+    worlds = [(False, np.ones(len(x)), h, h1, none, none)]  # the fit's own world: no step, only noise
     if inside:  # G = H - l'' x x'
-        worlds.append((False, f, h * f, h1 * f * f, np.abs(l1)))
+        third = np.abs(objective.loss.third(target, eta)) * h**1.5
+        worlds.append((False, f, h * f, h1 * f * f, np.abs(l1), third))
     else:  # G = H + l'' x x'
-        worlds.append((True, f, h / safe, h1 / safe**2, np.abs(l1)))
+        worlds.append((True, f, h / safe, h1 / safe**2, np.abs(l1), none))
     reach, shrink = np.zeros(len(x)), np.ones(len(x))
-    for joins, inflation, hG, h1G, slope in worlds:
+    for joins, inflation, hG, h1G, slope, leaving in worlds:
         a = np.sqrt(inflation) * (noise + side.stray) + slope * np.sqrt(hG)
         own = Own(hG, l2, _own_twist(model, constants, eta, target, hG)) if joins else None
-        way = turn(constants, a, inflation, own)
+        way = turn(constants, a, inflation, own, leaving)
         centre, half = (1 / way.low + 1 / way.high) / 2, (1 / way.low - 1 / way.high) / 2
         with np.errstate(invalid="ignore"):
             first = scale * z * np.sqrt(h1G) + slope * hG + side.stray * np.sqrt(inflation * hG)

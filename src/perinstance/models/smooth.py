@@ -21,7 +21,7 @@ from perinstance.models.minimise import Slopes
 from perinstance.models.newton import fit_smooth, slopes
 from perinstance.models.objective import SmoothObjective
 from perinstance.models.problem import Movement
-from perinstance.models.sweep import Sweep
+from perinstance.models.sweep import Sweep, refits_told
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -33,12 +33,21 @@ AUTO_EXACT = 5e8
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Distinct targets of some rows; adding two gives those of both sets of rows."""
+    """Distinct targets of some rows and how often each occurs; adding two gives those of both sets of rows."""
 
     labels: tuple[float, ...]
+    counts: tuple[int, ...]
 
     def __add__(self, other: Classes) -> Classes:
-        return Classes(tuple(sorted({*self.labels, *other.labels})))
+        count = dict(zip(self.labels, self.counts, strict=True))
+        for label, more in zip(other.labels, other.counts, strict=True):
+            count[label] = count.get(label, 0) + more
+        labels = tuple(sorted(count))
+        return Classes(labels, tuple(count[label] for label in labels))
+
+    def alone(self, codes: Floats, inside: bool) -> NDArray[np.bool_]:
+        """Tell who is alone in her class: without her it would not be among those that are published."""
+        return inside & (np.asarray(self.counts)[codes.astype(np.intp)] == 1)
 
     def codes(self, y: NDArray) -> Floats:
         """Return the positions of these targets among the classes."""
@@ -58,10 +67,10 @@ def classes_of(X: NDArray, y: NDArray) -> Classes:
         target = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("classes must be coded as numbers; encode the labels first (LabelEncoder)") from None
-    labels = np.unique(target)
+    labels, counts = np.unique(target, return_counts=True)
     if len(labels) > 1000:
         raise InvalidInput(f"a block has {len(labels)} different classes; is the target a number to be regressed?")
-    return Classes(tuple(labels.tolist()))
+    return Classes(tuple(labels.tolist()), tuple(counts.tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,12 @@ class CodedSweep:
 
     def _step(self, X: NDArray, y: NDArray, step: Callable[[NDArray, NDArray], T]) -> T:
         return step(X, self.classes.codes(y))
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Pass on how far the work between two passes is."""
+        tell = getattr(self.sweep, "tell", None)
+        if tell is not None:
+            tell(stage, done, total)
 
     def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
         """Fold with coded targets."""
@@ -135,26 +150,29 @@ class SmoothProblem:
         fit = fit_smooth(sweep, self.objective)
         if self.fitted is not None:
             self._check(sweep, fit.value, np.array(self.fitted), fit.theta)
-        grade: Grade = "certified"
-        if method in ("exact", "estimate"):
-            grade = method  # type: ignore[assignment]
-        elif method == "auto" and float(fit.n) ** 2 * len(fit.theta) <= AUTO_EXACT:
-            grade = "exact"
-        return SmoothAudit(prepare(sweep, fit, precision, grade), classes)
+        return SmoothAudit(prepare(sweep, fit, precision, grade_of(method, fit.n, len(fit.theta))), classes)
 
     def movement(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Map: the people of one block."""
-        found = sensitivity(fit.model, X, _coded(fit, y), inside)
+        codes = _coded(fit, y)
+        found = sensitivity(fit.model, X, codes, inside)
         kind = np.full(len(found.distance), "estimate" if fit.model.grade == "estimate" else "upper")
-        return Movement(found.leverage, found.residual, found.distance, kind, found.open if found.open.any() else None)
+        distance, opened = found.distance, found.open
+        if fit.classes is not None:
+            alone = fit.classes.alone(codes, inside)
+            distance, opened = np.where(alone, np.inf, distance), opened | alone
+        return Movement(found.leverage, found.residual, distance, kind, opened if opened.any() else None)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         target = _coded(fit, y)
-        ways = leave_one_out(fit.model, inner, X, target, inside)
+        ways = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))
         first: Sensitivity = sensitivity(_estimating(fit.model), X, target, inside)
-        return Movement(first.leverage, first.residual, distances(ways, fit.model.precision), "exact")
+        distance = distances(ways, fit.model.precision)
+        if fit.classes is not None:
+            distance = np.where(fit.classes.alone(target, inside), np.inf, distance)
+        return Movement(first.leverage, first.residual, distance, "exact")
 
     def _check(self, sweep: Sweep, value: float, theta: Floats, ours: Floats) -> None:
         """Refuse an estimator that was fitted to something else: its objective is too far above the minimum."""
@@ -173,8 +191,8 @@ class SmoothProblem:
             )
 
 
-def _coded(fit: SmoothAudit, y: NDArray) -> NDArray:
-    return y if fit.classes is None else fit.classes.codes(y)
+def _coded(fit: SmoothAudit, y: NDArray) -> Floats:
+    return np.asarray(y, dtype=np.float64) if fit.classes is None else fit.classes.codes(y)
 
 
 def _estimating(model: SmoothModel) -> SmoothModel:
@@ -193,6 +211,13 @@ def binary_classes(sweep: Sweep) -> Classes:
     if len(classes.labels) != 2:
         raise InvalidInput(f"this model needs two classes, got {len(classes.labels)}")
     return classes
+
+
+def grade_of(method: str, n: int, width: int) -> Grade:
+    """Return the grade that a method asks for; "auto" refits everybody while that costs seconds."""
+    if method in ("exact", "estimate"):
+        return method  # type: ignore[return-value]
+    return "exact" if method == "auto" and float(n) ** 2 * width <= AUTO_EXACT else "certified"
 
 
 def check_method(method: str) -> None:

@@ -137,7 +137,8 @@ def softmax_neighbours(
         TZ = (x @ around.T.reshape(-1, p).T).reshape(len(x), K * p, K)
         V = TZ.transpose(0, 2, 1) @ TZ
         M = np.eye(K) + sign * S @ V
-        hopeless = np.linalg.svd(M, compute_uv=False)[:, -1] < 1e-3
+        singular = np.linalg.svd(M, compute_uv=False)
+        hopeless = (singular[:, -1] < 1e-3) | ~(singular[:, 0] < 1e6)  # see SmoothNeighbours
         M[hopeless] = np.eye(K)
         N = -sign * np.linalg.solve(M, S)
         base = minimum.slopes.gradient + sign * (rows.residual[:, :, None] * x[:, None, :]).reshape(len(x), -1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -45,6 +46,12 @@ class Sweep(Protocol):
 
     def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
         """Yield ``step(X, y)`` of every block, in row order."""
+
+
+def refits_told(sweep: Sweep) -> Callable[[int, int], None]:
+    """Return whom to tell how many people have been refitted, of how many: a sweep that has a ``tell``, or nobody."""
+    tell = getattr(sweep, "tell", None)
+    return (lambda done, total: None) if tell is None else partial(tell, "refit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from perinstance.models.leave_one_out import first_steps, leave_one_out
 from perinstance.models.multinomial import ClassifierProblem
 from perinstance.models.problem import problem_of
 from perinstance.models.smooth import CodedSweep, SmoothAudit, SmoothProblem
-from perinstance.models.sweep import ArraySweep, People, Sweep
+from perinstance.models.sweep import ArraySweep, People, Sweep, refits_told
 from perinstance.pairs.gaussian import Gaussian
 from perinstance.releases.answers import AnsweringModel
 from perinstance.releases.checks import positive
@@ -79,6 +79,8 @@ class LaplacePosterior(AnsweringModel):
         first = sensitivity(fit.model, X, codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
         opened = np.full(len(X), fit.model.grade == "exact") | ~np.isfinite(first.distance)
+        if fit.classes is not None:
+            opened = opened | fit.classes.alone(codes, inside)
         pairs = Gaussian(w.excess, w.shift, kind="estimate")
         return People(first.leverage, first.residual, pairs, opened if opened.any() else None)
 
@@ -87,9 +89,11 @@ class LaplacePosterior(AnsweringModel):
         codes = y if fit.classes is None else fit.classes.codes(y)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)
-        ways = leave_one_out(fit.model, inner, X, codes, inside)
+        ways = leave_one_out(fit.model, inner, X, codes, inside, refits_told(inner))
         w = whitened(fit.model, inner, X, codes, ways.D, float(self.gamma), inside)
         lost = ~np.isfinite(ways.error)  # no minimum without her: no finite loss can be stated
+        if fit.classes is not None:
+            lost = lost | fit.classes.alone(codes, inside)  # without her there is one class less
         shift = np.where(lost[:, None], np.inf, w.shift)
         return People(first.leverage, first.residual, Gaussian(w.excess, shift))
 

@@ -12,27 +12,29 @@ from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.models.linear import LinearFit, LinearProblem, Without, refined, without
 from perinstance.models.losses import Squared
 from perinstance.models.multinomial import ClassifierProblem
-from perinstance.models.objective import RidgePenalty, SmoothObjective
+from perinstance.models.objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.perturbation import ex_post, perturbed, prepare_perturbed
 from perinstance.models.problem import problem_of
 from perinstance.models.smooth import CodedSweep, SmoothAudit, binary_classes
 from perinstance.models.sweep import ArraySweep, People, Sweep
 from perinstance.pairs import Objective
 from perinstance.pairs.dominated import Dominated
+from perinstance.releases.answers import AnsweringModel
 from perinstance.releases.checks import positive
 from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law, Publishing, exact_equations
+from perinstance.releases.publishing import Law, exact_equations
 from perinstance.sampling import GRID
 
 Floats = NDArray[np.float64]
 
 
-class ObjectivePerturbation(Publishing):
+class ObjectivePerturbation(AnsweringModel):
     """``argmin 1/2 ||y - X theta||^2 + alpha/2 ||theta||^2 + b'theta``, ``b ~ N(0, scale^2 I)``.
 
     So ``theta ~ N(theta_hat, scale^2 H^-2)``: the "democratic" choice of the paper; its covariance depends on the data.
     With ``LogisticRegression`` (two classes) the same is done to its objective, ``sum l + ||theta||^2/(2C) + b'theta``:
-    audits then state a certified bound, and ``ex_post`` the exact loss at a parameter that was released.
+    audits then state a certified bound, and ``ex_post`` the exact loss at a parameter that was released. ``fit`` wants
+    a penalty on every coefficient there, the intercept included (``solver="liblinear"``) or left out.
 
     Parameters
     ----------
@@ -84,15 +86,20 @@ class ObjectivePerturbation(Publishing):
             return self._certified(fit, X, y, inside)
         return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.Objective:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Objective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
         problem, scale = self.problem(), positive("scale", self.scale)
-        if not isinstance(problem, LinearProblem):
+        if isinstance(problem, LinearProblem):
+            return sampling.Objective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+        if not problem.alpha > 0 or (problem.fit_intercept and not problem.penalize_intercept):
             raise RefusedModel(
-                "a perturbed logistic regression is audited, not published: its minimum is not an exact function of "
-                "exact noise, and a rounded one would give the data away; publish with OutputPerturbation"
+                "a perturbed logistic regression is published only with a penalty on every coefficient: noise on a "
+                "free one can leave no minimum, which would give the data away; use a finite C, and "
+                "fit_intercept=False or solver='liblinear', which penalises the intercept"
             )
-        return sampling.Objective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+        classes = binary_classes(ArraySweep(X, y))
+        rows = design(X, problem.fit_intercept)
+        return sampling.PerturbedLogistic(rows, classes.codes(y), np.full(rows.shape[1], problem.alpha), scale)
 
     def ex_post(self, X: NDArray, y: NDArray, theta: Floats) -> Floats:
         """Return ``log p_without/p_with`` of everyone in the data at a released ``theta`` (the intercept last).
@@ -112,7 +119,9 @@ class ObjectivePerturbation(Publishing):
     def _certified(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
         codes = y if fit.classes is None else fit.classes.codes(y)
         found = perturbed(fit.model, X, codes, float(self.scale), inside)
-        pairs = Dominated(found.distance, np.log1p(found.leverage), found.tail)
+        alone = np.zeros(len(X), dtype=bool) if fit.classes is None else fit.classes.alone(codes, inside)
+        distance = np.where(alone, np.inf, found.distance)  # without her there is one class, and no release
+        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
         residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
         return People(found.leverage, residual, pairs)
 

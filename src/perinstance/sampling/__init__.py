@@ -5,6 +5,7 @@ from perinstance.sampling.eigenvalue import NoisyEigenvalue
 from perinstance.sampling.fixed_point import FixedRows, fixed_rows
 from perinstance.sampling.gram import ExactGram, NormalEquations, exact_sums
 from perinstance.sampling.ideal import Noisy, Objective, Output, Posterior
+from perinstance.sampling.perturbed import PerturbedLogistic
 
 __all__ = [
     "GRID",
@@ -16,6 +17,7 @@ __all__ = [
     "NormalEquations",
     "Objective",
     "Output",
+    "PerturbedLogistic",
     "Posterior",
     "draw",
     "exact_sums",
