@@ -132,6 +132,21 @@ def test_a_failure_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_whose_end_cannot_be_written_does_not_appear(tmp_path):
+    class Full:
+        def close(self):
+            raise OSError(28, "no space left")
+
+        def write_table(self, batch):
+            pass
+
+    writer = LossWriter(tmp_path / "losses.parquet")
+    writer._open = lambda schema: Full()
+    with pytest.raises(OSError, match="no space"), writer:
+        writer.write({"epsilon": np.ones(3)})
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_a_writer_refuses(tmp_path):
     for name in ("losses.xlsx", "losses", "losses.csv.gz"):
         with pytest.raises(InvalidInput, match=r"\.csv or \.parquet"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from typing import Any
 
 import numpy as np
 
 from perinstance.auditing.losses import Audit
+from perinstance.auditing.outflow import Outflow
 from perinstance.auditing.walk import walk_people
 from perinstance.data import loss_writer, read_table
 from perinstance.engines import Local
@@ -60,7 +62,8 @@ def audit(
     progress
         Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted).
     out
-        A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read.
+        A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
+        come (those behind somebody who is refitted wait for her); the file appears when it is complete.
 
     Examples
     --------
@@ -83,7 +86,7 @@ def audit(
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
-    try:
+    with closing(sweep):
         fit = release.confidential_fit(sweep, method)
         if targets is None:
             who, inside, asked = sweep, True, table
@@ -91,38 +94,26 @@ def audit(
             asked = _read(release, *_outsiders(targets))
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
-        answer = walk_people(release, fit, sweep, who, inside, float(delta))
-        names = who.ids
-    finally:
-        sweep.close()
-    found = Audit(
-        release=release,
-        fit=fit,
-        delta=float(delta),
-        pairs=answer.pairs,
-        ids=names,
-        flavour=asked.flavour,
-        losses=answer.epsilon,
-        leverages=answer.leverage,
-        residuals=answer.residual,
-        inside=inside,
-        n_features=table.n_features,
-        refined=answer.refined,
-    )
-    if writer is not None:
-        with writer:
-            for block in _blocks(found):
-                writer.write(block)
+        with nullcontext() if writer is None else writer:
+            outflow = None if writer is None else Outflow(writer, who, asked.has_ids)
+            answer = walk_people(release, fit, sweep, who, inside, float(delta), outflow)
+            found = Audit(
+                release=release,
+                fit=fit,
+                delta=float(delta),
+                pairs=answer.pairs,
+                ids=who.ids,
+                flavour=asked.flavour,
+                losses=answer.epsilon,
+                leverages=answer.leverage,
+                residuals=answer.residual,
+                inside=inside,
+                n_features=table.n_features,
+                refined=answer.refined,
+            )
+            if outflow is not None:
+                outflow.finish({name: column for name, column in found.columns().items() if name != "id"})
     return found
-
-
-def _blocks(found: Audit, rows: int = 1 << 17) -> Iterator[dict[str, Any]]:
-    """Cut the answers into tables to write; those answered one by one are in their places by now."""
-    for start in range(0, len(found), rows):
-        run = slice(start, min(start + rows, len(found)))
-        who = {"row": np.arange(run.start, run.stop)} if found.ids is None else {"id": found.ids[run]}
-        numbers = {"epsilon": found.losses, "leverage": found.leverages, "residual": found.residuals}
-        yield {**who, **{name: array[run] for name, array in numbers.items()}, "kind": found.pairs[run].kinds}
 
 
 def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.auditing.outflow import Outflow
 from perinstance.models.sweep import People
 from perinstance.pairs import Pairs
 from perinstance.pairs.base import frozen
@@ -38,8 +40,10 @@ class _Part:
     y: NDArray | None
 
 
-def walk_people(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delta: float) -> Answer:
-    """Map over the people of ``who``; ``sweep`` is the table of the fit."""
+def walk_people(
+    release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delta: float, outflow: Outflow | None = None
+) -> Answer:
+    """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``outflow``."""
 
     def step(X: NDArray, y: NDArray) -> _Part:
         people = release.people(fit, X, y, inside)
@@ -50,8 +54,11 @@ def walk_people(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, 
 
     keep_freed_memory()
     gather = _Gather(getattr(who, "n_rows", None))
-    for part in who.map(step):
-        gather.add(part)
+    with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
+        for part in parts:
+            gather.add(part)
+            if outflow is not None:
+                outflow.add(part.people, part.epsilon)
     answer = gather.answer()
     if not gather.open:
         return answer

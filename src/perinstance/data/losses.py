@@ -69,6 +69,7 @@ class LossWriter:
             batch = batch.rename_columns([spreadsheet_safe(name) for name in batch.column_names])
         if self._sink is None:
             self._sink = self._open(batch.schema)
+            self._stack.callback(self._sink.close)  # a file whose end cannot be written goes like any other failure
         self._sink.write_table(batch)
         self.n_rows += batch.num_rows
 
@@ -88,10 +89,8 @@ class LossWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._sink is not None:
-                self._sink.close()
-        finally:
             self._stack.__exit__(kind, error, trace)
+        finally:
             self._file = None
 
 

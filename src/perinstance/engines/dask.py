@@ -8,7 +8,7 @@ the answers of one block at a time. Rows never gather in one place. Dask is opti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -116,7 +116,7 @@ class DaskSweep:
         self.tell("fold", self.n_rows or 0, self.n_rows)
         return total
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Generator[T, None, None]:
         """Yield ``step(X, y)`` of every block, in row order, a window of blocks at a time."""
         import dask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
@@ -93,7 +93,7 @@ class LocalSweep:
         assert total is not None  # a table without rows was refused by the walk
         return total
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Generator[T, None, None]:
         """Yield ``step(X, y)`` of every block, in row order."""
         return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
 

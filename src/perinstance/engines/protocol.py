@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from numpy.typing import NDArray
@@ -38,8 +38,8 @@ class TableSweep(Protocol):
     def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
         """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
-        """Yield ``step(X, y)`` of every block, in row order."""
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Generator[T, None, None]:
+        """Yield ``step(X, y)`` of every block, in row order; closing it ends the work."""
 
     def close(self) -> None:
         """Give back memory and scratch space."""
