@@ -49,6 +49,16 @@ class Factor:
         """The number of directions that the data (and the penalty) determines."""
         return self.R.shape[0]
 
+    @property
+    def direction_error(self) -> float:
+        """Bound ``||E||`` of ``H^-1 = W (I + E) W'``.
+
+        A direction ``H^-1x = W q`` is off by ``W E q``, as long as ``||W|| ||E|| ||q||`` whatever its own length: where
+        it is short because the data determines it well, what leaks in from others is not in proportion to it. The Gram
+        matrix counts once; the rounding of the rows x W counts twice in it, and that of W on both sides.
+        """
+        return self.error + 4 * self.row_error
+
 
 @dataclass(frozen=True, slots=True)
 class Solved:

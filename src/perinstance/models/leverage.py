@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 HARD_LEVERAGE = 0.95
 #: rounding beyond this share of a number makes the answer an upper bound instead of an exact one
 EXACT_SHARE = 1e-6
+#: a residual may lose this share of the target and the prediction whose difference it is
+EXACT_RESIDUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Rounding:
     leverage_row: float  #: the same, for the worst of rows; ``|x| reach / sqrt(m)`` of it for others
     residual: float  #: of e = y - x'theta, per sqrt(m)
     residual_row: float  #: the same, for the worst of rows
-    length_row: float  #: of ||H^-1x||_A, per sqrt(m), for the worst of rows
+    length: float  #: of ||H^-1x||_A, per sqrt(m)
+    length_row: float  #: the same, for the worst of rows
     share: float  #: of ||H^-1x||_A: relative, besides ``leverage``
     reach: Floats | None  #: (p,) None where it is not worth while to look at each row
 
@@ -58,6 +61,11 @@ class Norm:
 
     weights: Floats  #: (rank,) a_j; empty when ``lift`` is used
     lift: Floats | None  #: (rank, p) (C W)'
+
+    @property
+    def largest(self) -> float:
+        """``||C W||``: how long ``||H^-1x||_A`` can be, per sqrt(m)."""
+        return float(np.sqrt(self.weights.max()) if self.lift is None else np.linalg.norm(self.lift, ord=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,8 @@ def walk(
     limits = (
         (rounding.leverage, rounding.leverage_row),
         (rounding.residual, rounding.residual_row),
-        (rounding.share + rounding.leverage, rounding.length_row),
+        (rounding.length, rounding.length_row),
+        rounding.share + rounding.leverage,
     )
     inner, offset = _split(W, d, intercept)
     rows: Panels | Products
@@ -140,7 +149,7 @@ def _parts(X: NDArray, m: Floats, reach: Floats, intercept: bool) -> Floats:
 def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
     u = 2.220446049250313e-16
-    (leverage, leverage_row), (residual, residual_row), (share, length_row) = limits
+    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), share = limits
     moves = len(length) > 0
     hard = 0
     for i in range(len(y)):
@@ -155,6 +164,7 @@ def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover 
         rest = 1.0 / (1.0 - up if inside and not near else 1.0)
         mu[i] = up * rest
         r[i] = np.copysign((abs(e) + lost) * rest, e)
+        # EXACT_SHARE, EXACT_RESIDUAL
         g = away > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
         grade[i] = 2 if near else 1 if g else 0
         hard += near
@@ -162,7 +172,8 @@ def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover 
         for i in range(len(y)):
             b = np.sqrt(length[i])
             m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
-            away = part[i] * (np.sqrt(m) * length_row + b * leverage_row) + b * share
+            root = np.sqrt(m)
+            away = root * length_all + part[i] * (root * length_row + b * leverage_row) + b * share
             length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
             if away > 1e-6 * b and grade[i] == 0:
                 grade[i] = 1

@@ -23,7 +23,7 @@ from scipy.linalg import qr, solve_triangular
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.factor import UNIT, Factor, factorise
-from perinstance.models.leverage import EXACT_SHARE, Norm, Rounding, walk
+from perinstance.models.leverage import EXACT_RESIDUAL, EXACT_SHARE, Norm, Rounding, walk
 from perinstance.models.problem import Movement
 from perinstance.models.span import Span, span
 from perinstance.models.sweep import Sweep
@@ -168,7 +168,7 @@ def _turn(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Float
 
 def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> Rounding:
     if not basis.size:
-        return Rounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
+        return Rounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
     u = 2 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
     largest = float(np.linalg.norm(factor.R * factor.scale, ord=2))  # sqrt(lambda_max(G))
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
@@ -188,8 +188,9 @@ def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, s
         leverage_row=row,
         residual=(u + factor.error) * norm_of_image,
         residual_row=u * largest * most[1] + 8 * factor.row_error * norm_of_image,
+        length=factor.direction_error * norm.largest if norm is not None else 0.0,
         length_row=u * largest * most[2] if norm is not None else 0.0,
-        share=share + 4 * (factor.error + factor.row_error),  # a direction is known less well than a leverage
+        share=share,
         reach=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,
     )
 
@@ -220,16 +221,23 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
     from perinstance.models.holdout import hold_out
 
     held = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
-    length = np.empty(0)
-    if fit.precision is not None:
-        direction, error = held.direction, held.error
+    length, lost = np.empty(0), np.zeros(len(X))
+    if fit.precision is not None and fit.norm is not None:
+        direction, lost = held.direction, held.slip * fit.norm.largest
         if fit.factor.null.size:
-            direction = (direction @ fit.factor.R.T) @ shortest(fit.factor, fit.fit_intercept).T
-            error = error + fit.factor.error + fit.factor.row_error
-        length = np.sqrt(np.einsum("ij,jk,ik->i", direction, fit.precision, direction)) * (1 + error)
+            image = direction @ fit.factor.R.T
+            direction = image @ shortest(fit.factor, fit.fit_intercept).T
+            lost += fit.factor.direction_error * np.linalg.norm(image, axis=1) * fit.norm.largest
+        C = np.linalg.cholesky(fit.precision).T
+        # terms of a sum may cancel, here and in A = C'C: rounding goes by their sizes
+        rounded = 4 * len(C) * UNIT * ((np.abs(direction) @ np.abs(C).T) ** 2).sum(axis=1)
+        length = np.sqrt(((direction @ C.T) ** 2).sum(axis=1) + rounded) + lost
+        lost = np.divide(lost, length, out=lost, where=length > 0)
         length[np.isinf(held.leverage)] = np.inf
-    grade = (held.error > EXACT_SHARE).astype(np.uint8)
-    return Without(held.leverage, held.residual, length, grade)
+    rough = np.maximum(held.error, lost) > EXACT_SHARE
+    r, size = np.abs(held.residual), np.abs(y) + np.abs(y - held.residual)
+    rough |= (held.lost > EXACT_SHARE * r) & (held.lost > EXACT_RESIDUAL * size)
+    return Without(held.leverage, held.residual, length, rough.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
