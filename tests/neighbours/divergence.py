@@ -115,28 +115,30 @@ def two_axis_profiles(first, second):
         disc = c1**2 - 4 * c2 * c0
         return [(-c1 - mp.sqrt(disc)) / (2 * c2), (-c1 + mp.sqrt(disc)) / (2 * c2)] if disc > 0 else []
 
-    def integral(e, side):
-        def at(u):
-            rest = e - log_ratio(a, s2, u)
-            above, below = ratio_above(b, t2, rest)
-            region = above if side == 0 else below
-            p2 = sum((interval(x, y, b, t) for x, y in region), mp.mpf(0))
-            q2 = sum((interval(x, y, 0, 1) for x, y in region), mp.mpf(0))
-            return mp.npdf(u, a, mp.sqrt(s2)) * p2, mp.npdf(u) * q2
+    def integral(e, mean, deviation, gain):
+        # what one side gains is nowhere negative and lies below its own density: nothing cancels, nothing is outside
+        low, high = mean - 13 * deviation, mean + 13 * deviation
+        points = sorted({*(k for k in kinks(e) if low < k < high), *mp.linspace(low, high, 9)})
+        return mp.quad(gain, points)
 
-        s = mp.sqrt(s2)
-        low, high = min(a - 13 * s, mp.mpf(-13)), max(a + 13 * s, mp.mpf(13))
-        points = sorted({low, high, *(k for k in kinks(e) if low < k < high), *mp.linspace(low, high, 9)})
-        p = mp.quad(lambda u: at(u)[0], points)
-        q = mp.quad(lambda u: at(u)[1], points)
-        return p, q
+    def both(u, e, side):
+        region = ratio_above(b, t2, e - log_ratio(a, s2, u))[side]
+        p2 = sum((interval(x, y, b, t) for x, y in region), mp.mpf(0))
+        q2 = sum((interval(x, y, 0, 1) for x, y in region), mp.mpf(0))
+        return mp.npdf(u, a, mp.sqrt(s2)) * p2, mp.npdf(u) * q2
 
     def p_over_q(e):
-        p, q = integral(e, 0)
-        return p - mp.exp(e) * q
+        def gain(u):
+            p, q = both(u, e, 0)
+            return p - mp.exp(e) * q
+
+        return integral(e, a, mp.sqrt(s2), gain)
 
     def q_over_p(e):
-        p, q = integral(-e, 1)
-        return q - mp.exp(e) * p
+        def gain(u):
+            p, q = both(u, -e, 1)
+            return q - mp.exp(e) * p
+
+        return integral(-e, mp.mpf(0), mp.mpf(1), gain)
 
     return p_over_q, q_over_p
