@@ -2,8 +2,8 @@
 
 Where only one tail counts (``share = mu/y`` at most 1/4, with ``y = s rho + mu``) and y is well above delta, u is an
 analytic function of y and the share. In each cell, a quarter of an octave of y times 1/32 of share, it is a polynomial
-in both; ``tables.py`` makes them and proves them between their nodes. A cell that was not proved holds NaN, and its
-people are solved as those outside are.
+in both; ``tables.py`` makes them and checks them at nine places between their nodes. A cell that fails holds NaN, and
+its people are solved as those outside are.
 """
 
 from __future__ import annotations

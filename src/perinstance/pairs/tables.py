@@ -40,7 +40,7 @@ class StartTable:
 class Surface:
     """The threshold u of a posterior sample at one delta, as a polynomial of y and mu/y in each cell."""
 
-    polynomials: Floats  #: cell by cell, row by row; NaN in cells that were not proved
+    polynomials: Floats  #: cell by cell, row by row; NaN in cells that failed the check
     first_row: int
 
 
@@ -120,7 +120,7 @@ def _spots(points: int) -> tuple[Floats, Floats]:
 
 @functools.lru_cache(maxsize=16)
 def surface(delta: float) -> Surface:
-    """Make the polynomials of a delta in (0, 1/2], and prove each cell between its nodes."""
+    """Make the polynomials of a delta in (0, 1/2], and check each cell at nine places between its nodes."""
     edges, first_row = _edges(max(LOWEST_SURFACE * delta, LEAST_SURFACE), HIGHEST_SURFACE, BITS)
     if len(edges) < 2:
         return Surface(np.empty(0), 0)
@@ -188,7 +188,7 @@ def solve_shifts(D, delta, polynomials, first_cell, out):
 
 @functools.lru_cache(maxsize=16)
 def shift_table(delta: float) -> ShiftTable:
-    """Make the table of a delta in (0, 1/2], and prove it between its points."""
+    """Make the table of a delta in (0, 1/2], and check it at three places of each cell."""
     edges, first = _edges(max(2.5 * delta, LOWEST), HIGHEST_SHIFT, CELL_BITS)
     left, width = edges[:-1, None], np.diff(edges)[:, None]
     t = np.cos((np.arange(POINTS) + 0.5) * np.pi / POINTS)
