@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Posterior, Shift, compose
@@ -218,6 +219,53 @@ def test_too_many_laplace_distances_become_an_upper_bound():
     assert equal.kind == "exact"
     assert least.epsilon(1e-3)[0] < pair.epsilon(1e-3)[0] < equal.epsilon(1e-3)[0]
     np.testing.assert_allclose(pair.epsilon(1e-3)[1], compose([Laplace([0.07])] * 26).epsilon(1e-3)[0], rtol=1e-9)
+
+
+def equal_laplaces(distance, n, towards, cells=256):
+    """Loss and weight under P of n equal Laplace losses ``D - 2 min(Y, D)``, Y zero or exponential, by convolution.
+
+    Y is moved to the lower end of its cell (``towards="more"`` loss) or the upper one, so the profile is enclosed.
+    """
+    inside = np.diff(-np.exp(-distance * np.arange(cells + 1) / cells)) / 2
+    weight = np.zeros(cells + 1)
+    weight[0], weight[-1] = 0.5, 0.5 * np.exp(-distance)
+    weight[:-1] += inside if towards == "more" else 0.0
+    weight[1:] += inside if towards == "less" else 0.0
+    size = 1 << (n * cells).bit_length()
+    summed = np.fft.irfft(np.fft.rfft(weight, size) ** n, size)[: n * cells + 1]
+    return n * distance - 2 * distance / cells * np.arange(n * cells + 1), np.maximum(summed, 0.0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.02, 0.5])
+def test_more_equal_laplaces_than_could_be_multiplied_out(shift):
+    """4,096 of one distance make 4,097 exponentials, one more than several distances are allowed; with a shift, too."""
+    n, distance = 4096, 0.001
+    pair = compose([Shift([shift]), *[Laplace([distance])] * n])
+    assert pair.kind == "exact"
+    ends = {towards: equal_laplaces(distance, n, towards) for towards in ("less", "more")}
+    for epsilon in (0.0, 0.05, 0.2):
+        bounds = {}
+        for towards, (loss, weight) in ends.items():
+            if shift == 0.0:
+                profile = -np.expm1(np.minimum(epsilon - loss, 0.0))
+            else:  # the profile of the shift at what the others leave
+                left = epsilon - loss
+                profile = ndtr(shift / 2 - left / shift) - np.exp(left) * ndtr(-shift / 2 - left / shift)
+            bounds[towards] = float(weight @ profile)
+        assert bounds["less"] <= pair.delta(epsilon)[0] <= bounds["more"] < 1.002 * bounds["less"]
+        back = pair.epsilon(pair.delta(epsilon))[0]
+        assert abs(back - epsilon) <= 1e-9
+    np.testing.assert_allclose(pair.epsilon(0.0), n * distance if shift == 0.0 else np.inf)
+
+
+def test_more_laplaces_of_two_distances_than_can_be_multiplied_out_are_raised():
+    """The one person has but one distance and is exact; the other's second distance makes hers a bound."""
+    pair = compose([*[Laplace([0.001, 0.001])] * 4096, Laplace([0.0, 0.002])])
+    assert list(pair.kinds) == ["exact", "upper"]
+    fewer = compose([Laplace([0.001])] * 4096)
+    np.testing.assert_array_equal(pair[0].delta(0.1), fewer.delta(0.1))
+    more = compose([Laplace([0.002])] * 4097)
+    assert pair.delta(0.1)[0] < pair.delta(0.1)[1] <= more.delta(0.1)[0] * (1 + 1e-9)
 
 
 def test_bookkeeping():

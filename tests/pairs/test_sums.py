@@ -83,6 +83,28 @@ def test_epsilon_next_to_nothing(nu, m, share):
 
 
 @pytest.mark.parametrize(
+    ("nu", "m", "share"),
+    [
+        ((-1.04e-4, -0.99994215, 42.7), (0.497, 6.102, 0.0031), 1.3e-6),
+        ((-0.99995832,), (4.4788,), 3e-9),
+        ((-0.99999796, -0.0021), (2.8127, 0.0034), 5e-11),
+    ],
+    ids=str,
+)
+def test_epsilon_next_to_nothing_where_total_variation_is_next_to_one(nu, m, share):
+    """``1 - delta`` hardly changes with epsilon here, so what the exponent may be off by becomes up to 2e-12."""
+    pair = Gaussian([nu], [m])
+    delta = 1 - (1 - pair.tv()[0]) * (1 + share)
+    epsilon = pair.epsilon(delta, "with")[0]
+    assert 0 < epsilon < 1e-4
+    with truth.digits(60):
+        found = sums.exchanged([(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)])
+        accuracy = 1e-18 * (1.0 - delta)
+        assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
+        assert sums.spectral_delta(found, epsilon - 2e-12, accuracy) >= arb(delta)
+
+
+@pytest.mark.parametrize(
     ("mu", "rho"), [((0.5,), (18.0,)), ((600.0, 250.0), (0.1, 7000.0)), ((1e-3, 40.0), (3.0, 90.0))]
 )
 def test_delta_next_to_the_largest_loss_of_posteriors(mu, rho):

@@ -7,7 +7,6 @@ product states about privacy is a functional of such pairs; a ``Pairs`` holds on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -169,15 +168,6 @@ def frozen(array: Floats) -> Floats:
 def positions(index: Any) -> Any:
     """Turn one position into an array of one, so that one person is still a vector of pairs."""
     return [index] if isinstance(index, (int, np.integer)) else index
-
-
-def joined(parts: Sequence[Pairs], name: str) -> Floats:
-    """Put one parameter of several vectors of pairs behind each other."""
-    if not parts:
-        raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
-    if len({type(part) for part in parts}) > 1:
-        raise InvalidInput("only pairs of one type can be concatenated; concatenate each type by itself")
-    return np.concatenate([getattr(part, name) for part in parts])
 
 
 def grades(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:

@@ -18,8 +18,6 @@ loss L of the other releases, so offsets and tails add.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -27,25 +25,17 @@ from perinstance.pairs.base import (
     Direction,
     Floats,
     Kind,
-    Pairs,
     check_direction,
     delta_array,
-    frozen,
-    grades,
-    joined,
     order_array,
-    people_array,
-    positions,
     rate_array,
     real_array,
-    same_length,
 )
+from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.shift import Shift
 
-_NAMES = ("distance", "offset", "tail")
 
-
-class Dominated(Pairs):
+class Dominated(ColumnPairs):
     """Pairs whose profile lies below that of a Gaussian shift, moved by ``offset`` and raised by ``tail``.
 
     Examples
@@ -56,42 +46,17 @@ class Dominated(Pairs):
     """
 
     __slots__ = ("_distance", "_offset", "_tail")
+    _distance: Floats
+    _offset: Floats
+    _tail: Floats
+    distance = Column("D, in units of the noise.")
+    offset = Column("What the loss with her may have on top.")
+    tail = Column("The probability that the bound on the loss does not hold.")
 
     def __init__(
         self, distance: ArrayLike, offset: ArrayLike, tail: ArrayLike, kind: Kind | ArrayLike = "upper"
     ) -> None:
-        given = zip(_NAMES, (distance, offset, tail), strict=True)
-        arrays = same_length(**{name: people_array(name, values) for name, values in given})
-        self._distance, self._offset, self._tail = arrays
-        self._grades = grades(kind, len(self._distance))
-
-    @property
-    def distance(self) -> Floats:
-        """D, in units of the noise."""
-        return frozen(self._distance)
-
-    @property
-    def offset(self) -> Floats:
-        """What the loss with her may have on top."""
-        return frozen(self._offset)
-
-    @property
-    def tail(self) -> Floats:
-        """The probability that the bound on the loss does not hold."""
-        return frozen(self._tail)
-
-    def __len__(self) -> int:
-        return len(self._distance)
-
-    def __getitem__(self, index: Any) -> Dominated:
-        index = positions(index)
-        return Dominated(self._distance[index], self._offset[index], self._tail[index], self._grades[index])
-
-    @classmethod
-    def concatenate(cls, parts: list[Dominated]) -> Dominated:
-        """Put vectors of such pairs behind each other."""
-        distance, offset, tail = (joined(parts, f"_{name}") for name in _NAMES)
-        return cls(distance, offset, tail, np.concatenate([part._grades for part in parts]))
+        super().__init__(kind, distance=distance, offset=offset, tail=tail)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the bounds above; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
@@ -135,6 +100,3 @@ class Dominated(Pairs):
         for e in np.concatenate([-np.geomspace(1e-3, 30, 60), [0.0], np.geomspace(1e-3, 30, 120)]):
             best = np.minimum(best, self.delta(e, "with") + np.exp(e) * r)
         return np.maximum(best, r)
-
-    def _columns(self) -> dict[str, Floats]:
-        return {"distance": self.distance, "offset": self.offset, "tail": self.tail}

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs.base import Floats, Kind, frozen, grades, positions
+from perinstance.pairs.base import Floats, Kind
+from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.spectral import SpectralPairs
 from perinstance.pairs.spectrum import Spectrum
 
 
-class Gaussian(SpectralPairs):
+class Gaussian(ColumnPairs, SpectralPairs):
     """``P: N(m, diag(1 + nu))`` against ``Q: N(0, I)``: what two Gaussians are once Q is whitened and P diagonal.
 
     ``excess`` nu > -1 and ``shift`` m have one row per person and one column per coordinate; a coordinate of zeros
@@ -31,21 +32,30 @@ class Gaussian(SpectralPairs):
     """
 
     __slots__ = ("_excess", "_shift")
+    _excess: Floats
+    _shift: Floats
+    excess = Column("The variance of P over that of Q, less one, in each coordinate.")
+    shift = Column("The difference of the means in standard deviations of Q, in each coordinate.")
 
     def __init__(self, excess: ArrayLike, shift: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
-        self._excess, self._shift = _coordinates("excess", excess), _coordinates("shift", shift)
-        if self._excess.shape != self._shift.shape:
+        super().__init__(kind, excess=excess, shift=shift)
+
+    def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
+        """Return two tables of one shape, each variance positive."""
+        tables = {name: _coordinates(name, values) for name, values in columns.items()}
+        excess, shift = tables["excess"], tables["shift"]
+        if excess.shape != shift.shape:
             raise InvalidInput(
-                f"excess and shift must have the same shape, got {self._excess.shape} and {self._shift.shape}; "
+                f"excess and shift must have the same shape, got {excess.shape} and {shift.shape}; "
                 "pass one row per person and one column per coordinate in each"
             )
-        bad = ~(self._excess > -1.0).all(axis=1)
+        bad = ~(excess > -1.0).all(axis=1)
         if bad.any():
             raise InvalidInput(
                 f"excess must be above -1 (a variance ratio less one), it is not for {int(bad.sum())} people, "
                 f"the first at position {int(bad.argmax())}"
             )
-        self._grades = grades(kind, len(self._excess))
+        return tables
 
     @classmethod
     def from_moments(
@@ -84,35 +94,16 @@ class Gaussian(SpectralPairs):
         m = np.einsum("nji,nj->ni", basis, np.linalg.solve(R, (mean_p - mean_q)[:, :, None])[:, :, 0])
         return cls(np.maximum(nu, np.nextafter(-1.0, 0.0)), m, kind)
 
-    @property
-    def excess(self) -> Floats:
-        """The variance of P over that of Q, less one, in each coordinate."""
-        return frozen(self._excess)
-
-    @property
-    def shift(self) -> Floats:
-        """The difference of the means in standard deviations of Q, in each coordinate."""
-        return frozen(self._shift)
-
-    def __len__(self) -> int:
-        return len(self._excess)
-
-    def __getitem__(self, index: Any) -> Gaussian:
-        index = positions(index)
-        return Gaussian(self._excess[index], self._shift[index], self._grades[index])
-
     @classmethod
     def concatenate(cls, parts: list[Gaussian]) -> Gaussian:
         """Put vectors of Gaussian pairs behind each other; the shorter dimension is padded."""
-        if not parts:
-            raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
-        k = max(part._excess.shape[1] for part in parts)
+        k = max((part._excess.shape[1] for part in parts), default=0)
+        return super().concatenate([part._padded(k) for part in parts])
 
-        def padded(name: str) -> Floats:
-            blocks = [getattr(part, name) for part in parts]
-            return np.concatenate([np.pad(block, ((0, 0), (0, k - block.shape[1]))) for block in blocks])
-
-        return cls(padded("_excess"), padded("_shift"), np.concatenate([part._grades for part in parts]))
+    def _padded(self, k: int) -> Gaussian:
+        """Return the same pairs in k coordinates."""
+        more = ((0, 0), (0, k - self._excess.shape[1]))
+        return Gaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._grades)
 
     def _columns(self) -> dict[str, Floats]:
         k = self._excess.shape[1]

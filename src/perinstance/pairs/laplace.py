@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,22 +9,17 @@ from perinstance.pairs.base import (
     Direction,
     Floats,
     Kind,
-    Pairs,
     check_direction,
     delta_array,
-    frozen,
-    grades,
-    joined,
     order_array,
-    people_array,
-    positions,
     rate_array,
     real_array,
     spread,
 )
+from perinstance.pairs.columns import Column, ColumnPairs
 
 
-class Laplace(Pairs):
+class Laplace(ColumnPairs):
     """Two Laplace distributions of one scale, ``distance`` D scales apart.
 
     ``delta(epsilon) = 1 - e^((epsilon - D)/2)`` while ``|epsilon| <= D``,
@@ -41,27 +34,11 @@ class Laplace(Pairs):
     """
 
     __slots__ = ("_distance",)
+    _distance: Floats
+    distance = Column("``|shift| / scale``.")
 
     def __init__(self, distance: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
-        self._distance = people_array("distance", distance)
-        self._grades = grades(kind, len(self._distance))
-
-    @property
-    def distance(self) -> Floats:
-        """``|shift| / scale``."""
-        return frozen(self._distance)
-
-    def __len__(self) -> int:
-        return len(self._distance)
-
-    def __getitem__(self, index: Any) -> Laplace:
-        index = positions(index)
-        return Laplace(self._distance[index], self._grades[index])
-
-    @classmethod
-    def concatenate(cls, parts: list[Laplace]) -> Laplace:
-        """Put vectors of Laplace pairs behind each other."""
-        return cls(joined(parts, "_distance"), np.concatenate([part._grades for part in parts]))
+        super().__init__(kind, distance=distance)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
@@ -105,6 +82,3 @@ class Laplace(Pairs):
         # at a rate of zero the line above may be 0/0; only disjoint distributions are told apart without an error
         power = np.where(r > 0, np.clip(power, r, 1.0), 0.0)
         return np.where(np.isinf(D), 1.0, power)
-
-    def _columns(self) -> dict[str, Floats]:
-        return {"distance": self.distance}

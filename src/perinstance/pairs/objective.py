@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs.base import Floats, Kind, frozen, grades, joined, people_array, positions, same_length
+from perinstance.pairs.base import Floats, Kind
+from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.spectral import SpectralPairs
 from perinstance.pairs.spectrum import Spectrum
 
-_NAMES = ("leverage", "residual", "x_squared", "v_squared")
 
-
-class Objective(SpectralPairs):
+class Objective(ColumnPairs, SpectralPairs):
     """The pair of ``argmin ||y - X theta||^2/2 + lambda ||theta||^2/2 + b'theta`` with ``b ~ N(0, s^2 I)``.
 
     With H and theta those **without** the person and ``v = H^-1 x``: ``leverage`` is ``mu = x'H^-1 x``, ``residual`` is
@@ -33,7 +30,15 @@ class Objective(SpectralPairs):
     array([2.4762])
     """
 
-    __slots__ = ("_leverage", "_residual", "_v_squared", "_x_squared")
+    __slots__ = ("_leverage", "_residual", "_x_squared", "_v_squared")
+    _leverage: Floats
+    _residual: Floats
+    _x_squared: Floats
+    _v_squared: Floats
+    leverage = Column("``mu = x'H^-1x``, H without the person.")
+    residual = Column("``|y - x'theta|/s``, theta without the person, s the standard deviation of the perturbation.")
+    x_squared = Column("``x'x``.")
+    v_squared = Column("``||H^-1 x||^2``, H without the person.")
 
     def __init__(
         self,
@@ -43,13 +48,7 @@ class Objective(SpectralPairs):
         v_squared: ArrayLike,
         kind: Kind | ArrayLike = "exact",
     ) -> None:
-        self._leverage, self._residual, self._x_squared, self._v_squared = same_length(
-            leverage=people_array("leverage", leverage),
-            residual=people_array("residual", residual),
-            x_squared=people_array("x_squared", x_squared),
-            v_squared=people_array("v_squared", v_squared),
-        )
-        self._grades = grades(kind, len(self._leverage))
+        super().__init__(kind, leverage=leverage, residual=residual, x_squared=x_squared, v_squared=v_squared)
         with np.errstate(invalid="ignore", over="ignore"):
             short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - 1e-6)
         if short.any():
@@ -57,43 +56,6 @@ class Objective(SpectralPairs):
                 f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz); {int(short.sum())} people "
                 f"break it, the first at position {int(short.argmax())}; pass x'x, x'H^-1x, ||H^-1 x||^2 of the same H"
             )
-
-    @property
-    def leverage(self) -> Floats:
-        """``mu = x'H^-1x``, H without the person."""
-        return frozen(self._leverage)
-
-    @property
-    def residual(self) -> Floats:
-        """``|y - x'theta|/s``, theta without the person, s the standard deviation of the perturbation."""
-        return frozen(self._residual)
-
-    @property
-    def x_squared(self) -> Floats:
-        """``x'x``."""
-        return frozen(self._x_squared)
-
-    @property
-    def v_squared(self) -> Floats:
-        """``||H^-1 x||^2``, H without the person."""
-        return frozen(self._v_squared)
-
-    def __len__(self) -> int:
-        return len(self._leverage)
-
-    def __getitem__(self, index: Any) -> Objective:
-        index = positions(index)
-        columns = {name: getattr(self, "_" + name)[index] for name in _NAMES}
-        return Objective(**columns, kind=self._grades[index])
-
-    @classmethod
-    def concatenate(cls, parts: list[Objective]) -> Objective:
-        """Put vectors of objective pairs behind each other."""
-        columns = {name: joined(parts, "_" + name) for name in _NAMES}
-        return cls(**columns, kind=np.concatenate([part._grades for part in parts]))
-
-    def _columns(self) -> dict[str, Floats]:
-        return {name: getattr(self, name) for name in _NAMES}
 
     def _spectrum(self) -> Spectrum:
         return Spectrum.objective(self._leverage, self._residual, self._x_squared, self._v_squared)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,23 +10,17 @@ from perinstance.pairs.base import (
     Direction,
     Floats,
     Kind,
-    Pairs,
     check_direction,
     delta_array,
-    frozen,
-    grades,
-    joined,
     order_array,
-    people_array,
-    positions,
     rate_array,
     real_array,
-    same_length,
     spread,
 )
+from perinstance.pairs.columns import Column, ColumnPairs
 
 
-class Posterior(Pairs):
+class Posterior(ColumnPairs):
     """The pair of a posterior sample: ``leverage`` mu = x'H^-1x and ``residual`` rho = sqrt(gamma) |y - x'theta|.
 
     H and theta are those **without** the person. The sample matters only through ``w = sqrt(gamma) (y - x'theta)``:
@@ -45,36 +37,13 @@ class Posterior(Pairs):
     """
 
     __slots__ = ("_leverage", "_residual")
+    _leverage: Floats
+    _residual: Floats
+    leverage = Column("``mu = x'H^-1x``, H without the person.")
+    residual = Column("``rho = sqrt(gamma) |y - x'theta|``, theta without the person.")
 
     def __init__(self, leverage: ArrayLike, residual: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
-        self._leverage, self._residual = same_length(
-            leverage=people_array("leverage", leverage), residual=people_array("residual", residual)
-        )
-        self._grades = grades(kind, len(self._leverage))
-
-    @property
-    def leverage(self) -> Floats:
-        """``mu = x'H^-1x``, H without the person."""
-        return frozen(self._leverage)
-
-    @property
-    def residual(self) -> Floats:
-        """``rho = sqrt(gamma) |y - x'theta|``, theta without the person."""
-        return frozen(self._residual)
-
-    def __len__(self) -> int:
-        return len(self._leverage)
-
-    def __getitem__(self, index: Any) -> Posterior:
-        index = positions(index)
-        return Posterior(self._leverage[index], self._residual[index], self._grades[index])
-
-    @classmethod
-    def concatenate(cls, parts: list[Posterior]) -> Posterior:
-        """Put vectors of posterior pairs behind each other."""
-        return cls(
-            joined(parts, "_leverage"), joined(parts, "_residual"), np.concatenate([part._grades for part in parts])
-        )
+        super().__init__(kind, leverage=leverage, residual=residual)
 
     def _arrays(self) -> tuple[Floats, Floats]:
         return spread(self._leverage, len(self)), spread(self._residual, len(self))
@@ -129,9 +98,6 @@ class Posterior(Pairs):
         out = np.empty(n)
         posterior_power(*self._arrays(), spread(rate_array(false_positive_rate, n), n), out)
         return out
-
-    def _columns(self) -> dict[str, Floats]:
-        return {"leverage": self.leverage, "residual": self.residual}
 
 
 #: How the kernels spell a direction.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,22 +10,17 @@ from perinstance.pairs.base import (
     Direction,
     Floats,
     Kind,
-    Pairs,
     check_direction,
     delta_array,
-    frozen,
-    grades,
-    joined,
     order_array,
-    people_array,
-    positions,
     rate_array,
     real_array,
     spread,
 )
+from perinstance.pairs.columns import Column, ColumnPairs
 
 
-class Shift(Pairs):
+class Shift(ColumnPairs):
     """Two Gaussians with one covariance, ``distance`` D apart in units of the noise.
 
     ``delta(epsilon) = Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D)`` in both directions;
@@ -41,27 +34,11 @@ class Shift(Pairs):
     """
 
     __slots__ = ("_distance",)
+    _distance: Floats
+    distance = Column("``||theta_with - theta_without||`` in the norm of the inverse noise covariance.")
 
     def __init__(self, distance: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
-        self._distance = people_array("distance", distance)
-        self._grades = grades(kind, len(self._distance))
-
-    @property
-    def distance(self) -> Floats:
-        """``||theta_with - theta_without||`` in the norm of the inverse noise covariance."""
-        return frozen(self._distance)
-
-    def __len__(self) -> int:
-        return len(self._distance)
-
-    def __getitem__(self, index: Any) -> Shift:
-        index = positions(index)
-        return Shift(self._distance[index], self._grades[index])
-
-    @classmethod
-    def concatenate(cls, parts: list[Shift]) -> Shift:
-        """Put vectors of shifts behind each other."""
-        return cls(joined(parts, "_distance"), np.concatenate([part._grades for part in parts]))
+        super().__init__(kind, distance=distance)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
@@ -110,6 +87,3 @@ class Shift(Pairs):
         finite = np.isfinite(self._distance)
         power[finite] = ndtr(ndtri(rate[finite]) + self._distance[finite])
         return np.maximum(power, rate)
-
-    def _columns(self) -> dict[str, Floats]:
-        return {"distance": self.distance}
