@@ -44,7 +44,11 @@ def probability_change(pi: Floats, step: Floats) -> Floats:
     """``softmax(eta + step) - pi``, as ``pi_k (e^{step_k - m} - 1)``, ``e^m = sum pi_k e^{step_k}``."""
     top = step.max(axis=-1, keepdims=True)
     small = step - top  # <= 0: nothing overflows
-    m = np.log1p(np.maximum((pi * np.expm1(small)).sum(axis=-1, keepdims=True), -1 + 1e-300))
+    fall = (pi * np.expm1(small)).sum(axis=-1, keepdims=True)
+    m = np.log1p(np.maximum(fall, -0.5))
+    if (fall < -0.5).any():  # near -1 it has lost the digits of what is left: a class that was sure gives way
+        with np.errstate(divide="ignore"):  # nothing left in float64: infinite, and a refit decides
+            m = np.where(fall < -0.5, np.log((pi * np.exp(small)).sum(axis=-1, keepdims=True)), m)
     return pi * np.expm1(small - m)
 
 
