@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import NumericalTrouble
-from perinstance.models.frame import Frame, frame
+from perinstance.models.frame import UNIT, Frame, frame
 from perinstance.models.glm import SmoothModel
-from perinstance.models.newton import Outsider, SmoothFit, fit_neighbour
+from perinstance.models.newton import Outsider, SmoothFit, fit_neighbour, slope_rounding
 from perinstance.models.objective import design, predictor
 from perinstance.models.sweep import Sweep
 
@@ -206,8 +206,14 @@ class SmoothNeighbours:
         fit = self.model.fit
         assert self.sweep is not None
         found = fit_neighbour(self.sweep, fit, Outsider(self.x[i], float(self.y[i]), self.sign))
-        reach = np.sqrt(frame(found.hessian, self.model.precision).nu[-1])
-        return found.theta - fit.theta, 4 * reach * found.decrement + 2 * np.sqrt(self.around.nu[-1]) * fit.decrement
+        there = frame(found.hessian, self.model.precision)
+        error = np.sqrt(there.nu[-1]) * (4 * found.decrement + there.reach(found.rounding))
+        if self.sign > 0:  # T x, not |T||x|: however far out she is, that direction is well known
+            x, y = self.x[i], self.y[i : i + 1]
+            l1, l2 = fit.objective.loss.derivatives(y, np.array([x @ found.theta]))
+            slip = slope_rounding(l1, l2, np.abs(x) @ np.abs(found.theta), len(x))[0]
+            error += slip * np.sqrt((there.T @ x) ** 2 @ there.nu)
+        return found.theta - fit.theta, float(error + 2 * np.sqrt(self.around.nu[-1]) * fit.decrement)
 
 
 def leave_one_out(
@@ -226,7 +232,7 @@ def leave_one_out(
     target = np.asarray(y, dtype=np.float64)
     D, error = np.zeros_like(rows), np.zeros(len(rows))
     side = model.inside if inside else model.outside
-    slip = float(np.linalg.norm(np.abs(side.around.T) @ model.fit.rounding))  # of the fit, and the same of a neighbour
+    slip = side.around.reach(model.fit.rounding)  # of the fit, and the same of a neighbour
     for start in range(0, len(rows), BATCH):
         part = slice(start, start + BATCH)
         near = _neighbours(model, sweep, rows[part], target[part], inside)
@@ -259,5 +265,14 @@ def _neighbours(model: SmoothModel, sweep: Sweep | None, x: Floats, y: Floats, i
 
 def distances(ways: Ways, precision: Floats | None) -> Floats:
     """``|D|_A``, what may still be missing added."""
-    D = ways.D if precision is None else ways.D @ np.linalg.cholesky(np.asarray(precision, dtype=np.float64))
-    return np.linalg.norm(D, axis=1) + ways.error
+    return measured(ways.D, precision) + ways.error
+
+
+def measured(D: Floats, precision: Floats | None) -> Floats:
+    """``|D|_A`` from above: along a small eigenvalue of A, the rounding of the large ones shows."""
+    if precision is None:
+        size2 = square = np.einsum("ij,ij->i", D, D)
+    else:
+        L = np.linalg.cholesky(np.asarray(precision, dtype=np.float64))
+        square, size2 = ((part * part).sum(axis=1) for part in (D @ L, np.abs(D) @ np.abs(L)))
+    return np.sqrt(square + 8 * UNIT * D.shape[1] * size2)

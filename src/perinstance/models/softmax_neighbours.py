@@ -15,7 +15,7 @@ from perinstance.models.leave_one_out import Places, Pull
 from perinstance.models.minimise import Minimum
 from perinstance.models.newton import Outsider
 from perinstance.models.objective import design
-from perinstance.models.softmax import SoftmaxObjective, fit_softmax, row_slopes
+from perinstance.models.softmax import SoftmaxObjective, fit_softmax, row_slopes, softmax_slip
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -115,8 +115,9 @@ class SoftmaxNeighbours:
         """Newton's method on her neighbour."""
         other = Outsider(self.x[i], float(self.y[i]), self.sign)
         found = fit_softmax(self.sweep, self.objective, self.minimum.theta, other)
-        reach = np.sqrt(frame(found.slopes.hessian, self.precision).nu[-1])
-        error = 4 * reach * found.decrement + 2 * np.sqrt(self.around.nu[-1]) * self.decrement
+        there = frame(found.slopes.hessian, self.precision)
+        slip = there.reach(softmax_slip(self.sweep, self.objective, found.theta))
+        error = 4 * np.sqrt(there.nu[-1]) * (found.decrement + slip) + 2 * np.sqrt(self.around.nu[-1]) * self.decrement
         return found.theta - self.minimum.theta, float(error)
 
 
