@@ -32,6 +32,8 @@ BATCH = 512
 MAX_ITERATIONS = 40
 #: stop when the last correction is this small beside the way; slower than SLOW per iteration: a fit of her own
 TOLERANCE, SLOW = 1e-11, 0.6
+#: a way of which rounding may have taken more than this share is found by a fit of her own
+LOST = 1e-10
 #: numbers in one temporary (rows of a piece times people of the batch)
 PIECE = 1 << 17
 
@@ -110,11 +112,16 @@ def chase(neighbours: Neighbours) -> Ways:
     # a correction that shrank by SLOW or more leaves at most SLOW/(1 - SLOW) of itself; twice that for the norm's drift
     error = neighbours.stretch() * (4 * np.where(np.isfinite(off), off, 0.0) + 2 * neighbours.decrement)
     for i in slow:
-        try:
-            D[i], error[i] = neighbours.alone(int(i))
-        except NumericalTrouble:
-            D[i], error[i] = 0.0, np.inf
+        D[i], error[i] = _alone(neighbours, int(i))
     return Ways(D, error)
+
+
+def _alone(neighbours: Neighbours, i: int) -> tuple[Floats, float]:
+    """Return her way by a fit of her own; infinite where it has no end."""
+    try:
+        return neighbours.alone(i)
+    except NumericalTrouble:
+        return np.zeros(neighbours.width), np.inf
 
 
 def pull(X: NDArray, y: NDArray, fit: SmoothFit, D: Floats) -> Pull:
@@ -201,6 +208,22 @@ class SmoothNeighbours:
         """The root of the largest eigenvalue of A relative to G, at most."""
         return np.sqrt(self.around.nu[-1] + np.maximum(self.k, 0) * (self.t * self.t @ self.around.nu))
 
+    def slip(self, D: Floats) -> Floats:
+        """Bound what the rounding of her own slope at the end of her way does to it, in the norm of the precision.
+
+        Somebody who leaves is in the sum over everybody and subtracted again: both may be far larger than the rest.
+        (A fit of her own leaves her out of the sum.)
+        """
+        loss, theta = self.model.fit.objective.loss, self.model.fit.theta
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = np.einsum("ij,ij->i", self.x, D)
+            moved, bent = loss.slope_change(self.y, self.eta, step), loss.curvature(self.y, self.eta + step)
+            at, by = np.abs(self.x) @ np.abs(theta), np.einsum("ij,ij->i", np.abs(self.x), np.abs(D))
+            # rounding of x'theta that both of them share is part of the fit's
+            off = np.abs(moved) + np.sqrt(D.shape[1]) * (bent * by + np.abs(bent - self.curvature) * at)
+            way = np.sqrt(self.t * self.t @ self.around.nu) / np.where(self.hopeless, 1.0, self.left)  # |G^-1 x|
+            return np.where(self.hopeless, 0.0, 8 * UNIT * off * way)
+
     def alone(self, i: int) -> tuple[Floats, float]:
         """Newton's method on her neighbour."""
         fit = self.model.fit
@@ -237,7 +260,11 @@ def leave_one_out(
         part = slice(start, start + BATCH)
         near = _neighbours(model, sweep, rows[part], target[part], inside)
         ways = chase(near)
-        D[part], error[part] = ways.D, ways.error + 2 * near.stretch() * slip
+        own = near.slip(ways.D)
+        for i in np.flatnonzero(own > LOST * measured(ways.D, model.precision)):
+            ways.D[i], ways.error[i] = _alone(near, int(i))
+            own[i] = 0.0
+        D[part], error[part] = ways.D, ways.error + 2 * near.stretch() * slip + own
         if progress is not None:
             progress(min(start + BATCH, len(rows)), len(rows))
     return Ways(D, error)
