@@ -98,7 +98,7 @@ def test_the_only_one_who_holds_a_category_leaves():
 
 @pytest.mark.parametrize("eta", [25.0, 40.0, 60.0])
 def test_an_outsider_whom_the_fit_was_sure_of_and_wrong_about(eta):
-    """She draws her own prediction back from far out; e^-38 beside 1 was lost, and with it where she ends."""
+    """She draws her own prediction back from far out, where e^eta is lost beside 1."""
     X, y = problem("logistic", np.random.default_rng(2), 60, 2, spread=0.0)
     sweep = ArraySweep(X, y)
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"], RidgePenalty(0.5)))
