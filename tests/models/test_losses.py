@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import softmax
 
 from perinstance.errors import InvalidInput
 from perinstance.models.catalogue import CATALOGUE
 from perinstance.models.knots import Huber
 from perinstance.models.losses import Logistic, Poisson, PseudoHuber, SmoothHinge
+from perinstance.models.softmax_neighbours import probability_change
 
 from .dumb import FORMULAS
 
@@ -65,6 +67,30 @@ def test_slope_change_is_a_difference_of_slopes(name, eta, u, t):
         expected = loss.slope(y, e + step) - loss.slope(y, e)
         scale = 1e-13 * (1 + abs(loss.slope(y, e))[0] + abs(loss.slope(y, e + step))[0])
         assert loss.slope_change(y, e, np.array([step])) == pytest.approx(expected, rel=1e-10, abs=scale)
+
+
+@given(st.floats(-800, 800), st.floats(-1600, 1600))
+def test_slope_change_of_a_row_that_is_far_out_keeps_its_digits(eta, step):
+    for eta_, step_ in ((eta, step), (eta / 20, step / 20)):
+        with mpmath.workdps(800):
+            there, here = (1 / (1 + mpmath.exp(-v)) for v in (mpmath.mpf(eta_) + mpmath.mpf(step_), mpmath.mpf(eta_)))
+            expected = float(there - here)
+        for other in (0.0, 3000.0):  # what else is in the batch decides which formula is taken
+            found = Logistic().slope_change(np.ones(2), np.array([eta_, 0.0]), np.array([step_, other]))[0]
+            assert found == pytest.approx(expected, rel=1e-12 * (1 + abs(eta_) + abs(step_)), abs=1e-280)
+
+
+@given(st.lists(st.floats(-60, 60), min_size=6, max_size=6))
+def test_probabilities_that_change_places_keep_their_digits(numbers):
+    eta, step = np.array(numbers[:3]), np.array(numbers[3:])
+    found = probability_change(softmax(eta), step)
+    with mpmath.workdps(200):
+        here, there = (
+            [mpmath.exp(mpmath.mpf(v)) for v in eta],
+            [mpmath.exp(mpmath.mpf(v) + w) for v, w in zip(eta, step, strict=True)],
+        )
+        expected = [float(b / sum(there) - a / sum(here)) for a, b in zip(here, there, strict=True)]
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-13)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -172,7 +198,7 @@ def test_smooth_hinge_extremes(u):
     with mpmath.workdps(40):
         expected = mpmath.mpf(0.25) ** 2 * -mpmath.polylog(2, -mpmath.exp(mpmath.mpf(u)))
     found = float(loss.value(np.array([1.0]), np.array([1 - 0.25 * u]))[0])
-    assert found == pytest.approx(float(mpmath.re(expected)), rel=1e-12, abs=1e-300)
+    assert found == pytest.approx(float(mpmath.re(expected)), rel=1e-12, abs=1e-280)
 
 
 def test_poisson_small_steps_keep_their_digits():

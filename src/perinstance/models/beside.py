@@ -36,12 +36,15 @@ class Beside:
     t: Floats  #: T x
     q: Floats  #: minus the gradient of the neighbour's objective at the fit, in the frame
     curvature: Floats
+    slip: Floats  #: how far q may be off by rounding
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, part: slice | NDArray[np.intp]) -> Beside:
-        return Beside(self.sign, self.y[part], self.eta[part], self.t[part], self.q[part], self.curvature[part])
+        return Beside(
+            self.sign, self.y[part], self.eta[part], self.t[part], self.q[part], self.curvature[part], self.slip[part]
+        )
 
     def parts(self, width: int) -> Iterator[slice]:
         """Cut the people into runs with ``width`` numbers each in a temporary."""

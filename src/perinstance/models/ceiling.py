@@ -27,7 +27,7 @@ from perinstance.models.beside import Correction
 from perinstance.models.cubic import Cubic, cubic, thirds
 from perinstance.models.frame import Frame
 from perinstance.models.gram import pieces
-from perinstance.models.kept_rows import KeptRows, keep
+from perinstance.models.kept_rows import KeptRows, keep, undecided
 from perinstance.models.newton import Highest, SmoothFit
 from perinstance.models.objective import design, predictor
 from perinstance.models.sweep import Sweep
@@ -149,6 +149,9 @@ def turned(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> 
         if kinked:
             weights = [loss.curvature_drop(target, eta, r * root) for r in radii]
             weights += [loss.curvature_rise(target, eta, r * root) for r in radii]
+            unsure = undecided(loss.knot(target, eta), target, x, fit.theta)
+            if unsure.any():  # they may be on either side
+                weights = [np.where(unsure, 1.0, w) for w in weights]
         else:
             weights = [root * loss.twist(target, eta, r * root) for r in radii]
         for total, w in zip(sums, weights, strict=True):

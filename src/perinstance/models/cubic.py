@@ -112,6 +112,7 @@ class Cubic:
             rest = (length**2 * along * np.sqrt(self.jerk[at]) + mine * np.abs(people.lean(w)) ** 3 * np.sqrt(h)) / 6
             error = 64 * around.error * (np.einsum("bii->b", G) + np.linalg.norm(N - G, axis=(1, 2)))
             eps = np.linalg.norm(left, axis=1) + rest + stray + error * (np.linalg.norm(q, axis=1) + length)
+            eps = eps + people.slip
             far = (1 + ROOM) * length
             mu = mu - (self.jerk[at] + mine * h * h) * far**2 / 2 - error
             tau = self.tau + np.abs(own) * h**1.5

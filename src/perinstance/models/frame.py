@@ -34,7 +34,7 @@ class Frame:
     """``T H T' = I`` and ``T A^-1.. `` diagonal: ``H^-1 = T'T``, ``H^-1 A H^-1 = T' diag(nu) T``."""
 
     T: Floats  #: (d, d)
-    nu: Floats  #: (d,) eigenvalues of A relative to H
+    nu: Floats  #: (d,) eigenvalues of A relative to H, from above: what rounding may have taken from them is added
     condition: float  #: of H, columns scaled to length one
 
     @property
@@ -49,6 +49,10 @@ class Frame:
     def norm(self, g: Floats) -> float:
         """``|g|`` in the H^-1 norm."""
         return float(np.linalg.norm(self.T @ g))
+
+    def reach(self, slip: Floats) -> float:
+        """Bound ``|g|`` in the H^-1 norm when its entries are at most these."""
+        return float(np.linalg.norm(np.abs(self.T) @ slip))
 
 
 def frame(H: Floats, precision: Floats | None = None) -> Frame:
@@ -67,15 +71,19 @@ def frame(H: Floats, precision: Floats | None = None) -> Frame:
     W = solve_triangular(root, np.diag(scale), lower=True)
     if precision is None:
         inner = W @ W.T
+        size = np.abs(W) @ np.abs(W.T)
     else:
         A = np.asarray(precision, dtype=np.float64)
         if A.shape != H.shape:
             raise InvalidInput(f"the precision must be {H.shape[0]} x {H.shape[0]}, got shape {A.shape}")
         inner = W @ A @ W.T
+        size = np.abs(W) @ np.abs(A) @ np.abs(W.T)
     nu, V = np.linalg.eigh((inner + inner.T) / 2)
     if not nu[-1] < 1e150:  # its square is wanted too
         raise NumericalTrouble(
             "coefficients of columns as small as these overflow float64; "
             "multiply the smallest columns by a public constant"
         )
-    return Frame(V.T @ W, np.maximum(nu, 0.0), float(values[-1] / values[0]))
+    # a way along the small eigenvalues of a precision must not be measured too short by the rounding of the large ones
+    slip = 4 * UNIT * len(nu) * float(np.linalg.norm(size))
+    return Frame(V.T @ W, np.maximum(nu, 0.0) + slip, float(values[-1] / values[0]))

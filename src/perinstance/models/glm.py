@@ -17,9 +17,10 @@ from perinstance.models.beside import Beside
 from perinstance.models.ceiling import Ceiling, ceiling
 from perinstance.models.certificate import Own, Step, bound, turn
 from perinstance.models.frame import Frame, frame
+from perinstance.models.kept_rows import undecided
 from perinstance.models.loss import Loss
-from perinstance.models.newton import SmoothFit
-from perinstance.models.objective import design
+from perinstance.models.newton import SmoothFit, slope_rounding
+from perinstance.models.objective import design, predictor
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -127,6 +128,9 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
     sign = -1.0 if inside else 1.0
     left = 1 + sign * l2 * h0  # det G / det H: what remains when she leaves
     thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
+    if not np.isfinite(loss.concordance):  # rounding decides whether H has her curvature
+        x = design(X, fit.objective.fit_intercept)
+        thin = thin | undecided(loss.knot(target, eta), target, x, fit.theta)
     left = np.where(thin, 1.0, left)
     k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
     # q in the frame is l' t + share, so Delta is b t + share: nothing cancels, however large her curvature is
@@ -146,6 +150,8 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
         # where almost nothing is left without her, even an estimate needs the refit
         return Sensitivity(np.where(thin, np.inf, distance), leverage, residual, thin | (model.grade == "exact"))
     stray = side.stray * np.sqrt(inflation)
+    if not inside:  # the rounding of an insider's own slope is part of the fit's
+        stray = stray + _slip(fit, X, l1, l2) * np.sqrt(h0 / left)
     step = Step(
         np.sqrt(a2) + stray,
         np.sqrt(size2) + np.sqrt(lam) * stray,
@@ -173,8 +179,14 @@ def _corrected(model: SmoothModel, side: Neighbourhood, X: NDArray, y: Floats, i
     x, sign = design(X, objective.fit_intercept), -1 if inside else 1
     t, eta = x @ side.around.T.T, x @ model.fit.theta
     l1, l2 = objective.loss.derivatives(y, eta)
-    people = Beside(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2)
+    slip = np.zeros(len(y)) if inside else _slip(model.fit, X, l1, l2) * np.linalg.norm(t, axis=1)
+    people = Beside(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2, slip)
     return side.ceiling.second.distance(people, objective.loss, side.around, side.stray)
+
+
+def _slip(fit: SmoothFit, X: NDArray, l1: Floats, l2: Floats) -> Floats:
+    """Bound the rounding of each slope."""
+    return slope_rounding(l1, l2, predictor(np.abs(X), np.abs(fit.theta), fit.objective.fit_intercept), len(fit.theta))
 
 
 def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:

@@ -45,7 +45,7 @@ def huber_keep(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats,
         root = np.linalg.norm(t, axis=1)
         moves = root > 0
         knot = sigma * np.abs(np.abs(z) - objective.epsilon)
-        cut = 0.0 if undecided(knot, target, eta) else np.inf
+        cut = 0.0 if undecided(knot, target, x, theta[:-1]).any() else np.inf
         found = found + smallest(most, cut, knot[moves] / root[moves], t[moves], target[moves], eta[moves])
     return found
 
@@ -145,7 +145,9 @@ class HuberTurn:
         S, root, total = self.sigma + w @ self.u, float(np.linalg.norm(self.u)), np.zeros(len(w))
         rows = self.rows
         a, shift = self._passed(rows.z[:, None], rows.t @ w.T / S)
-        total += (np.abs(a) * (_lengths(rows)[:, None] + np.abs(shift) * root)).sum(axis=0)
+        far = (np.abs(self.kept.y) + np.abs(self.kept.eta)) / self.sigma  # how far a knot is is a difference of these
+        a = np.where(a != 0, np.abs(a) + far[:, None], 0.0)
+        total += (a * (_lengths(rows)[:, None] + np.abs(shift) * root)).sum(axis=0)
         a, shift = self._passed(people.z, np.einsum("bi,bi->b", people.t, w) / S)
         total += np.abs(a) * (_lengths(people) + np.abs(shift) * root)
         return 64 * UNIT * np.sqrt(1 + len(rows.z)) * total

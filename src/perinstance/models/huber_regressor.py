@@ -15,7 +15,7 @@ from perinstance.models.frame import Frame, frame
 from perinstance.models.glm import Grade
 from perinstance.models.huber_certificate import Crowd, HuberTurn, huber_keep
 from perinstance.models.huber_scale import HuberFolded, HuberObjective, Moments, huber_rows, huber_terms, moments
-from perinstance.models.leave_one_out import BATCH, PIECE, Places, Pull, chase
+from perinstance.models.leave_one_out import BATCH, PIECE, Places, Pull, chase, measured
 from perinstance.models.minimise import Minimum, minimise
 from perinstance.models.newton import Outsider
 from perinstance.models.objective import design
@@ -37,6 +37,7 @@ class HuberFit:
 
     minimum: Minimum
     around: Frame
+    slip: float  #: what rounding may hide of the gradient, in the frame
     precision: Floats | None
     grade: Grade
     turn: HuberTurn | None  #: what certificates need
@@ -100,7 +101,7 @@ class HuberProblem:
         around = frame(minimum.slopes.hessian, A)
         grade = grade_of(method, minimum.slopes.n, p + 1)
         turn = self._turn(sweep, minimum, around) if grade == "certified" else None
-        return HuberFit(minimum, around, precision, grade, turn)
+        return HuberFit(minimum, around, around.reach(folded.slip(minimum.theta)), precision, grade, turn)
 
     def _turn(self, sweep: Sweep, minimum: Minimum, around: Frame) -> HuberTurn:
         """Fold for the rows near a knot."""
@@ -116,7 +117,7 @@ class HuberProblem:
         if fit.turn is not None:
             z = near.residual / fit.scale
             gradient = -(near.base - fit.minimum.slopes.gradient) @ fit.around.T.T
-            stray = fit.around.norm(fit.minimum.slopes.gradient)
+            stray = fit.around.norm(fit.minimum.slopes.gradient) + fit.slip
             distance = fit.turn.distance(Crowd(near.t, z), near.sign, gradient, fit.around, stray)
             distance *= 1 + 16 * fit.around.error / np.maximum(near.left, 1e-3)
         else:
@@ -133,7 +134,8 @@ class HuberProblem:
         for start in range(0, len(X), BATCH):
             near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
             ways = chase(near)
-            parts.append((near.leverage, near.residual, _norm(fit, ways.D) + ways.error))
+            error = ways.error + 2 * near.stretch() * fit.slip
+            parts.append((near.leverage, near.residual, _norm(fit, ways.D) + error))
             tell(min(start + BATCH, len(X)), len(X))
         columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 3
         return Movement(columns[0], columns[1], columns[2], "exact")
@@ -241,8 +243,11 @@ class HuberNeighbours:
         A = np.diag(np.append(np.ones(self.width - 1), 0.0))
         if self.fit.precision is not None:
             A[:-1, :-1] = self.fit.precision
-        reach = np.sqrt(frame(found.slopes.hessian, A).nu[-1])
-        error = 4 * reach * found.decrement + 2 * np.sqrt(self.fit.around.nu[-1]) * self.decrement
+        there = frame(found.slopes.hessian, A)
+        slip = there.reach(HuberFolded(self.sweep, self.objective, None).slip(found.theta))
+        error = (
+            4 * np.sqrt(there.nu[-1]) * (found.decrement + slip) + 2 * np.sqrt(self.fit.around.nu[-1]) * self.decrement
+        )
         return found.theta - start.theta, float(error)
 
 
@@ -264,8 +269,7 @@ def _neighbours(
 
 
 def _norm(fit: HuberFit, D: Floats) -> Floats:
-    ways = D[:, :-1]
-    return np.linalg.norm(ways if fit.precision is None else ways @ np.linalg.cholesky(fit.precision), axis=1)
+    return measured(D[:, :-1], fit.precision)
 
 
 def huber_problem(estimator: Any) -> HuberProblem:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.models.frame import UNIT
 from perinstance.models.minimise import LENGTHS, Slopes
-from perinstance.models.newton import Outsider, Values
+from perinstance.models.newton import Outsider, Rounding, Values, slope_rounding
 from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
 
@@ -89,6 +90,21 @@ def huber_slopes(
     return Slopes(len(X), float(value), gradient, hessian, left_out)
 
 
+def huber_rounding(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats) -> Rounding:
+    """Bound what rounding does to the gradient of a block (see ``newton.rounding``)."""
+    p, sigma = len(theta), float(theta[-1])
+    total = np.zeros(p)
+    for start in range(0, len(X), 4096):
+        x = design(X[start : start + 4096], objective.fit_intercept)
+        t = np.asarray(y[start : start + 4096], dtype=np.float64)
+        _, by_eta, by_sigma, _, inlier = huber_rows(x, t, theta, objective.epsilon)
+        x, in_sum = np.abs(x), 4 * UNIT * np.sqrt(len(t) + len(X) / max(len(t), 1))
+        slip = slope_rounding(by_eta, inlier / sigma, x @ np.abs(theta[:-1]) + np.abs(t), p)
+        total[:-1] += (in_sum * np.abs(by_eta) + slip) @ x
+        total[-1] += (in_sum * np.abs(by_sigma) + np.abs(by_eta) * slip + 4 * UNIT).sum()
+    return Rounding(total)
+
+
 def huber_rows(
     x: Floats, t: Floats, theta: Floats, epsilon: float
 ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
@@ -145,6 +161,11 @@ class HuberFolded:
             hessian = hessian + times * one[4][0] * np.outer(v, v) / theta[-1]
         w = self.weights(p)
         return Slopes(n, value + float((w * theta * theta).sum()) / 2, gradient + w * theta, hessian + np.diag(w))
+
+    def slip(self, theta: Floats) -> Floats:
+        """Bound how far each entry of the gradient of everyone at theta may be off."""
+        found: Rounding = self.sweep.fold(partial(huber_rounding, objective=self.objective, theta=theta))
+        return found.vector + UNIT * self.weights(len(theta)) * np.abs(theta)
 
     def along(self, theta: Floats, step: Floats) -> Floats:
         """Values on a line."""

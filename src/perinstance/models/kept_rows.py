@@ -90,14 +90,17 @@ def keep(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, most: int) -> Kept:
         moves = root > 0
         knot = loss.knot(target, eta)
         ratio = knot[moves] / root[moves] if knots else np.zeros(int(moves.sum()))
-        cut = 0.0 if knots and undecided(knot, target, eta) else np.inf
+        cut = 0.0 if knots and undecided(knot, target, x, fit.theta).any() else np.inf
         found = found + smallest(most, cut, ratio, t[moves], target[moves], eta[moves])
     return found
 
 
-def undecided(knot: Floats, y: Floats, eta: Floats) -> bool:
-    """Tell whether rounding decides on which side of a knot a row is: the Hessian may have it on the other one."""
-    return bool((knot <= 1e-12 * (1 + np.abs(eta) + np.abs(y))).any())
+def undecided(knot: Floats, y: Floats, x: Floats, theta: Floats) -> NDArray[np.bool_]:
+    """Tell for which rows rounding decides on which side of a knot they are: the Hessian may have the other one.
+
+    The terms of x'theta may be much larger than their sum.
+    """
+    return np.asarray(knot <= 1e-12 * (1 + np.abs(x) @ np.abs(theta) + np.abs(y)), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,13 @@ def _part(kept: Kept, people: Beside, loss: Loss, around: Frame, stray: float) -
         )
         length = np.linalg.norm(best, axis=1)
         error = 64 * around.error * np.einsum("bii->b", G)  # her own curvature counts too
-        eps = size + stray + error * (scale + length) + _gradient_rounding(kept, people, loss, best)
+        eps = size + stray + people.slip + error * (scale + length)
+        eps = eps + _gradient_rounding(kept, people, loss, best, around)
         r = np.maximum(SHARE * length, MULTIPLE * eps)
         N = _hessian(kept, people, loss, G, best, r)
         good = np.isfinite(eps) & np.isfinite(N).all(axis=(1, 2)) & ((length + r) * (1 + 1e-9) < kept.cut)
         mu = np.linalg.eigvalsh(np.where(good[:, None, None], N, 0.0))[:, 0] - error
-        mu = mu - _hessian_rounding(kept, people, loss, best, r)
+        mu = mu - _hessian_rounding(kept, people, loss, best, r, around)
         good &= r * mu >= eps
         return np.where(good, measure(best, eps / np.where(good, mu, 1.0), around, stray), np.inf)
 
@@ -193,22 +197,35 @@ def _hessian(kept: Kept, people: Beside, loss: Loss, G: Floats, w: Floats, r: Fl
     return G + turned + mine[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
 
 
-def _gradient_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats) -> Floats:
+def _share(kept: Kept, around: Frame) -> float:
+    """Bound the relative rounding of such a sum: T x cancels when columns nearly repeat each other."""
+    return 64 * UNIT * (float(np.sqrt(1 + len(kept.y))) + len(around.nu) * float(np.sqrt(around.condition)))
+
+
+def _gradient_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, around: Frame) -> Floats:
     """Bound what rounding does to phi: by the sizes of its terms, which may cancel.
 
     Somebody who leaves is in the sum over the kept rows and is subtracted again; far from the fit her terms can be
     larger than the sum by many orders.
     """
     bend, mine = _bends(kept, people, loss, w)
-    sizes = np.linalg.norm(kept.t, axis=1) @ np.abs(bend) + np.abs(mine) * np.linalg.norm(people.t, axis=1)
-    return 64 * UNIT * np.sqrt(1 + len(kept.y)) * sizes
+    change, turn = _changes(kept, people, loss, w, np.zeros(len(w)))
+    # the way t'w of a row is off as well, and so is its distance from a knot (without knots that is the fit's stray)
+    far, hers = (
+        np.abs(rows.eta) + np.abs(rows.y) if not np.isfinite(loss.concordance) else np.zeros(len(rows.y))
+        for rows in (kept, people)
+    )
+    bend = np.abs(bend) + np.abs(change) * (np.abs(kept.t @ w.T) + far[:, None])
+    mine = np.abs(mine) + np.abs(turn) * (np.abs(people.lean(w)) + hers)
+    sizes = np.linalg.norm(kept.t, axis=1) @ bend + mine * np.linalg.norm(people.t, axis=1)
+    return _share(kept, around) * sizes
 
 
-def _hessian_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats) -> Floats:
+def _hessian_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats, around: Frame) -> Floats:
     """Bound what rounding does to the eigenvalues of the Hessian, in the same way."""
     change, mine = _changes(kept, people, loss, w, r)
     sizes = (kept.t**2).sum(axis=1) @ np.abs(change) + np.abs(mine) * (people.t**2).sum(axis=1)
-    return 64 * UNIT * np.sqrt(1 + len(kept.y)) * sizes
+    return _share(kept, around) * sizes
 
 
 def solve(N: Floats, g: Floats) -> Floats:

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import NumericalTrouble
-from perinstance.models.frame import Frame, frame
+from perinstance.models.frame import UNIT, Frame, frame
 from perinstance.models.glm import SmoothModel
-from perinstance.models.newton import Outsider, SmoothFit, fit_neighbour
+from perinstance.models.newton import Outsider, SmoothFit, fit_neighbour, slope_rounding
 from perinstance.models.objective import design, predictor
 from perinstance.models.sweep import Sweep
 
@@ -32,6 +32,8 @@ BATCH = 512
 MAX_ITERATIONS = 40
 #: stop when the last correction is this small beside the way; slower than SLOW per iteration: a fit of her own
 TOLERANCE, SLOW = 1e-11, 0.6
+#: a way of which rounding may have taken more than this share is found by a fit of her own
+LOST = 1e-10
 #: numbers in one temporary (rows of a piece times people of the batch)
 PIECE = 1 << 17
 
@@ -110,11 +112,16 @@ def chase(neighbours: Neighbours) -> Ways:
     # a correction that shrank by SLOW or more leaves at most SLOW/(1 - SLOW) of itself; twice that for the norm's drift
     error = neighbours.stretch() * (4 * np.where(np.isfinite(off), off, 0.0) + 2 * neighbours.decrement)
     for i in slow:
-        try:
-            D[i], error[i] = neighbours.alone(int(i))
-        except NumericalTrouble:
-            D[i], error[i] = 0.0, np.inf
+        D[i], error[i] = _alone(neighbours, int(i))
     return Ways(D, error)
+
+
+def _alone(neighbours: Neighbours, i: int) -> tuple[Floats, float]:
+    """Return her way by a fit of her own; infinite where it has no end."""
+    try:
+        return neighbours.alone(i)
+    except NumericalTrouble:
+        return np.zeros(neighbours.width), np.inf
 
 
 def pull(X: NDArray, y: NDArray, fit: SmoothFit, D: Floats) -> Pull:
@@ -201,13 +208,35 @@ class SmoothNeighbours:
         """The root of the largest eigenvalue of A relative to G, at most."""
         return np.sqrt(self.around.nu[-1] + np.maximum(self.k, 0) * (self.t * self.t @ self.around.nu))
 
+    def slip(self, D: Floats) -> Floats:
+        """Bound what the rounding of her own slope at the end of her way does to it, in the norm of the precision.
+
+        Somebody who leaves is in the sum over everybody and subtracted again: both may be far larger than the rest.
+        (A fit of her own leaves her out of the sum.)
+        """
+        loss, theta = self.model.fit.objective.loss, self.model.fit.theta
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = np.einsum("ij,ij->i", self.x, D)
+            moved, bent = loss.slope_change(self.y, self.eta, step), loss.curvature(self.y, self.eta + step)
+            at, by = np.abs(self.x) @ np.abs(theta), np.einsum("ij,ij->i", np.abs(self.x), np.abs(D))
+            # rounding of x'theta that both of them share is part of the fit's
+            off = np.abs(moved) + np.sqrt(D.shape[1]) * (bent * by + np.abs(bent - self.curvature) * at)
+            way = np.sqrt(self.t * self.t @ self.around.nu) / np.where(self.hopeless, 1.0, self.left)  # |G^-1 x|
+            return np.where(self.hopeless, 0.0, 8 * UNIT * off * way)
+
     def alone(self, i: int) -> tuple[Floats, float]:
         """Newton's method on her neighbour."""
         fit = self.model.fit
         assert self.sweep is not None
         found = fit_neighbour(self.sweep, fit, Outsider(self.x[i], float(self.y[i]), self.sign))
-        reach = np.sqrt(frame(found.hessian, self.model.precision).nu[-1])
-        return found.theta - fit.theta, 4 * reach * found.decrement + 2 * np.sqrt(self.around.nu[-1]) * fit.decrement
+        there = frame(found.hessian, self.model.precision)
+        error = np.sqrt(there.nu[-1]) * (4 * found.decrement + there.reach(found.rounding))
+        if self.sign > 0:  # T x, not |T||x|: however far out she is, that direction is well known
+            x, y = self.x[i], self.y[i : i + 1]
+            l1, l2 = fit.objective.loss.derivatives(y, np.array([x @ found.theta]))
+            slip = slope_rounding(l1, l2, np.abs(x) @ np.abs(found.theta), len(x))[0]
+            error += slip * np.sqrt((there.T @ x) ** 2 @ there.nu)
+        return found.theta - fit.theta, float(error + 2 * np.sqrt(self.around.nu[-1]) * fit.decrement)
 
 
 def leave_one_out(
@@ -226,12 +255,16 @@ def leave_one_out(
     target = np.asarray(y, dtype=np.float64)
     D, error = np.zeros_like(rows), np.zeros(len(rows))
     side = model.inside if inside else model.outside
-    slip = float(np.linalg.norm(np.abs(side.around.T) @ model.fit.rounding))  # of the fit, and the same of a neighbour
+    slip = side.around.reach(model.fit.rounding)  # of the fit, and the same of a neighbour
     for start in range(0, len(rows), BATCH):
         part = slice(start, start + BATCH)
         near = _neighbours(model, sweep, rows[part], target[part], inside)
         ways = chase(near)
-        D[part], error[part] = ways.D, ways.error + 2 * near.stretch() * slip
+        own = near.slip(ways.D)
+        for i in np.flatnonzero(own > LOST * measured(ways.D, model.precision)):
+            ways.D[i], ways.error[i] = _alone(near, int(i))
+            own[i] = 0.0
+        D[part], error[part] = ways.D, ways.error + 2 * near.stretch() * slip + own
         if progress is not None:
             progress(min(start + BATCH, len(rows)), len(rows))
     return Ways(D, error)
@@ -259,5 +292,14 @@ def _neighbours(model: SmoothModel, sweep: Sweep | None, x: Floats, y: Floats, i
 
 def distances(ways: Ways, precision: Floats | None) -> Floats:
     """``|D|_A``, what may still be missing added."""
-    D = ways.D if precision is None else ways.D @ np.linalg.cholesky(np.asarray(precision, dtype=np.float64))
-    return np.linalg.norm(D, axis=1) + ways.error
+    return measured(ways.D, precision) + ways.error
+
+
+def measured(D: Floats, precision: Floats | None) -> Floats:
+    """``|D|_A`` from above: along a small eigenvalue of A, the rounding of the large ones shows."""
+    if precision is None:
+        size2 = square = np.einsum("ij,ij->i", D, D)
+    else:
+        L = np.linalg.cholesky(np.asarray(precision, dtype=np.float64))
+        square, size2 = ((part * part).sum(axis=1) for part in (D @ L, np.abs(D) @ np.abs(L)))
+    return np.sqrt(square + 8 * UNIT * D.shape[1] * size2)

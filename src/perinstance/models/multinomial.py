@@ -34,7 +34,7 @@ from perinstance.models.smooth import (
     classes_of,
     grade_of,
 )
-from perinstance.models.softmax import SoftmaxFolded, SoftmaxObjective, fit_softmax, row_slopes
+from perinstance.models.softmax import SoftmaxFolded, SoftmaxObjective, fit_softmax, row_slopes, softmax_slip
 from perinstance.models.softmax_neighbours import softmax_neighbours
 from perinstance.models.sweep import Sweep, refits_told
 
@@ -65,6 +65,7 @@ class SoftmaxAudit:
     minimum: Minimum
     classes: Classes
     around: Frame
+    slip: float  #: what rounding may hide of the gradient, in the frame
     ceiling: Ceiling | None
     grade: Grade
     precision: Floats | None
@@ -123,7 +124,8 @@ class ClassifierProblem:
         around = frame(minimum.slopes.hessian, precision)
         grade = grade_of(method, minimum.slopes.n, len(minimum.theta))
         ceiling = _ceiling(coded, objective, minimum, around) if grade == "certified" else None
-        return SoftmaxAudit(objective, minimum, classes, around, ceiling, grade, precision)
+        slip = around.reach(softmax_slip(coded, objective, minimum.theta))
+        return SoftmaxAudit(objective, minimum, classes, around, slip, ceiling, grade, precision)
 
     def movement(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
         """Map: the people of one block."""
@@ -146,7 +148,7 @@ class ClassifierProblem:
         coded = CodedSweep(sweep, fit.classes)
         found, tell = np.zeros(0), refits_told(coded)
         for part in softmax_neighbours(fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside):
-            found = np.append(found, distances(chase(part), fit.precision))
+            found = np.append(found, distances(chase(part), fit.precision) + 2 * part.stretch() * fit.slip)
             tell(len(found), len(X))
         found = np.where(fit.classes.alone(codes, inside), np.inf, found)
         return Movement(first.leverage, first.residual, found, "exact")
@@ -266,7 +268,7 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     residual = -b.residual[np.arange(len(y)), y.astype(np.intp)] * inflation
     if fit.ceiling is None:
         return leverage, residual, np.where(thin, np.inf, np.sqrt(np.maximum(size2, 0)))
-    stray = fit.minimum.decrement * np.sqrt(inflation)
+    stray = (fit.minimum.decrement + fit.slip) * np.sqrt(inflation)
     step = Step(
         np.sqrt(np.maximum(a2, 0)) + stray,
         np.sqrt(np.maximum(size2, 0)) + np.sqrt(lam) * stray,

@@ -62,10 +62,11 @@ class SmoothFit:
     decrement: float  #: |gradient| in the H^-1 norm
     steps: int
     rounding: Floats  #: how far each entry of the gradient may be off: the float64 minimum is not the true one
+    #: (of a neighbour's fit without the person who joins: her slope is off along her own row alone)
 
     def stray(self, around: Frame) -> float:
         """Bound the true gradient at theta in the norm of a frame: what is left of it and its rounding."""
-        return around.norm(self.gradient) + float(np.linalg.norm(np.abs(around.T) @ self.rounding))
+        return around.norm(self.gradient) + around.reach(self.rounding)
 
     @property
     def gradient_norm(self) -> float:
@@ -117,27 +118,43 @@ class Rounding:
     """A bound on the rounding error of the gradient, entry by entry, summed over some rows."""
 
     vector: Floats
+    left_out: int = 0  #: see Slopes
     finite = True  # see Slopes
 
     def __add__(self, other: Rounding) -> Rounding:
-        return Rounding(self.vector + other.vector)
+        return Rounding(self.vector + other.vector, self.left_out + other.left_out)
 
 
-def rounding(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats) -> Rounding:
+def rounding(
+    X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, out: Outsider | None = None
+) -> Rounding:
     """Bound what rounding does to the sum ``l' x`` of a block: in the sum itself, and through each x'theta.
 
     A sum of m terms is off by at most ``8 sqrt(m) u`` times the sum of their sizes, but for odds of e^-31 (Higham and
     Mary 2019, rounding errors taken as independent).
     """
-    p, intercept = len(theta), objective.fit_intercept
-    total = np.zeros(p)
+    p = len(theta)
+    total, left_out = np.zeros(p), 0
     for run in pieces(X, p):
-        x = np.abs(design(X[run], intercept))
+        x = design(X[run], objective.fit_intercept)
         t = np.asarray(y[run], dtype=np.float64)
-        l1, l2 = objective.loss.derivatives(t, predictor(X[run], theta, intercept))
-        through = 8 * np.sqrt(p) * l2 * (x @ np.abs(theta))  # 8 sqrt(p) u |x|'|theta| in eta
-        total += (8 * np.sqrt(len(t) + len(X) / max(len(t), 1)) * np.abs(l1) + through + 4 * np.abs(l1)) @ x
-    return Rounding(UNIT / 2 * total)
+        if out is not None:
+            same = (t == out.y) & (x == out.x).all(axis=1)
+            left_out += int(same.sum())
+            x, t = x[~same], t[~same]
+        l1, l2 = objective.loss.derivatives(t, x @ theta)
+        x = np.abs(x)
+        in_sum = 4 * UNIT * np.sqrt(len(t) + len(X) / max(len(t), 1)) * np.abs(l1)
+        total += (in_sum + slope_rounding(l1, l2, x @ np.abs(theta), p)) @ x
+    return Rounding(total, left_out)
+
+
+def slope_rounding(l1: Floats, l2: Floats, size: Floats, p: int) -> Floats:
+    """Bound what rounding does to each ``l'``: through eta = x'theta (``size`` is |x|'|theta|), and in its formula.
+
+    The formula may be a difference of two terms of the size of ``l''`` that cancel, like ``e^eta - y``.
+    """
+    return UNIT / 2 * (l2 * (8 * np.sqrt(p) * size + 4) + 4 * np.abs(l1))
 
 
 def values_along(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
@@ -230,8 +247,14 @@ def fit_neighbour(sweep: Sweep, fit: SmoothFit, other: Outsider) -> SmoothFit:
 def _fit(folded: Folded, start: Floats) -> SmoothFit:
     found = minimise(folded, start)
     s, objective = found.slopes, folded.objective
-    slip: Rounding = folded.sweep.fold(partial(rounding, objective=objective, theta=found.theta))
-    vector = slip.vector + UNIT * np.abs(objective.times(folded.n) * objective.penalty_slope(found.theta))
+    other = folded.other
+    out = other if other is not None and other.sign < 0 else None
+    slip: Rounding = folded.sweep.fold(partial(rounding, objective=objective, theta=found.theta, out=out))
+    vector = slip.vector
+    if other is not None and (times := min(other.sign, 0) + slip.left_out):
+        one = rounding(other.x[None, : folded.sweep.n_features], np.array([other.y]), objective, found.theta)
+        vector = vector + times * one.vector
+    vector = vector + UNIT * np.abs(objective.times(folded.n) * objective.penalty_slope(found.theta))
     return SmoothFit(
         objective, found.theta, folded.n, s.value, s.gradient, s.hessian, found.decrement, found.steps, vector
     )

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from perinstance.models.frame import UNIT
 from perinstance.models.gram import pieces
 from perinstance.models.minimise import LENGTHS, Minimum, Slopes, minimise
-from perinstance.models.newton import Outsider, Values, farthest
+from perinstance.models.newton import Outsider, Rounding, Values, farthest, slope_rounding
 from perinstance.models.objective import design
 from perinstance.models.sweep import Sweep
 
@@ -97,6 +98,23 @@ def row_slopes(x: Floats, t: NDArray[np.intp], theta: Floats) -> RowSlopes:
     return RowSlopes(float((logsumexp(eta, axis=1) - eta[rows, t]).sum()), pi, residual)
 
 
+def softmax_rounding(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Floats) -> Rounding:
+    """Bound what rounding does to the gradient of a block (see ``newton.rounding``).
+
+    A score that is off by s moves a probability by at most ``2 pi (1 - pi) s``.
+    """
+    K, p = objective.classes, objective.width(X.shape[1])
+    total = np.zeros((K, p))
+    for run in pieces(X, K + 2 * p):
+        x, t = design(X[run], objective.fit_intercept), np.asarray(y[run]).astype(np.intp)
+        part = row_slopes(x, t, theta.reshape(K, p))
+        x, slope = np.abs(x), np.abs(part.residual)
+        scores = (x @ np.abs(theta.reshape(K, p)).T).max(axis=1, keepdims=True)
+        in_sum = 4 * UNIT * np.sqrt(len(t) + len(X) / max(len(t), 1)) * slope
+        total += (in_sum + slope_rounding(K * slope, 2 * part.pi * (1 - part.pi), scores, p)).T @ x
+    return Rounding(total.ravel())
+
+
 def softmax_along(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Floats, step: Floats) -> Values:
     """Sum the loss over a block at all the lengths."""
     x, t = design(X, objective.fit_intercept), np.asarray(y).astype(np.intp)
@@ -149,6 +167,13 @@ class SoftmaxFolded:
         """Twice the largest change of a score bounds the range of the changes."""
         rows = step.reshape(self.objective.classes, -1).T
         return 2 * self.sweep.fold(partial(farthest, step=rows, intercept=self.objective.fit_intercept)).h
+
+
+def softmax_slip(sweep: Sweep, objective: SoftmaxObjective, theta: Floats) -> Floats:
+    """Bound how far each entry of the gradient at theta may be off."""
+    slip: Rounding = sweep.fold(partial(softmax_rounding, objective=objective, theta=theta))
+    P = objective.penalty_hessian(len(theta) // objective.classes)
+    return slip.vector + 4 * UNIT * np.abs(P) @ np.abs(theta)
 
 
 def fit_softmax(

@@ -15,7 +15,7 @@ from perinstance.models.leave_one_out import Places, Pull
 from perinstance.models.minimise import Minimum
 from perinstance.models.newton import Outsider
 from perinstance.models.objective import design
-from perinstance.models.softmax import SoftmaxObjective, fit_softmax, row_slopes
+from perinstance.models.softmax import SoftmaxObjective, fit_softmax, row_slopes, softmax_slip
 from perinstance.models.sweep import Sweep
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,11 @@ def probability_change(pi: Floats, step: Floats) -> Floats:
     """``softmax(eta + step) - pi``, as ``pi_k (e^{step_k - m} - 1)``, ``e^m = sum pi_k e^{step_k}``."""
     top = step.max(axis=-1, keepdims=True)
     small = step - top  # <= 0: nothing overflows
-    m = np.log1p(np.maximum((pi * np.expm1(small)).sum(axis=-1, keepdims=True), -1 + 1e-300))
+    fall = (pi * np.expm1(small)).sum(axis=-1, keepdims=True)
+    m = np.log1p(np.maximum(fall, -0.5))
+    if (fall < -0.5).any():  # near -1 it has lost the digits of what is left: a class that was sure gives way
+        with np.errstate(divide="ignore"):  # nothing left in float64: infinite, and a refit decides
+            m = np.where(fall < -0.5, np.log((pi * np.exp(small)).sum(axis=-1, keepdims=True)), m)
     return pi * np.expm1(small - m)
 
 
@@ -111,8 +115,9 @@ class SoftmaxNeighbours:
         """Newton's method on her neighbour."""
         other = Outsider(self.x[i], float(self.y[i]), self.sign)
         found = fit_softmax(self.sweep, self.objective, self.minimum.theta, other)
-        reach = np.sqrt(frame(found.slopes.hessian, self.precision).nu[-1])
-        error = 4 * reach * found.decrement + 2 * np.sqrt(self.around.nu[-1]) * self.decrement
+        there = frame(found.slopes.hessian, self.precision)
+        slip = there.reach(softmax_slip(self.sweep, self.objective, found.theta))
+        error = 4 * np.sqrt(there.nu[-1]) * (found.decrement + slip) + 2 * np.sqrt(self.around.nu[-1]) * self.decrement
         return found.theta - self.minimum.theta, float(error)
 
 
