@@ -27,4 +27,4 @@ def test_a_function_wins_over_the_module_of_its_name():
 
 def test_what_is_not_there():
     with pytest.raises(AttributeError):
-        analysis.nothing  # noqa: B018
+        analysis.nothing  # noqa: B018 - asking is the test

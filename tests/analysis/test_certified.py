@@ -12,25 +12,10 @@ from perinstance.errors import InvalidInput
 from perinstance.models.losses import PseudoHuber
 from perinstance.models.objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
 from perinstance.models.smooth import SmoothProblem
-from perinstance.models.sweep import ArraySweep
 from perinstance.releases import OutputPerturbation, PosteriorSample
+from tests.analysis.smooth_world import world
 
 DELTA = 1e-6
-
-
-def world(seed, estimator, n=400, d=3, spread=0.0):
-    """Rows in the unit ball; with a spread, columns of unequal size and one that is not symmetric."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * np.exp(spread * rng.standard_normal(d))
-    if spread:
-        X[:, 0] = np.abs(X[:, 0])
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
-    eta = X @ rng.standard_normal(d)
-    if isinstance(estimator, LogisticRegression):
-        y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
-    else:
-        y = rng.poisson(np.exp(eta)).clip(max=5).astype(float) + 0.2 * isinstance(estimator, GammaRegressor)
-    return rng, ArraySweep(X, y)
 
 
 def crowd(rng, fit, d, size, x_bound, domain):

@@ -117,8 +117,18 @@ def test_nothing_is_left_out():
         {"bounds": ["a"], "enforced": ("x",)},
         {"bounds": [part], "leverage": [0.1], "enforced": ("x",)},
         {"bounds": [part], "leverage": [np.inf], "residual": [1.0], "enforced": ("x",)},
+        {"bounds": [part], "shift": -1.0, "enforced": ("x",)},
+        {"bounds": [part], "shift": np.nan, "enforced": ("x",)},
+        {"bounds": [part], "shift": "1", "enforced": ("x",)},
     ):
         with pytest.raises(InvalidInput):
             convert(**wrong)
-    with pytest.raises(InvalidInput):
-        KeyQuantity("a", 0.0, "upper").released(0.1, 1e-7)
+    for wrong in (0.0, -1.0, np.nan, np.inf, "1", True):
+        with pytest.raises(InvalidInput, match="sensitivity must be"):
+            KeyQuantity("a", wrong, "upper")
+        with pytest.raises(InvalidInput, match="distance must be"):
+            KeyQuantity("a", 1.0, "upper").released(wrong, 1e-7)
+    with pytest.raises(InvalidInput, match="failure must"):
+        KeyQuantity("a", 1.0, "upper").released(0.1, 1.0)
+    with pytest.raises(InvalidInput, match="side must be 'lower' or 'upper', got 'low'"):
+        KeyQuantity("a", 1.0, "low")

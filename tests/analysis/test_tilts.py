@@ -12,8 +12,8 @@ from perinstance.models.expansion import expansion
 from perinstance.models.leave_one_out import leave_one_out
 from perinstance.models.objective import design
 from perinstance.models.smooth import CodedSweep
-from perinstance.models.sweep import ArraySweep
 from perinstance.releases import OutputPerturbation
+from tests.analysis.smooth_world import world
 
 ESTIMATORS = [
     LogisticRegression(C=1.0),
@@ -26,17 +26,8 @@ Y_BOUND, X_BOUND = 4.0, 0.9
 
 
 def prepared(seed, estimator, n=120, d=3, precision=None):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * np.exp(0.5 * rng.standard_normal(d))
-    X[:, 0] = np.abs(X[:, 0])
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
-    eta = X @ rng.standard_normal(d)
-    if isinstance(estimator, LogisticRegression):
-        y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
-    else:
-        y = rng.poisson(np.exp(eta)).clip(max=4).astype(float) + 0.1 * isinstance(estimator, GammaRegressor)
+    rng, sweep = world(seed, estimator, n, d, spread=0.5, most=4, lift=0.1)
     release = OutputPerturbation(estimator, scale=1.0, precision=precision)
-    sweep = ArraySweep(X, y)
     fit = release.confidential_fit(sweep, "certified")
     return rng, release, fit, (sweep if fit.classes is None else CodedSweep(sweep, fit.classes))
 

@@ -28,7 +28,7 @@ class _Lanes(types.Type):
 
 
 @register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]  # numba states no types
     def __init__(self, manager: Any, kind: _Lanes) -> None:
         super().__init__(manager, kind, kind.vector)
 

@@ -143,8 +143,8 @@ class Spectrum:
     @property
     def coordinates(self) -> tuple[Floats, Floats, Floats, Floats]:
         """``nu``, ``v``, ``m^2`` and the levels as the kernels take them."""
-        rows = (self.nu, self.v, self.m2, self.levels)
-        return tuple(np.require(a, requirements=["C", "W"]) for a in rows)  # type: ignore[return-value]
+        nu, v, m2, levels = (np.require(a, requirements=["C", "W"]) for a in (self.nu, self.v, self.m2, self.levels))
+        return nu, v, m2, levels
 
     @property
     def laplaces(self) -> tuple[Floats, Floats, int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,10 +45,16 @@ class KeyQuantity:
     side: Literal["lower", "upper"]  #: which side of it must be bounded
     rises: bool = False  #: somebody who joins never lowers it
 
+    def __post_init__(self) -> None:
+        if self.side not in ("lower", "upper"):  # a bound on the wrong side would be no bound
+            raise InvalidInput(f"side must be 'lower' or 'upper', got {self.side!r}")
+        _check("sensitivity", self.sensitivity)
+
     def released(self, distance: float, failure: float) -> PrivateBound:
         """Plan its release at a GDP distance, with a bound that fails with probability at most ``failure``."""
-        if not (self.sensitivity > 0 and distance > 0 and 0 < failure < 1):
-            raise InvalidInput("sensitivity and distance must be > 0 and failure in (0, 1)")
+        _check("distance", distance)
+        if not 0 < _number("failure", failure) < 1:
+            raise InvalidInput(f"failure must lie in (0, 1), got {failure:g}; try failure=1e-7")
         # what only rises is noisy-high on the data with her: an upper bound for the data without her is safe as it is
         moved = 0.0 if self.rises and self.side == "upper" else float(distance)
         return PrivateBound(
@@ -82,6 +88,17 @@ class PrivateBound:
     def at(self, sensitivity: float) -> PrivateBound:
         """Plan the same spending for another sensitivity, such as one that depends on what was released before."""
         return replace(self.quantity, sensitivity=sensitivity).released(self.distance, self.failure)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InvalidInput(f"{name} must be a number, got {type(value).__name__}")
+    return float(value)
+
+
+def _check(name: str, value: Any) -> None:
+    if not 0 < _number(name, value) < math.inf:
+        raise InvalidInput(f"{name} must be finite and > 0, got {value:g}")
 
 
 def spending(bounds: Sequence[PrivateBound]) -> tuple[float, float]:
@@ -135,6 +152,8 @@ def convert(
         raise InvalidInput("leverage and residual must be finite numbers >= 0, one of each per corner")
     if not enforced:
         raise InvalidInput("say what is enforced: a corner that nothing enforces is a hope, not a bound")
+    if not 0 <= _number("shift", shift) < math.inf:
+        raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
     spent, failure = spending(parts)
     distance = math.hypot(spent, shift) * (1.0 + 1e-15) if shift else spent
     return Conversion(
