@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.models import narrow_columns
 from perinstance.models.narrow import NARROWEST, WIDEST, add_cross
+from perinstance.models.narrow_columns import by_columns
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +54,9 @@ def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gr
     r = p if W is None else W.shape[1]
     cross, moment, square = np.zeros((r, r)), np.zeros(r), 0.0
     upper = np.zeros((d, d))
-    for run in pieces(X, max(d, r) // 2):  # X'X and X'y read the same rows: the second time from the cache
+    narrow = W is None and NARROWEST <= d <= WIDEST
+    # X'X and X'y read the same rows: the second time from the cache, which the narrow kernels see to themselves
+    for run in pieces(X, 1 if narrow and X.dtype == np.float64 else max(d, r) // 2):
         Q = np.asarray(X[run], dtype=np.float64)
         t = np.asarray(y[run], dtype=np.float64)
         square += float(t @ t)
@@ -63,11 +67,13 @@ def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gr
             cross += Q.T @ Q
             moment += Q.T @ t
             continue
-        if d < NARROWEST or not Q.flags.c_contiguous:
+        if narrow and by_columns(Q):
+            narrow_columns.add_cross(Q, t, upper, moment[:d])
+        elif narrow:
+            add_cross(Q, t, upper, moment)
+        elif d < NARROWEST or not Q.flags.c_contiguous:
             cross[:d, :d] += Q.T @ Q
             moment[:d] += Q.T @ t
-        elif d <= WIDEST:
-            add_cross(Q, t, upper, moment)
         else:
             cross[:d, :d] += Q.T @ Q
             add_cross(Q, t, None, moment)

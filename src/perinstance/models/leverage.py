@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perinstance.models.gram import pieces
 from perinstance.models.narrow import WIDEST, Panels, contiguous
+from perinstance.models.narrow_columns import ColumnPanels, by_columns
 from perinstance.models.wide import Products
 from perinstance.pairs.compiled import kernel
 
@@ -116,12 +117,15 @@ def walk(
         rounding.share + rounding.leverage,
     )
     inner, offset = _split(W, d, intercept)
-    rows: Panels | Products
+    rows: Panels | ColumnPanels | Products
+    width = max(W.shape)
     if d <= WIDEST and lift is None:
-        rows = Panels.of(inner, offset, image, a, triangular)
+        rows = (ColumnPanels if by_columns(X) else Panels).of(inner, offset, image, a, triangular)
+        if X.dtype == np.float64 and rounding.reach is None:
+            width = 8  # nothing as wide as a row is ever written: only the sums have to stay in the cache
     else:
         rows = Products.of(inner, offset, image, a, triangular, lift)
-    hard, cuts = 0, list(pieces(X, max(W.shape)))
+    hard, cuts = 0, list(pieces(X, width))
     ones = np.ones(cuts[0].stop if cuts else 0)
     for run in cuts:
         rows.sums(X[run], mu[run], r[run], length[run])

@@ -47,21 +47,21 @@ def _address(context, builder, signature, arguments) -> Any:
     return builder.gep(array.data, [arguments[1]])
 
 
-def _check(array: Any) -> None:
+def _check(array: Any, layouts: str = "C") -> None:
     """Refuse, while compiling, what an address plus an index does not reach."""
     if not (
-        isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype == types.float64
+        isinstance(array, types.Array) and array.ndim == 1 and array.layout in layouts and array.dtype == types.float64
     ):
         raise TypingError(f"lanes are read from contiguous, one-dimensional arrays of float64 only, got {array}")
 
 
-def _load(lanes: _Lanes) -> Any:
+def _load(lanes: Any, vector: ir.Type, layouts: str = "C") -> Any:
     def typed(typingctx, array, at):
-        _check(array)
+        _check(array, layouts)
 
         def generate(context, builder, signature, arguments):
             address = _address(context, builder, signature, arguments)
-            return builder.load(builder.bitcast(address, lanes.vector.as_pointer()), align=8)
+            return builder.load(builder.bitcast(address, vector.as_pointer()), align=8)
 
         return lanes(array, types.intp), generate
 
@@ -140,7 +140,10 @@ def _spread(builder, number):
     return builder.shuffle_vector(builder.insert_element(nothing, number, _INDEX(0)), nothing, _order(0, 0))
 
 
-load4, load2 = _load(_four), _load(_two)  #: entries ``at``, ``at + 1``, ... of an array; nothing is checked
+#: entries ``at``, ``at + 1``, ... of an array; nothing is checked
+load4, load2 = _load(_four, _four.vector), _load(_two, _two.vector)
+#: the numbers that lie ``at``, ``at + 1``, ... behind the first entry of an array in memory, whatever its strides
+memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBER, "CA")
 store4, store2 = _store(_four), _store(_two)
 zero4, zero2 = _zero(_four), _zero(_two)
 repeat4: Any = intrinsic(_repeat)
