@@ -170,6 +170,7 @@ class LocalSweep:
         self._checked = True
         self.n_rows = rows
         if keep is not None:
+            keep.finish()
             self._store = keep
 
 
