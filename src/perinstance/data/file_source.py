@@ -16,6 +16,7 @@ from perinstance.data.check import as_floats, column_label, refuse_null, refuse_
 from perinstance.data.flavour import Flavour
 from perinstance.data.ids import read_ids
 from perinstance.data.limits import Limits
+from perinstance.data.pages import pages
 from perinstance.data.source import BLOCK_BYTES, Block, Piece, rows_per_block
 from perinstance.data.table import Chosen, choose_columns
 from perinstance.errors import InvalidTable, TooLarge
@@ -114,30 +115,36 @@ class FileSource:
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
-        start, batch = 0, None
+        start = 0
         rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
         for batch in self.reader.batches(self.chosen, rows, threads):
-            if batch.num_rows:
-                yield partial(self._block, start, batch)
-                start += batch.num_rows
-        del batch  # the decoder's memory is wanted by the passes that follow
-        pa.default_memory_pool().release_unused()
+            count, held = batch.num_rows, [batch]
+            del batch
+            if count:
+                yield partial(self._block, start, held)
+                start += count
+        pa.default_memory_pool().release_unused()  # the decoder's memory is wanted by the passes that follow
 
-    def _block(self, start: int, batch: pa.RecordBatch) -> Block:
+    def _block(self, start: int, held: list[pa.RecordBatch]) -> Block:
+        batch = held.pop()  # nobody else has it: it goes when it is a matrix, not when the matrix goes
         arrays = [_floats(batch.column(k), start, self._label(at)) for k, at in enumerate(_numbers(self.chosen))]
         features = arrays[: self.n_features]
-        kind = np.float32 if all(array.dtype == np.float32 for array in features) else np.float64
-        X = np.empty((batch.num_rows, len(features)), dtype=kind, order="F")
+        kind = np.dtype(np.float32 if all(array.dtype == np.float32 for array in features) else np.float64)
+        n = batch.num_rows
+        middle = n * len(features) * kind.itemsize
+        whole = pages(middle + 8 * n)
+        X = whole[:middle].view(kind).reshape((n, len(features)), order="F")
         for at, array in enumerate(features):
             X[:, at] = array
+        y = whole[middle : middle + 8 * n].view(np.float64)
+        y[:] = 0.0 if self.chosen.target is None else arrays[-1]
         ids = None
         if self.chosen.ids is not None:
             column = batch.column(len(arrays))
             if column.nbytes > self.limits.text_bytes:
                 raise TooLarge(f"the ids from row {start} on take {column.nbytes} bytes; an id is a short text")
             ids = read_ids(column, start)
-        y = np.zeros(len(X)) if self.chosen.target is None else arrays[-1].astype(np.float64)
-        return Block(start, X, y, ids)
+        return Block(start, X, y, ids, whole)
 
     def _label(self, at: int) -> str:
         # The header of a CSV file may be a row of cells, when it was forgotten: only its number is ever named.

@@ -18,8 +18,7 @@ from perinstance.data.limits import Limits
 from perinstance.data.table import Chosen
 from perinstance.errors import InvalidTable
 
-_BLOCKS = 4  # are decoded at a time: every column costs some work per batch, however short
-_BUFFER = 1 << 18  # a row group is read through buffers of this size per column, not in one piece
+_BUFFER = 1 << 16  # a row group is read through buffers of this size per column, not in one piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,10 @@ class ParquetReader:
         for path in self.paths:
             try:
                 with _open(path) as file:
-                    for batch in file.iter_batches(_BLOCKS * rows, columns=columns, use_threads=threads > 1):
-                        chosen_batch = batch.select(names)
-                        for start in range(0, batch.num_rows, rows):
-                            yield chosen_batch.slice(start, rows)
+                    for batch in file.iter_batches(rows, columns=columns, use_threads=threads > 1):
+                        held = [batch.select(names)]
+                        del batch  # whoever asks for it is to have the only one
+                        yield held.pop()
             except (pa.ArrowException, OSError) as error:
                 raise _damaged(path, error) from None
 

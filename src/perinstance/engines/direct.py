@@ -10,21 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock, Thread
 from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from perinstance.data.pages import Bytes, pages
 
-Bytes = NDArray[np.uint8]
-
-PAGE = 4096  #: addresses, offsets and sizes are multiples of it
-UNDER_WAY = 2  #: blocks that wait to be written; who comes with more goes to the cache
+UNDER_WAY = 3  #: blocks that wait to be written; who comes with more goes to the cache
 SLOWEST = 5e8  #: bytes a second; a slower disk is left to the cache
-LARGE = 1 << 26  #: bytes of a file that is closed in the background
 TRIAL = 3  #: blocks that say how fast the disk is
+LARGE = 1 << 26  #: bytes of a file that is closed in the background
 
 
 class DirectFile:
@@ -34,7 +29,7 @@ class DirectFile:
         self._file = file
         self._end = 0
         self._lock = Lock()
-        self._room: list[Bytes] = [np.empty(0, dtype=np.uint8)] * UNDER_WAY
+        self._waiting = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="perinstance-scratch")
         self._written, self._seconds, self._count = 0, 0.0, 0
 
@@ -47,23 +42,15 @@ class DirectFile:
             return None
         return cls(file)
 
-    def offer(self, arrays: Sequence[NDArray]) -> tuple[int, Future[None]] | None:
-        """Copy the arrays and begin to write them behind each other: where, and when it is done. None: too busy."""
-        size = sum(array.nbytes for array in arrays)
+    def offer(self, whole: Bytes) -> tuple[int, Future[None]] | None:
+        """Begin to write some pages: where, and when it is done. None: too busy."""
         with self._lock:
             slow = self._count >= TRIAL and self._written < SLOWEST * self._seconds
-            if slow or not self._room:
+            if slow or self._waiting == UNDER_WAY:
                 return None
-            room = self._room.pop()
-            offset, self._end = self._end, self._end + _padded(size)
-        if len(room) < _padded(size):
-            room = aligned(_padded(size))
-        at = 0
-        for array in arrays:
-            room[at : at + array.nbytes] = flat_bytes(array)
-            at += array.nbytes
-        room[at : _padded(size)] = 0
-        return offset, self._thread.submit(self._write, room, _padded(size), offset)
+            self._waiting += 1
+            offset, self._end = self._end, self._end + len(whole)
+        return offset, self._thread.submit(self._write, whole, offset)
 
     def read(self, offset: int, size: int) -> Future[Bytes]:
         """Begin to read."""
@@ -80,26 +67,25 @@ class DirectFile:
         else:
             Thread(target=self._file.close, name="perinstance-scratch-close", daemon=True).start()
 
-    def _write(self, room: Bytes, size: int, offset: int) -> None:
+    def _write(self, whole: Bytes, offset: int) -> None:
         start = time.perf_counter()
         try:
-            try:
-                write(self._file.fileno(), room[:size], offset)
-            except OSError as error:
-                if error.errno != errno.EINVAL:
-                    raise
-                _set_direct(self._file, False)  # a file system that promised what it does not do
-                write(self._file.fileno(), room[:size], offset)
+            write(self._file.fileno(), whole, offset)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            _set_direct(self._file, False)  # a file system that promised what it does not do
+            write(self._file.fileno(), whole, offset)
         finally:
             with self._lock:
-                self._room.append(room)
-                self._written, self._count = self._written + size, self._count + 1
+                self._waiting -= 1
+                self._written, self._count = self._written + len(whole), self._count + 1
                 self._seconds += time.perf_counter() - start
 
     def _read(self, offset: int, size: int) -> Bytes:
-        room = aligned(_padded(size))
-        read(self._file.fileno(), room, offset)
-        return room[:size]
+        whole = pages(size)
+        read(self._file.fileno(), whole, offset)
+        return whole
 
 
 def _set_direct(file: IO[Any], direct: bool) -> None:
@@ -107,22 +93,6 @@ def _set_direct(file: IO[Any], direct: bool) -> None:
 
     flags = fcntl.fcntl(file.fileno(), fcntl.F_GETFL)
     fcntl.fcntl(file.fileno(), fcntl.F_SETFL, flags | os.O_DIRECT if direct else flags & ~os.O_DIRECT)
-
-
-def aligned(size: int) -> Bytes:
-    """Return new memory that begins with a page."""
-    room = np.empty(size + PAGE, dtype=np.uint8)
-    start = -room.ctypes.data % PAGE
-    return room[start : start + size]
-
-
-def _padded(size: int) -> int:
-    return -(-size // PAGE) * PAGE
-
-
-def flat_bytes(array: NDArray) -> Bytes:
-    """See an array as the bytes it is made of; it lies in one piece, in rows or in columns."""
-    return array.reshape(-1, order="A").view(np.uint8)
 
 
 def write(descriptor: int, room: Bytes, offset: int) -> None:

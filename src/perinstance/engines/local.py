@@ -25,6 +25,7 @@ from perinstance.models.sweep import M
 
 T = TypeVar("T")
 
+WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
 MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
 
 
@@ -121,11 +122,12 @@ class LocalSweep:
                 keep.put(number, block)
             return len(block), block.ids, part
 
+        ahead = WAITING if keep is None else 1  # a piece of a file that waits has been decoded already
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
             with _libraries().limit(limits=1, user_api="blas"):
-                for size, ids, part in ordered(work, enumerate(pieces), self.threads):
+                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead):
                     rows += size
                     if ids is not None:
                         names.append(ids)

@@ -19,10 +19,10 @@ from threading import Lock
 from typing import IO, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perinstance.data.pages import Bytes, flat_bytes
 from perinstance.data.source import Block, Piece
-from perinstance.engines.direct import Bytes, DirectFile, flat_bytes, read, write
+from perinstance.engines.direct import DirectFile, read, write
 from perinstance.errors import ScratchFull
 
 DIRECT_BYTES = 1 << 20  #: smaller blocks are not worth a way past the cache
@@ -50,7 +50,7 @@ class _Place:
         """See the bytes as what they were."""
         middle = self.size - 8 * self.shape[0]
         X = room[:middle].view(self.dtype).reshape(self.shape, order=self.order)
-        return Block(self.start, X, room[middle:].view(np.float64))
+        return Block(self.start, X, room[middle : self.size].view(np.float64))
 
 
 class Scratch:
@@ -79,9 +79,8 @@ class Scratch:
                 self._kept[number] = Block(block.start, block.X, block.y)
                 return
         order: Literal["C", "F"] = "C" if block.X.flags.c_contiguous else "F"
-        arrays = [np.asarray(block.X, order=order), np.ascontiguousarray(block.y)]
         try:
-            descriptor, offset, written = self._put_direct(arrays, size) or self._put_cached(arrays, size)
+            descriptor, offset, written = self._put_direct(block) or self._put_cached(block, order)
         except OSError as error:
             raise _full(self._written, error) from None
         shape = (len(block), block.X.shape[1])
@@ -89,9 +88,9 @@ class Scratch:
         with self._lock:
             self._written += size
 
-    def _put_direct(self, arrays: list[NDArray], size: int) -> tuple[None, int, Future[None]] | None:
+    def _put_direct(self, block: Block) -> tuple[None, int, Future[None]] | None:
         """Begin to write past the cache; None where that is not to be had."""
-        if size < self._direct_bytes:
+        if block.whole is None or len(block.whole) < self._direct_bytes:
             return None
         with self._lock:
             if self._direct is None and not self._no_direct:
@@ -100,14 +99,14 @@ class Scratch:
                 self._no_direct = self._direct is None
                 if self._direct is not None:
                     self._files.remove(file)  # closes it itself
-        begun = self._direct.offer(arrays) if self._direct is not None else None
+        begun = self._direct.offer(block.whole) if self._direct is not None else None
         return None if begun is None else (None, *begun)
 
-    def _put_cached(self, arrays: list[NDArray], size: int) -> tuple[int, int, None]:
+    def _put_cached(self, block: Block, order: Literal["C", "F"]) -> tuple[int, int, None]:
         with self._lock:
             descriptor, offset = self._idle.pop() if self._idle else (self._open().fileno(), 0)
         at = offset
-        for array in arrays:
+        for array in (np.asarray(block.X, order=order), np.ascontiguousarray(block.y)):
             write(descriptor, flat_bytes(array), at)
             at += array.nbytes
         with self._lock:

@@ -95,11 +95,35 @@ def _add(out, i, panel, a, b):  # pragma: no cover - compiled
 
 
 @kernel
+def _crowded(step, d, rows):  # pragma: no cover - compiled
+    """Whether some people of a table would fall on each other in a first-level cache, five columns on one line.
+
+    Caches differ; where a line has room for more than four, or there are more of them, this errs on the dear side.
+    """
+    taken = np.zeros(256, dtype=np.int64)
+    most = 0
+    for k in range(d):
+        first = (k * step) // 8
+        for line in range(first, first + rows // 8 + 1):
+            taken[line % 256] += 1
+            most = max(most, taken[line % 256])
+    return most > 4 + d * rows // 4096
+
+
+@kernel
+def _gather(x, step, start, stop, d, room, pitch):  # pragma: no cover - compiled
+    """Copy some people, a multiple of four, to where their columns lie close together."""
+    for k in range(d):
+        for i in range(0, stop - start, 4):
+            store4(room, k * pitch + i, memory4(x, k * step + start + i))
+
+
+@kernel
 def _column_sums(x, entries, depth, offset, image, weights, m, t, square):  # pragma: no cover - compiled
     """Write the sums of all people; x is the row of the first, and the others lie behind her in every column."""
     n, d, step = len(m), len(x), x.strides[0] // 8
     # Where W is full every panel comes by all columns: they are put close together first.
-    close = depth.sum() > 3 * len(depth) * d // 4
+    close = depth.sum() > 3 * len(depth) * d // 4 or _crowded(step, d, ROOM)
     room = np.empty(d * ROOM if close else 0)
     start = 0
     while start < n:
@@ -108,9 +132,7 @@ def _column_sums(x, entries, depth, offset, image, weights, m, t, square):  # pr
             start = n - 8  # the last eight overlap those before, whose sums are written again
         stop -= (stop - start) % 8
         if close:
-            for k in range(d):
-                for i in range(0, stop - start, 4):
-                    store4(room, k * ROOM + i, memory4(x, k * step + start + i))
+            _gather(x, step, start, stop, d, room, ROOM)
             _some_people(room, ROOM, start, entries, depth, offset, image, weights, start, stop, m, t, square)
         else:
             _some_people(x, step, 0, entries, depth, offset, image, weights, start, stop, m, t, square)
@@ -157,15 +179,16 @@ def _add_cross(x, y, rows, cross, moment):  # pragma: no cover - compiled
     part = np.zeros((d, d))
     flat = part.reshape(-1)
     total = np.zeros(d)
+    close = _crowded(step, d, rows)
+    room = np.empty(d * rows if close else 0)
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
         last = stop - (stop - start) % 4
-        for row in range(0, d, 4):
-            j = min(row, d - 4)  # the last tiles may overlap those before: they are written again, not added
-            _moments(x, step, y, start, last, j, total)
-            for column in range(j, d, 2):
-                k = min(column, d - 2)
-                _products(x, step, start, last, j, k, d, flat)
+        if close:
+            _gather(x, step, start, last, d, room, rows)
+            _tiles(room, rows, start, y, start, last, d, flat, total)
+        else:
+            _tiles(x, step, 0, y, start, last, d, flat, total)
         for j in range(d):
             moment[j] += total[j]
             for k in range(j, d):
@@ -176,6 +199,17 @@ def _add_cross(x, y, rows, cross, moment):  # pragma: no cover - compiled
                 moment[j] += v * y[i]
                 for k in range(j, d):
                     cross[j, k] += v * memory1(x, k * step + i)
+
+
+@kernel
+def _tiles(x, step, before, y, start, stop, d, out, total):  # pragma: no cover - compiled
+    """Write X'X and X'y over some people, a multiple of four; ``before`` stand before those of x."""
+    for row in range(0, d, 4):
+        j = min(row, d - 4)  # the last tiles may overlap those before: they are written again, not added
+        _moments(x, step, before, y, start, stop, j, total)
+        for column in range(j, d, 2):
+            k = min(column, d - 2)
+            _products(x, step, start - before, stop - before, j, k, d, out)
 
 
 @kernel
@@ -200,9 +234,9 @@ def _products(x, step, start, stop, j, k, d, out):  # pragma: no cover - compile
 
 
 @kernel
-def _moments(x, step, y, start, stop, j, out):  # pragma: no cover - compiled
+def _moments(x, step, before, y, start, stop, j, out):  # pragma: no cover - compiled
     """Write entries j to j + 3 of X'y over some people, a multiple of four."""
-    c0 = j * step
+    c0 = j * step - before
     c1, c2, c3 = c0 + step, c0 + 2 * step, c0 + 3 * step
     a0, a1, a2, a3 = zero4(), zero4(), zero4(), zero4()
     for i in range(start, stop, 4):
