@@ -1,4 +1,4 @@
-"""Memory that begins and ends with a page, as a disk wants it where nothing is copied on the way (``engines.direct``)."""
+"""Memory that begins and ends with a page, as a disk wants it where nothing is copied on the way."""
 
 from __future__ import annotations
 

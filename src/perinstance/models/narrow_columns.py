@@ -133,15 +133,16 @@ def _column_sums(x, entries, depth, offset, image, weights, m, t, square):  # pr
         stop -= (stop - start) % 8
         if close:
             _gather(x, step, start, stop, d, room, ROOM)
-            _some_people(room, ROOM, start, entries, depth, offset, image, weights, start, stop, m, t, square)
+            _some_people(room, ROOM, start, entries, depth, offset, image, weights, (start, stop), m, t, square)
         else:
-            _some_people(x, step, 0, entries, depth, offset, image, weights, start, stop, m, t, square)
+            _some_people(x, step, 0, entries, depth, offset, image, weights, (start, stop), m, t, square)
         start = stop
 
 
 @kernel
-def _some_people(x, step, before, entries, depth, offset, image, weights, start, stop, m, t, square):  # pragma: no cover
+def _some_people(x, step, before, entries, depth, offset, image, weights, span, m, t, square):  # pragma: no cover
     """Write the sums of some people, a multiple of eight; ``before`` stand before those of x."""
+    start, stop = span
     moves = len(square) > 0
     first = 0
     for panel in range(len(depth)):
