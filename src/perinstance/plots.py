@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance.errors import InvalidInput
-from perinstance.report.content import SMALL_GROUP, group_rows
+from perinstance.report.groups import SMALL_GROUP, group_rows
 from perinstance.report.whatif import QUANTILES, noise_sweep
 
 if TYPE_CHECKING:

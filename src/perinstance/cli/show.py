@@ -17,8 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from perinstance.report import words
-from perinstance.report.content import most_exposed
 from perinstance.report.describe import release_line
+from perinstance.report.exposed import most_exposed
 from perinstance.report.svg import clean
 
 STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}

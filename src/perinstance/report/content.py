@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 
 from perinstance._version import __version__
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Posterior, Shift
 from perinstance.report import charts, words
 from perinstance.report.describe import accuracy_cost, health_lines, recipe, release_line
+from perinstance.report.exposed import MOST_EXPOSED, ExposedPerson, most_exposed
+from perinstance.report.groups import SMALL_GROUP, GroupLine, group_line, group_rows, groups_chart
+from perinstance.report.plane import plane_chart
 from perinstance.report.svg import clean
 from perinstance.report.whatif import QUANTILES, noise_sweep
 
-MOST_EXPOSED = 10
-# Of fewer people the 95% quantile is the largest loss, which belongs to one of them.
-SMALL_GROUP = 40
-MOST_GROUPS = 40
 RATES = (0.001, 0.01, 0.05)
 VERDICT_RATE = 0.01
 
@@ -34,30 +32,6 @@ class Card:
     value: str
     unit: str = ""
     worst: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ExposedPerson:
-    """One line of the table of the most exposed."""
-
-    id: str
-    epsilon: str
-    leverage: str
-    residual: str
-    why: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLine:
-    """One line of the table of groups."""
-
-    name: str
-    size: str
-    median: str
-    q95: str
-    largest: str
-    small: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +94,7 @@ def gather(
     if redact:
         verdict = verdict.replace("the most exposed person", "the person at the 95% quantile")
     worst = most_exposed(audit, MOST_EXPOSED)
-    plane, plane_caption = _plane(audit, [w for w, _ in worst], redact)
+    plane, plane_caption = plane_chart(audit, [w for w, _ in worst], redact)
     sweep, sweep_caption = _sweep(audit, redact)
     attack, attack_people, attack_rows = _attack(audit, middle, shown_top, redact)
     rows = group_rows(epsilon, groups) if groups is not None else []
@@ -139,8 +113,8 @@ def gather(
         distribution_caption=_distribution_caption(dp, everyone, redact),
         plane=plane,
         plane_caption=plane_caption,
-        groups=[_group_line(row, redact) for row in rows],
-        groups_chart=_groups_chart(rows, redact),
+        groups=[group_line(row, redact) for row in rows],
+        groups_chart=groups_chart(rows, redact),
         small_group=SMALL_GROUP,
         sweep=sweep,
         sweep_caption=sweep_caption,
@@ -151,67 +125,6 @@ def gather(
         reproduce=recipe(audit, command),
         version=__version__,
     )
-
-
-def most_exposed(audit: Any, count: int) -> list[tuple[int, ExposedPerson]]:
-    """Return positions and lines of the most exposed people, the worst first."""
-    epsilon = np.asarray(audit.epsilon, dtype=float)
-    leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
-    kinds = np.asarray(audit.kind)
-    order = np.argsort(-epsilon, kind="stable")[:count]
-    why = words.reasons(leverage, residual, order.tolist())
-    return [
-        (
-            int(i),
-            ExposedPerson(
-                _name(audit.ids, int(i)),
-                words.loss(float(epsilon[i])),
-                words.number(float(leverage[i])),
-                words.number(float(residual[i])),
-                reason,
-                str(kinds[i]),
-            ),
-        )
-        for i, reason in zip(order, why, strict=True)
-    ]
-
-
-def _name(ids: Any, i: int) -> str:
-    """Return a person's id as written; without ids, her row."""
-    return f"row {i}" if ids is None else clean(str(ids[i]))
-
-
-def group_rows(epsilon: NDArray, labels: Sequence[Any]) -> list[charts.GroupRow]:
-    """Return quantiles by group, the most exposed group first; past a limit the rest are put together."""
-    names, codes = np.unique(np.asarray([str(label) for label in labels]), return_inverse=True)
-    by_size = np.argsort(-np.bincount(codes), kind="stable")[:MOST_GROUPS]
-    rows = []
-    for code in by_size:
-        values = epsilon[codes == code]
-        q = np.quantile(values, (0.5, 0.95, 1.0), method="higher")
-        small = len(values) < SMALL_GROUP
-        rows.append(
-            charts.GroupRow(clean(str(names[code]), 40), len(values), float(q[0]), float(q[1]), float(q[2]), small)
-        )
-    return sorted(rows, key=lambda row: -row.largest)
-
-
-def _group_line(row: charts.GroupRow, redact: bool) -> GroupLine:
-    hidden = redact and row.small
-    median, q95 = ("left out", "left out") if hidden else (words.loss(row.median), words.loss(row.q95))
-    largest = "left out" if redact else words.loss(row.largest)
-    return GroupLine(row.name, f"{row.size:,}", median, q95, largest, row.small)
-
-
-def _groups_chart(rows: list[charts.GroupRow], redact: bool) -> Markup | None:
-    """Draw the groups; a redacted copy draws no small ones and no maximum."""
-    shown = [_blunt_group(row) for row in rows if not row.small] if redact else rows
-    return charts.groups(shown) if shown else None
-
-
-def _blunt_group(row: charts.GroupRow) -> charts.GroupRow:
-    """Drop the extreme of a group: its maximum is one person."""
-    return charts.GroupRow(row.name, row.size, row.median, row.q95, row.q95, row.small)
 
 
 def _blunted(epsilon: NDArray, redact: bool) -> NDArray:
@@ -268,65 +181,6 @@ def _distribution_caption(dp: float | None, everyone: float | None, redact: bool
     if redact:
         text += " Losses above the 95% quantile are shown at it."
     return text
-
-
-def _plane(audit: Any, worst: list[int], redact: bool) -> tuple[Markup, str]:
-    """Choose the two axes on which the loss can be read, and the lines of equal loss where it is a function of them."""
-    residual = np.abs(np.asarray(audit.residual, dtype=float))
-    leverage = np.asarray(audit.leverage, dtype=float)
-    pairs, delta = audit.pairs, audit.delta
-    few = len(residual) <= charts.FEW and not redact
-    caption = "Each dot is a person." if few else "Each cell holds some people; darker is more."
-    if isinstance(pairs, Posterior):
-        pull, name = leverage, "leverage without her"
-        scale = _ratio(pairs.residual, residual)
-
-        def loss_at(x: NDArray, r: NDArray) -> NDArray:
-            return Posterior(x, scale * r).epsilon(delta)
-
-    elif isinstance(pairs, Shift):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            pull = np.where(residual > 0, pairs.distance / residual, 0.0)
-        name = "pull of her features: shift per unit of error"
-
-        def loss_at(x: NDArray, r: NDArray) -> NDArray:
-            return Shift(x * r).epsilon(delta)
-
-    else:
-        return (
-            charts.plane(leverage, residual, [], [] if redact else worst, "leverage without her", redact),
-            caption + " No lines of equal loss: here the loss depends on more than these two numbers.",
-        )
-    curves = _contours(pull, residual, loss_at, np.asarray(audit.epsilon, dtype=float))
-    caption += " Dashed: lines of equal loss."
-    if not redact:
-        caption += " Numbered: the most exposed people of the table above."
-    return charts.plane(pull, residual, curves, worst, name, redact), caption
-
-
-def _ratio(numerator: NDArray, denominator: NDArray) -> float:
-    """Return the constant that takes one array to the other (sqrt(gamma)), from the largest entry."""
-    i = int(np.argmax(np.where(np.isfinite(denominator), denominator, 0)))
-    return float(numerator[i] / denominator[i]) if denominator[i] > 0 else 1.0
-
-
-def _contours(pull: NDArray, residual: NDArray, loss_at: Any, epsilon: NDArray) -> list[charts.Curve]:
-    """Trace lines of equal loss by bisection in the residual at each value of the pull."""
-    finite = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
-    seen = pull[(pull > 0) & np.isfinite(pull)]
-    if len(finite) == 0 or len(seen) == 0:
-        return []
-    levels = sorted({float(f"{v:.1g}") for v in np.quantile(finite, (0.5, 0.95, 1.0))})
-    xs = np.geomspace(seen.min(), seen.max() * 1.25, 80)
-    curves = []
-    for level in levels:
-        low, high = np.full(len(xs), 1e-12), np.full(len(xs), 1e12)
-        for _ in range(60):
-            middle = np.sqrt(low * high)
-            above = loss_at(xs, middle) > level
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        curves.append(charts.Curve(f"{level:g}", "contour", xs, high))
-    return curves
 
 
 def _sweep(audit: Any, redact: bool) -> tuple[Markup | None, str]:

@@ -1,0 +1,53 @@
+"""The people who pay most: a line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perinstance.report import words
+from perinstance.report.svg import clean
+
+MOST_EXPOSED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedPerson:
+    """One line of the table of the most exposed."""
+
+    id: str
+    epsilon: str
+    leverage: str
+    residual: str
+    why: str
+    kind: str
+
+
+def most_exposed(audit: Any, count: int) -> list[tuple[int, ExposedPerson]]:
+    """Return positions and lines of the most exposed people, the worst first."""
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
+    kinds = np.asarray(audit.kind)
+    order = np.argsort(-epsilon, kind="stable")[:count]
+    why = words.reasons(leverage, residual, order.tolist())
+    return [
+        (
+            int(i),
+            ExposedPerson(
+                _name(audit.ids, int(i)),
+                words.loss(float(epsilon[i])),
+                words.number(float(leverage[i])),
+                words.number(float(residual[i])),
+                reason,
+                str(kinds[i]),
+            ),
+        )
+        for i, reason in zip(order, why, strict=True)
+    ]
+
+
+def _name(ids: Any, i: int) -> str:
+    """Return a person's id as written; without ids, her row."""
+    return f"row {i}" if ids is None else clean(str(ids[i]))
