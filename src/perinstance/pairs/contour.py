@@ -47,7 +47,10 @@ WAVES = 60.0  # a straight line serves for Laplace losses that turn less often t
 
 @kernel
 def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
-    """Fill nodes and weights of the trapezoidal rule; return how many, the integral, its error and that of moduli."""
+    """Fill nodes and weights of the trapezoidal rule.
+
+    Returns how many, the integral, its error, the integral of moduli and the step.
+    """
     Psi, G, C, F, p0, p1, ph = bell  # unpacked here: inside the loop it would cost more than the arithmetic
     t, w, lap, count, losses, one, two, cut, sums = atoms
     step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
@@ -68,7 +71,7 @@ def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
             f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:
-                return n, 0.0, np.inf, np.inf  # it grows on this side
+                return n, 0.0, np.inf, np.inf, step  # it grows on this side
             where[n], weight[n] = z, f
             n += 1
             biggest = max(biggest, size)
@@ -85,7 +88,7 @@ def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
             error = np.inf  # the last level is not complete
     for k in range(n):
         weight[k] *= step
-    return n, total, error, mass
+    return n, total, error, mass, step
 
 
 @kernel
@@ -99,7 +102,7 @@ def _integral(drift, first, tight, start, kind, bell, atoms, where, weight):
     side = -1.0 if drift > 0.0 else 1.0
     bends = np.array([0.0, 0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
     least = np.inf
-    n, total, error, mass = 0, 0.0, np.inf, 0.0
+    n, total, error, mass, step = 0, 0.0, np.inf, 0.0, first
     for i in range(7):
         if i == 0 and kind != SMOOTH:  # one node far out tells whether the integrand is alive there
             weight[1] = np.inf  # stays where it grows
@@ -108,12 +111,12 @@ def _integral(drift, first, tight, start, kind, bell, atoms, where, weight):
                 bends[1], bends[2], bends[3] = bends[2], bends[3], 0.0
             continue
         levels = 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3  # the last is the best, and finer
-        n, total, error, mass = _along(bends[i], first, levels, tight, start, kind, bell, atoms, where, weight)
+        n, total, error, mass, step = _along(bends[i], first, levels, tight, start, kind, bell, atoms, where, weight)
         if kind == SMOOTH or (error <= tight * abs(total) and mass < 1e3 * abs(total)):
             break
         if error < least:
             least, bends[6] = error, bends[i]
-    return n, total, error, mass
+    return n, total, error, mass, bends[i], step
 
 
 @kernel
@@ -143,9 +146,9 @@ def reach(n, where, weight):
 def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0.
 
-    Returns ``base``, ``w``, n, the relative error, ``total`` and ``moved``: ``delta(epsilon) = e^base (w/pi) total``
+    Returns ``base``, ``w``, n, the relative error, ``total``, ``moved``, bend and step: ``delta(epsilon) = e^base (w/pi) total``
     (left of 0: 1 - delta) and ``-d log delta/d epsilon = t + w moved/total``. Unless atoms were multiplied out n nodes
-    are kept, from which ``evaluate`` moves epsilon.
+    are kept, from which ``evaluate`` moves epsilon; they lie on the hyperbola of ``bend``, at multiples of ``step``.
     """
     k = nu.size
     G, C, F = np.zeros(k), np.zeros(k), np.zeros(k)
@@ -217,12 +220,12 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     drift = bell.Psi + far
     n, total, error, mass, moved = 0, 0.0, np.inf, 0.0, 0.0
     if kind != BELOW:
-        n, total, error, mass = _integral(drift, first, tight, start, kind, bell, atoms, where, weight)
+        n, total, error, mass, bend, step = _integral(drift, first, tight, start, kind, bell, atoms, where, weight)
         moved = evaluate(0.0, w, n, where, weight)[1]
         if kind == PLAIN or many or error <= tight * abs(total):
-            return base, w, n, _relative(error, mass, total, size), total, moved
+            return base, w, n, _relative(error, mass, total, size), total, moved, bend, step
     if many:
-        return base, w, 0, np.inf, 0.0, 0.0
+        return base, w, 0, np.inf, 0.0, 0.0, 0.0, 0.0
     one, two = np.empty((3, int(first_size))), np.empty((3, int(second_size)))
     multiply_out(t, lap, count, second, False, one)
     multiply_out(t, lap, count, second, True, two)
@@ -240,12 +243,12 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         start = laplaces(
             0.0j, 0.0j, kind, bell.p0, bell.p1, bell.ph, t, w, lap, count, losses, one, two, cut, sums
         ).real
-        n, part, err, moduli = _integral(drift, STEP, tight, start, kind, bell, atoms, where, weight)
+        n, part, err, moduli, _bend, _step = _integral(drift, STEP, tight, start, kind, bell, atoms, where, weight)
         total += part
         moved += evaluate(0.0, w, n, where, weight)[1]
         error += err
         mass += moduli
-    return base, w, 0, _relative(error, mass, total, size), total, moved
+    return base, w, 0, _relative(error, mass, total, size), total, moved, 0.0, 0.0
 
 
 @kernel
