@@ -27,6 +27,18 @@ def exp(x):
 
 
 @kernel
+def _fall(y):
+    """Return ``(1 - e^-y)/y``, which has no pole, to the last digits: ``1 - cos b = 2 sin^2(b/2)``."""
+    if abs(y.real) + abs(y.imag) < 1e-8:
+        return 1.0 - 0.5 * y
+    less = math.expm1(-y.real)
+    s, c = math.sin(0.5 * y.imag), math.cos(0.5 * y.imag)
+    f = complex(2.0 * s * s * (1.0 + less) - less, 2.0 * s * c * (1.0 + less))
+    size = y.real * y.real + y.imag * y.imag
+    return complex((f.real * y.real + f.imag * y.imag) / size, (f.imag * y.real - f.real * y.imag) / size)
+
+
+@kernel
 def smooth_factor(z, t, w, lap, count):
     """Return the product of the transforms ``1 - t (1 - E)/(1 + 2t)`` at ``t + w z``, over the same at t."""
     total = 1.0 + 0.0j
@@ -37,10 +49,8 @@ def smooth_factor(z, t, w, lap, count):
             continue
         y = (1.0 + 2.0 * here) * D
         y0 = (1.0 + 2.0 * t) * D
-        # (1 - e^-y)/y, which has no pole
-        ratio = (1.0 - exp(-y)) / y if abs(y) > 0.03 else 1.0 - y * (0.5 - y * (1 / 6 - y * (1 / 24 - y / 120)))
         ratio0 = -math.expm1(-y0) / y0 if abs(y0) > 1e-8 else 1.0 - 0.5 * y0
-        factor = (1.0 - here * D * ratio) / (1.0 - t * D * ratio0)
+        factor = (1.0 - here * D * _fall(y)) / (1.0 - t * D * ratio0)
         if count[g] == 1.0:
             total *= factor
         else:
@@ -63,13 +73,13 @@ def halves(lap, count):
 
 
 @kernel
-def multiply_out(t, lap, count, second, which, out):
-    """Fill the exponentials of one half, largest offset first: offsets <= 0, logarithms of shares, negative losses."""
+def multiply_out(t, lap, count, chosen, out):
+    """Fill the exponentials of the chosen half, largest offset first: offsets <= 0, logarithms of shares, negative losses."""
     n = 1
     offset, log_share, minus = out[0], out[1], out[2]
     log_share[0], offset[0], minus[0] = 0.0, 0.0, 0.0
     for g in range(lap.size):
-        if second[g] != which or count[g] == 0.0:
+        if not chosen[g] or count[g] == 0.0:
             continue
         D, c = lap[g], int(count[g])
         log_up = -math.log1p(t * math.exp(-(1.0 + 2.0 * t) * D) / (1.0 + t))  # of (1 + t) e^{tD} in the sum of the two

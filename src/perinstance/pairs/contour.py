@@ -104,13 +104,15 @@ def _integral(drift, first, tight, start, kind, bell, atoms, where, weight):
     least = np.inf
     n, total, error, mass, step = 0, 0.0, np.inf, 0.0, first
     for i in range(7):
-        if i == 0 and kind != SMOOTH:  # one node far out tells whether the integrand is alive there
+        probing = i == 0 and kind != SMOOTH  # one node far out tells whether the integrand is alive there
+        # the last is the best, and finer; a variable, because each literal would be compiled once more
+        levels = 1 if probing else 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3
+        if probing:
             weight[1] = np.inf  # stays where it grows
-            _along(0.0, probe, 1, tight, start, kind, bell, atoms, where[:2], weight[:2])
+            _along(0.0, probe, levels, tight, start, kind, bell, atoms, where[:2], weight[:2])
             if abs(weight[1]) > 1e-14 * abs(start) * probe:
                 bends[1], bends[2], bends[3] = bends[2], bends[3], 0.0
             continue
-        levels = 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3  # the last is the best, and finer
         n, total, error, mass, step = _along(bends[i], first, levels, tight, start, kind, bell, atoms, where, weight)
         if kind == SMOOTH or (error <= tight * abs(total) and mass < 1e3 * abs(total)):
             break
@@ -196,7 +198,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         y = (1.0 + 2.0 * t) * D
         ratio = -math.expm1(-y) / y if abs(y) > 1e-8 else 1.0 - 0.5 * y
         base += count[g] * math.log1p(-t * D * ratio)
-        size += 3.0 * count[g]
+        size += 8.0 * count[g]  # here, and in the factors of the nodes
         losses += count[g]
     level += low
     base += t * level
@@ -227,8 +229,8 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     if many:
         return base, w, 0, np.inf, 0.0, 0.0, 0.0, 0.0
     one, two = np.empty((3, int(first_size))), np.empty((3, int(second_size)))
-    multiply_out(t, lap, count, second, False, one)
-    multiply_out(t, lap, count, second, True, two)
+    multiply_out(t, lap, count, ~second, one)
+    multiply_out(t, lap, count, second, two)
     cut, sums = np.empty(one.shape[1], np.int64), np.empty(two.shape[1], np.complex128)
     cuts(drift, w, one[0], two[0], cut)
     atoms = Atoms(t, w, lap, count, losses, one, two, cut, sums)

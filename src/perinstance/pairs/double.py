@@ -59,13 +59,17 @@ def over(a, a_low, b, b_low):
 
 @exact_kernel
 def log1p_pair(x):
-    """Return ``log(1 + x)`` as a pair: one Newton step, ``low = (x - expm1(high))/(1 + x)``.
-
-    ``expm1`` by its series at ``high/2^k`` and k doublings ``e -> e (2 + e)``.
-    """
+    """Return ``log(1 + x)`` of x >= 0 as a pair: one Newton step, ``low = (x - expm1(high))/(1 + x)``."""
     high = math.log1p(x)
+    e, e_low = expm1_pair(high)
+    return high, ((x - e) - e_low) / (1.0 + x)
+
+
+@exact_kernel
+def expm1_pair(x):
+    """Return ``e^x - 1`` of x >= 0 as a pair: the series at ``x/2^k`` and k doublings ``e -> e (2 + e)``."""
     k = 0
-    y = high
+    y = x
     while y > 0.01:
         y *= 0.5
         k += 1
@@ -79,7 +83,7 @@ def log1p_pair(x):
     for _ in range(k):
         two, two_low = two_sum(2.0, e)
         e, e_low = times(e, e_low, two, two_low + e_low)
-    return high, ((x - e) - e_low) / (1.0 + x)
+    return e, e_low
 
 
 @exact_kernel

@@ -88,13 +88,6 @@ def exponential(a, a_low):
 
 
 @exact_kernel
-def real_exponential(x):
-    """Return ``e^x`` of a real float as a real pair."""
-    high, low = exponential(complex(x, 0.0), 0.0j)
-    return high.real, low.real
-
-
-@exact_kernel
 def hyperbola(e, e_low, bend):
     """Return ``bend (cosh u - 1) + i sinh u`` and ``cosh u - i bend sinh u`` given ``e^u``."""
     i, i_low = over(1.0, 0.0, e, e_low)

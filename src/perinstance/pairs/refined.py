@@ -8,7 +8,7 @@ itself only (not less while ``1 - delta`` is a difference of floats, because K i
 
 all of it in pairs but the last exponential: ``e^{high} (1 + low)`` with the library's exp, cos and sin. They are good
 to 0.6 units in the last place each and their product to half of one: together ``LAST`` of each node at the very most.
-The step is one that halving no longer moved by more than 2e-12, and the trapezoidal rule squares its error then.
+The step is halved until that moves the sum by less than ``STILL``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import exact_kernel
-from perinstance.pairs.double import over, plus, times, two_sum
+from perinstance.pairs.double import expm1_pair, over, plus, times, two_sum
 from perinstance.pairs.double_complex import (
     exponential,
     hyperbola,
     power,
     product,
-    real_exponential,
     reciprocals,
     scaled,
     total,
@@ -33,6 +32,7 @@ from perinstance.pairs.hockey import SURE, UP
 from perinstance.pairs.levels import log_pair
 
 LAST = 4e-16
+STILL = 1e-16
 ALIVE = 1e-18  # of the largest node
 FURTHEST = 45.0
 CLOSE = 1e-8  # a step of epsilon whose square is nothing
@@ -87,12 +87,13 @@ def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, 
 
 @exact_kernel
 def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count):
-    """Return the integral as a pair, minus its slope, a bound of its curvature and its relative error.
+    """Return the integral as a pair, minus its slope, a bound of its curvature, its relative error, and half its step's.
 
     An infinite error says that this contour does not serve.
     """
     e, e_low = 1.0, 0.0
-    grow, grow_low = real_exponential(step)
+    grow, grow_low = expm1_pair(step)
+    grow, grow_low = plus(grow, grow_low, 1.0, 0.0)
     high, low, even = 0.0, 0.0, 0.0
     slope, curve, mass, largest = 0.0, 0.0, 0.0, 0.0
     k, quiet = 0, 0
@@ -104,7 +105,7 @@ def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, l
         share = 0.5 if k == 0 else 1.0
         size = share * abs(f)
         if not size < (1e3 * largest if k > 0 else np.inf):
-            return 0.0, 0.0, 0.0, 0.0, np.inf
+            return 0.0, 0.0, 0.0, 0.0, np.inf, 0.0
         largest = max(largest, size)
         quiet = quiet + 1 if size < ALIVE * largest else 0
         high, low = plus(high, low, share * f.real, share * f_low.real)
@@ -115,12 +116,12 @@ def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, l
         k += 1
         e, e_low = times(e, e_low, grow, grow_low)
     if quiet < 2 or not abs(high) > 0.0:
-        return 0.0, 0.0, 0.0, 0.0, np.inf
-    error = LAST * mass / abs(high) + abs(even / high - 1.0) ** 1.5
+        return 0.0, 0.0, 0.0, 0.0, np.inf, 0.0
+    error, halved = LAST * mass / abs(high), abs((even - high) / high)
     unit, unit_low = times(step, 0.0, w, 0.0)
     unit, unit_low = over(unit, unit_low, PI, PI_LOW)
     high, low = times(high, low, unit, unit_low)
-    return high, low, slope * unit, curve * unit, error
+    return high, low, slope * unit, curve * unit, error, halved
 
 
 @exact_kernel
@@ -141,13 +142,17 @@ def refine(delta, laid, nu, nu_low, m2, m2_low, lap, count, out):
             logs, logs_low = plus(logs, logs_low, 0.5 * log, 0.5 * log_low)
         goal, goal_low = (delta[i], 0.0) if t0 > 0.0 else two_sum(delta[i], -1.0)
         epsilon = out[i]
-        for _ in range(3):
+        for turn in range(5):
             level, level_low = plus(logs, logs_low, epsilon, 0.0)
-            value, value_low, slope, curve, error = _integral(
+            value, value_low, slope, curve, error, halved = _integral(
                 t0, w, bend, step, level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i]
             )
-            if not (error < 1e-12 and slope > 0.0):
+            if not (error < 1e-12 and halved < 1e-6 and slope > 0.0):
                 break
+            if halved > STILL and turn < 3:
+                step *= 0.5
+                continue
+            error += 2.0 * halved
             move = ((value - goal) + (value_low - goal_low)) / slope
             slack = (error * abs(value) + 2.0 * curve * move * move) / slope
             if abs(move) < CLOSE:
