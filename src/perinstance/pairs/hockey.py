@@ -64,20 +64,42 @@ def _above(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
 
 
 @kernel
+def _exchanged(nu, v, m2, levels):
+    """Return the coordinates of Q over P."""
+    there = levels.copy()
+    for j in range(nu.size):
+        there[j, 0], there[j, 1], there[j, 2], there[j, 3] = levels[j, 2], levels[j, 3], levels[j, 0], levels[j, 1]
+        there[j, 4], there[j, 5] = -levels[j, 4], -levels[j, 5]
+    return -nu / v, 1.0 / v, m2 / v, there
+
+
+@kernel
 def _below(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
-    """Return the same of ``1 - delta``: its logarithm, the slope of that, the relative error (0.1: no answer)."""
+    """Return the same of ``1 - delta``: its logarithm, the slope of that, the relative error (0.1: no answer).
+
+    ``1 - delta_PQ(epsilon) = e^epsilon (1 - delta_QP(-epsilon))``, by ``t -> -1 - t``: of the two the one whose saddle
+    point lies right of -1/2 has Laplace losses that hardly cancel.
+    """
     t = middle(epsilon, nu, v, m2, levels, lap, count)
-    base, w, n, error, total, moved, bend, step = contour(
-        t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
-    )
-    if not error < 1e-6 and lap.size > 0 and t < LEFT:
-        t = LEFT
+    flipped = lap.size > 0 and t < -0.5
+    if flipped:
+        nu, v, m2, levels = _exchanged(nu, v, m2, levels)
+        t, epsilon = -1.0 - t, -epsilon
+    base, w, n, error, total, moved, bend, step = 0.0, 0.0, 0, np.inf, 0.0, 0.0, 0.0, 0.0
+    for turn in range(2):
+        if turn == 1:
+            t = LEFT
         base, w, n, error, total, moved, bend, step = contour(
             t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
         )
+        if error < 1e-6 or lap.size == 0 or t >= LEFT:
+            break
     if not (total > 0.0 and error < 0.1):
         return -np.inf, 0.0, 0.1, 0, NOWHERE
-    return base + math.log(w / np.pi * total), t + w * moved / total, error, n, (t, w, bend, step)
+    log, slope = base + math.log(w / np.pi * total), t + w * moved / total
+    if flipped:
+        return log - epsilon, -1.0 - slope, error + 2e-16 * abs(epsilon), 0, (-1.0 - t, w, -bend, step)
+    return log, slope, error, n, (t, w, bend, step)
 
 
 @kernel
