@@ -59,6 +59,30 @@ def smooth_factor(z, t, w, lap, count):
 
 
 @kernel
+def leftmost(lap, count):
+    """Return how far left of 0 exponentials are multiplied out.
+
+    There they are of both signs: ``crowd`` grows like ``e^{-2 t sum e^-D}``, which times the pole ``1/t`` is least here.
+    """
+    many = 0.0
+    for g in range(lap.size):
+        many += count[g] * math.exp(-lap[g])
+    return -min(0.25, 0.5 / max(many, 1e-300))
+
+
+@kernel
+def crowd(t, lap, count):
+    """Return how much larger the exponentials are together than their sum at t, between -1/2 and 0."""
+    log = 0.0
+    if t < 0.0:
+        for g in range(lap.size):
+            if count[g] > 0.0:
+                down = -t * math.exp(-(1.0 + 2.0 * t) * lap[g]) / (1.0 + t)
+                log += count[g] * (math.log1p(down) - math.log1p(-down))
+    return math.exp(log)
+
+
+@kernel
 def halves(lap, count):
     """Return which half each distance belongs to (the one that is smaller so far), and how large the halves are."""
     second = np.zeros(lap.size, np.bool_)

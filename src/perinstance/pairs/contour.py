@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from perinstance.pairs.atoms import cuts, exp, halves, multiply_out
+from perinstance.pairs.atoms import crowd, cuts, exp, halves, leftmost, multiply_out
 from perinstance.pairs.compiled import kernel
 from perinstance.pairs.double import two_product, two_sum
 from perinstance.pairs.integrand import (
@@ -41,7 +41,6 @@ STEP = 0.2
 TIGHT = 2e-12  # the halved step must change the integral by less than this
 FINE = 3e-15  # or, where epsilon is next to nothing, by less than this
 ROUNDING = 1.2e-16
-LEFT = -0.25  # exponentials are of both signs left of 0, and cancel all the more the closer to -1/2
 WAVES = 60.0  # a straight line serves for Laplace losses that turn less often than this before the Gaussian ones die
 
 
@@ -151,6 +150,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     Returns ``base``, ``w``, n, the relative error, ``total``, ``moved``, bend and step: ``delta(epsilon) = e^base (w/pi) total``
     (left of 0: 1 - delta) and ``-d log delta/d epsilon = t + w moved/total``. Unless atoms were multiplied out n nodes
     are kept, from which ``evaluate`` moves epsilon; they lie on the hyperbola of ``bend``, at multiples of ``step``.
+    Among atoms the step is 0 and the bend is the slope of the first exponential far out: it says how to bend each.
     """
     k = nu.size
     G, C, F = np.zeros(k), np.zeros(k), np.zeros(k)
@@ -215,7 +215,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     if losses > 0.0:
         turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
         second, first_size, second_size = halves(lap, count)
-        many = max(first_size, second_size) > terms or t < LEFT
+        many = max(first_size, second_size) > terms or t < leftmost(lap, count)
         end = end_of_life(bell, (20.0 * WAVES if many else WAVES) / turns)
         first = min(STEP, 2.0 / (turns * end))
         kind = SMOOTH if end < np.inf else BELOW
@@ -234,7 +234,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     cut, sums = np.empty(one.shape[1], np.int64), np.empty(two.shape[1], np.complex128)
     cuts(drift, w, one[0], two[0], cut)
     atoms = Atoms(t, w, lap, count, losses, one, two, cut, sums)
-    error, mass, total, moved = 0.0, 0.0, 0.0, 0.0
+    error, mass, total, moved, tilted = 0.0, 0.0, 0.0, 0.0, drift
     for kind in (ABOVE, BELOW):
         if kind == BELOW:
             drift += w * (one[0, -1] + two[0, -1])
@@ -250,7 +250,8 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         moved += evaluate(0.0, w, n, where, weight)[1]
         error += err
         mass += moduli
-    return base, w, 0, _relative(error, mass, total, size), total, moved, 0.0, 0.0
+    mass *= crowd(t, lap, count)
+    return base, w, 0, _relative(error, mass, total, size), total, moved, tilted, 0.0
 
 
 @kernel

@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
+from perinstance.pairs.atoms import leftmost
 from perinstance.pairs.compiled import kernel
-from perinstance.pairs.contour import FINE, LEFT, NODES, TIGHT, contour, evaluate, reach
+from perinstance.pairs.contour import FINE, NODES, TIGHT, contour, evaluate, reach
 from perinstance.pairs.saddlepoint import (
     ceiling,
     divergence,
@@ -85,20 +86,22 @@ def _below(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     if flipped:
         nu, v, m2, levels = _exchanged(nu, v, m2, levels)
         t, epsilon = -1.0 - t, -epsilon
+    left = leftmost(lap, count)
     base, w, n, error, total, moved, bend, step = 0.0, 0.0, 0, np.inf, 0.0, 0.0, 0.0, 0.0
     for turn in range(2):
         if turn == 1:
-            t = LEFT
+            t = left
         base, w, n, error, total, moved, bend, step = contour(
             t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
         )
-        if error < 1e-6 or lap.size == 0 or t >= LEFT:
+        if error < 1e-6 or lap.size == 0 or t >= left:
             break
     if not (total > 0.0 and error < 0.1):
         return -np.inf, 0.0, 0.1, 0, NOWHERE
     log, slope = base + math.log(w / np.pi * total), t + w * moved / total
     if flipped:
-        return log - epsilon, -1.0 - slope, error + 2e-16 * abs(epsilon), 0, (-1.0 - t, w, -bend, step)
+        bend = -bend if step > 0.0 else 2.0 * w * np.sum(lap * count) - bend
+        return log - epsilon, -1.0 - slope, error + 2e-16 * abs(epsilon), 0, (-1.0 - t, w, bend, step)
     return log, slope, error, n, (t, w, bend, step)
 
 

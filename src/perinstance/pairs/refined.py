@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from perinstance.pairs.compiled import exact_kernel
+from perinstance.pairs.contour import SLIGHT, STEP, STRONG
 from perinstance.pairs.double import expm1_pair, over, plus, times, two_sum
 from perinstance.pairs.double_complex import (
     exponential,
@@ -35,6 +36,7 @@ LAST = 4e-16
 STILL = 1e-16
 ALIVE = 1e-18  # of the largest node
 FURTHEST = 45.0
+MANY = 1024  # exponentials that are summed one by one
 CLOSE = 1e-8  # a step of epsilon whose square is nothing
 PI, PI_LOW = math.pi, 1.2246467991473532e-16
 
@@ -56,8 +58,38 @@ def _laplace(t, t_low, D):
 
 
 @exact_kernel
-def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, lap, count):
-    """Return ``e^{K(t) - t epsilon}/(t (1 + t))`` times ``way``."""
+def _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets):
+    """Return ``sum times (t/(1 + t))^k e^{expo + t x - D}`` over the columns k, times, x, D, and the sum of moduli."""
+    one, one_low, _q, _q_low = reciprocals(after, after_low)
+    ratio, ratio_low = product(t, t_low, one, one_low)
+    f, f_low, size = 0.0j, 0.0j, 0.0
+    for i in range(sets.shape[1]):
+        g, g_low = scaled(t, t_low, sets[2, i], sets[3, i])
+        g, g_low = total(g, g_low, complex(-sets[4, i], 0.0), complex(-sets[5, i], 0.0))
+        g, g_low = total(g, g_low, expo, expo_low)
+        e, e_low = _exp(g, g_low)
+        g, g_low = power(ratio, ratio_low, sets[0, i])
+        g, g_low = product(g, g_low, e, e_low)
+        g, g_low = scaled(g, g_low, sets[1, i], 0.0)
+        f, f_low = total(f, f_low, g, g_low)
+        size += abs(g)
+    return f, f_low, size
+
+
+@exact_kernel
+def _exp(a, a_low):
+    """Return ``e^a`` to the usual digits, as if a were exact."""
+    size = math.exp(a.real)
+    e = complex(size * math.cos(a.imag), size * math.sin(a.imag))
+    return e, e * a_low
+
+
+@exact_kernel
+def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, lap, count, sets):
+    """Return ``e^{K(t) - t epsilon}/(t (1 + t))`` times ``way``, and what its rounding is relative to.
+
+    Of the Laplace losses all, or the exponentials in ``sets``.
+    """
     after, after_low = total(t, t_low, 1.0 + 0.0j, 0.0j)
     poles, poles_low = product(t, t_low, after, after_low)
     expo, expo_low = scaled(t, t_low, -level, -level_low)
@@ -75,19 +107,29 @@ def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, 
             if half[j] != 0.0:
                 g, g_low = product(g, g_low, one, one_low)
         expo, expo_low = total(expo, expo_low, g, g_low)
-    for k in range(lap.size):
-        if lap[k] != 0.0:
-            g, g_low = _laplace(t, t_low, lap[k])
-            g, g_low = power(g, g_low, count[k])
-            f, f_low = product(f, f_low, g, g_low)
-    size = math.exp(expo.real)
-    e = complex(size * math.cos(expo.imag), size * math.sin(expo.imag))
-    return product(e, e * expo_low, f, f_low)
+    if sets.shape[1] == 0:
+        for k in range(lap.size):
+            if lap[k] != 0.0:
+                g, g_low = _laplace(t, t_low, lap[k])
+                g, g_low = power(g, g_low, count[k])
+                f, f_low = product(f, f_low, g, g_low)
+        e, e_low = _exp(expo, expo_low)
+        f, f_low = product(e, e_low, f, f_low)
+        return f, f_low, abs(f)
+    middle, middle_low = total(t, t_low, after, after_low)
+    g, g_low, _q, _q_low = reciprocals(middle, middle_low)
+    g, g_low = product(g, g_low, after, after_low)
+    g, g_low = power(g, g_low, np.sum(count))
+    f, f_low = product(f, f_low, g, g_low)
+    g, g_low, size = _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets)
+    size *= abs(f)
+    f, f_low = product(f, f_low, g, g_low)
+    return f, f_low, size
 
 
 @exact_kernel
-def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count):
-    """Return the integral as a pair, minus its slope, a bound of its curvature, its relative error, and half its step's.
+def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count, sets):
+    """Return the integral as a pair, minus its slope, a bound of its curvature, its error, and what halving moved.
 
     An infinite error says that this contour does not serve.
     """
@@ -101,11 +143,13 @@ def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, l
         z, z_low, way, way_low = hyperbola(e, e_low, bend)
         t, t_low = scaled(z, z_low, w, 0.0)
         t, t_low = total(t, t_low, complex(t0, 0.0), 0.0j)
-        f, f_low = _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, lap, count)
+        f, f_low, size = _node(
+            t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, lap, count, sets
+        )
         share = 0.5 if k == 0 else 1.0
-        size = share * abs(f)
+        size *= share
         if not size < (1e3 * largest if k > 0 else np.inf):
-            return 0.0, 0.0, 0.0, 0.0, np.inf, 0.0
+            return 0.0, 0.0, 0.0, 0.0, np.inf, np.inf
         largest = max(largest, size)
         quiet = quiet + 1 if size < ALIVE * largest else 0
         high, low = plus(high, low, share * f.real, share * f_low.real)
@@ -115,13 +159,78 @@ def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, l
         mass += size
         k += 1
         e, e_low = times(e, e_low, grow, grow_low)
-    if quiet < 2 or not abs(high) > 0.0:
-        return 0.0, 0.0, 0.0, 0.0, np.inf, 0.0
-    error, halved = LAST * mass / abs(high), abs((even - high) / high)
+    if quiet < 2:
+        return 0.0, 0.0, 0.0, 0.0, np.inf, np.inf
     unit, unit_low = times(step, 0.0, w, 0.0)
     unit, unit_low = over(unit, unit_low, PI, PI_LOW)
+    halved = abs(even - high) * unit
     high, low = times(high, low, unit, unit_low)
-    return high, low, slope * unit, curve * unit, error, halved
+    return high, low, slope * unit, curve * unit, LAST * mass * unit, halved
+
+
+@exact_kernel
+def _settled(t0, w, bend, step, still, level, level_low, nu, nu_low, half, half_low, lap, count, sets):
+    """Return what ``_integral`` does with a step small enough, the error with what halving it moved."""
+    out = _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count, sets)
+    for _ in range(3):
+        if out[5] <= still or not out[4] < np.inf:
+            break
+        step *= 0.5
+        out = _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count, sets)
+    return out[0], out[1], out[2], out[3], out[4] + 2.0 * out[5]
+
+
+@exact_kernel
+def _sets(lap, count, out):
+    """Fill in every choice of the Laplace losses that came out negative.
+
+    How many they are, how often the choice occurs, the loss of all and the sum of distances of the chosen (as pairs).
+    """
+    n = 1
+    out[:, 0] = 0.0
+    out[1, 0] = 1.0
+    for g in range(lap.size):
+        c = int(count[g])
+        for k in range(c, -1, -1):  # none comes last, it overwrites what the others are made from
+            ways = 1.0
+            for i in range(k):
+                ways = ways * (c - i) / (i + 1)
+            D, D_low = times(float(k), 0.0, lap[g], 0.0)
+            rest, rest_low = times(float(c - 2 * k), 0.0, lap[g], 0.0)
+            for i in range(n):
+                here = k * n + i
+                out[0, here], out[1, here] = out[0, i] + k, out[1, i] * ways
+                out[2, here], out[3, here] = plus(out[2, i], out[3, i], rest, rest_low)
+                out[4, here], out[5, here] = plus(out[4, i], out[5, i], D, D_low)
+        n *= c + 1
+
+
+@exact_kernel
+def _value(laid, sets, still, level, level_low, nu, nu_low, half, half_low, lap, count):
+    """Return the integral as a pair, minus its slope, a bound of its curvature and its error, along a contour as laid.
+
+    Among atoms along two, bent to the side where their exponentials die.
+    """
+    t0, w, bend, step = laid
+    if step > 0.0:
+        return _settled(t0, w, bend, step, still, level, level_low, nu, nu_low, half, half_low, lap, count, sets)
+    value, value_low, slope, curve, error = 0.0, 0.0, 0.0, 0.0, 0.0
+    for above in (True, False):
+        chosen = (bend - 2.0 * w * sets[4] > 0.0) == above
+        group = sets[:, chosen]
+        if group.shape[1] == 0 or (not above and np.sum(nu != 0.0) + np.sum(half > 0.0) == 0):
+            continue  # without Gaussian losses closing the contour on the right gives nothing
+        side = -1.0 if above else 1.0
+        part = (0.0, 0.0, 0.0, 0.0, np.inf)
+        for steep in (SLIGHT, STRONG):
+            part = _settled(
+                t0, w, side * steep, STEP, still, level, level_low, nu, nu_low, half, half_low, lap, count, group
+            )
+            if part[4] < np.inf:
+                break
+        value, value_low = plus(value, value_low, part[0], part[1])
+        slope, curve, error = slope + part[2], curve + part[3], error + part[4]
+    return value, value_low, slope, curve, error
 
 
 @exact_kernel
@@ -133,29 +242,33 @@ def refine(delta, laid, nu, nu_low, m2, m2_low, lap, count, out):
     """
     half, half_low = np.empty(nu.shape[1]), np.empty(nu.shape[1])
     for i in range(out.size):
-        t0, w, bend, step = laid[i]
         logs, logs_low = 0.0, 0.0
         for j in range(nu.shape[1]):
             half[j], half_low[j] = 0.5 * m2[i, j], 0.5 * m2_low[i, j]
             v, v_low = plus(1.0, 0.0, nu[i, j], nu_low[i, j])
             log, log_low = log_pair(nu[i, j], nu_low[i, j], v, v_low)
             logs, logs_low = plus(logs, logs_low, 0.5 * log, 0.5 * log_low)
-        goal, goal_low = (delta[i], 0.0) if t0 > 0.0 else two_sum(delta[i], -1.0)
+        many = 1.0
+        for g in range(lap.shape[1]):
+            many *= count[i, g] + 1.0
+        atoms = laid[i, 3] == 0.0
+        if atoms and many > MANY:
+            continue
+        sets = np.empty((6, int(many) if atoms else 0))
+        if atoms:
+            _sets(lap[i], count[i], sets)
+        goal, goal_low = (delta[i], 0.0) if laid[i, 0] > 0.0 else two_sum(delta[i], -1.0)
         epsilon = out[i]
-        for turn in range(5):
+        for _ in range(3):
             level, level_low = plus(logs, logs_low, epsilon, 0.0)
-            value, value_low, slope, curve, error, halved = _integral(
-                t0, w, bend, step, level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i]
+            value, value_low, slope, curve, error = _value(
+                laid[i], sets, STILL * abs(goal), level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i]
             )
-            if not (error < 1e-12 and halved < 1e-6 and slope > 0.0):
+            if not (error < 1e-9 * abs(goal) and slope > 0.0):
                 break
-            if halved > STILL and turn < 3:
-                step *= 0.5
-                continue
-            error += 2.0 * halved
             move = ((value - goal) + (value_low - goal_low)) / slope
-            slack = (error * abs(value) + 2.0 * curve * move * move) / slope
             if abs(move) < CLOSE:
+                slack = (error + 2.0 * curve * move * move) / slope
                 out[i] = min(out[i], max(epsilon + move + SURE * slack, 0.0) * UP)
                 break
             epsilon = max(epsilon + move, 0.0)

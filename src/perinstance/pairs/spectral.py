@@ -61,7 +61,7 @@ class SpectralPairs(Pairs):
             epsilons(d, *view.coordinates, *view.laplaces, out[i], above[i], laid[i])
         short = above > np.maximum(1e-9 * out, 1e-13)
         short &= out >= (out - above).max(axis=0)  # only the direction that decides
-        short &= laid[:, :, 3] > 0.0  # a contour with a step: among atoms there is none
+        short &= laid[:, :, 1] > 0.0  # there is a contour
         for i, view in enumerate(views):
             if short[i].any():
                 out[i, short[i]] = _refined(view[short[i]], d[short[i]], laid[i, short[i]], out[i, short[i]])
