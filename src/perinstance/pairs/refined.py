@@ -8,12 +8,14 @@ itself only (not less while ``1 - delta`` is a difference of floats, because K i
 
 all of it in pairs but the last exponential: ``e^{high} (1 + low)`` with the library's exp, cos and sin. They are good
 to 0.6 units in the last place each and their product to half of one: together ``LAST`` of each node at the very most.
+Where the nodes are so much larger than their sum that this is not enough, that exponential is a pair as well.
 The step is halved until that moves the sum by less than ``STILL``.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,13 +34,26 @@ from perinstance.pairs.double_complex import (
 from perinstance.pairs.hockey import SURE, UP
 from perinstance.pairs.levels import log_pair
 
-LAST = 4e-16
+LAST, SHARP = 4e-16, 1e-20
 STILL = 1e-16
 ALIVE = 1e-18  # of the largest node
 FURTHEST = 45.0
 MANY = 1024  # exponentials that are summed one by one
 CLOSE = 1e-8  # a step of epsilon whose square is nothing
 PI, PI_LOW = math.pi, 1.2246467991473532e-16
+
+
+class Person(NamedTuple):
+    """``epsilon + sum (log v)/2``, nu and ``m^2/2`` as pairs, Laplace distances and how often each occurs."""
+
+    level: Any
+    level_low: Any
+    nu: Any
+    nu_low: Any
+    half: Any
+    half_low: Any
+    lap: Any
+    count: Any
 
 
 @exact_kernel
@@ -58,7 +73,7 @@ def _laplace(t, t_low, D):
 
 
 @exact_kernel
-def _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets):
+def _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets, sharp):
     """Return ``sum times (t/(1 + t))^k e^{expo + t x - D}`` over the columns k, times, x, D, and the sum of moduli."""
     one, one_low, _q, _q_low = reciprocals(after, after_low)
     ratio, ratio_low = product(t, t_low, one, one_low)
@@ -67,7 +82,7 @@ def _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets):
         g, g_low = scaled(t, t_low, sets[2, i], sets[3, i])
         g, g_low = total(g, g_low, complex(-sets[4, i], 0.0), complex(-sets[5, i], 0.0))
         g, g_low = total(g, g_low, expo, expo_low)
-        e, e_low = _exp(g, g_low)
+        e, e_low = _exp(g, g_low, sharp)
         g, g_low = power(ratio, ratio_low, sets[0, i])
         g, g_low = product(g, g_low, e, e_low)
         g, g_low = scaled(g, g_low, sets[1, i], 0.0)
@@ -77,19 +92,22 @@ def _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets):
 
 
 @exact_kernel
-def _exp(a, a_low):
-    """Return ``e^a`` to the usual digits, as if a were exact."""
+def _exp(a, a_low, sharp):
+    """Return ``e^a``: all of it, or as good as the library's functions are."""
+    if sharp:
+        return exponential(a, a_low)
     size = math.exp(a.real)
     e = complex(size * math.cos(a.imag), size * math.sin(a.imag))
     return e, e * a_low
 
 
 @exact_kernel
-def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, lap, count, sets):
+def _node(t, t_low, way, way_low, person, sets, sharp):
     """Return ``e^{K(t) - t epsilon}/(t (1 + t))`` times ``way``, and what its rounding is relative to.
 
     Of the Laplace losses all, or the exponentials in ``sets``.
     """
+    level, level_low, nu, nu_low, half, half_low, lap, count = person
     after, after_low = total(t, t_low, 1.0 + 0.0j, 0.0j)
     poles, poles_low = product(t, t_low, after, after_low)
     expo, expo_low = scaled(t, t_low, -level, -level_low)
@@ -113,7 +131,7 @@ def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, 
                 g, g_low = _laplace(t, t_low, lap[k])
                 g, g_low = power(g, g_low, count[k])
                 f, f_low = product(f, f_low, g, g_low)
-        e, e_low = _exp(expo, expo_low)
+        e, e_low = _exp(expo, expo_low, sharp)
         f, f_low = product(e, e_low, f, f_low)
         return f, f_low, abs(f)
     middle, middle_low = total(t, t_low, after, after_low)
@@ -121,63 +139,54 @@ def _node(t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, 
     g, g_low = product(g, g_low, after, after_low)
     g, g_low = power(g, g_low, np.sum(count))
     f, f_low = product(f, f_low, g, g_low)
-    g, g_low, size = _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets)
+    g, g_low, size = _sum_of_sets(expo, expo_low, t, t_low, after, after_low, sets, sharp)
     size *= abs(f)
     f, f_low = product(f, f_low, g, g_low)
     return f, f_low, size
 
 
 @exact_kernel
-def _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count, sets):
-    """Return the integral as a pair, minus its slope, a bound of its curvature, its error, and what halving moved.
+def _integral(t0, w, bend, step, still, person, sets, sharp):
+    """Return the integral as a pair, minus its slope, a bound of its curvature and its error.
 
-    An infinite error says that this contour does not serve.
+    The step is halved while that moves more than ``still``. An infinite error says that this contour does not serve.
     """
-    e, e_low = 1.0, 0.0
-    grow, grow_low = expm1_pair(step)
-    grow, grow_low = plus(grow, grow_low, 1.0, 0.0)
-    high, low, even = 0.0, 0.0, 0.0
-    slope, curve, mass, largest = 0.0, 0.0, 0.0, 0.0
-    k, quiet = 0, 0
-    while quiet < 2 and k * step < FURTHEST:
-        z, z_low, way, way_low = hyperbola(e, e_low, bend)
-        t, t_low = scaled(z, z_low, w, 0.0)
-        t, t_low = total(t, t_low, complex(t0, 0.0), 0.0j)
-        f, f_low, size = _node(
-            t, t_low, way, way_low, level, level_low, nu, nu_low, half, half_low, lap, count, sets
-        )
-        share = 0.5 if k == 0 else 1.0
-        size *= share
-        if not size < (1e3 * largest if k > 0 else np.inf):
-            return 0.0, 0.0, 0.0, 0.0, np.inf, np.inf
-        largest = max(largest, size)
-        quiet = quiet + 1 if size < ALIVE * largest else 0
-        high, low = plus(high, low, share * f.real, share * f_low.real)
-        even += 2.0 * share * f.real if k % 2 == 0 else 0.0
-        slope += share * (f.real * t.real - f.imag * t.imag)
-        curve += size * (t.real * t.real + t.imag * t.imag)
-        mass += size
-        k += 1
-        e, e_low = times(e, e_low, grow, grow_low)
-    if quiet < 2:
-        return 0.0, 0.0, 0.0, 0.0, np.inf, np.inf
-    unit, unit_low = times(step, 0.0, w, 0.0)
-    unit, unit_low = over(unit, unit_low, PI, PI_LOW)
-    halved = abs(even - high) * unit
-    high, low = times(high, low, unit, unit_low)
-    return high, low, slope * unit, curve * unit, LAST * mass * unit, halved
-
-
-@exact_kernel
-def _settled(t0, w, bend, step, still, level, level_low, nu, nu_low, half, half_low, lap, count, sets):
-    """Return what ``_integral`` does with a step small enough, the error with what halving it moved."""
-    out = _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count, sets)
-    for _ in range(3):
-        if out[5] <= still or not out[4] < np.inf:
+    for _ in range(4):
+        e, e_low = 1.0, 0.0
+        grow, grow_low = expm1_pair(step)
+        grow, grow_low = plus(grow, grow_low, 1.0, 0.0)
+        high, low, even = 0.0, 0.0, 0.0
+        slope, curve, mass, largest = 0.0, 0.0, 0.0, 0.0
+        k, quiet = 0, 0
+        while quiet < 2 and k * step < FURTHEST:
+            z, z_low, way, way_low = hyperbola(e, e_low, bend)
+            t, t_low = scaled(z, z_low, w, 0.0)
+            t, t_low = total(t, t_low, complex(t0, 0.0), 0.0j)
+            f, f_low, size = _node(t, t_low, way, way_low, person, sets, sharp)
+            share = 0.5 if k == 0 else 1.0
+            size *= share
+            if not size < (1e3 * largest if k > 0 else np.inf):
+                return 0.0, 0.0, 0.0, 0.0, np.inf
+            largest = max(largest, size)
+            quiet = quiet + 1 if size < ALIVE * largest else 0
+            high, low = plus(high, low, share * f.real, share * f_low.real)
+            even += 2.0 * share * f.real if k % 2 == 0 else 0.0
+            slope += share * (f.real * t.real - f.imag * t.imag)
+            curve += size * (t.real * t.real + t.imag * t.imag)
+            mass += size
+            k += 1
+            e, e_low = times(e, e_low, grow, grow_low)
+        if quiet < 2:
+            return 0.0, 0.0, 0.0, 0.0, np.inf
+        unit, unit_low = times(step, 0.0, w, 0.0)
+        unit, unit_low = over(unit, unit_low, PI, PI_LOW)
+        halved = abs(even - high) * unit
+        if halved <= still:
             break
         step *= 0.5
-        out = _integral(t0, w, bend, step, level, level_low, nu, nu_low, half, half_low, lap, count, sets)
-    return out[0], out[1], out[2], out[3], out[4] + 2.0 * out[5]
+    high, low = times(high, low, unit, unit_low)
+    error = (SHARP if sharp else LAST) * mass * unit + 2.0 * halved
+    return high, low, slope * unit, curve * unit, error
 
 
 @exact_kernel
@@ -187,8 +196,7 @@ def _sets(lap, count, out):
     How many they are, how often the choice occurs, the loss of all and the sum of distances of the chosen (as pairs).
     """
     n = 1
-    out[:, 0] = 0.0
-    out[1, 0] = 1.0
+    out[1, 0] = 1.0  # the others are zero
     for g in range(lap.size):
         c = int(count[g])
         for k in range(c, -1, -1):  # none comes last, it overwrites what the others are made from
@@ -206,28 +214,29 @@ def _sets(lap, count, out):
 
 
 @exact_kernel
-def _value(laid, sets, still, level, level_low, nu, nu_low, half, half_low, lap, count):
-    """Return the integral as a pair, minus its slope, a bound of its curvature and its error, along a contour as laid.
+def _value(laid, still, person, sets, sharp):
+    """Return what ``_integral`` does along the contour that was laid; among atoms along two.
 
-    Among atoms along two, bent to the side where their exponentials die.
+    Those are bent to the side where their exponentials die. Without Gaussian losses the second gives nothing.
     """
     t0, w, bend, step = laid
-    if step > 0.0:
-        return _settled(t0, w, bend, step, still, level, level_low, nu, nu_low, half, half_low, lap, count, sets)
     value, value_low, slope, curve, error = 0.0, 0.0, 0.0, 0.0, 0.0
-    for above in (True, False):
-        chosen = (bend - 2.0 * w * sets[4] > 0.0) == above
-        group = sets[:, chosen]
-        if group.shape[1] == 0 or (not above and np.sum(nu != 0.0) + np.sum(half > 0.0) == 0):
-            continue  # without Gaussian losses closing the contour on the right gives nothing
-        side = -1.0 if above else 1.0
+    group = np.empty(sets.shape)
+    for above in range(2 if step == 0.0 else 1):
+        n = 0
+        for i in range(sets.shape[1]):
+            if (bend - 2.0 * w * sets[4, i] > 0.0) == (above == 0):
+                for row in range(6):
+                    group[row, n] = sets[row, i]
+                n += 1
+        if step == 0.0 and (n == 0 or (above == 1 and not (person.nu.any() or person.half.any()))):
+            continue
+        side = -1.0 if above == 0 else 1.0
         part = (0.0, 0.0, 0.0, 0.0, np.inf)
         for steep in (SLIGHT, STRONG):
-            part = _settled(
-                t0, w, side * steep, STEP, still, level, level_low, nu, nu_low, half, half_low, lap, count, group
-            )
-            if part[4] < np.inf:
-                break
+            if part[4] == np.inf:
+                tangent, first = (side * steep, STEP) if step == 0.0 else (bend, step)
+                part = _integral(t0, w, tangent, first, still, person, group[:, :n], sharp)
         value, value_low = plus(value, value_low, part[0], part[1])
         slope, curve, error = slope + part[2], curve + part[3], error + part[4]
     return value, value_low, slope, curve, error
@@ -248,27 +257,25 @@ def refine(delta, laid, nu, nu_low, m2, m2_low, lap, count, out):
             v, v_low = plus(1.0, 0.0, nu[i, j], nu_low[i, j])
             log, log_low = log_pair(nu[i, j], nu_low[i, j], v, v_low)
             logs, logs_low = plus(logs, logs_low, 0.5 * log, 0.5 * log_low)
-        many = 1.0
-        for g in range(lap.shape[1]):
-            many *= count[i, g] + 1.0
-        atoms = laid[i, 3] == 0.0
-        if atoms and many > MANY:
+        many = np.prod(count[i] + 1.0) if laid[i, 3] == 0.0 else 0.0
+        if many > MANY:
             continue
-        sets = np.empty((6, int(many) if atoms else 0))
-        if atoms:
+        sets = np.zeros((6, int(many)))
+        if many > 0.0:
             _sets(lap[i], count[i], sets)
         goal, goal_low = (delta[i], 0.0) if laid[i, 0] > 0.0 else two_sum(delta[i], -1.0)
-        epsilon = out[i]
-        for _ in range(3):
+        epsilon, sharp = out[i], 0
+        for _ in range(4):
             level, level_low = plus(logs, logs_low, epsilon, 0.0)
-            value, value_low, slope, curve, error = _value(
-                laid[i], sets, STILL * abs(goal), level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i]
-            )
+            person = Person(level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i])
+            value, value_low, slope, curve, error = _value(laid[i], STILL * abs(goal), person, sets, sharp > 0)
             if not (error < 1e-9 * abs(goal) and slope > 0.0):
                 break
             move = ((value - goal) + (value_low - goal_low)) / slope
             if abs(move) < CLOSE:
-                slack = (error + 2.0 * curve * move * move) / slope
-                out[i] = min(out[i], max(epsilon + move + SURE * slack, 0.0) * UP)
-                break
+                slack = SURE * (error + 2.0 * curve * move * move) / slope
+                out[i] = min(out[i], max(epsilon + move + slack, 0.0) * UP)
+                if sharp > 0 or 2.0 * slack < max(1e-9 * out[i], 1e-13):
+                    break
+                sharp = 1
             epsilon = max(epsilon + move, 0.0)
