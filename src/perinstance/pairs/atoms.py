@@ -62,7 +62,7 @@ def smooth_factor(z, t, w, lap, count):
 def leftmost(lap, count):
     """Return how far left of 0 exponentials are multiplied out.
 
-    There they are of both signs: ``crowd`` grows like ``e^{-2 t sum e^-D}``, which times the pole ``1/t`` is least here.
+    There they are of both signs: ``crowd`` grows like ``e^{-2 t sum e^-D}``; times the pole ``1/t`` it is least here.
     """
     many = 0.0
     for g in range(lap.size):
@@ -98,7 +98,7 @@ def halves(lap, count):
 
 @kernel
 def multiply_out(t, lap, count, chosen, out):
-    """Fill the exponentials of the chosen half, largest offset first: offsets <= 0, logarithms of shares, negative losses."""
+    """Fill the exponentials of the chosen half, largest offset first: offsets <= 0, logs of shares, negative losses."""
     n = 1
     offset, log_share, minus = out[0], out[1], out[2]
     log_share[0], offset[0], minus[0] = 0.0, 0.0, 0.0

@@ -147,7 +147,7 @@ def reach(n, where, weight):
 def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0.
 
-    Returns ``base``, ``w``, n, the relative error, ``total``, ``moved``, bend and step: ``delta(epsilon) = e^base (w/pi) total``
+    Returns ``base``, ``w``, n, the relative error, ``total``, ``moved``, bend and step: ``delta = e^base (w/pi) total``
     (left of 0: 1 - delta) and ``-d log delta/d epsilon = t + w moved/total``. Unless atoms were multiplied out n nodes
     are kept, from which ``evaluate`` moves epsilon; they lie on the hyperbola of ``bend``, at multiples of ``step``.
     Among atoms the step is 0 and the bend is the slope of the first exponential far out: it says how to bend each.

@@ -273,9 +273,7 @@ def epsilons(delta, nu, v, m2, levels, lap, count, terms, out, above, laid):
     """Fill in epsilon for each person, what it may be above the truth, and how the last contour was laid."""
     where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
     for i in range(out.size):
-        out[i], above[i], last = solve(
-            delta[i], nu[i], v[i], m2[i], levels[i], lap[i], count[i], terms, where, weight
-        )
+        out[i], above[i], last = solve(delta[i], nu[i], v[i], m2[i], levels[i], lap[i], count[i], terms, where, weight)
         laid[i, 0], laid[i, 1], laid[i, 2], laid[i, 3] = last
 
 

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.pairs.base import Floats
-from perinstance.pairs.levels import exchange, fill_levels, objective_plane, posterior_coordinate, square_shifts, sum_pairs
+from perinstance.pairs.levels import (
+    exchange,
+    fill_levels,
+    objective_plane,
+    posterior_coordinate,
+    square_shifts,
+    sum_pairs,
+)
 
 #: Beyond this a parameter's square overflows; the person's loss is infinite for all purposes.
 HUGE = 1e140
@@ -141,7 +148,8 @@ class Spectrum:
         parts = np.empty((5, *self.nu.shape))
         exchange(self.nu, self.nu_low, self.v, self.m2, self.m2_low, parts)
         levels = self.levels[:, :, [2, 3, 0, 1, 4, 5]] * [1, 1, 1, 1, -1, -1]
-        return Spectrum(*parts, levels, self.lap, self.count, self.infinite, self.rounded)
+        nu, nu_low, v, m2, m2_low = parts
+        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
 
     @property
     def costs(self) -> NDArray[np.bool_]:
