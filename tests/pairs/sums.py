@@ -3,6 +3,7 @@
 * ``spectral_delta``: the characteristic function as printed (``saddlepoint.py`` has it in pieces that do not cancel),
   integrated by the trapezoidal rule in 60 digits and more until halving the step changes nothing.
 * ``laplaces_delta``: sums of Laplace losses in closed form, by the residues of each of their 2^k exponentials.
+* ``mixed_rest``: ``1 - delta`` of Gaussian coordinates and Laplace losses, one integral for each exponential.
 * ``objective_coordinates``: the parameters of objective perturbation, straight from the covariances.
 """
 
@@ -85,8 +86,8 @@ def _largest(coordinates: Coordinates) -> arb:
     return max((nu for nu, _ in coordinates), key=float)
 
 
-def _trapezoidal(f, bend: arb, step: arb, accuracy: float) -> arb | None:
-    total, u, quiet = step / 2, step, 0
+def _trapezoidal(f, bend: arb, step: arb, accuracy: float, start: arb | int = 1) -> arb | None:
+    total, u, quiet = start * step / 2, step, 0
     while quiet < 3:
         z = acb(bend * (u.cosh() - 1), u.sinh())
         value = f(z) * acb(u.cosh(), -bend * u.sinh())
@@ -121,3 +122,47 @@ def laplaces_delta(distances: list[float], epsilon: float, count: int = 300) -> 
             part += (-x / 2).exp() * arb(g[k - 1]) / arb(2) ** k
             total += scale * part
         return total
+
+
+def mixed_rest(coordinates: Coordinates, distances: tuple[float, ...], epsilon: float) -> arb:
+    """``1 - delta = -(1/2 pi i) int e^{K(t) - t epsilon} dt/(t (1 + t))`` between the poles at -1 and 0.
+
+    ``K(t) = sum_j t (1 + t) m^2/(2 a) - (log a + t log v)/2``; the product of the Laplace transforms
+    ``[(1 + t) e^{tD} + t e^{-(1 + t) D}]/(1 + 2t)`` is multiplied out and each exponential takes a contour of its own.
+    """
+    k = len(distances)
+    level = sum(((1 + nu).log() for nu, _ in coordinates), arb(0)) / 2 + arb(epsilon)
+    t0 = arb("-0.05")
+    total = arb(0)
+    for signs in itertools.product((1, -1), repeat=k):
+        downs = [arb(D) for D, sign in zip(distances, signs, strict=True) if sign < 0]
+        x = sum((sign * arb(D) for D, sign in zip(distances, signs, strict=True)), arb(0)) - level
+
+        down = len(downs)
+
+        def f(z, x=x, down=down):
+            t = t0 + z / 20
+            value = (t * x).exp() * (1 + t) ** (k - down - 1) * t ** (down - 1) / (1 + 2 * t) ** k
+            for nu, m2 in coordinates:
+                a = 1 - t * nu
+                value *= (t * (1 + t) * m2 / (2 * a)).exp() / a.sqrt()
+            return value
+
+        scale = (-sum(downs, arb(0))).exp() / 20 / arb.pi()
+        total += scale * _bent(f)
+    return -total
+
+
+def _bent(f) -> arb:
+    """The integral of f along a hyperbola bent to one side or the other, to 25 digits of its first value."""
+    first = abs(f(acb(0)))
+    for bend in ("0.4", "-0.4", "1", "-1"):
+        b, before, step = arb(bend), None, arb("0.1")
+        for _ in range(6):
+            whole = _trapezoidal(lambda z: f(z) / first, b, step, 1e-20, (f(acb(0)) / first).real)
+            if whole is None:
+                break
+            if before is not None and abs(whole - before) < 1e-20:
+                return whole * first
+            before, step = whole, step / 2
+    raise AssertionError("no contour converges")

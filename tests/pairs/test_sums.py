@@ -92,7 +92,7 @@ def test_epsilon_next_to_nothing(nu, m, share):
     ids=str,
 )
 def test_epsilon_next_to_nothing_where_total_variation_is_next_to_one(nu, m, share):
-    """``1 - delta`` hardly changes with epsilon here, so what the exponent may be off by becomes up to 2e-12."""
+    """``1 - delta`` hardly changes with epsilon here: what the exponent may be off by would become 1e-12."""
     pair = Gaussian([nu], [m])
     delta = 1 - (1 - pair.tv()[0]) * (1 + share)
     epsilon = pair.epsilon(delta, "with")[0]
@@ -101,7 +101,72 @@ def test_epsilon_next_to_nothing_where_total_variation_is_next_to_one(nu, m, sha
         found = sums.exchanged([(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)])
         accuracy = 1e-18 * (1.0 - delta)
         assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
-        assert sums.spectral_delta(found, epsilon - 2e-12, accuracy) >= arb(delta)
+        assert sums.spectral_delta(found, epsilon - max(1e-9 * epsilon, 1e-13), accuracy) >= arb(delta)
+
+
+def just_below_total_variation(pair, share):
+    tv = pair.tv()[0]
+    return tv * (1 - share) if tv < 0.5 else 1 - (1 - tv) * (1 + share)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_awkward_people_next_to_nothing(seed):
+    """Random coordinates and random objectives, both directions, deltas within 1e-14 to 1e-3 of total variation."""
+    rng = np.random.default_rng(seed)
+    checked = 0
+    while checked < 4:
+        if checked % 2:
+            k = rng.integers(1, 6)
+            nu = 10 ** rng.uniform(-6, 6, k) * rng.choice([1, 1, -1], k)
+            nu, m = np.where(nu < 0, nu / (1 - nu), nu), 10 ** rng.uniform(-3, 1.2, k)
+            pair: Gaussian | Objective = Gaussian([nu], [m])
+            with truth.digits(60):
+                found = [(arb(n), arb(s) ** 2) for n, s in zip(nu.tolist(), m.tolist(), strict=True)]
+        else:
+            mu, xx = 10 ** rng.uniform(-6, 6), 10 ** rng.uniform(-8, 2)
+            r, vv = 10 ** rng.uniform(-4, 6), mu**2 / xx * (1 + 10 ** rng.uniform(-10, 6))
+            pair = Objective([mu], [r], [xx], [vv])
+            with truth.digits(60):
+                found = sums.objective_coordinates(float(mu), float(r), float(xx), float(vv))
+        if not 1e-9 < pair.tv()[0] < 1 - 1e-15:
+            continue
+        delta = just_below_total_variation(pair, 10 ** rng.uniform(-14, -3))
+        for direction in ("without", "with"):
+            epsilon = pair.epsilon(delta, direction)[0]
+            with truth.digits(60):
+                there = found if direction == "without" else sums.exchanged(found)
+                accuracy = 1e-18 * (1.0 - delta)
+                assert sums.spectral_delta(there, epsilon, accuracy) <= arb(delta)
+                lower = epsilon - max(1e-9 * epsilon, 1e-13)
+                assert lower <= 0 or sums.spectral_delta(there, lower, accuracy) >= arb(delta)
+        checked += 1
+
+
+# posteriors, shifts, Laplace distances, share: beside a shift, among atoms, and the saddle point left of -1/2
+MIXED = [
+    (((56747.12, 2.5e-5), (1839.65, 1.55)), (3.3,), (0.058,), 1e-9),
+    (((0.0219, 7.9), (0.454, 4.19)), (), (1.5877, 0.0366), 1e-8),
+    (((61797.5, 1918.0),), (), (8.01,), 1e-6),
+    (((386689.0, 1525.0), (40290.0, 1315.0)), (), (0.0226, 0.12, 0.019), 1e-7),
+    ((), (1.8,), (0.0895, 0.2477), 1e-8),
+    (((30.0, 3.0),), (0.1,), (0.5, 0.5, 2.0), 1e-5),
+]
+
+
+@pytest.mark.parametrize("direction", ["without", "with"])
+@pytest.mark.parametrize(("posteriors", "shifts", "distances", "share"), MIXED, ids=str)
+def test_laplace_losses_next_to_nothing(posteriors, shifts, distances, share, direction):
+    parts = [Posterior([mu], [rho]) for mu, rho in posteriors] + [Shift([D]) for D in shifts]
+    pair = Composed([*parts, *(Laplace([D]) for D in distances)])
+    delta = just_below_total_variation(pair, share)
+    epsilon = pair.epsilon(delta, direction)[0]
+    with truth.digits(50):
+        found = [(arb(mu), arb(rho) ** 2 * arb(mu) / (1 + arb(mu))) for mu, rho in posteriors]
+        found += [(arb(0), arb(D) ** 2) for D in shifts]
+        found = found if direction == "without" else sums.exchanged(found)
+        assert sums.mixed_rest(found, distances, epsilon) >= 1 - arb(delta)
+        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        assert lower <= 0 or sums.mixed_rest(found, distances, lower) <= 1 - arb(delta)
 
 
 @pytest.mark.parametrize(

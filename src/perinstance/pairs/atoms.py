@@ -27,6 +27,18 @@ def exp(x):
 
 
 @kernel
+def _fall(y):
+    """Return ``(1 - e^-y)/y``, which has no pole, to the last digits: ``1 - cos b = 2 sin^2(b/2)``."""
+    if abs(y.real) + abs(y.imag) < 1e-8:
+        return 1.0 - 0.5 * y
+    less = math.expm1(-y.real)
+    s, c = math.sin(0.5 * y.imag), math.cos(0.5 * y.imag)
+    f = complex(2.0 * s * s * (1.0 + less) - less, 2.0 * s * c * (1.0 + less))
+    size = y.real * y.real + y.imag * y.imag
+    return complex((f.real * y.real + f.imag * y.imag) / size, (f.imag * y.real - f.real * y.imag) / size)
+
+
+@kernel
 def smooth_factor(z, t, w, lap, count):
     """Return the product of the transforms ``1 - t (1 - E)/(1 + 2t)`` at ``t + w z``, over the same at t."""
     total = 1.0 + 0.0j
@@ -37,15 +49,37 @@ def smooth_factor(z, t, w, lap, count):
             continue
         y = (1.0 + 2.0 * here) * D
         y0 = (1.0 + 2.0 * t) * D
-        # (1 - e^-y)/y, which has no pole
-        ratio = (1.0 - exp(-y)) / y if abs(y) > 0.03 else 1.0 - y * (0.5 - y * (1 / 6 - y * (1 / 24 - y / 120)))
         ratio0 = -math.expm1(-y0) / y0 if abs(y0) > 1e-8 else 1.0 - 0.5 * y0
-        factor = (1.0 - here * D * ratio) / (1.0 - t * D * ratio0)
+        factor = (1.0 - here * D * _fall(y)) / (1.0 - t * D * ratio0)
         if count[g] == 1.0:
             total *= factor
         else:
             total *= exp(count[g] * np.log(factor))
     return total
+
+
+@kernel
+def leftmost(lap, count):
+    """Return how far left of 0 exponentials are multiplied out.
+
+    There they are of both signs: ``crowd`` grows like ``e^{-2 t sum e^-D}``; times the pole ``1/t`` it is least here.
+    """
+    many = 0.0
+    for g in range(lap.size):
+        many += count[g] * math.exp(-lap[g])
+    return -min(0.25, 0.5 / max(many, 1e-300))
+
+
+@kernel
+def crowd(t, lap, count):
+    """Return how much larger the exponentials are together than their sum at t, between -1/2 and 0."""
+    log = 0.0
+    if t < 0.0:
+        for g in range(lap.size):
+            if count[g] > 0.0:
+                down = -t * math.exp(-(1.0 + 2.0 * t) * lap[g]) / (1.0 + t)
+                log += count[g] * (math.log1p(down) - math.log1p(-down))
+    return math.exp(log)
 
 
 @kernel
@@ -63,13 +97,13 @@ def halves(lap, count):
 
 
 @kernel
-def multiply_out(t, lap, count, second, which, out):
-    """Fill the exponentials of one half, largest offset first: offsets <= 0, logarithms of shares, negative losses."""
+def multiply_out(t, lap, count, chosen, out):
+    """Fill the exponentials of the chosen half, largest offset first: offsets <= 0, logs of shares, negative losses."""
     n = 1
     offset, log_share, minus = out[0], out[1], out[2]
     log_share[0], offset[0], minus[0] = 0.0, 0.0, 0.0
     for g in range(lap.size):
-        if second[g] != which or count[g] == 0.0:
+        if not chosen[g] or count[g] == 0.0:
             continue
         D, c = lap[g], int(count[g])
         log_up = -math.log1p(t * math.exp(-(1.0 + 2.0 * t) * D) / (1.0 + t))  # of (1 + t) e^{tD} in the sum of the two

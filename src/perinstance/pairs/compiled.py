@@ -8,7 +8,8 @@ from typing import Any
 
 from numba import njit
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+_EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {**_EXACT, "fastmath": {"contract"}}
 
 
 def _sources() -> tuple[tuple[str, int, int], ...]:
@@ -29,10 +30,19 @@ def kernel(function: Callable[..., Any]) -> Any:
     Division by zero gives infinity, as in numpy. Products and sums may be fused (which only makes them more
     accurate), nothing else is rearranged. Where no folder can be written the compiled code lives in memory only.
     """
+    return _compiled(function, _OPTIONS)
+
+
+def exact_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that recovers its own rounding errors: there a fused product is a wrong one."""
+    return _compiled(function, _EXACT)
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        compiled = njit(cache=True, **_OPTIONS)(function)
+        compiled = njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no place for its cache
-        return njit(**_OPTIONS)(function)
+        return njit(**options)(function)
     # Numba looks only at the file of the function itself: a kernel would outlive a change in what it calls.
     index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):

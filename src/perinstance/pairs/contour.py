@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from perinstance.pairs.atoms import cuts, exp, halves, multiply_out
+from perinstance.pairs.atoms import crowd, cuts, exp, halves, leftmost, multiply_out
 from perinstance.pairs.compiled import kernel
 from perinstance.pairs.double import two_product, two_sum
 from perinstance.pairs.integrand import (
@@ -41,13 +41,15 @@ STEP = 0.2
 TIGHT = 2e-12  # the halved step must change the integral by less than this
 FINE = 3e-15  # or, where epsilon is next to nothing, by less than this
 ROUNDING = 1.2e-16
-LEFT = -0.25  # exponentials are of both signs left of 0, and cancel all the more the closer to -1/2
 WAVES = 60.0  # a straight line serves for Laplace losses that turn less often than this before the Gaussian ones die
 
 
 @kernel
 def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
-    """Fill nodes and weights of the trapezoidal rule; return how many, the integral, its error and that of moduli."""
+    """Fill nodes and weights of the trapezoidal rule.
+
+    Returns how many, the integral, its error, the integral of moduli and the step.
+    """
     Psi, G, C, F, p0, p1, ph = bell  # unpacked here: inside the loop it would cost more than the arithmetic
     t, w, lap, count, losses, one, two, cut, sums = atoms
     step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
@@ -68,7 +70,7 @@ def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
             f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:
-                return n, 0.0, np.inf, np.inf  # it grows on this side
+                return n, 0.0, np.inf, np.inf, step  # it grows on this side
             where[n], weight[n] = z, f
             n += 1
             biggest = max(biggest, size)
@@ -85,7 +87,7 @@ def _along(bend, first, levels, tight, start, kind, bell, atoms, where, weight):
             error = np.inf  # the last level is not complete
     for k in range(n):
         weight[k] *= step
-    return n, total, error, mass
+    return n, total, error, mass, step
 
 
 @kernel
@@ -99,21 +101,23 @@ def _integral(drift, first, tight, start, kind, bell, atoms, where, weight):
     side = -1.0 if drift > 0.0 else 1.0
     bends = np.array([0.0, 0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
     least = np.inf
-    n, total, error, mass = 0, 0.0, np.inf, 0.0
+    n, total, error, mass, step = 0, 0.0, np.inf, 0.0, first
     for i in range(7):
-        if i == 0 and kind != SMOOTH:  # one node far out tells whether the integrand is alive there
+        probing = i == 0 and kind != SMOOTH  # one node far out tells whether the integrand is alive there
+        # the last is the best, and finer; a variable, because each literal would be compiled once more
+        levels = 1 if probing else 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3
+        if probing:
             weight[1] = np.inf  # stays where it grows
-            _along(0.0, probe, 1, tight, start, kind, bell, atoms, where[:2], weight[:2])
+            _along(0.0, probe, levels, tight, start, kind, bell, atoms, where[:2], weight[:2])
             if abs(weight[1]) > 1e-14 * abs(start) * probe:
                 bends[1], bends[2], bends[3] = bends[2], bends[3], 0.0
             continue
-        levels = 6 if i == 6 else 4 if kind == SMOOTH or tight < TIGHT else 3  # the last is the best, and finer
-        n, total, error, mass = _along(bends[i], first, levels, tight, start, kind, bell, atoms, where, weight)
+        n, total, error, mass, step = _along(bends[i], first, levels, tight, start, kind, bell, atoms, where, weight)
         if kind == SMOOTH or (error <= tight * abs(total) and mass < 1e3 * abs(total)):
             break
         if error < least:
             least, bends[6] = error, bends[i]
-    return n, total, error, mass
+    return n, total, error, mass, bends[i], step
 
 
 @kernel
@@ -143,9 +147,10 @@ def reach(n, where, weight):
 def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0.
 
-    Returns ``base``, ``w``, n, the relative error, ``total`` and ``moved``: ``delta(epsilon) = e^base (w/pi) total``
+    Returns ``base``, ``w``, n, the relative error, ``total``, ``moved``, bend and step: ``delta = e^base (w/pi) total``
     (left of 0: 1 - delta) and ``-d log delta/d epsilon = t + w moved/total``. Unless atoms were multiplied out n nodes
-    are kept, from which ``evaluate`` moves epsilon.
+    are kept, from which ``evaluate`` moves epsilon; they lie on the hyperbola of ``bend``, at multiples of ``step``.
+    Among atoms the step is 0 and the bend is the slope of the first exponential far out: it says how to bend each.
     """
     k = nu.size
     G, C, F = np.zeros(k), np.zeros(k), np.zeros(k)
@@ -193,7 +198,7 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         y = (1.0 + 2.0 * t) * D
         ratio = -math.expm1(-y) / y if abs(y) > 1e-8 else 1.0 - 0.5 * y
         base += count[g] * math.log1p(-t * D * ratio)
-        size += 3.0 * count[g]
+        size += 8.0 * count[g]  # here, and in the factors of the nodes
         losses += count[g]
     level += low
     base += t * level
@@ -210,26 +215,26 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
     if losses > 0.0:
         turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
         second, first_size, second_size = halves(lap, count)
-        many = max(first_size, second_size) > terms or t < LEFT
+        many = max(first_size, second_size) > terms or t < leftmost(lap, count)
         end = end_of_life(bell, (20.0 * WAVES if many else WAVES) / turns)
         first = min(STEP, 2.0 / (turns * end))
         kind = SMOOTH if end < np.inf else BELOW
     drift = bell.Psi + far
     n, total, error, mass, moved = 0, 0.0, np.inf, 0.0, 0.0
     if kind != BELOW:
-        n, total, error, mass = _integral(drift, first, tight, start, kind, bell, atoms, where, weight)
+        n, total, error, mass, bend, step = _integral(drift, first, tight, start, kind, bell, atoms, where, weight)
         moved = evaluate(0.0, w, n, where, weight)[1]
         if kind == PLAIN or many or error <= tight * abs(total):
-            return base, w, n, _relative(error, mass, total, size), total, moved
+            return base, w, n, _relative(error, mass, total, size), total, moved, bend, step
     if many:
-        return base, w, 0, np.inf, 0.0, 0.0
+        return base, w, 0, np.inf, 0.0, 0.0, 0.0, 0.0
     one, two = np.empty((3, int(first_size))), np.empty((3, int(second_size)))
-    multiply_out(t, lap, count, second, False, one)
-    multiply_out(t, lap, count, second, True, two)
+    multiply_out(t, lap, count, ~second, one)
+    multiply_out(t, lap, count, second, two)
     cut, sums = np.empty(one.shape[1], np.int64), np.empty(two.shape[1], np.complex128)
     cuts(drift, w, one[0], two[0], cut)
     atoms = Atoms(t, w, lap, count, losses, one, two, cut, sums)
-    error, mass, total, moved = 0.0, 0.0, 0.0, 0.0
+    error, mass, total, moved, tilted = 0.0, 0.0, 0.0, 0.0, drift
     for kind in (ABOVE, BELOW):
         if kind == BELOW:
             drift += w * (one[0, -1] + two[0, -1])
@@ -240,12 +245,13 @@ def contour(t, a_top, top, epsilon, tight, nu, v, m2, levels, lap, count, terms,
         start = laplaces(
             0.0j, 0.0j, kind, bell.p0, bell.p1, bell.ph, t, w, lap, count, losses, one, two, cut, sums
         ).real
-        n, part, err, moduli = _integral(drift, STEP, tight, start, kind, bell, atoms, where, weight)
+        n, part, err, moduli, _bend, _step = _integral(drift, STEP, tight, start, kind, bell, atoms, where, weight)
         total += part
         moved += evaluate(0.0, w, n, where, weight)[1]
         error += err
         mass += moduli
-    return base, w, 0, _relative(error, mass, total, size), total, moved
+    mass *= crowd(t, lap, count)
+    return base, w, 0, _relative(error, mass, total, size), total, moved, tilted, 0.0
 
 
 @kernel

@@ -6,13 +6,16 @@ A pair ``(high, low)`` stands for ``high + low``.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
 
-from perinstance.pairs.compiled import kernel
+from perinstance.pairs.compiled import exact_kernel
 
 
-@kernel
+@exact_kernel
 def two_sum(a, b):
     """Return the sum of two floats as a pair, exactly."""
     total = a + b
@@ -20,27 +23,33 @@ def two_sum(a, b):
     return total, (a - (total - part)) + (b - part)
 
 
-@kernel
+def _fused(typingctx, a, b, c):
+    """Return ``a b + c``, rounded once."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+fused: Any = intrinsic(_fused)
+
+
+@exact_kernel
 def two_product(a, b):
     """Return the product of two floats as a pair, exactly."""
     product = a * b
-    wide = 134217729.0 * a
-    a_high = wide - (wide - a)
-    a_low = a - a_high
-    wide = 134217729.0 * b
-    b_high = wide - (wide - b)
-    b_low = b - b_high
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, fused(a, b, -product)
 
 
-@kernel
+@exact_kernel
 def times(a, a_low, b, b_low):
     """Multiply two pairs."""
     high, low = two_product(a, b)
     return two_sum(high, low + (a * b_low + a_low * b))
 
 
-@kernel
+@exact_kernel
 def over(a, a_low, b, b_low):
     """Divide two pairs."""
     high = a / b
@@ -48,15 +57,19 @@ def over(a, a_low, b, b_low):
     return two_sum(high, ((a - back) - back_low + a_low - high * b_low) / b)
 
 
-@kernel
+@exact_kernel
 def log1p_pair(x):
-    """Return ``log(1 + x)`` as a pair: one Newton step, ``low = (x - expm1(high))/(1 + x)``.
-
-    ``expm1`` by its series at ``high/2^k`` and k doublings ``e -> e (2 + e)``.
-    """
+    """Return ``log(1 + x)`` of x >= 0 as a pair: one Newton step, ``low = (x - expm1(high))/(1 + x)``."""
     high = math.log1p(x)
+    e, e_low = expm1_pair(high)
+    return high, ((x - e) - e_low) / (1.0 + x)
+
+
+@exact_kernel
+def expm1_pair(x):
+    """Return ``e^x - 1`` of x >= 0 as a pair: the series at ``x/2^k`` and k doublings ``e -> e (2 + e)``."""
     k = 0
-    y = high
+    y = x
     while y > 0.01:
         y *= 0.5
         k += 1
@@ -70,17 +83,17 @@ def log1p_pair(x):
     for _ in range(k):
         two, two_low = two_sum(2.0, e)
         e, e_low = times(e, e_low, two, two_low + e_low)
-    return high, ((x - e) - e_low) / (1.0 + x)
+    return e, e_low
 
 
-@kernel
+@exact_kernel
 def plus(a, a_low, b, b_low):
     """Add two pairs."""
     high, low = two_sum(a, b)
     return two_sum(high, low + (a_low + b_low))
 
 
-@kernel
+@exact_kernel
 def root(a, a_low):
     """Return the square root of a pair >= 0."""
     if a == 0.0:
@@ -90,7 +103,7 @@ def root(a, a_low):
     return two_sum(high, ((a - back) - back_low + a_low) / (2.0 * high))
 
 
-@kernel
+@exact_kernel
 def raised(high, low):
     """Return the smallest float that is not below the pair."""
     total = high + low

@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
+from perinstance.pairs.atoms import leftmost
 from perinstance.pairs.compiled import kernel
-from perinstance.pairs.contour import FINE, LEFT, NODES, TIGHT, contour, evaluate, reach
+from perinstance.pairs.contour import FINE, NODES, TIGHT, contour, evaluate, reach
 from perinstance.pairs.saddlepoint import (
     ceiling,
     divergence,
@@ -33,49 +34,75 @@ NEAR = 0.2  # how far epsilon may move without a new contour, in units of the fa
 LOGARITHM = 2.5e-16  # relative error of the logarithms that are compared
 SURE = 1.1  # errors are added with this factor: for those of second order
 UP = 1.0 + 4.5e-16  # what the last sum may have lost
+NOWHERE = (0.0, 0.0, 0.0, 0.0)
 
 
 @kernel
 def _above(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
     """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0.
 
-    Then the place, the unit and the number of nodes of the contour, from which epsilon can be moved (0: it cannot).
+    Then the number of nodes of the contour, from which epsilon can be moved (0: it cannot), and how it was laid: its
+    place t, its unit, its bend and its step.
     """
     s2 = variance(nu, v, m2, lap, count)
     edge, edge_low = ceiling(nu, m2, levels, lap, count)
     if s2 == 0.0 or (edge - epsilon) + edge_low <= 0.0:
-        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
+        return -np.inf, np.inf, 0.0, 0, NOWHERE
     top = highest(nu)
     B = divergence(levels, lap, count) - epsilon
     x = saddle(first_guess(B, s2, top), top, epsilon, nu, v, m2, levels, lap, count)
     if x == np.inf:
-        return -np.inf, np.inf, 0.0, 0.0, 0.0, 0
+        return -np.inf, np.inf, 0.0, 0, NOWHERE
     t, a = place(x, top)
-    base, w, n, error, total, moved = contour(
+    base, w, n, error, total, moved, bend, step = contour(
         t, a, top, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
     )
     if not (total > 0.0 and error < 0.1):
         # out of reach of the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
         rounding = 1e-15 * (10.0 + abs(base))
-        return base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0.0, 0.0, 0
-    return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n
+        return base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0, NOWHERE
+    return base + math.log(w / np.pi * total), t + w * moved / total, error, n, (t, w, bend, step)
+
+
+@kernel
+def _exchanged(nu, v, m2, levels):
+    """Return the coordinates of Q over P."""
+    there = levels.copy()
+    for j in range(nu.size):
+        there[j, 0], there[j, 1], there[j, 2], there[j, 3] = levels[j, 2], levels[j, 3], levels[j, 0], levels[j, 1]
+        there[j, 4], there[j, 5] = -levels[j, 4], -levels[j, 5]
+    return -nu / v, 1.0 / v, m2 / v, there
 
 
 @kernel
 def _below(epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight):
-    """Return the same of ``1 - delta``: its logarithm, the slope of that, the relative error (0.1: no answer)."""
+    """Return the same of ``1 - delta``: its logarithm, the slope of that, the relative error (0.1: no answer).
+
+    ``1 - delta_PQ(epsilon) = e^epsilon (1 - delta_QP(-epsilon))``, by ``t -> -1 - t``: of the two the one whose saddle
+    point lies right of -1/2 has Laplace losses that hardly cancel.
+    """
     t = middle(epsilon, nu, v, m2, levels, lap, count)
-    base, w, n, error, total, moved = contour(
-        t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
-    )
-    if not error < 1e-6 and lap.size > 0 and t < LEFT:
-        t = LEFT
-        base, w, n, error, total, moved = contour(
+    flipped = lap.size > 0 and t < -0.5
+    if flipped:
+        nu, v, m2, levels = _exchanged(nu, v, m2, levels)
+        t, epsilon = -1.0 - t, -epsilon
+    left = leftmost(lap, count)
+    base, w, n, error, total, moved, bend, step = 0.0, 0.0, 0, np.inf, 0.0, 0.0, 0.0, 0.0
+    for turn in range(2):
+        if turn == 1:
+            t = left
+        base, w, n, error, total, moved, bend, step = contour(
             t, 1.0, 0.0, epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
         )
+        if error < 1e-6 or lap.size == 0 or t >= left:
+            break
     if not (total > 0.0 and error < 0.1):
-        return -np.inf, 0.0, 0.1, 0.0, 0.0, 0
-    return base + math.log(w / np.pi * total), t + w * moved / total, error, t, w, n
+        return -np.inf, 0.0, 0.1, 0, NOWHERE
+    log, slope = base + math.log(w / np.pi * total), t + w * moved / total
+    if flipped:
+        bend = -bend if step > 0.0 else 2.0 * w * np.sum(lap * count) - bend
+        return log - epsilon, -1.0 - slope, error + 2e-16 * abs(epsilon), 0, (-1.0 - t, w, bend, step)
+    return log, slope, error, n, (t, w, bend, step)
 
 
 @kernel
@@ -86,10 +113,10 @@ def _positive(epsilon, nu, v, m2, levels, lap, count, terms, where, weight):
     deep = DEEP * math.sqrt(variance(nu, v, m2, lap, count)) < divergence(levels, lap, count) - epsilon
     delta, rate, error = 1.0, 0.0, 0.0
     if not deep:
-        log_delta, rate, error, _t, _w, _n = _above(epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight)
+        log_delta, rate, error, _n, _laid = _above(epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight)
         delta = math.exp(min(log_delta, 0.0))
     if deep or delta > MOSTLY:
-        log_rest, slope, rest_error, _t, _w, _n = _below(
+        log_rest, slope, rest_error, _n, _laid = _below(
             epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight
         )
         if rest_error < 1e-6:
@@ -97,7 +124,7 @@ def _positive(epsilon, nu, v, m2, levels, lap, count, terms, where, weight):
             delta = 1.0 - rest
             return delta, -rest * slope, rest_error * rest / max(delta, 1e-300) + 2e-16
         if deep:
-            log_delta, rate, error, _t, _w, _n = _above(
+            log_delta, rate, error, _n, _laid = _above(
                 epsilon, TIGHT, nu, v, m2, levels, lap, count, terms, where, weight
             )
             delta = math.exp(min(log_delta, 0.0))
@@ -152,17 +179,18 @@ def _first_epsilon(target, x, top, nu, v, m2, levels, lap, count):
 
 @kernel
 def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
-    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it.
+    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it, and what it may be above.
 
-    Above one half it is ``1 - delta`` that is met, which there says more. Answers must be good to 1e-9 of themselves
-    or to 1e-13: where the usual tolerance of the quadrature does not give that, the last steps are taken with a finer.
+    Then how the last contour was laid. Above one half it is ``1 - delta`` that is met, which there says more. Answers
+    must be good to 1e-9 of themselves or to 1e-13. Where the usual tolerance of the quadrature does not give that
+    ``refined.py`` takes over; among atoms the last steps are taken with a finer one.
     """
     edge = largest_loss(nu, m2, levels, lap, count)
     if delta == 0.0:
-        return edge
+        return edge, 0.0, NOWHERE
     s2 = variance(nu, v, m2, lap, count)
     if s2 == 0.0:
-        return 0.0
+        return 0.0, 0.0, NOWHERE
     top = highest(nu)
     full = divergence(levels, lap, count)
     x = saddle(first_guess(full, s2, top), top, 0.0, nu, v, m2, levels, lap, count)
@@ -172,14 +200,14 @@ def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
     tight, proposed = TIGHT, False
     deep = delta > 0.5
     for _ in range(100):
-        log_value, rate, error, t, w, n = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+        log_value, rate, error, n, laid = 0.0, 0.0, 0.0, 0, NOWHERE
         if deep:
-            log_value, rate, error, t, w, n = _below(
+            log_value, rate, error, n, laid = _below(
                 epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
             )
             deep = error < 1e-6
         if not deep:
-            log_value, rate, error, t, w, n = _above(
+            log_value, rate, error, n, laid = _above(
                 epsilon, tight, nu, v, m2, levels, lap, count, terms, where, weight
             )
         sign = -1.0 if deep else 1.0
@@ -189,14 +217,14 @@ def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
         error += LOGARITHM * (1.0 + abs(target))
         slack = error / rate
         if excess <= -error and (proposed or epsilon == 0.0):
-            return epsilon
+            return epsilon, 0.0 if epsilon == 0.0 else slack - step, laid
         if abs(step) <= slack + (UP - 1.0) * epsilon:
-            if slack > max(2e-10 * epsilon, 5e-14) and tight > FINE:
+            if n == 0 and slack > max(2e-10 * epsilon, 5e-14) and tight > FINE:
                 tight = FINE
                 continue
             epsilon = min(max(epsilon + step + SURE * slack, 0.0) * UP, edge)
             if n > 0 or epsilon == edge:
-                return epsilon
+                return epsilon, 2.0 * SURE * slack, laid
             proposed = True  # among atoms the slope may change just here: the answer itself must pass
             continue
         proposed = False
@@ -205,7 +233,8 @@ def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
         else:
             high = epsilon
         if high - low <= 1e-13 * high and high < np.inf:
-            return high
+            return high, high - low, laid
+        t, w, _bend, _step = laid
         if n > 0 and abs(step) * w * reach(n, where, weight) < NEAR:
             # the same contour serves for the last steps: only e^{-t d} changes, and little wherever the integrand lives
             d, last = 0.0, np.inf
@@ -218,15 +247,14 @@ def solve(delta, nu, v, m2, levels, lap, count, terms, where, weight):
                 if not abs(d) < 2.0 * abs(step) or abs(last) * rate < 1e-14:
                     break
             slack = (error + abs(last) * rate) / rate
-            enough = slack <= max(2e-10 * (epsilon + d), 5e-14)
-            if abs(d) < 2.0 * abs(step) and abs(last) * rate < 1e-13 and epsilon + d >= 0.0 and enough:
-                return min((epsilon + d + SURE * slack) * UP, edge)
+            if abs(d) < 2.0 * abs(step) and abs(last) * rate < 1e-13 and epsilon + d >= 0.0:
+                return min((epsilon + d + SURE * slack) * UP, edge), 2.0 * SURE * slack, laid
         epsilon += step
         if epsilon <= low and low == 0.0:
             epsilon = 0.0
         elif not low < epsilon < high:
             epsilon = 0.5 * (low + high)
-    return high
+    return high, np.inf, NOWHERE
 
 
 @kernel
@@ -241,11 +269,12 @@ def deltas(epsilon, nu, v, m2, levels, back_nu, back_v, back_m2, back_levels, la
 
 
 @kernel
-def epsilons(delta, nu, v, m2, levels, lap, count, terms, out):
-    """Fill in epsilon for each person."""
+def epsilons(delta, nu, v, m2, levels, lap, count, terms, out, above, laid):
+    """Fill in epsilon for each person, what it may be above the truth, and how the last contour was laid."""
     where, weight = np.empty(NODES, np.complex128), np.empty(NODES, np.complex128)
     for i in range(out.size):
-        out[i] = solve(delta[i], nu[i], v[i], m2[i], levels[i], lap[i], count[i], terms, where, weight)
+        out[i], above[i], last = solve(delta[i], nu[i], v[i], m2[i], levels[i], lap[i], count[i], terms, where, weight)
+        laid[i, 0], laid[i, 1], laid[i, 2], laid[i, 3] = last
 
 
 @kernel

@@ -34,7 +34,7 @@ def excess_of_log(nu, v):
 
 
 @kernel
-def _log(nu, nu_low, v, v_low):
+def log_pair(nu, nu_low, v, v_low):
     """Return ``log(1 + nu)`` as a pair."""
     if nu >= 0.0:
         high, low = log1p_pair(nu)
@@ -57,7 +57,7 @@ def fill_levels(nu, nu_low, v, v_low, m2, m2_low, levels):
             out[2], out[3] = plus(m_back, m_back_low, 0.5 * excess_of_log(-n / u, 1.0 / u), 0.0)
             out[4], out[5] = 0.0, 0.0
             if n != 0.0:
-                log, log_low = _log(n, n_low, u, u_low)
+                log, log_low = log_pair(n, n_low, u, u_low)
                 ratio, ratio_low = over(m, m_low, n, n_low)
                 out[4], out[5] = plus(-0.5 * log, -0.5 * log_low, -ratio, -ratio_low)
 
@@ -131,3 +131,17 @@ def sum_pairs(high, low, out):
         for j in range(high.shape[1]):
             total, rest = plus(total, rest, high[i, j], low[i, j])
         out[i, 0], out[i, 1] = total, rest
+
+
+@kernel
+def exchange(nu, nu_low, v, m2, m2_low, out):
+    """Fill nu, its low part, v, m^2 and its low part with those of the exchanged coordinates.
+
+    ``-nu/v``, ``1/v`` and ``m^2/v``.
+    """
+    for i in range(nu.shape[0]):
+        for j in range(nu.shape[1]):
+            u, u_low = plus(1.0, 0.0, nu[i, j], nu_low[i, j])
+            out[0, i, j], out[1, i, j] = over(-nu[i, j], -nu_low[i, j], u, u_low)
+            out[2, i, j] = 1.0 / v[i, j]
+            out[3, i, j], out[4, i, j] = over(m2[i, j], m2_low[i, j], u, u_low)

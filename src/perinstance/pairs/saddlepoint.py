@@ -191,8 +191,8 @@ def saddle(start, top, epsilon, nu, v, m2, levels, lap, count):
 @kernel
 def middle(epsilon, nu, v, m2, levels, lap, count):
     """Return the saddle point between the poles at -1 and 0, where ``phi = K - t epsilon - log(-t) - log(1 + t)``."""
-    low, high = -40.0, 40.0
-    x = 0.0
+    low, high = -40.0, 41.0  # never halved at x = 0: at t = -1/2 a Laplace loss has 0/0
+    x = 0.5
     while high - low > 1e-3:
         x = 0.5 * (low + high)
         t = -1.0 / (1.0 + math.exp(x))

@@ -55,10 +55,16 @@ class SpectralPairs(Pairs):
 
         n = len(self)
         d = spread(delta_array(delta, n), n)
-        out = np.zeros((2, n))
         views = self._views(direction)
+        out, above, laid = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n, 4))
         for i, view in enumerate(views):
-            epsilons(d, *view.coordinates, *view.laplaces, out[i])
+            epsilons(d, *view.coordinates, *view.laplaces, out[i], above[i], laid[i])
+        short = above > np.maximum(1e-9 * out, 1e-13)
+        short &= out >= (out - above).max(axis=0)  # only the direction that decides
+        short &= laid[:, :, 1] > 0.0  # there is a contour
+        for i, view in enumerate(views):
+            if short[i].any():
+                out[i, short[i]] = _refined(view[short[i]], d[short[i]], laid[i, short[i]], out[i, short[i]])
         worst = out.max(axis=0)
         worst[views[0].infinite] = np.inf
         return worst
@@ -100,3 +106,12 @@ class SpectralPairs(Pairs):
         powers(rate, *there.coordinates, *here.coordinates, *there.laplaces, out)
         out[here.infinite] = 1.0
         return np.maximum(out, rate)
+
+
+def _refined(view: Spectrum, delta: Floats, laid: Floats, epsilon: Floats) -> Floats:
+    """Return the epsilons once more, from pairs of floats along the contours they come from."""
+    from perinstance.pairs.refined import refine
+
+    lap, count, _terms = view.laplaces
+    refine(delta, laid, *view.pairs, lap, count, epsilon)
+    return epsilon

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.pairs.base import Floats
-from perinstance.pairs.levels import fill_levels, objective_plane, posterior_coordinate, square_shifts, sum_pairs
+from perinstance.pairs.levels import (
+    exchange,
+    fill_levels,
+    objective_plane,
+    posterior_coordinate,
+    square_shifts,
+    sum_pairs,
+)
 
 #: Beyond this a parameter's square overflows; the person's loss is infinite for all purposes.
 HUGE = 1e140
@@ -25,14 +32,16 @@ SMOOTHING = 0.05
 class Spectrum:
     """Coordinate j of a person is ``P: N(m, v)``, ``Q: N(0, 1)``; a Laplace loss of distance D occurs count times.
 
-    ``nu = v - 1`` is kept beside v so that neither loses digits, and ``levels`` (see ``levels.py``) beside both. A
-    coordinate of zeros changes nothing, which pads ragged dimensions. ``rounded`` marks the people whose Laplace
-    distances had to be raised to common values.
+    ``nu = v - 1`` is kept beside v so that neither loses digits, and ``levels`` (see ``levels.py``) beside both;
+    ``nu_low`` and ``m2_low`` are what nu and m^2 are rounded by. A coordinate of zeros changes nothing, which pads
+    ragged dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
     """
 
     nu: Floats
+    nu_low: Floats
     v: Floats
     m2: Floats
+    m2_low: Floats
     levels: Floats
     lap: Floats
     count: Floats
@@ -90,7 +99,7 @@ class Spectrum:
         levels = np.empty((*nu.shape, 6))
         fill_levels(nu, nu_low, v, v_low, m2, m2_low, levels)
         none = np.zeros((len(nu), 0))
-        return cls(nu, v, m2, levels, none, none, infinite, np.zeros(len(nu), dtype=bool))
+        return cls(nu, nu_low, v, m2, m2_low, levels, none, none, infinite, np.zeros(len(nu), dtype=bool))
 
     @classmethod
     def laplace(cls, distance: Floats) -> Spectrum:
@@ -100,13 +109,15 @@ class Spectrum:
         lap = np.where((lap > 0.0) & (lap < TINY), TINY, lap)
         none = np.zeros((len(lap), 0))
         levels = np.zeros((len(lap), 0, 6))
-        return cls(none, none, none, levels, lap, np.ones_like(lap), infinite, np.zeros(len(lap), dtype=bool))
+        rounded = np.zeros(len(lap), dtype=bool)
+        return cls(none, none, none, none, none, levels, lap, np.ones_like(lap), infinite, rounded)
 
     @classmethod
     def stack(cls, parts: list[Spectrum]) -> Spectrum:
         """Put the coordinates of independent releases side by side; equal Laplace distances are counted together."""
-        nu, v, m2, levels = (
-            np.concatenate([getattr(p, name) for p in parts], axis=1) for name in ("nu", "v", "m2", "levels")
+        names = ("nu", "nu_low", "v", "m2", "m2_low", "levels")
+        nu, nu_low, v, m2, m2_low, levels = (
+            np.concatenate([getattr(p, name) for p in parts], axis=1) for name in names
         )
         lap, count = np.hstack([p.lap for p in parts]), np.hstack([p.count for p in parts])
         shift = np.sqrt(np.sum(np.where(nu == 0.0, m2, 0.0), axis=1))
@@ -114,7 +125,7 @@ class Spectrum:
         lap, count, rounded = _grouped(lap, count, smooth)
         infinite = np.logical_or.reduce([p.infinite for p in parts])
         rounded |= np.logical_or.reduce([p.rounded for p in parts])
-        return cls(nu, v, m2, levels, lap, count, infinite, rounded)._pure_shifts_first()
+        return cls(nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded)._pure_shifts_first()
 
     def _pure_shifts_first(self) -> Spectrum:
         """Merge the coordinates with ``nu = 0``, whose distances add in quadrature, and drop columns of zeros."""
@@ -123,17 +134,22 @@ class Spectrum:
         shift = np.zeros((len(pure), 1, 6))
         sum_pairs(*(np.ascontiguousarray(np.where(pure, self.levels[:, :, i], 0.0)) for i in (0, 1)), shift[:, 0, :2])
         shift[:, 0, 2:4] = shift[:, 0, :2]  # exchanged, a shift is the same
-        nu = np.hstack([np.zeros((len(pure), 1)), self.nu[:, keep]])
+        nu, nu_low = (np.hstack([np.zeros((len(pure), 1)), part[:, keep]]) for part in (self.nu, self.nu_low))
         v = np.hstack([np.ones((len(pure), 1)), self.v[:, keep]])
-        m2 = np.hstack([2.0 * shift[:, :, 0], np.where(pure, 0.0, self.m2)[:, keep]])
+        m2, m2_low = (
+            np.hstack([2.0 * shift[:, :, i], np.where(pure, 0.0, part)[:, keep]])
+            for i, part in enumerate((self.m2, self.m2_low))
+        )
         levels = np.concatenate([shift, np.where(pure[:, :, None], 0.0, self.levels)[:, keep]], axis=1)
-        return Spectrum(nu, v, m2, levels, self.lap, self.count, self.infinite, self.rounded)
+        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
 
     def swapped(self) -> Spectrum:
         """Exchange P and Q: ``nu -> -nu/v``, ``v -> 1/v``, ``m^2 -> m^2/v``; Laplace losses are symmetric."""
-        v = 1.0 / self.v
+        parts = np.empty((5, *self.nu.shape))
+        exchange(self.nu, self.nu_low, self.v, self.m2, self.m2_low, parts)
         levels = self.levels[:, :, [2, 3, 0, 1, 4, 5]] * [1, 1, 1, 1, -1, -1]
-        return Spectrum(-self.nu * v, v, self.m2 * v, levels, self.lap, self.count, self.infinite, self.rounded)
+        nu, nu_low, v, m2, m2_low = parts
+        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
 
     @property
     def costs(self) -> NDArray[np.bool_]:
@@ -145,6 +161,13 @@ class Spectrum:
         """``nu``, ``v``, ``m^2`` and the levels as the kernels take them."""
         nu, v, m2, levels = (np.require(a, requirements=["C", "W"]) for a in (self.nu, self.v, self.m2, self.levels))
         return nu, v, m2, levels
+
+    @property
+    def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """``nu`` and ``m^2`` as pairs of floats."""
+        parts = (self.nu, self.nu_low, self.m2, self.m2_low)
+        nu, nu_low, m2, m2_low = (np.require(a, requirements=["C", "W"]) for a in parts)
+        return nu, nu_low, m2, m2_low
 
     @property
     def laplaces(self) -> tuple[Floats, Floats, int]:
