@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -18,6 +20,19 @@ CLOSE = mp.mpf("1e-9")
 
 def posterior_coordinates(mu, rho):
     return mu, rho * np.sqrt(mu / (1 + mu))
+
+
+def test_the_distance_of_many_shifts_is_rounded_up_by_a_unit_at_most():
+    rng = np.random.default_rng(3)
+    distances = 10 ** rng.uniform(-12, 4, (12, 300))
+    distances[rng.random(distances.shape) < 0.3] = 0.0
+    distances[:, 0] = 0.0
+    distances[3, 1] = np.inf
+    together = compose([Shift(row) for row in distances]).distance
+    assert together[0] == 0.0 and together[1] == np.inf
+    for got, column in zip(together[2:], distances.T[2:], strict=True):
+        square = sum(Fraction(v) ** 2 for v in column.tolist())
+        assert Fraction(got) ** 2 >= square >= Fraction(np.nextafter(got, 0.0)) ** 2
 
 
 def test_shifts_add_in_quadrature():

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs.base import KINDS, Direction, Floats, Pairs, delta_array, rate_array, real_array
+from perinstance.pairs.compiled import exact_kernel
 from perinstance.pairs.dominated import Dominated
+from perinstance.pairs.double import plus, raised, root, two_product
 from perinstance.pairs.laplace import Laplace
 from perinstance.pairs.posterior import Posterior
 from perinstance.pairs.shift import Shift
@@ -133,11 +135,8 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     shifts = [part for part in parts if isinstance(part, Shift)]
     rest = [part for part in parts if not isinstance(part, Shift)]
     if len(shifts) > 1:
-        distance = np.hypot.reduce([part.distance for part in shifts], axis=0)
-        # each square root rounds to nearest: raised by that much the distance is not below the true one
-        raised = distance * (1.0 + 2.3e-16 * (len(shifts) - 1))
-        exact = sum(part.distance > 0 for part in shifts) <= 1
-        shifts = [Shift(np.where(exact, distance, raised), np.maximum.reduce([part._grades for part in shifts]))]
+        distance = _lengths(np.stack([part.distance for part in shifts]))
+        shifts = [Shift(distance, np.maximum.reduce([part._grades for part in shifts]))]
     merged = shifts + rest
     live = [part for part in merged if _costs(part).any()]
     graded = np.maximum.reduce([part._grades for part in merged])
@@ -145,6 +144,27 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     if (np.maximum.reduce([part._grades for part in kept]) == graded).all():
         merged = kept
     return merged[0] if len(merged) == 1 else Composed(merged)
+
+
+@exact_kernel
+def _lengths(distances):  # pragma: no cover - compiled
+    """Return the root of the sum of squares of each column, rounded up: by at most one unit in the last place."""
+    k, n = distances.shape
+    out = np.empty(n)
+    for i in range(n):
+        longest = distances[:, i].max()
+        if longest == np.inf or (distances[:, i] > 0.0).sum() <= 1:
+            out[i] = longest
+            continue
+        unit = 2.0 ** np.floor(np.log2(longest))  # nothing overflows; what is lost below is raised
+        total, low = 0.0, 0.0
+        for j in range(k):
+            part = distances[j, i] / unit
+            square, square_low = two_product(part, part)
+            total, low = plus(total, low, square, square_low)
+        high, rest = root(total, low)
+        out[i] = unit * raised(high, rest + 1e-30 * high)
+    return out
 
 
 def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
