@@ -166,14 +166,14 @@ def _excess(
     jump = np.abs(ends[0] - ends[1])
     bent = kappa * np.abs(slopes.phi - 0.5 * (cells.first + cells.last))
     free = slopes.s * R * np.linalg.norm(a @ K[:d].T, axis=1)
-    across = np.where(cells.tail, 0.0, 0.5 * np.where(np.isfinite(jump), jump, 0.0) + np.where(slopes.free, free, 2 * bent))
+    across = np.where(
+        cells.tail, 0.0, 0.5 * np.where(np.isfinite(jump), jump, 0.0) + np.where(slopes.free, free, 2 * bent)
+    )
     axis = np.argmax(np.nan_to_num(np.column_stack([along, across]), nan=0.0, posinf=1e300), axis=1)
     return excess, axis
 
 
-def _settled(
-    rows: Table, rho: float, cells: Cells, slopes: Slopes, enclosed: Gradient, pull: Pull
-) -> Floats:
+def _settled(rows: Table, rho: float, cells: Cells, slopes: Slopes, enclosed: Gradient, pull: Pull) -> Floats:
     """Return B, changed where the worst row lies inside the ball so that ``kappa theta' - s K a`` stays near 0."""
     B, K, d = enclosed.B, rows.K, rows.width
     kappa, s = pull.kappa, slopes.s

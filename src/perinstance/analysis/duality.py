@@ -95,7 +95,9 @@ def part_of_sphere(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats)
         spent = np.einsum("ci,ci->c", m, h**2)
         bound = constant + mu * room + spent + np.einsum("ci,ci->c", pull / gap, pull)
         size = np.abs(constant) + np.abs(mu) + spent + np.abs(values).max(axis=1)
-        bound += 64 * p * UNIT * (size + np.einsum("ci,ci->c", np.abs(ub) + np.abs(mu[:, None] * uc), np.abs(pull) / gap))
+        bound += (
+            64 * p * UNIT * (size + np.einsum("ci,ci->c", np.abs(ub) + np.abs(mu[:, None] * uc), np.abs(pull) / gap))
+        )
         better = bound < best
         best = np.where(better, bound, best)
         cost = np.where(better[:, None], m * h**2 + 0.2 * np.abs(slope) * h, cost)

@@ -106,7 +106,7 @@ def gradient(rows: Table, rho: float, cells: Cells) -> Gradient:
         size = np.abs(level) @ np.abs(Z) + np.abs(rows.slope) + rho * np.abs(c) @ np.abs(rows.stiff)
         inner = inner + 1e-13 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(p)
         inner = np.where(np.isfinite(inner).all(axis=(1, 2))[:, None, None], inner, np.eye(p))
-    B = np.linalg.inv(inner)
+    B = np.asarray(np.linalg.inv(inner), dtype=np.float64)
     reached = np.abs(shift) + half
     return Gradient(G, M, 0.5 * (B + np.swapaxes(B, 1, 2)), found.bend, found.off, reached, 1e-13 * size)
 

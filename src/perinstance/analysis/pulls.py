@@ -59,9 +59,7 @@ def slopes_of(rows: Table, cells: Cells) -> Slopes:
     y = np.where(g > 0, rows.targets[0], rows.targets[1])
     middle = 0.5 * (cells.first + cells.last)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        s1, s2, s = (
-            np.maximum(g * loss.derivatives(y, g * at)[0], 0.0) for at in (cells.first, cells.last, middle)
-        )
+        s1, s2, s = (np.maximum(g * loss.derivatives(y, g * at)[0], 0.0) for at in (cells.first, cells.last, middle))
         flat = 1 / loss.curvature(y, g * middle)
         thirds = [g * loss.third(y, g * at) for at in (cells.first, cells.last)]
         convex = (thirds[0] <= 0) & (thirds[1] <= 0)
