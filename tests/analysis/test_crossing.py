@@ -9,6 +9,7 @@ from perinstance.analysis.certified import _targets
 from perinstance.analysis.crossing import _test, nobody_crosses
 from perinstance.analysis.duality import part_of_sphere
 from perinstance.analysis.enclosed import gradient, table
+from perinstance.analysis.held import held
 from perinstance.analysis.uphill import _way, uphill
 from perinstance.models.losses import PseudoHuber
 from perinstance.models.objective import RidgePenalty, SmoothObjective
@@ -175,3 +176,12 @@ def test_uphill_follows_the_gradient():
             step = 1e-5 * np.eye(rows.width)[k]
             ahead, back = (_way(rows, x + way, y, xi)[0] for way in (step, -step))
             assert (ahead @ ahead - back @ back) / 4e-5 == pytest.approx(slope[k], rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
+def test_what_holds_the_fit_holds_everybody(estimator):
+    for seed, n, d in ((0, 40, 2), (1, 15, 3), (2, 60, 1)):
+        rows = rows_of(estimator, seed=seed, n=n, d=d, radius=1.5)[0]
+        rng, radius = np.random.default_rng(seed), held(rows)
+        farthest = max(float(np.linalg.norm(somebody(rng, rows)[2])) for _ in range(40))
+        assert farthest < radius < 1e3 * farthest

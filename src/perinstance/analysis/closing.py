@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from perinstance.analysis.crossing import Crossing, nobody_crosses
 from perinstance.analysis.enclosed import Table, table
+from perinstance.analysis.held import held
 from perinstance.analysis.refits import Refits, Refitted
 from perinstance.analysis.uphill import uphill
 from perinstance.models.certificate import Step, bound, turn
@@ -19,9 +20,11 @@ Floats = NDArray[np.float64]
 #: cells of a larger table cost too much
 LARGEST = 1 << 18
 #: multiplications spent on the sphere that is wanted, and on each of those that will do
-BUDGET, AFTER = 1.5e9, 3e8
+BUDGET, AFTER = 8e9, 5e8
 #: radii that will do, relative to the farthest that anybody was seen to go
 RADII = (1.01, 1.02, 1.04, 1.07, 1.12, 1.2, 1.35, 1.6, 2.0, 3.0, 6.0, 20.0, 100.0)
+#: pairs of pseudo-random rows to walk from
+RANDOM = 3
 #: how often the search may find somebody who goes farther, and start again
 ROUNDS = 3
 
@@ -42,14 +45,15 @@ def closed_in(refits: Refits, best: Refitted, upper: float, radius: float, toler
         return nobody_crosses(rows, rho, budget) if inside < rho else Crossing(False, 0.0, np.zeros((0, rows.width)))
 
     wanted = 1 + 2 * tolerance
-    best = _walked(refits, rows, best)
+    upper = min(upper, held(rows) * longer)
+    best = _walked(refits, rows, best, _starts(rows))
     for _ in range(ROUNDS):
         if best.distance * wanted >= upper:
             return best, upper
         found = crossed(wanted, BUDGET)
         if found.nobody:
             return best, best.distance * wanted
-        better = _walked(refits, rows, refits.either(found.x)) if len(found.x) else best
+        better = _walked(refits, rows, refits.either(found.x), found.x[:0]) if len(found.x) else best
         if not better.distance > best.distance * (1 + tolerance / 4):
             break
         best = better
@@ -64,14 +68,23 @@ def closed_in(refits: Refits, best: Refitted, upper: float, radius: float, toler
     return best, best.distance * ladder[low] if low < len(ladder) else max(upper, best.distance)
 
 
-def _walked(refits: Refits, rows: Table, start: Refitted) -> Refitted:
-    """Return the one of two who is farther: somebody, and where she gets to uphill."""
-    target = refits.targets[int(np.argmin(np.abs(refits.labels - start.y)))]
+def _starts(rows: Table) -> Floats:
+    """Return rows to walk from: along the softest directions and a few fixed pseudo-random ones."""
+    d = rows.width
+    directions = [*rows.K[:d, :2].T, *np.random.default_rng(d).standard_normal((RANDOM, d))]
+    x = np.array([sign * x for x in directions for sign in (1.0, -1.0)])
+    return x * (rows.radius * (1 - 1e-15) / np.maximum(np.linalg.norm(x, axis=1), 1e-300))[:, None]
+
+
+def _walked(refits: Refits, rows: Table, start: Refitted, others: Floats) -> Refitted:
+    """Return the farthest of somebody, of where she gets to uphill, and of where others get to."""
+    labels, targets = refits.labels, refits.targets
+    walks = [(start.x, int(np.argmin(np.abs(labels - start.y)))), *((x, i) for x in others for i in range(len(labels)))]
     try:
-        x = uphill(rows, start.x, float(target))
+        x = np.array([uphill(rows, x, float(targets[i])) for x, i in walks])
     except np.linalg.LinAlgError:
         return start
-    end = refits.best(x[None], np.array([start.y]))
+    end = refits.best(x, np.array([labels[i] for _, i in walks]))
     return end if end.distance > start.distance else start
 
 

@@ -29,6 +29,7 @@ TRIED = 64
 #: below this share of what the box moves it, a direction is none: the worst row is inside the ball
 INSIDE = 0.25
 ROUNDING = 1e-12
+TINY = 1e-200
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,16 @@ def _excess(
     B = _settled(rows, rho, cells, slopes, enclosed, pull)
     ZB = np.matmul(rows.Z, B)
     on_rows = a @ rows.Z.T
-    turned = np.minimum(
-        np.matmul(np.abs(ZB), h[:, :, None])[:, :, 0],
-        np.linalg.norm(ZB, axis=2) * (1 + np.linalg.norm(c, axis=1))[:, None],
-    )
-    lost = 0.5 * np.abs(enclosed.bend) * turned * enclosed.reach**2 + enclosed.off * (np.abs(on_rows) + turned)
+    # sum_j off_j |a'z_j| and the cube bend_j (z_j'B delta) u_j^2/2, less its middle, by |v| <= (v^2/t + t)/2 for any t
+    spread = np.minimum(1 / 3, 1 / np.maximum(np.einsum("ck,ck->c", h, h), TINY))
+    turned2 = np.matmul(ZB**2, (spread[:, None] * h**2)[:, :, None])[:, :, 0]
+    t, turned = np.sqrt(on_rows**2 + turned2) + TINY, np.sqrt(turned2) + TINY
+    cube = 0.25 * enclosed.bend * enclosed.reach**2
+    lost = enclosed.off * t + np.abs(cube) * turned
+    lost0 = 0.5 * (lost.sum(axis=1) + np.einsum("cj,cj->c", enclosed.off / t, on_rows**2))
+    lost1 = np.einsum("cj,cjk->ck", enclosed.off * on_rows / t - cube, ZB)
+    weighted = ZB * (0.5 * (enclosed.off / t + np.abs(cube) / turned))[:, :, None]
+    lost2 = np.matmul(np.swapaxes(ZB, 1, 2), weighted)
     left0 = np.einsum("ci,ci->c", a, G)
     left1 = np.einsum("cij,cj->ci", M, a) + np.einsum("cji,cj->ci", B, G)
     BM = np.matmul(np.swapaxes(B, 1, 2), M)
@@ -148,9 +154,9 @@ def _excess(
         vx, Vx = v[:, :d], V[:, :d]
         nu = R * np.sqrt(np.einsum("ci,ci->c", vx, vx) + np.einsum("cik,ck->c", Vx**2, h**2)) + 1e-12
         f = R**2 / nu
-        constant = 0.5 * (f * np.einsum("ci,ci->c", vx, vx) + nu) - kappa * phi - left0
-        linear = f[:, None] * np.einsum("cij,ci->cj", Vx, vx) - left1
-        square = 0.5 * f[:, None, None] * np.matmul(np.swapaxes(Vx, 1, 2), Vx) - left2
+        constant = 0.5 * (f * np.einsum("ci,ci->c", vx, vx) + nu) - kappa * phi - left0 + lost0
+        linear = f[:, None] * np.einsum("cij,ci->cj", Vx, vx) - left1 + lost1
+        square = 0.5 * f[:, None, None] * np.matmul(np.swapaxes(Vx, 1, 2), Vx) - left2 + lost2
         if rows.intercept:
             constant = constant + g * v[:, d]
             linear = linear + g[:, None] * V[:, d]
@@ -160,7 +166,7 @@ def _excess(
         part = part_of_sphere(c, h, square, 0.5 * linear, np.where(sound, constant, np.inf))
         ends.append(part.bound + slack)
         cost = np.maximum(cost, part.cost)
-    excess = np.maximum(*ends) + lost.sum(axis=1) * (1 + 1e-9) + rounded
+    excess = np.maximum(*ends) + rounded + 1e-9 * lost.sum(axis=1)
     rate = np.where(enclosed.reach > 0, lost / np.where(enclosed.reach > 0, enclosed.reach, 1.0), 0.0)
     along = cost + 2 * rho * h * (rate @ np.abs(rows.Z))
     jump = np.abs(ends[0] - ends[1])
