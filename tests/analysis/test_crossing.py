@@ -151,8 +151,8 @@ def test_the_sphere_of_the_farthest_is_the_border(estimator, precision):
         end = uphill(rows, x, y)
         assert np.linalg.norm(end) <= rows.radius
         best = max(best, float(np.linalg.norm(_way(rows, end, y, np.zeros(len(rows.theta)))[0])))
-    assert nobody_crosses(rows, 1.004 * best, 1e9).nobody
-    crossed = nobody_crosses(rows, 0.999 * best, 2e7)
+    assert nobody_crosses(rows, 1.004 * best, 1e7).nobody
+    crossed = nobody_crosses(rows, 0.999 * best, 3e5)
     assert not crossed.nobody and len(crossed.x)
 
 

@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 
 #: cells of a larger table cost too much
 LARGEST = 1 << 18
-#: multiplications spent on the sphere that is wanted, and on each of those that will do
-BUDGET, AFTER = 8e9, 5e8
+#: about how many microseconds are spent on the sphere that is wanted, and on each of those that will do
+BUDGET, AFTER = 2e7, 1e6
 #: radii that will do, relative to the farthest that anybody was seen to go
 RADII = (1.01, 1.02, 1.04, 1.07, 1.12, 1.2, 1.35, 1.6, 2.0, 3.0, 6.0, 20.0, 100.0)
 #: pairs of pseudo-random rows to walk from
