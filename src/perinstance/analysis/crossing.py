@@ -171,10 +171,10 @@ def _excess(
     along = cost + 2 * rho * h * (rate @ np.abs(rows.Z))
     jump = np.abs(ends[0] - ends[1])
     bent = kappa * np.abs(slopes.phi - 0.5 * (cells.first + cells.last))
-    free = slopes.s * R * np.linalg.norm(a @ K[:d].T, axis=1)
-    across = np.where(
-        cells.tail, 0.0, 0.5 * np.where(np.isfinite(jump), jump, 0.0) + np.where(slopes.free, free, 2 * bent)
-    )
+    push = R * np.linalg.norm(a @ K[:d].T, axis=1)
+    jump = np.maximum(np.where(np.isfinite(jump), jump, 0.0), 0.5 * (slopes.s2 - slopes.s1) * push)
+    free = slopes.s * push
+    across = np.where(cells.tail, 0.0, 0.5 * jump + np.where(slopes.free, free, 2 * bent))
     axis = np.argmax(np.nan_to_num(np.column_stack([along, across]), nan=0.0, posinf=1e300), axis=1)
     return excess, axis
 

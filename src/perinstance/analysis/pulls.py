@@ -69,7 +69,10 @@ def slopes_of(rows: Table, cells: Cells) -> Slopes:
         phi1 = np.where(convex, middle + (s1 - s) * flat, cells.first)
         phi2 = np.where(convex, middle + (s2 - s) * flat, np.where(concave, cells.last, cells.first))
         slack = 1e-12 * (1 + np.abs(phi1) + np.abs(phi2) + s2 * flat)
-        phi1, phi2 = phi1 - slack, phi2 - slack
+        # a tangent that falls below the smallest value, or that rounding does not leave much of, is worth less than it
+        level = ~(0.5 * (phi1 + phi2) - slack > cells.first)
+        least = cells.first - 1e-12 * (1 + np.abs(cells.first))
+        phi1, phi2 = np.where(level, least, phi1 - slack), np.where(level, least, phi2 - slack)
     free = cells.tail | ~np.isfinite(phi1 + phi2) | (s <= 0)
     return Slopes(s1, s2, np.where(free, 0.0, phi1), np.where(free, 0.0, phi2), free)
 

@@ -51,13 +51,15 @@ def _way(rows: Table, x: Floats, y: float, start: Floats) -> tuple[Floats, Float
         for _ in range(NEWTON_STEPS):
             l1, l2 = rows.loss.derivatives(target, eta + Z @ xi)
             H = (Z * l2[:, None]).T @ Z + rows.stiff
-            move = -np.linalg.solve(H, l1 @ Z + rows.slope + rows.stiff @ xi)
+            g = l1 @ Z + rows.slope + rows.stiff @ xi
+            move = -np.linalg.solve(H, g)
             now, length = value(xi), 1.0
-            while length > 1e-6 and not value(xi + length * move) <= now + 1e-12 * abs(now):
+            if not -(g @ move) > 1e-13 * (1 + abs(now)):  # values no longer tell two places apart; the step still helps
+                xi = xi + move
+                break
+            while length > 1e-6 and not value(xi + length * move) < now:
                 length /= 2
             xi = xi + length * move
-            if np.linalg.norm(move) <= 1e-10 * np.linalg.norm(xi):
-                break
         theta, t, a = rows.theta + rows.K @ xi, Z[-1], np.linalg.solve(H, xi)
     slope = -(l1[-1] * (rows.K @ a) + l2[-1] * (t @ a) * theta)
     return xi, slope[: rows.width]
