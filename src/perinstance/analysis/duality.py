@@ -5,10 +5,12 @@
 For every multiplier ``m >= 0`` above the eigenvalues of ``Y'MY`` the maximum over x of the quadratic plus
 ``m (1 - |c + pi|^2 - |x|^2)`` is a quadratic in pi, known in closed form; its maximum over the rectangle is bounded
 term by term. At the best m the derivatives along pi vanish where the loss is largest: the width of a cell costs little
-there.
+there. On a sphere, with a box around the part, the same (``part_of_sphere``).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,8 @@ from perinstance.analysis.slices import UNIT
 Floats = NDArray[np.float64]
 
 SECULAR_STEPS = 12
+#: times that the multipliers of a box on a sphere are adjusted
+ADJUSTED = 3
 
 
 def part_of_ball(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats, Y: Floats, E: Floats) -> Floats:
@@ -54,6 +58,53 @@ def part_of_ball(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats, Y
     radial = np.einsum("cp,cp->c", linear[:, :k], c) / np.maximum(1 - room, 1e-300)
     tried = [secular(values, pull, np.maximum(r, 0.0)) for r in (room, widest)] if Y.shape[2] else [floor]
     return np.minimum.reduce([bound(multiplier) for multiplier in (*tried, np.maximum(radial, floor))])
+
+
+@dataclass(frozen=True, slots=True)
+class OnSphere:
+    """Bounds, and what each side of the box costs in them."""
+
+    bound: Floats
+    cost: Floats  #: (problems, p)
+
+
+def part_of_sphere(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats) -> OnSphere:
+    """Bound ``constant + 2 b'z + z'Mz`` where ``|c + z| = 1``, ``|z_k| <= h_k``, by weak duality.
+
+    For multipliers m >= 0 of ``z_k^2 <= h_k^2`` the one of the sphere solves a secular equation: with
+    ``M - diag(m) = U diag(v) U'`` and ``r = U'b - v U'c`` it is ``sum r^2/(mu - v)^2 = 1``. The m start where they
+    balance the slope along the sphere, and follow the maximiser.
+    """
+    n, p = c.shape
+    at, k = np.arange(n), np.arange(p)
+    e = c / np.linalg.norm(c, axis=1)[:, None]
+    slope = np.einsum("cij,cj->ci", M, e - c) + b
+    slope -= np.einsum("ci,ci->c", slope, e)[:, None] * e
+    m = np.abs(slope) / (h + 1e-12)
+    m[at, np.abs(c).argmax(axis=1)] += 2 * np.linalg.norm(M, axis=(1, 2))  # the other side of the sphere is far away
+    best, cost = np.full(n, np.inf), np.zeros((n, p))
+    room = 1 - np.einsum("ci,ci->c", c, c)
+    for _ in range(ADJUSTED):
+        damped = M.copy()
+        damped[:, k, k] -= m
+        values, U = np.linalg.eigh(damped)
+        ub, uc = np.einsum("cji,cj->ci", U, b), np.einsum("cji,cj->ci", U, c)
+        top = values[:, -1]
+        mu = top + secular(values - top[:, None], ub - values * uc, np.ones(n))
+        gap, pull = mu[:, None] - values, ub - mu[:, None] * uc
+        spent = np.einsum("ci,ci->c", m, h**2)
+        bound = constant + mu * room + spent + np.einsum("ci,ci->c", pull / gap, pull)
+        size = np.abs(constant) + np.abs(mu) + spent + np.abs(values).max(axis=1)
+        bound += (
+            64 * p * UNIT * (size + np.einsum("ci,ci->c", np.abs(ub) + np.abs(mu[:, None] * uc), np.abs(pull) / gap))
+        )
+        better = bound < best
+        best = np.where(better, bound, best)
+        cost = np.where(better[:, None], m * h**2 + 0.2 * np.abs(slope) * h, cost)
+        z = np.einsum("cij,cj->ci", U, pull / gap)
+        away = np.clip(np.abs(z) / (h + 1e-300), 0.2, 5.0)
+        m = np.where((m > 0) | (away <= 1), m * away, 1e-3)
+    return OnSphere(best, cost)
 
 
 def least_multiplier(values: Floats) -> Floats:
