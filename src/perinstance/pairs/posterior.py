@@ -18,6 +18,7 @@ from perinstance.pairs.base import (
     spread,
 )
 from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.settle import settle
 
 
 class Posterior(ColumnPairs):
@@ -67,9 +68,10 @@ class Posterior(ColumnPairs):
         delta = delta_array(delta, n)
         out = np.empty(n)
         if delta.ndim == 0 and n >= MANY and direction != "with":
-            posterior_epsilon(*self._arrays(), float(delta), out)
+            doubt = posterior_epsilon(*self._arrays(), float(delta), out)
         else:
-            posterior_epsilons(*self._arrays(), spread(delta, n), direction == "with", out)
+            doubt = posterior_epsilons(*self._arrays(), spread(delta, n), direction == "with", out)
+        settle(self, delta, "with" if direction == "with" else "without", out, doubt)
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:

@@ -18,6 +18,7 @@ from perinstance.pairs.base import (
     spread,
 )
 from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.settle import settle
 
 
 class Shift(ColumnPairs):
@@ -59,9 +60,10 @@ class Shift(ColumnPairs):
         delta = delta_array(delta, n)
         out = np.empty(n)
         if delta.ndim == 0 and n >= MANY:
-            shift_epsilon(spread(self._distance, n), float(delta), out)
+            doubt = shift_epsilon(spread(self._distance, n), float(delta), out)
         else:
-            shift_epsilons(spread(self._distance, n), spread(delta, n), out)
+            doubt = shift_epsilons(spread(self._distance, n), spread(delta, n), out)
+        settle(self, delta, "without", out, doubt)
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:

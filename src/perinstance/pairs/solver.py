@@ -19,8 +19,10 @@ from perinstance.pairs.profile import (
 )
 from perinstance.pairs.special import mills, mills_drop, phi, upper_tail
 
-#: What the solvers' own error is bounded by: answers are raised by it.
+#: What the solvers' own error is bounded by: answers are raised by it, or by what is charged below where that is more.
 RELATIVE, ABSOLUTE = 2e-10, 4e-14
+#: Relative errors: of a sum in which terms cancel, of the threshold at which Newton stops, of the profile there.
+OF_SUM, OF_THRESHOLD, OF_PROFILE = 5e-16, 2e-15, 6e-15
 
 SHIFT, WITHOUT, WITH = 0, 1, 2  # families
 
@@ -106,48 +108,94 @@ def rounded_up(epsilon, scale):
 
 
 @kernel
-def solve_shift(D, delta):
-    """Return epsilon of one shift by D: ``D (u + D/2)``."""
-    if D == 0.0:
-        return 0.0
-    if delta == 0.0 or D > HUGE:
-        return math.inf
-    u = _solve(SHIFT, -0.5 * D, 0.0, D, delta)
-    return 0.0 if math.isnan(u) else rounded_up(D * (u + 0.5 * D), D)
+def _settled(family, x, mu, rho, delta, epsilon, size, scale):
+    """Raise the epsilon of a threshold x; tell whether that takes more than ``rounded_up`` adds.
+
+    ``size`` is that of the terms which epsilon is the sum of: they cancel where the leverage is large, epsilon small.
+    Next to delta = 1 the profile moves so little that its last digits decide.
+    """
+    value, slope = _at(family, x, mu, rho, delta > 0.5)
+    s = math.sqrt(mu)
+    if family == SHIFT:
+        pull = rho
+    elif family == WITHOUT:
+        pull = s * (rho + s * x)
+    else:
+        pull = s * max(0.0, rho - s * math.sqrt(1.0 + mu) * x) / (1.0 + mu) ** 1.5
+    moved = OF_THRESHOLD * (1.0 + abs(x)) + (OF_PROFILE * value / slope if slope > 0.0 else 0.0)
+    error = 2.0 * (OF_SUM * size + pull * moved)
+    usual = rounded_up(epsilon, scale)
+    return max(usual, epsilon + error), error > usual - epsilon
 
 
 @kernel
-def solve_without(mu, rho, delta):
-    """Return epsilon of one posterior sample, P over Q: ``s u rho + mu (u^2 + q^2)/2 - log1p(mu)/2``."""
+def doubted_shift(D, delta):
+    """Return epsilon of one shift by D: ``D (u + D/2)``, and whether it is raised by more than usual."""
+    if D == 0.0:
+        return 0.0, False
+    if delta == 0.0 or D > HUGE:
+        return math.inf, False
+    u = _solve(SHIFT, -0.5 * D, 0.0, D, delta)
+    if math.isnan(u):
+        return 0.0, False
+    return _settled(SHIFT, u, 0.0, D, delta, D * (u + 0.5 * D), D * (abs(u) + 0.5 * D), D)
+
+
+@kernel
+def doubted_without(mu, rho, delta):
+    """Return epsilon of one posterior sample, P over Q, and whether it is raised by more than usual.
+
+    ``s u rho + mu (u^2 + q^2)/2 - log1p(mu)/2``
+    """
     if mu == 0.0:
-        return 0.0
+        return 0.0, False
     if delta == 0.0 or mu > HUGE or rho > HUGE:
-        return math.inf
+        return math.inf, False
     s = math.sqrt(mu)
     q2 = rho * rho / (1.0 + mu)
     log1p = math.log1p(mu)
     u = _solve(WITHOUT, (log1p - mu * q2) / (s * (math.sqrt(log1p + q2) + rho)), mu, rho, delta)
-    return 0.0 if math.isnan(u) else rounded_up(s * u * rho + 0.5 * (mu * (u * u + q2) - log1p), s * rho + mu)
+    if math.isnan(u):
+        return 0.0, False
+    across, along = s * u * rho, 0.5 * mu * (u * u + q2)
+    epsilon = s * u * rho + 0.5 * (mu * (u * u + q2) - log1p)
+    return _settled(WITHOUT, u, mu, rho, delta, epsilon, abs(across) + along + 0.5 * log1p, s * rho + mu)
 
 
 @kernel
-def solve_with(mu, rho, delta):
-    """Return epsilon of one posterior sample, Q over P: at most ``(log1p(mu) + q^2)/2``, also at delta = 0."""
+def doubted_with(mu, rho, delta):
+    """Return epsilon of one posterior sample, Q over P, and whether it is raised by more than usual.
+
+    At most ``(log1p(mu) + q^2)/2``, also at delta = 0.
+    """
     if mu == 0.0:
-        return 0.0
+        return 0.0, False
     if mu > HUGE or rho > HUGE:
-        return math.inf
+        return math.inf, False
     s = math.sqrt(mu)
     t = math.sqrt(1.0 + mu)
     q = rho / t
     log1p = math.log1p(mu)
     top = q / s  # c = 0: nothing lies beyond
-    epsilon = 0.5 * (log1p + q * q)
     if delta > 0.0:
         low = -(t * t * log1p + mu * q * q) / (s * (q + t * math.sqrt(log1p + q * q)))
         x = _solve(WITH, low, mu, rho, delta)
         if math.isnan(x):
-            return 0.0
+            return 0.0, False
         if x < top:
             epsilon = 0.5 * (log1p + s * (s * q * q + x * (2.0 * q - s * x)) / (t * t))
-    return rounded_up(epsilon, s * rho + mu)
+            size = 0.5 * (log1p + s * (s * q * q + abs(x) * (2.0 * q + s * abs(x))) / (t * t))
+            return _settled(WITH, x, mu, rho, delta, epsilon, size, s * rho + mu)
+    return rounded_up(0.5 * (log1p + q * q), s * rho + mu), False
+
+
+@kernel
+def solve_shift(D, delta):
+    """Return epsilon of one shift by D."""
+    return doubted_shift(D, delta)[0]
+
+
+@kernel
+def solve_without(mu, rho, delta):
+    """Return epsilon of one posterior sample, P over Q."""
+    return doubted_without(mu, rho, delta)[0]

@@ -1,0 +1,79 @@
+"""One shift or posterior sample next to epsilon = 0 and next to delta = 1: proved to the letter by ball arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flint import arb
+
+from perinstance.pairs import Posterior, Shift
+from perinstance.pairs.inversion import posterior_epsilons
+from tests.pairs.truth import enclosed, posterior_delta, shift_delta
+
+#: of these some were stated below the truth (by 7e-9 of themselves, or 3e-13), some above by more than is allowed
+AWKWARD = [
+    (27043.11711447767, 0.011378339424051125, 0.9831011225466186),
+    (797939.405600445, 5762.6419176669515, 0.9999999999937651),
+    (2205.7509886846537, 11.854768740507915, 0.9488517145867175),
+    (1908.87586266434, 0.0, 0.9438659162667447),
+    (379902.48555563204, 778.6989211920411, 0.9976407037911931),
+    (8851.941085792214, 147.18192075724963, 0.9908408873165145),
+]
+
+
+def assert_right(profile, arguments: tuple[float, ...], epsilon: float, delta: float) -> None:
+    """Never below, and at most 1e-9 of itself or 1e-13 above."""
+    accuracy = 1e-28 * min(1.0, 1.0 - delta)
+    assert enclosed(profile, *arguments, epsilon, accuracy=accuracy) <= arb(delta)
+    lower = epsilon - max(1e-9 * epsilon, 1e-13)
+    if lower > 0:
+        assert enclosed(profile, *arguments, lower, accuracy=accuracy) >= arb(delta)
+
+
+@pytest.mark.parametrize(("mu", "rho", "delta"), AWKWARD)
+def test_posterior_samples_that_were_wrong(mu, rho, delta):
+    assert_right(posterior_delta, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta)[0]), delta)
+    out = np.empty(1)
+    in_doubt = posterior_epsilons(np.array([mu]), np.array([rho]), np.array([delta]), False, out)
+    assert in_doubt[0]  # and safe nevertheless
+    assert enclosed(posterior_delta, mu, rho, float(out[0]), accuracy=1e-28 * (1 - delta)) <= arb(delta)
+    many = Posterior(np.full(100, mu), np.full(100, rho)).epsilon(delta)
+    assert (many == Posterior([mu], [rho]).epsilon(delta)).all()
+
+
+def test_a_shift_that_was_wrong():
+    assert_right(
+        shift_delta,
+        (9.571242855158664,),
+        float(Shift([9.571242855158664]).epsilon(0.9999982954089253)[0]),
+        0.9999982954089253,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_people_next_to_nothing(seed):
+    rng = np.random.default_rng(seed)
+    checked = 0
+    while checked < 100:
+        mu, rho, near = 10 ** rng.uniform(-8, 6), 10 ** rng.uniform(-4, 4), 1 - 10 ** rng.uniform(-15, -2)
+        delta = float(posterior_delta(mu, rho, 0).mid()) * near
+        if not 0 < delta < 1:
+            continue
+        checked += 1
+        assert_right(posterior_delta, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta)[0]), delta)
+
+        def turned(mu, rho, epsilon):
+            return posterior_delta(mu, rho, epsilon, True)
+
+        assert_right(turned, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta, "with")[0]), delta)
+        distance = 10 ** rng.uniform(-6, 1.5)
+        delta = min(float(shift_delta(distance, 0).mid()) * near, 1 - 1e-15)
+        assert_right(shift_delta, (distance,), float(Shift([distance]).epsilon(delta)[0]), delta)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_large_leverages_next_to_delta_one(seed):
+    rng = np.random.default_rng(100 + seed)
+    for _ in range(100):
+        mu, rho, delta = 10 ** rng.uniform(0, 6), 10 ** rng.uniform(-1, 6), 1 - 10 ** rng.uniform(-15, -0.5)
+        assert_right(posterior_delta, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta)[0]), delta)
