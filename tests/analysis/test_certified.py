@@ -209,3 +209,13 @@ def test_a_linear_audit_does_not_need_its_table():
     report = audit(PosteriorSample(), X, y, delta=DELTA)
     with_table = report.everyone(1.0, 1.0, X, y)
     assert with_table.epsilon == report.everyone(1.0, 1.0).epsilon and with_table.gap < 1e-4
+
+
+@pytest.mark.parametrize("domain", ["ball", "box"])
+def test_a_domain_of_one_point_in_several_features(domain):
+    """Only the intercept is left; the forms of the rows are all zero."""
+    _, sweep = world(6, MODELS[0], d=3)
+    release = OutputPerturbation(MODELS[0], scale=0.2)
+    fit = release.confidential_fit(sweep, "certified")
+    answer = everyone(release, fit, DELTA, x_bound=0.0, domain=domain, sweep=sweep)
+    assert 0 < answer.attained <= answer.epsilon and answer.gap < 0.01 and not answer.x.any()

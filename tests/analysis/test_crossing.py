@@ -6,6 +6,7 @@ from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegr
 
 from perinstance.analysis.cells import Cells, halved, root_cells, tightened
 from perinstance.analysis.certified import _targets
+from perinstance.analysis.closing import _alone
 from perinstance.analysis.crossing import _test, nobody_crosses
 from perinstance.analysis.duality import part_of_sphere
 from perinstance.analysis.enclosed import gradient, table
@@ -181,7 +182,7 @@ def test_uphill_follows_the_gradient():
 @pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
 def test_what_holds_the_fit_holds_everybody(estimator):
     for seed, n, d in ((0, 40, 2), (1, 15, 3), (2, 60, 1)):
-        rows = rows_of(estimator, seed=seed, n=n, d=d, radius=1.5)[0]
-        rng, radius = np.random.default_rng(seed), held(rows)
+        rows, _, fit, _ = rows_of(estimator, seed=seed, n=n, d=d, radius=1.5)
+        rng, radius = np.random.default_rng(seed), held(rows, _alone(fit.model.outside))
         farthest = max(float(np.linalg.norm(somebody(rng, rows)[2])) for _ in range(40))
         assert farthest < radius < 1e3 * farthest

@@ -36,7 +36,7 @@ def same(one: Block, other: Block) -> bool:
 
 @pytest.fixture
 def file(tmp_path):
-    opened = DirectFile.try_open(tempfile.TemporaryFile(dir=tmp_path, buffering=0))  # noqa: SIM115
+    opened = DirectFile.try_open(tempfile.TemporaryFile(dir=tmp_path, buffering=0))  # noqa: SIM115 - it closes it
     if opened is None:
         pytest.skip("the file system of the temporary folder knows no direct access")
     yield opened
@@ -142,7 +142,25 @@ def test_a_disk_that_fills_up_in_the_background_is_a_typed_error(file, tmp_path,
     store.put(0, whole_block(0))
     with pytest.raises(ScratchFull, match="No space left"):
         store.finish()
+    with pytest.raises(ScratchFull, match="No space left"):  # and nobody decodes on for nothing
+        store.put(1, whole_block(1))
     store.close()
+
+
+def test_what_cannot_be_read_back_is_a_typed_error(file, tmp_path, monkeypatch):
+    for direct_bytes in (1, 1 << 40):
+        store = Scratch(0, tmp_path, direct_bytes=direct_bytes)
+        store.put(0, whole_block(0))
+        store.finish()
+
+        def broken(*_):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patched, pytest.raises(ScratchFull, match="cannot be read back"):
+            patched.setattr(direct, "read", broken)
+            patched.setattr(scratch, "read", broken)
+            [piece() for piece in store.pieces()]
+        store.close()
 
 
 def test_a_large_file_is_closed_in_the_background(file, monkeypatch):

@@ -45,7 +45,7 @@ def closed_in(refits: Refits, best: Refitted, upper: float, radius: float, toler
         return nobody_crosses(rows, rho, budget) if inside < rho else Crossing(False, 0.0, np.zeros((0, rows.width)))
 
     wanted = 1 + 2 * tolerance
-    upper = min(upper, held(rows) * longer)
+    upper = min(upper, held(rows, inside) * longer)
     best = _walked(refits, rows, best, _starts(rows))
     for _ in range(ROUNDS):
         if best.distance * wanted >= upper:

@@ -106,7 +106,7 @@ class Slices:
         w = sigma[:, None] * self.alpha + self.beta
         radius = np.sqrt(np.maximum(1.0 - sigma**2, 1e-14))
         gap = self.top - self.a
-        floor = 4 * UNIT * (float(np.max(np.abs(self.a))) + 1e-300)
+        floor = 4 * UNIT * float(np.max(np.abs(self.a))) + 1e-150  # a form that is zero too
         # Newton on 1/||z|| - 1/radius climbs to the root from below; each term alone gives a point below it
         t = np.maximum(np.max(np.abs(w) / radius[:, None] - gap, axis=1), floor)
         for _ in range(NEWTON_STEPS):

@@ -32,6 +32,7 @@ class DirectFile:
         self._waiting = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="perinstance-scratch")
         self._written, self._seconds, self._count = 0, 0.0, 0
+        self._failure: OSError | None = None
 
     @classmethod
     def try_open(cls, file: IO[Any]) -> DirectFile | None:
@@ -43,8 +44,10 @@ class DirectFile:
         return cls(file)
 
     def offer(self, whole: Bytes) -> tuple[int, Future[None]] | None:
-        """Begin to write some pages: where, and when it is done. None: too busy."""
+        """Begin to write some pages: where, and when it is done. None: too busy. Raises what befell those before."""
         with self._lock:
+            if self._failure is not None:
+                raise self._failure
             slow = self._count >= TRIAL and self._written < SLOWEST * self._seconds
             if slow or self._waiting == UNDER_WAY:
                 return None
@@ -70,17 +73,24 @@ class DirectFile:
     def _write(self, whole: Bytes, offset: int) -> None:
         start = time.perf_counter()
         try:
+            self._write_somehow(whole, offset)
+        except OSError as error:
+            self._failure = error
+            raise
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                self._written, self._count = self._written + len(whole), self._count + 1
+                self._seconds += time.perf_counter() - start
+
+    def _write_somehow(self, whole: Bytes, offset: int) -> None:
+        try:
             write(self._file.fileno(), whole, offset)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             _set_direct(self._file, False)  # a file system that promised what it does not do
             write(self._file.fileno(), whole, offset)
-        finally:
-            with self._lock:
-                self._waiting -= 1
-                self._written, self._count = self._written + len(whole), self._count + 1
-                self._seconds += time.perf_counter() - start
 
     def _read(self, offset: int, size: int) -> Bytes:
         whole = pages(size)

@@ -164,20 +164,20 @@ def _read_cached(place: _Place) -> Block:
     assert place.descriptor is not None  # otherwise it lies in the direct file
     try:
         read(place.descriptor, room, place.offset)
-    except EOFError:
-        raise _short() from None
+    except (EOFError, OSError):
+        raise _unreadable() from None
     return place.block(room)
 
 
 def _arrived(place: _Place, room: Future[Bytes]) -> Block:
     try:
         return place.block(room.result())
-    except EOFError:
-        raise _short() from None
+    except (EOFError, OSError):
+        raise _unreadable() from None
 
 
-def _short() -> ScratchFull:
-    return ScratchFull("the private scratch file is shorter than what was written; was the disk removed?")
+def _unreadable() -> ScratchFull:
+    return ScratchFull("what was written to the private scratch file cannot be read back; was the disk removed?")
 
 
 def _full(written: int, error: OSError) -> ScratchFull:

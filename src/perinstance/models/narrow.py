@@ -8,6 +8,7 @@ as far down as the columns reach (``Panels``), and only their sums are written.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,9 @@ class Panels:
     image: Floats
     weights: Floats
 
+    FEWEST: ClassVar[int] = 4  #: people that the kernel takes at a time
+    ORDER: ClassVar[Literal["C", "F"]] = "C"  #: how it wants them
+
     @classmethod
     def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> Panels:
         """Cut W; where it is upper triangular, a column reaches down to its diagonal only."""
@@ -72,16 +76,19 @@ class Panels:
         ``sum weights_j q_j^2`` of each row.
         """
         n, d = X.shape
-        if n >= 4:
-            x = contiguous(X).ravel()
-            _row_sums(x, d, self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
+        if n >= self.FEWEST:
+            self._sums(X, m, t, square)
             return
-        four = np.zeros((4, d))
-        four[:n] = X
-        found = np.empty((3, 4))
-        self.sums(four, found[0], found[1], found[2] if len(square) else square)
+        filled = np.zeros((self.FEWEST, d), order=self.ORDER)
+        filled[:n] = X
+        found = np.empty((3, self.FEWEST))
+        self._sums(filled, found[0], found[1], found[2] if len(square) else square)
         m[:], t[:] = found[:2, :n]
         square[:] = found[2, : len(square)]
+
+    def _sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
+        x = contiguous(X).ravel()
+        _row_sums(x, X.shape[1], self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
 
 
 @kernel

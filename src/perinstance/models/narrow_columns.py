@@ -6,11 +6,10 @@ columns, before the next: the processor follows some runs ahead of time, not twe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.models.narrow import RUN_BYTES, Panels, contiguous
 from perinstance.pairs.compiled import kernel, piece
 from perinstance.pairs.lanes import (
     add4,
@@ -31,8 +30,6 @@ from perinstance.pairs.lanes import (
 
 Floats = NDArray[np.float64]
 
-#: Bytes of the rows that are folded at a time: they are read several times, from the first-level cache.
-RUN_BYTES = 1 << 15
 ROOM = 64  #: people that go through all panels before the next
 
 
@@ -42,15 +39,13 @@ def by_columns(X: NDArray) -> bool:
     return bool(X.dtype == np.float64 and X.flags.aligned and across == 8 < along and along % 8 == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnPanels:
+class ColumnPanels(Panels):
     """A matrix W of d rows, cut into four columns each, filled up with zeros."""
 
-    entries: Floats  #: panel by panel, row by row
-    depth: NDArray[np.int64]  #: of each panel: the rows below are zero
-    offset: Floats  #: what is added to x W
-    image: Floats
-    weights: Floats
+    __slots__ = ()
+
+    FEWEST = 8
+    ORDER = "F"
 
     @classmethod
     def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> ColumnPanels:
@@ -62,20 +57,10 @@ class ColumnPanels:
         starts = range(0, width, 4)
         depth = np.array([min(d, j + 4) if triangular else d for j in starts], dtype=np.int64)
         parts = [padded[:k, j : j + 4].ravel() for j, k in zip(starts, depth, strict=True)]
-        return cls(np.concatenate([np.empty(0), *parts]), depth, *padded[d:])
+        return cls(np.concatenate(parts), depth, *padded[d:])
 
-    def sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
-        """See ``narrow.Panels``."""
-        n, d = X.shape
-        if n >= 8:
-            _column_sums(X[0], self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
-            return
-        eight = np.zeros((8, d), order="F")
-        eight[:n] = X
-        found = np.empty((3, 8))
-        self.sums(eight, found[0], found[1], found[2] if len(square) else square)
-        m[:], t[:] = found[:2, :n]
-        square[:] = found[2, : len(square)]
+    def _sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
+        _column_sums(X[0], self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
 
 
 @piece
@@ -171,7 +156,7 @@ def _some_people(x, step, before, entries, depth, offset, image, weights, span, 
 def add_cross(X: Floats, y: Floats, cross: Floats, moment: Floats) -> None:
     """Add X'X to the upper triangle of ``cross`` and X'y to ``moment``; X has eight columns or more."""
     rows = max(4, RUN_BYTES // (8 * X.shape[1]) // 4 * 4)
-    _add_cross(X[0], np.require(y, requirements=["C", "A"]), rows, cross, moment)
+    _add_cross(X[0], contiguous(y), rows, cross, moment)
 
 
 @kernel
