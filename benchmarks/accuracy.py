@@ -26,8 +26,9 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.ratio import Ratio
-from perinstance.releases import adaptive_posterior, refinement
-from perinstance.releases.windows import SimulatedWindow
+from perinstance.releases.adaops import mechanism as adaops_mechanism
+from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.promises.noisy_queries import SimulatedWindow
 
 Floats = NDArray[np.float64]
 Method = Callable[[Floats, Floats, float, float, np.random.Generator], Floats]
@@ -41,24 +42,28 @@ PEER = ("peer", "AdaOPS")
 
 def ada_ssp(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """AdaSSP with its defaults, simulated."""
-    return refinement.run(refinement.spend(epsilon, delta, 1.0, 1.0, 0.25, 4), SimulatedWindow(X, y, rng)).coef
+    return adassp_mechanism.run(
+        adassp_mechanism.spend(epsilon, delta, 1.0, 1.0, 0.25, 4), SimulatedWindow(X, y, rng)
+    ).coef
 
 
 def ada_ssp_one_round(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """AdaSSP(rounds=1): the classical release of (X'X, X'y), shrunk."""
-    return refinement.run(refinement.spend(epsilon, delta, 1.0, 1.0, 1.0, 1), SimulatedWindow(X, y, rng)).coef
+    return adassp_mechanism.run(
+        adassp_mechanism.spend(epsilon, delta, 1.0, 1.0, 1.0, 1), SimulatedWindow(X, y, rng)
+    ).coef
 
 
 def ada_ops(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """AdaOPS(n_public=n), simulated."""
-    request = adaptive_posterior.Request(epsilon, delta, 1.0, 1.0, X.shape[1], len(X), None)
-    return adaptive_posterior.run(adaptive_posterior.plan(request), SimulatedWindow(X, y, rng)).coef
+    request = adaops_mechanism.Request(epsilon, delta, 1.0, 1.0, X.shape[1], len(X), None)
+    return adaops_mechanism.run(adaops_mechanism.plan(request), SimulatedWindow(X, y, rng)).coef
 
 
 def ada_ops_private_n(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """AdaOPS(n_public=None), simulated."""
-    request = adaptive_posterior.Request(epsilon, delta, 1.0, 1.0, X.shape[1], None, None)
-    return adaptive_posterior.run(adaptive_posterior.plan(request), SimulatedWindow(X, y, rng)).coef
+    request = adaops_mechanism.Request(epsilon, delta, 1.0, 1.0, X.shape[1], None, None)
+    return adaops_mechanism.run(adaops_mechanism.plan(request), SimulatedWindow(X, y, rng)).coef
 
 
 METHODS: dict[str, Method] = {
@@ -87,8 +92,8 @@ class Score:
 
 def fingerprint() -> str:
     """Return a digest of the estimators and rivals: a stored score of other code is not used."""
-    folder = Path(adaptive_posterior.__file__).parent
-    sources = [*sorted(folder.glob("*.py")), Path(rivals.__file__)]
+    folder = Path(adaops_mechanism.__file__).parents[1]
+    sources = [*sorted(folder.rglob("*.py")), Path(rivals.__file__)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
 
 

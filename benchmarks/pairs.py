@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 
 from benchmarks.ratio import Ratio, seconds
 from perinstance.pairs import Posterior, Shift
-from perinstance.pairs.inversion import posterior_epsilon
+from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon
 
 N = 1_000_000
 DELTA = 1e-6

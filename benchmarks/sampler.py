@@ -18,9 +18,9 @@ from rich.table import Table
 
 from benchmarks.ratio import Ratio
 from perinstance.sampling import ExactGram, Noisy, NoisyEigenvalue, Objective, Output, Posterior, draw, fixed_rows
-from perinstance.sampling.bits import SystemBits
-from perinstance.sampling.ideal import Ideal
-from perinstance.sampling.rounding import settle
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import Ideal
+from perinstance.sampling.random_bits import SystemBits
 from perinstance.sampling.timing import quantum
 
 

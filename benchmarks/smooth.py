@@ -19,12 +19,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from perinstance.models.catalogue import CATALOGUE
-from perinstance.models.glm import prepare, sensitivity
-from perinstance.models.leave_one_out import distances, leave_one_out
-from perinstance.models.newton import fit_smooth, slopes
-from perinstance.models.objective import RidgePenalty, SmoothObjective
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.losses.catalogue import CATALOGUE
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
+from perinstance.models.smooth.movement_bounds import prepare, sensitivity
+from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 
 BLOCK = 1 << 16
 

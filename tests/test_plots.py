@@ -51,7 +51,7 @@ def test_the_noise_curve_passes_through_this_audit(audit):
 
 
 def test_twice_the_noise_is_what_an_audit_with_twice_the_noise_says(audit):
-    from perinstance.report.whatif import with_noise
+    from perinstance.report.other_noise import with_noise
 
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 3))

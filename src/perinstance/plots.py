@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance.errors import InvalidInput
-from perinstance.report.groups import SMALL_GROUP, group_rows
-from perinstance.report.whatif import QUANTILES, noise_sweep
+from perinstance.report.group_lines import SMALL_GROUP, group_rows
+from perinstance.report.other_noise import QUANTILES, noise_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

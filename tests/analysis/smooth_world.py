@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
 
 
 def world(seed, estimator, n=400, d=3, spread=0.0, most=5, lift=0.2):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.analysis.ceilings import (
+from perinstance.analysis.bounds.monotone_losses import (
     objective_below,
     objective_ceiling,
     objective_pairs,

@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 from perinstance.analysis import KeyQuantity, convert
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Posterior, Shift
-from perinstance.releases.adaptive_posterior import Request, plan
+from perinstance.releases.adaops.mechanism import Request, plan
 
 
 def test_a_bound_fails_as_rarely_as_it_says_on_both_neighbours():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from perinstance.analysis.corners import MOST_FEATURES, box
+from perinstance.analysis.within_bounds.box_corners import MOST_FEATURES, box
 
 
 def world(seed):

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
-from perinstance.analysis.cells import Cells, halved, root_cells, tightened
-from perinstance.analysis.certified import _targets
-from perinstance.analysis.closing import _alone
-from perinstance.analysis.crossing import _test, nobody_crosses
-from perinstance.analysis.duality import part_of_sphere
-from perinstance.analysis.enclosed import gradient, table
-from perinstance.analysis.held import held
-from perinstance.analysis.uphill import _way, uphill
-from perinstance.models.losses import PseudoHuber
-from perinstance.models.objective import RidgePenalty, SmoothObjective
-from perinstance.models.smooth import SmoothProblem
+from perinstance.analysis.within_bounds.by_sphere.cells import Cells, halved, root_cells, tightened
+from perinstance.analysis.within_bounds.by_sphere.crossing_search import _test, nobody_crosses
+from perinstance.analysis.within_bounds.by_sphere.curvature_radius import held
+from perinstance.analysis.within_bounds.by_sphere.exact_ascent import _way, uphill
+from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import gradient, table
+from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import _alone
+from perinstance.analysis.within_bounds.smooth_models import _targets
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.losses.smooth import PseudoHuber
+from perinstance.models.smooth.problem import SmoothProblem
+from perinstance.numerics.quadratic_duality import part_of_sphere
 from perinstance.releases import OutputPerturbation
 from tests.analysis.smooth_world import world
 

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import ndtr
 
 from perinstance.analysis import bounded, generalization, moments, prior, series, stability
-from perinstance.analysis.one import joined
+from perinstance.analysis.random_data.one_person import joined
 from perinstance.errors import InvalidInput
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
 from tests.analysis.worlds import release_of
 
 DELTA = 1e-3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perinstance.analysis import dp, everyone
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases import NoisyMean
 
 DELTA = 1e-5

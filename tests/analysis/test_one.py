@@ -5,7 +5,7 @@ import pytest
 
 from perinstance.analysis import LossSample, one, personal_dp, prior, subsets, with_assumptions
 from perinstance.errors import InvalidInput
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
 from tests.analysis.worlds import FAMILIES, fit_of, losses, release_of, table
 
 DELTA = 1e-6

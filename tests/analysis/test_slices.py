@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perinstance.analysis.slices import best_slices, ellipsoid, enclosing, slices
+from perinstance.analysis.bounds.trust_region_slices import best_slices, ellipsoid, enclosing, slices
 
 
 def world(rng, m, intercept):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
-from perinstance.analysis.certified import _targets
-from perinstance.analysis.polynomial import polynomial
-from perinstance.analysis.slices import ellipsoid
-from perinstance.analysis.tilts import radii, rows_of, tilts
-from perinstance.models.expansion import expansion
-from perinstance.models.leave_one_out import leave_one_out
-from perinstance.models.objective import design
-from perinstance.models.smooth import CodedSweep
+from perinstance.analysis.bounds.trust_region_slices import ellipsoid
+from perinstance.analysis.within_bounds.by_expansion.fourth_order_expansion import expansion
+from perinstance.analysis.within_bounds.by_expansion.gradient_search import radii, rows_of, tilts
+from perinstance.analysis.within_bounds.by_expansion.step_polynomial import polynomial
+from perinstance.analysis.within_bounds.smooth_models import _targets
+from perinstance.folds.class_labels import CodedSweep
+from perinstance.models.losses.penalised_objective import design
+from perinstance.models.smooth.neighbour_refits import leave_one_out
 from perinstance.releases import OutputPerturbation
 from tests.analysis.smooth_world import world
 

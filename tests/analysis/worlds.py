@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
 from perinstance.releases import ObjectivePerturbation, OutputPerturbation, PosteriorSample
 
 FAMILIES = ("posterior", "output", "objective")

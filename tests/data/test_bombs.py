@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perinstance.data import Limits, read_table, scan
-from perinstance.data.parquet import _schema_length
+from perinstance.data.files.parquet import _schema_length
 from perinstance.engines import LocalSweep
 from perinstance.errors import TooLarge
 

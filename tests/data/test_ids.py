@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance.data import read_table, scan
-from perinstance.data.ids import read_ids, refuse_duplicates
+from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.engines import LocalSweep
 from perinstance.errors import InvalidTable
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perinstance import PosteriorSample, audit
 from perinstance.data import LossWriter, loss_writer, write_losses
-from perinstance.data.losses import spreadsheet_safe
+from perinstance.data.confidential.loss_writer import spreadsheet_safe
 from perinstance.errors import InvalidInput, PerinstanceError, UnsafeFile
 
 LEADS = [

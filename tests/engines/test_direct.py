@@ -11,12 +11,12 @@ import time
 import numpy as np
 import pytest
 
-from perinstance.data.pages import PAGE, pages
-from perinstance.data.source import Block
-from perinstance.engines import direct, scratch
-from perinstance.engines.direct import UNDER_WAY, DirectFile
-from perinstance.engines.scratch import Scratch
+from perinstance.data.aligned_memory import PAGE, pages
+from perinstance.engines import direct_io, scratch_files
+from perinstance.engines.direct_io import UNDER_WAY, DirectFile
+from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import ScratchFull
+from perinstance.folds.block import Block
 
 
 def whole_block(number: int, n: int = 700, d: int = 3, kind: type = np.float64) -> Block:
@@ -51,7 +51,7 @@ def test_pages_begin_and_end_with_a_page():
 
 
 def test_what_was_written_comes_back(file, monkeypatch):
-    monkeypatch.setattr(direct, "SLOWEST", 0.0)  # small blocks are slow on any disk
+    monkeypatch.setattr(direct_io, "SLOWEST", 0.0)  # small blocks are slow on any disk
     blocks = [whole_block(number, n=700 + number) for number in range(5)]
     places = []
     for block in blocks:
@@ -65,10 +65,10 @@ def test_what_was_written_comes_back(file, monkeypatch):
 
 
 def test_a_busy_disk_says_no(file, monkeypatch):
-    monkeypatch.setattr(direct, "SLOWEST", 0.0)
+    monkeypatch.setattr(direct_io, "SLOWEST", 0.0)
     gate = threading.Event()
-    original = direct.write
-    monkeypatch.setattr(direct, "write", lambda *a: gate.wait(60) and original(*a))
+    original = direct_io.write
+    monkeypatch.setattr(direct_io, "write", lambda *a: gate.wait(60) and original(*a))
     begun = [file.offer(whole_block(k).whole) for k in range(UNDER_WAY + 1)]
     assert begun[-1] is None and None not in begun[:-1]
     gate.set()
@@ -78,19 +78,19 @@ def test_a_busy_disk_says_no(file, monkeypatch):
 
 
 def test_a_slow_disk_is_left_to_the_cache(file, monkeypatch):
-    original = direct.write
-    monkeypatch.setattr(direct, "write", lambda *a: time.sleep(0.01) or original(*a))
+    original = direct_io.write
+    monkeypatch.setattr(direct_io, "write", lambda *a: time.sleep(0.01) or original(*a))
     answers = []
     for k in range(6):
         answers.append(file.offer(whole_block(k).whole))
         if answers[-1] is not None:
             answers[-1][1].result()
-    assert None not in answers[: direct.TRIAL] and answers[direct.TRIAL :] == [None] * 3
+    assert None not in answers[: direct_io.TRIAL] and answers[direct_io.TRIAL :] == [None] * 3
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_blocks_come_back_bit_for_bit(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(direct, "SLOWEST", 0.0)
+    monkeypatch.setattr(direct_io, "SLOWEST", 0.0)
     store = Scratch(0, tmp_path, direct_bytes=1)
     blocks = [whole_block(k, n=501 + k, kind=kind) for k in range(12)]
     for number in np.random.default_rng(0).permutation(12):
@@ -107,7 +107,7 @@ def test_without_direct_access_everything_goes_through_the_cache(tmp_path, monke
     def refuse(*_):
         raise OSError(errno.EINVAL, "no direct access")
 
-    monkeypatch.setattr(direct, "_set_direct", refuse)
+    monkeypatch.setattr(direct_io, "_set_direct", refuse)
     store = Scratch(0, tmp_path, direct_bytes=1)
     blocks = [whole_block(k) for k in range(3)]
     for number, block in enumerate(blocks):
@@ -118,7 +118,7 @@ def test_without_direct_access_everything_goes_through_the_cache(tmp_path, monke
 
 
 def test_a_file_system_that_promises_what_it_does_not_do(file, monkeypatch):
-    original, calls = direct.write, []
+    original, calls = direct_io.write, []
 
     def write(*arguments):
         calls.append(1)
@@ -126,7 +126,7 @@ def test_a_file_system_that_promises_what_it_does_not_do(file, monkeypatch):
             raise OSError(errno.EINVAL, "not like this")
         original(*arguments)
 
-    monkeypatch.setattr(direct, "write", write)
+    monkeypatch.setattr(direct_io, "write", write)
     block = whole_block(1)
     offset, written = file.offer(block.whole)
     written.result()
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_in_the_background_is_a_typed_error(file, tmp_path,
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(direct, "write", full)
+    monkeypatch.setattr(direct_io, "write", full)
     store = Scratch(0, tmp_path, direct_bytes=1)
     store.put(0, whole_block(0))
     with pytest.raises(ScratchFull, match="No space left"):
@@ -157,14 +157,14 @@ def test_what_cannot_be_read_back_is_a_typed_error(file, tmp_path, monkeypatch):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         with monkeypatch.context() as patched, pytest.raises(ScratchFull, match="cannot be read back"):
-            patched.setattr(direct, "read", broken)
-            patched.setattr(scratch, "read", broken)
+            patched.setattr(direct_io, "read", broken)
+            patched.setattr(scratch_files, "read", broken)
             [piece() for piece in store.pieces()]
         store.close()
 
 
 def test_a_large_file_is_closed_in_the_background(file, monkeypatch):
-    monkeypatch.setattr(direct, "LARGE", 1)
+    monkeypatch.setattr(direct_io, "LARGE", 1)
     file.offer(whole_block(0).whole)[1].result()
     closed, let = threading.Event(), threading.Event()
 
@@ -192,6 +192,6 @@ def test_a_caller_who_stops_early_leaves_nothing(tmp_path):
     store.finish()
     pieces = store.pieces()
     next(pieces)
-    assert scratch.AHEAD >= 1
+    assert scratch_files.AHEAD >= 1
     store.close()
     assert os.listdir(tmp_path) == []

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
-from perinstance.engines.ordered import ordered
+from perinstance.engines.ordered_results import ordered
 from perinstance.errors import InvalidInput, InvalidTable
 
 RNG = np.random.default_rng(2)

@@ -17,7 +17,7 @@ import pytest
 DECODER = """
 import sys
 import pyarrow.parquet, pyarrow.csv, narwhals, scipy.linalg
-from perinstance.data.parquet import _open
+from perinstance.data.files.parquet import _open
 from perinstance.data.source import BLOCK_BYTES, rows_per_block
 from tests.peak import peak_megabytes
 from pathlib import Path

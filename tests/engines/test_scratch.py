@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from perinstance.data import read_table, scan
-from perinstance.data.source import Block
 from perinstance.engines import LocalSweep
-from perinstance.engines.scratch import Scratch
+from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidTable, ScratchFull
+from perinstance.folds.block import Block
 
 
 def scratch_files() -> list[str]:

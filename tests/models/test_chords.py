@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from perinstance.models.chords import chords, has_chords, same_curvature
-from perinstance.models.knots import Huber
-from perinstance.models.losses import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
+from perinstance.analysis.within_bounds.by_sphere.slope_enclosure import chords, has_chords, same_curvature
+from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
+from perinstance.models.losses.with_knots import Huber
 
 LOSSES = [Squared(), Logistic(), Poisson(), Gamma(), PseudoHuber(0.7), SmoothHinge(0.3)]
 

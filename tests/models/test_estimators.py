@@ -23,9 +23,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
-from perinstance.models.estimators import huber
-from perinstance.models.problem import Problem, problem_of
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.interface.problem import Problem
+from perinstance.models.problem_registry import problem_of
+from perinstance.models.sklearn_estimators import huber
 
 from .dumb import problem, refit, softmax_refit
 

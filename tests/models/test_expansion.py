@@ -4,12 +4,18 @@ import mpmath
 import numpy as np
 import pytest
 
-from perinstance.models.expansion import WIDEST, expansion, has_expansion, higher, steepest_fifth
-from perinstance.models.frame import frame
-from perinstance.models.losses import Gamma, Logistic, Poisson, PseudoHuber
-from perinstance.models.newton import fit_smooth
-from perinstance.models.objective import RidgePenalty, SmoothL1Penalty, SmoothObjective, design
-from perinstance.models.sweep import ArraySweep
+from perinstance.analysis.within_bounds.by_expansion.fourth_order_expansion import (
+    WIDEST,
+    expansion,
+    has_expansion,
+    higher,
+    steepest_fifth,
+)
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective, design
+from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber
+from perinstance.models.smooth.fit.objective_folds import fit_smooth
+from perinstance.models.smooth.fit.whitening import frame
 
 LOSSES = [Logistic(), Poisson(), Gamma()]
 FORMULAS = {

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.models import ArraySweep
-from perinstance.models.linear import linear_fit, refined, without
+from perinstance.models.linear.ridge import linear_fit, refined, without
 from tests.neighbours.refit import distance, leave_out, to_float
 
 

@@ -10,10 +10,10 @@ from sklearn.linear_model import HuberRegressor
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble
-from perinstance.models import huber_regressor
-from perinstance.models.huber_certificate import huber_keep
-from perinstance.models.problem import problem_of
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.huber_regression import problem as huber_problem
+from perinstance.models.huber_regression.certificate import huber_keep
+from perinstance.models.problem_registry import problem_of
 
 from .dumb import problem
 
@@ -145,7 +145,7 @@ def test_certified_is_never_below_the_truth():
 
 def test_with_few_rows_kept_only_short_ways_are_certified(monkeypatch):
     """A way that could take other rows past a knot has no certificate; the others stay right."""
-    monkeypatch.setattr(huber_regressor, "KEPT", 4)
+    monkeypatch.setattr(huber_problem, "KEPT", 4)
     _never_below(seed=6, count=30, share=0.1)
 
 

@@ -10,11 +10,11 @@ from sklearn.kernel_ridge import KernelRidge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
-from perinstance.models.kernel import predictions
-from perinstance.models.problem import problem_of
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.kernel_ridge import predictions
+from perinstance.models.problem_registry import problem_of
 from perinstance.pairs import Gaussian
-from perinstance.releases.process import ProcessSample
+from perinstance.releases.gaussian_process_sample import ProcessSample
 
 RNG = np.random.default_rng(12)
 X = RNG.normal(size=(60, 2))

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.estimators import huber
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.sklearn_estimators import huber
 from perinstance.pairs import Gaussian
 from perinstance.releases.laplace_posterior import LaplacePosterior
 
@@ -58,9 +58,9 @@ def test_pairs_of_refitted_posteriors(estimator, name, alpha, mean, inside):
 
 def test_a_ridge_regression_is_the_posterior_sample():
     """For squared loss the Laplace approximation is exact: the pairs are those of PosteriorSample."""
-    from perinstance.models.losses import Squared
-    from perinstance.models.objective import RidgePenalty, SmoothObjective
-    from perinstance.models.smooth import SmoothProblem
+    from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+    from perinstance.models.losses.smooth import Squared
+    from perinstance.models.smooth.problem import SmoothProblem
 
     X, y = problem("squared", np.random.default_rng(3), 50, 2)
     model = SmoothProblem(SmoothObjective(Squared(), RidgePenalty(1.5)))

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from perinstance.models import ArraySweep, problem_of
-from perinstance.models.factor import factorise
-from perinstance.models.gram import gram
-from perinstance.models.linear import LinearProblem, linear_fit, without
+from perinstance.models.linear.cholesky_qr import factorise
+from perinstance.models.linear.gram_matrix import gram
+from perinstance.models.linear.ridge import LinearProblem, linear_fit, without
 
 
 def table(n=500, d=6, seed=0):

@@ -11,10 +11,10 @@ from scipy.integrate import quad
 from scipy.special import softmax
 
 from perinstance.errors import InvalidInput
-from perinstance.models.catalogue import CATALOGUE
-from perinstance.models.knots import Huber
-from perinstance.models.losses import Logistic, Poisson, PseudoHuber, SmoothHinge
-from perinstance.models.softmax_neighbours import probability_change
+from perinstance.models.losses.catalogue import CATALOGUE
+from perinstance.models.losses.smooth import Logistic, Poisson, PseudoHuber, SmoothHinge
+from perinstance.models.losses.with_knots import Huber
+from perinstance.models.multinomial.neighbour_refits import probability_change
 
 from .dumb import FORMULAS
 

@@ -9,10 +9,10 @@ import pytest
 from numba import njit
 from numba.core.errors import TypingError
 
-from perinstance.models.gram import gram
-from perinstance.models.narrow import NARROWEST, WIDEST, Panels, add_cross
-from perinstance.models.wide import Products
-from perinstance.pairs.lanes import load2, load4, repeat4, store2
+from perinstance.models.linear.blas_products import Products
+from perinstance.models.linear.gram_matrix import gram
+from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, add_cross
+from perinstance.numerics.simd_vectors import load2, load4, repeat4, store2
 
 WIDTHS = [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 20, 21, 31, 64]
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from perinstance.models.gram import gram
-from perinstance.models.narrow import NARROWEST
-from perinstance.models.narrow_columns import RUN_BYTES, ColumnPanels, _crowded, add_cross, by_columns
+from perinstance.models.linear.column_kernels import RUN_BYTES, ColumnPanels, _crowded, add_cross, by_columns
+from perinstance.models.linear.gram_matrix import gram
+from perinstance.models.linear.row_kernels import NARROWEST
 from tests.models.test_narrow import WIDTHS, dumb_sums
 
 

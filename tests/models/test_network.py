@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it is an optional extra: perinstance[torch]")
 
 import perinstance as pi  # noqa: E402
-from perinstance.models.network import NetworkProblem, _Torch  # noqa: E402
+from perinstance.models.neural_network import NetworkProblem, _Torch  # noqa: E402
 
 RNG = np.random.default_rng(31)
 X = RNG.normal(size=(80, 2))

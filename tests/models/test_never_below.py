@@ -10,13 +10,13 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from perinstance.errors import NumericalTrouble
-from perinstance.models import ceiling as constants
-from perinstance.models import glm
-from perinstance.models.catalogue import CATALOGUE
-from perinstance.models.glm import prepare, sensitivity
-from perinstance.models.newton import fit_smooth
-from perinstance.models.objective import RidgePenalty, SmoothObjective
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.losses.catalogue import CATALOGUE
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.smooth import movement_bounds
+from perinstance.models.smooth.certificates import hessian_bounds as constants
+from perinstance.models.smooth.fit.objective_folds import fit_smooth
+from perinstance.models.smooth.movement_bounds import prepare, sensitivity
 
 from .dumb import problem, refit
 
@@ -95,7 +95,7 @@ def _certified(case, sweep, fit, monkeypatch):
         if case.road in ("cubic", "kept"):  # for everybody whom it can answer
             patch.setattr(constants, "LOOSE", -1.0)
             patch.setattr(constants, "AVERAGE_ABOVE", -1.0)
-            patch.setattr(glm, "LOOSE", 0.0)
+            patch.setattr(movement_bounds, "LOOSE", 0.0)
         model = prepare(sweep, fit, case.precision)
         if case.road == "first":
             sides = {

@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.sweep import ArraySweep
-from perinstance.pairs.dominated import Dominated
-from perinstance.pairs.shift import Shift
+from perinstance.folds.sweep import ArraySweep
+from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.gaussian_shift import Shift
 
 RNG = np.random.default_rng(21)
 N, D = 1200, 2

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import HuberRegressor, LogisticRegression
 
-from perinstance.models.catalogue import CATALOGUE
-from perinstance.models.glm import prepare, sensitivity
-from perinstance.models.leave_one_out import distances, leave_one_out
-from perinstance.models.newton import fit_smooth
-from perinstance.models.objective import RidgePenalty, SmoothObjective
-from perinstance.models.problem import problem_of
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.losses.catalogue import CATALOGUE
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.problem_registry import problem_of
+from perinstance.models.smooth.fit.objective_folds import fit_smooth
+from perinstance.models.smooth.movement_bounds import prepare, sensitivity
+from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 
 from .dumb import problem, refit
 

@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.models import ArraySweep
-from perinstance.models.linear import linear_fit
-from perinstance.models.span import PRIMES, span
+from perinstance.models.linear.ridge import linear_fit
+from perinstance.numerics.exact_rank import PRIMES, span
 
 
 def rational_rank(X, intercept):

@@ -6,11 +6,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from perinstance.models.catalogue import CATALOGUE
-from perinstance.models.frame import frame
-from perinstance.models.newton import fit_smooth
-from perinstance.models.objective import RidgePenalty, SmoothObjective
-from perinstance.models.sweep import ArraySweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models.losses.catalogue import CATALOGUE
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.smooth.fit.objective_folds import fit_smooth
+from perinstance.models.smooth.fit.whitening import frame
 
 from .dumb import problem
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perinstance.models.tensors import cubic_top, quartic_size, quartic_top, symmetric
+from perinstance.numerics.tensor_norms import cubic_top, quartic_size, quartic_top, symmetric
 
 
 def sphere(rng, size, p):

@@ -2,7 +2,7 @@
 
     python -m tests.pairs.make_truth
 
-Also the coefficients of the Mills ratio in ``perinstance.pairs.special``, which a test compares.
+Also the coefficients of the Mills ratio in ``perinstance.numerics.normal_tails``, which a test compares.
 """
 
 from __future__ import annotations

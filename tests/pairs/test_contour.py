@@ -7,10 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from perinstance.pairs import hockey
-from perinstance.pairs.contour import NODES, TIGHT, contour
-from perinstance.pairs.saddlepoint import divergence, first_guess, highest, middle, place, saddle, slopes, variance
-from perinstance.pairs.spectrum import Spectrum
+from perinstance.pairs.loss_sums import profile
+from perinstance.pairs.loss_sums.contour_integral import NODES, TIGHT, contour
+from perinstance.pairs.loss_sums.coordinates import Spectrum
+from perinstance.pairs.loss_sums.saddlepoint import (
+    divergence,
+    first_guess,
+    highest,
+    middle,
+    place,
+    saddle,
+    slopes,
+    variance,
+)
 
 
 def _rows(nu, m2):
@@ -39,8 +48,8 @@ def test_the_integral_does_not_depend_on_the_contour(laplace, count):
     for rows, laps, delta in _people(count, 5, laplace):
         person = (*rows, *laps)
         nu, v, m2, levels = rows
-        epsilon = hockey.solve(delta, *person, 4096, where, weight)[0]
-        log_delta, rate, error = hockey._above(epsilon, TIGHT, *person, 4096, where, weight)[:3]
+        epsilon = profile.solve(delta, *person, 4096, where, weight)[0]
+        log_delta, rate, error = profile._above(epsilon, TIGHT, *person, 4096, where, weight)[:3]
         if not -690 < log_delta < 0 or error > 1e-6:
             continue  # at the end of a bounded loss a rounding of epsilon is all there is
         if epsilon > 0:
@@ -85,8 +94,8 @@ def test_both_sides_add_up_to_one_among_atoms():
         rows = _rows(np.array([0.0, rng.choice([0.0, 1e-3, -1e-3])]), 10 ** rng.uniform(-8, -4, 2) * rng.integers(0, 2))
         laps = 10 ** rng.uniform(-1, 1, 3), rng.integers(1, 3, 3).astype(float)
         epsilon = rng.uniform(0, 0.9) * np.sum(laps[0] * laps[1])
-        above = hockey._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
-        below = hockey._below(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        above = profile._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        below = profile._below(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
         assert above[2] < 1e-10 and above[3] == 0
         if below[2] < 1e-6:
             assert abs(math.exp(above[0]) + math.exp(below[0]) - 1) < 1e-11 + above[2] + below[2]
@@ -102,6 +111,6 @@ def test_laplace_losses_taken_whole_and_multiplied_out_agree():
         rows = _rows(np.array([0.0, rng.choice([0.0, 0.5, -0.3])]), 10 ** rng.uniform(-2, 1, 2))
         laps = 10 ** rng.uniform(-2, 0.5, 3), rng.integers(1, 3, 3).astype(float)
         epsilon = abs(divergence(rows[3], *laps) + rng.normal() * math.sqrt(variance(*rows[:3], *laps)))
-        multiplied = hockey._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
-        whole = hockey._above(epsilon, TIGHT, *rows, *laps, 0, where, weight)
+        multiplied = profile._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        whole = profile._above(epsilon, TIGHT, *rows, *laps, 0, where, weight)
         assert whole[0] == pytest.approx(multiplied[0], abs=1e-11 + 2 * (whole[2] + multiplied[2]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perinstance.pairs import Composed, Laplace, Posterior, Shift, compose
-from perinstance.pairs.dominated import Dominated
+from perinstance.pairs.bounded_shift import Dominated
 
 
 def _profile(p, q, epsilon, rest=None):

@@ -133,7 +133,7 @@ def test_any_layout_of_arrays():
 
 
 def test_threads_share_the_tables():
-    from perinstance.pairs.inversion import posterior_epsilon
+    from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon
 
     rng = np.random.default_rng(4)
     mu, rho = 10 ** rng.uniform(-5, 0, 4000), rng.exponential(size=4000)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perinstance.pairs import Posterior, Shift
-from perinstance.pairs.inversion import posterior_epsilon, shift_epsilon
+from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, shift_epsilon
 
 from . import truth
 from .strategies import DELTAS, DISTANCES, LEVERAGES, RESIDUALS, batch, examples, scale

@@ -7,7 +7,7 @@ import pytest
 from flint import arb
 
 from perinstance.pairs import Posterior, Shift
-from perinstance.pairs.inversion import posterior_epsilons
+from perinstance.pairs.closed_form.many_epsilons import posterior_epsilons
 from tests.pairs.truth import enclosed, posterior_delta, shift_delta
 
 #: of these some were stated below the truth (by 7e-9 of themselves, or 3e-13), some above by more than is allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.pairs import Laplace, Objective, Posterior, Shift, compose
-from perinstance.pairs.spectrum import HUGE, TERMS, TINY, Spectrum
+from perinstance.pairs.loss_sums.coordinates import HUGE, TERMS, TINY, Spectrum
 
 
 def test_exchanging_twice_changes_nothing():

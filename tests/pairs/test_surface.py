@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.pairs import tables
-from perinstance.pairs.inversion import posterior_epsilon, posterior_epsilons
-from perinstance.pairs.surface import BITS, COLUMNS, SHARES, SIZE
+from perinstance.pairs.closed_form import tables_per_delta
+from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, posterior_epsilons
+from perinstance.pairs.closed_form.threshold_polynomials import BITS, COLUMNS, SHARES, SIZE
 
 from . import truth
 from .test_exactness import posteriors, wrong_epsilons
@@ -23,7 +23,7 @@ def people(y, share):
 
 def region(delta):
     """Where polynomials are: the edges of the rows, and of the columns."""
-    known = tables.surface(delta)
+    known = tables_per_delta.surface(delta)
     rows = len(known.polynomials) // (COLUMNS * SIZE)
     edges = (np.arange(known.first_row, known.first_row + rows + 1, dtype=np.int64) << BITS).view(np.float64)
     return edges, np.arange(COLUMNS + 1) / SHARES
@@ -64,7 +64,7 @@ def test_everywhere_as_person_by_person(delta):
     mu, rho = people(y, share)
     slow = np.empty(len(mu))
     posterior_epsilons(mu, rho, np.full(len(mu), delta), False, slow)
-    assert many(mu, rho, delta) == pytest.approx(slow, rel=1.2 * tables.SURFACE_ERROR, abs=0)
+    assert many(mu, rho, delta) == pytest.approx(slow, rel=1.2 * tables_per_delta.SURFACE_ERROR, abs=0)
 
 
 def test_cells_that_fail_the_check_are_not_used(monkeypatch):
@@ -73,19 +73,19 @@ def test_cells_that_fail_the_check_are_not_used(monkeypatch):
     y_edges, _ = region(1e-6)
     mu, rho = people(np.exp(rng.uniform(*np.log(y_edges[[0, -1]]), 3000)), rng.uniform(0, COLUMNS / SHARES, 3000))
     usual = many(mu, rho, 1e-6)
-    tables.surface.cache_clear()
-    monkeypatch.setattr(tables, "SURFACE_ERROR", 0.0)
+    tables_per_delta.surface.cache_clear()
+    monkeypatch.setattr(tables_per_delta, "SURFACE_ERROR", 0.0)
     try:
-        assert np.isnan(tables.surface(1e-6).polynomials).all()
+        assert np.isnan(tables_per_delta.surface(1e-6).polynomials).all()
         stepped = many(mu, rho, 1e-6)
     finally:
-        tables.surface.cache_clear()
+        tables_per_delta.surface.cache_clear()
     assert (usual != stepped).any()
     assert usual == pytest.approx(stepped, rel=4e-11, abs=0)
 
 
 @pytest.mark.parametrize("delta", [1e-300, *DELTAS, 0.07, 0.4, 0.5])
 def test_small_enough_for_the_cache(delta):
-    assert tables.surface(delta).polynomials.nbytes <= 300_000
-    failed = np.isnan(tables.surface(delta).polynomials).mean() if delta < 0.05 else 0.0
+    assert tables_per_delta.surface(delta).polynomials.nbytes <= 300_000
+    failed = np.isnan(tables_per_delta.surface(delta).polynomials).mean() if delta < 0.05 else 0.0
     assert failed <= (0.0 if delta >= 1e-12 else 0.5)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from perinstance.releases.adaptive_posterior import Request, plan, run
+from perinstance.releases.adaops.mechanism import Request, plan, run
 
 
 def posterior_delta(mu: float, rho: float, epsilon: float, direction: str) -> float:

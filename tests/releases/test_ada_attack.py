@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.releases import adaptive_posterior, refinement
-from perinstance.releases.windows import SimulatedWindow
+from perinstance.releases.adaops import mechanism as adaops_mechanism
+from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.promises.noisy_queries import SimulatedWindow
 
 from .slow_roads import hockey_stick_lower_bound
 
@@ -53,13 +54,13 @@ class Watched(SimulatedWindow):
 
 def ada_ops(epsilon, delta):
     """n_public = 1 and a high floor make the bounds tight for this pair: nothing is hidden behind slack."""
-    spent = adaptive_posterior.plan(adaptive_posterior.Request(epsilon, delta, 1.0, 1.0, 1, 1, 1e-3))
-    return lambda window: adaptive_posterior.run(spent, window)
+    spent = adaops_mechanism.plan(adaops_mechanism.Request(epsilon, delta, 1.0, 1.0, 1, 1, 1e-3))
+    return lambda window: adaops_mechanism.run(spent, window)
 
 
 def ada_ssp(epsilon, delta):
-    spent = refinement.spend(epsilon, delta, 1.0, 1.0, 0.25, 2)
-    return lambda window: refinement.run(spent, window)
+    spent = adassp_mechanism.spend(epsilon, delta, 1.0, 1.0, 0.25, 2)
+    return lambda window: adassp_mechanism.run(spent, window)
 
 
 def found(mechanism, epsilon, draws):

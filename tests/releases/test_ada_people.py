@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 import perinstance as pi
 from perinstance.pairs import Posterior, Shift
-from perinstance.releases import refinement
-from perinstance.releases.adaptive_posterior import plan
-from perinstance.releases.weyl import eigenvalue_moves
-from perinstance.releases.windows import SimulatedWindow
+from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
+from perinstance.releases.adaops.mechanism import plan
+from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.promises.noisy_queries import SimulatedWindow
 from perinstance.sampling import fixed_rows
 
 from .slow_roads import whole_profile
@@ -127,7 +127,7 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table):
     seen = fixed_rows(X, y, 1.0, 1.0)
     for seed in range(20):
         window = Recorded(seen.X, seen.y, np.random.default_rng(seed))
-        refinement.run(release._plan(), window)
+        adassp_mechanism.run(release._plan(), window)
         assert (np.sqrt(window.squares) <= audit.pairs.distance).all()
 
 
@@ -149,7 +149,7 @@ def test_adassp_reading_at_the_estimates_that_were_drawn(table, fitted):
     np.testing.assert_allclose(reading.losses, Shift(np.sqrt(squares)).epsilon(1e-6), rtol=1e-9)
     assert (reading.fit.path[0] == 0).all()
     if fitted:  # the estimates follow from what was published alone
-        again = refinement.run(spent, Replayed(release.gram_, list(release.moments_)))
+        again = adassp_mechanism.run(spent, Replayed(release.gram_, list(release.moments_)))
         np.testing.assert_allclose(again.coef, release.coef_, rtol=1e-12)
         np.testing.assert_allclose(again.path, reading.fit.path, rtol=1e-12)
 

@@ -11,10 +11,10 @@ from scipy.stats import norm
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Posterior
-from perinstance.releases.adaptive_posterior import Request, plan, run
-from perinstance.releases.calibration import check_promise, corners, gaussian_distance, tail_quantile
-from perinstance.releases.promise import Promise
-from perinstance.releases.refinement import spend
+from perinstance.releases.adaops.mechanism import Request, plan, run
+from perinstance.releases.adassp.mechanism import spend
+from perinstance.releases.promises.calibration import check_promise, corners, gaussian_distance, tail_quantile
+from perinstance.releases.promises.promise import Promise
 
 from .slow_roads import Pinned, posterior_delta, whole_profile
 

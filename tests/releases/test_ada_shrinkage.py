@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.releases import refinement
-from perinstance.releases.shrinkage import LABEL2, LOCAL2, TAU2, NoisyGram, noisy_gram, posterior_mean
-from perinstance.releases.windows import SimulatedWindow
+from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.shrinkage import LABEL2, LOCAL2, TAU2, NoisyGram, noisy_gram, posterior_mean
+from perinstance.releases.promises.noisy_queries import SimulatedWindow
 
 
 def slow_posterior_mean(gram: NoisyGram, moment, scale):
@@ -86,7 +86,7 @@ def test_it_tends_to_least_squares_as_the_data_grows(n, limit):
     X = rng.normal(size=(n, 3))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = np.clip(X @ [0.5, -0.4, 0.2] + rng.exponential(0.3, size=n) - 0.3, -1, 1)  # skewed: clipping alone is biased
-    theta = refinement.run(refinement.spend(1.0, 1e-6, 1.0, 1.0, 0.25, 4), SimulatedWindow(X, y, rng)).coef
+    theta = adassp_mechanism.run(adassp_mechanism.spend(1.0, 1e-6, 1.0, 1.0, 0.25, 4), SimulatedWindow(X, y, rng)).coef
     best = np.linalg.lstsq(X, y, rcond=None)[0]
     excess = ((y - X @ theta) ** 2).mean() / ((y - X @ best) ** 2).mean() - 1
     assert excess < limit
@@ -97,10 +97,11 @@ def test_units_do_not_matter():
     X = rng.normal(size=(2000, 3))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = np.clip(X @ [0.5, -0.4, 0.2] + rng.normal(size=2000) / 10, -1, 1)
-    small = refinement.run(
-        refinement.spend(1.0, 1e-6, 1.0, 1.0, 0.25, 3), SimulatedWindow(X, y, np.random.default_rng(9))
+    small = adassp_mechanism.run(
+        adassp_mechanism.spend(1.0, 1e-6, 1.0, 1.0, 0.25, 3), SimulatedWindow(X, y, np.random.default_rng(9))
     )
-    large = refinement.run(
-        refinement.spend(1.0, 1e-6, 8.0, 100.0, 0.25, 3), SimulatedWindow(8 * X, 100 * y, np.random.default_rng(9))
+    large = adassp_mechanism.run(
+        adassp_mechanism.spend(1.0, 1e-6, 8.0, 100.0, 0.25, 3),
+        SimulatedWindow(8 * X, 100 * y, np.random.default_rng(9)),
     )
     np.testing.assert_allclose(large.coef * 8 / 100, small.coef, rtol=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.releases.windows import ExactWindow, SimulatedWindow
+from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
 from perinstance.sampling import fixed_rows
 
 QUIET = 2.0**-30

@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.sweep import ArraySweep
-from perinstance.sampling.rounding import settle
-from perinstance.sampling.self_test import StreamBits
+from perinstance.folds.sweep import ArraySweep
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.known_answers import StreamBits
 from perinstance.sampling.simulation import simulated_draws
 from tests.sampling import reference
 

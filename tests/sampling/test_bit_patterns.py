@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import norm
 
 from perinstance.sampling import ExactGram, Output
-from perinstance.sampling.bits import SystemBits
-from perinstance.sampling.rounding import settle
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.random_bits import SystemBits
 from tests.sampling.empirical import delta_lower_bound
 
 EPSILON, SCALE = 1.0, 1.9

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from perinstance.sampling import Noisy, draw
-from perinstance.sampling.bits import SystemBits
+from perinstance.sampling.random_bits import SystemBits
 
 FORKS = """
 import os

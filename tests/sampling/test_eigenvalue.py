@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from perinstance.errors import InvalidInput
 from perinstance.sampling import ExactGram, NoisyEigenvalue, draw
-from perinstance.sampling.eigenvalue import smallest_eigenvalue
-from perinstance.sampling.enclosure import working_precision
+from perinstance.sampling.ball_arithmetic import working_precision
+from perinstance.sampling.noisy_eigenvalue import smallest_eigenvalue
 
 
 def enclosed(X, precision=192, alpha=0.0):

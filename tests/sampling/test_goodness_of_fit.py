@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.special import factorial, factorial2
 
 from perinstance.sampling import ExactGram, Noisy, Objective, Output, Posterior
-from perinstance.sampling.bits import SystemBits
-from perinstance.sampling.rounding import settle
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.random_bits import SystemBits
 from perinstance.sampling.simulation import simulated_draws
 
 LEVEL = 1e-6

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.sampling import ExactGram, exact_sums, gram
+from perinstance.sampling import ExactGram, exact_gram, exact_sums
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 HARD = st.one_of(FINITE, st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 2.2e-308, 1.7976931348623157e308, 1.0, -1 / 3]))
@@ -33,7 +33,7 @@ def test_any_floats(Z):
 @pytest.mark.parametrize("shape", ["normal", "scaled", "integers", "binary"])
 def test_more_rows_than_a_chunk(shape):
     rng = np.random.default_rng(3)
-    n, d = 4 * gram.CHUNK + 77, 3
+    n, d = 4 * exact_gram.CHUNK + 77, 3
     X = {
         "normal": rng.standard_normal((n, d)),
         "scaled": rng.standard_normal((n, d)) * [1e-8, 1.0, 1e8],
@@ -45,13 +45,15 @@ def test_more_rows_than_a_chunk(shape):
 
 
 def test_largest_digits_in_every_row_do_not_overflow():
-    X = 1 - np.random.default_rng(4).integers(1, 1000, (gram.CHUNK * 3, 2)) * 2.0**-44  # the largest sums that occur
+    X = (
+        1 - np.random.default_rng(4).integers(1, 1000, (exact_gram.CHUNK * 3, 2)) * 2.0**-44
+    )  # the largest sums that occur
     assert rational(ExactGram.of(X, -X[:, 0])) == rational_gram(X, -X[:, 0])
 
 
 def test_many_chunks_are_flushed(monkeypatch):
-    monkeypatch.setattr(gram, "CHUNK", 4)
-    monkeypatch.setattr(gram, "FLUSH", 8)
+    monkeypatch.setattr(exact_gram, "CHUNK", 4)
+    monkeypatch.setattr(exact_gram, "FLUSH", 8)
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((103, 2)), rng.standard_normal(103)
     assert rational(ExactGram.of(X, y)) == rational_gram(X, y)
@@ -59,7 +61,7 @@ def test_many_chunks_are_flushed(monkeypatch):
 
 @pytest.mark.parametrize("widest", [4, 4096])
 def test_absurd_ranges(monkeypatch, widest):
-    monkeypatch.setattr(gram, "WIDEST", widest)  # wider ones are split by rows
+    monkeypatch.setattr(exact_gram, "WIDEST", widest)  # wider ones are split by rows
     rng = np.random.default_rng(6)
     X = rng.standard_normal((40, 2)) * 10.0 ** rng.integers(-300, 300, (40, 2))
     X[:20] = rng.standard_normal((20, 2)) * 10.0 ** rng.integers(50, 300, (20, 2))

@@ -6,9 +6,9 @@ import pytest
 from mpmath import mp, mpf
 
 from perinstance.errors import NumericalTrouble
-from perinstance.sampling import ExactGram, Noisy, Objective, Output, Posterior, rounding, self_test
-from perinstance.sampling.rounding import settle
-from perinstance.sampling.self_test import KNOWN, ROUGH, StreamBits, answer, cases
+from perinstance.sampling import ExactGram, Noisy, Objective, Output, Posterior, grid_rounding, known_answers
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.known_answers import KNOWN, ROUGH, StreamBits, answer, cases
 from tests.sampling import reference
 
 SCALES = [(0.0, 1.0), (0.1, 1e-3), (-7.25, 4.0), (1e6, 1e4), (3.0, 1e-12)]
@@ -25,7 +25,7 @@ def strings(label: str, d: int) -> list[StreamBits]:
 
 
 def test_known_answers_of_the_self_test():
-    X, y, A = self_test.X, self_test.y, self_test.A
+    X, y, A = known_answers.X, known_answers.y, known_answers.A
     z = {name: [reference.normal(f"{name} {i}") for i in range(2)] for name in KNOWN if name != "laplace"}
     center, s = [mpf(0.1), mpf(-3)], mpf(1.7)
     expected = {
@@ -44,7 +44,7 @@ def test_known_answers_of_the_self_test():
 def test_self_test_notices_a_wrong_answer(monkeypatch):
     monkeypatch.setitem(KNOWN, "posterior", (KNOWN["posterior"][0] + 1, KNOWN["posterior"][1]))
     with pytest.raises(NumericalTrouble, match=r"self-test failed \(posterior\)"):
-        self_test.self_test.__wrapped__()
+        known_answers.self_test.__wrapped__()
 
 
 def agree(i: int, noise: str) -> bool:
@@ -90,7 +90,7 @@ def test_regression_draws_of_fixed_strings(count):
 
 def test_starting_from_few_bits_ends_at_the_same_point(monkeypatch):
     known = {name: answer(name) for name in KNOWN}
-    monkeypatch.setattr(rounding, "FIRST_PRECISION", 4)  # seven or more refinements of the same strings
+    monkeypatch.setattr(grid_rounding, "FIRST_PRECISION", 4)  # seven or more refinements of the same strings
     assert {name: answer(name) for name in KNOWN} == known == KNOWN
 
 

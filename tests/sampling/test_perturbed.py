@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
 from perinstance.errors import InvalidInput
-from perinstance.sampling import PerturbedLogistic, rounding
-from perinstance.sampling.bits import SystemBits
-from perinstance.sampling.enclosure import working_precision
-from perinstance.sampling.rounding import settle
-from perinstance.sampling.self_test import StreamBits
+from perinstance.sampling import PerturbedLogistic, grid_rounding
+from perinstance.sampling.ball_arithmetic import working_precision
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.known_answers import StreamBits
+from perinstance.sampling.random_bits import SystemBits
 from tests.sampling import reference
 
 EXPONENT = -40
@@ -81,7 +81,7 @@ def test_more_bits_shrink_the_ball_around_the_same_point(monkeypatch):
         assert all(a.contains(b) or a.overlaps(b) for a, b in zip(wide, narrow, strict=True))
         assert all(float(b.rad()) < 1e-6 * float(a.rad()) for a, b in zip(wide, narrow, strict=True))
     known = settle(ideal, _strings("same", 2), EXPONENT)
-    monkeypatch.setattr(rounding, "FIRST_PRECISION", 8)
+    monkeypatch.setattr(grid_rounding, "FIRST_PRECISION", 8)
     assert settle(ideal, _strings("same", 2), EXPONENT) == known
 
 

@@ -9,9 +9,9 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
-from perinstance.models.sweep import ArraySweep
-from perinstance.sampling.bits import SystemBits
-from perinstance.sampling.rounding import settle
+from perinstance.folds.sweep import ArraySweep
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.random_bits import SystemBits
 from tests.sampling.empirical import audited_delta
 
 rng = np.random.default_rng(8)

@@ -3,8 +3,8 @@
 import pytest
 from flint import arb
 
-from perinstance.sampling.enclosure import Undecided, working_precision
-from perinstance.sampling.self_test import StreamBits
+from perinstance.sampling.ball_arithmetic import Undecided, working_precision
+from perinstance.sampling.known_answers import StreamBits
 from perinstance.sampling.variates import NOISES, variate
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Not lazily: several functions have the name of their module, and must win over it.
-from perinstance.analysis.assumptions import Assumed, with_assumptions
-from perinstance.analysis.composition import (
+from perinstance.analysis.people.composition_bounds import (
     Composition,
     Reading,
     RenyiFilter,
@@ -19,12 +17,10 @@ from perinstance.analysis.composition import (
     composition,
     odometer,
 )
-from perinstance.analysis.efficiency import Efficiency, OptimisationError, efficiency, optimisation_error
-from perinstance.analysis.everyone import Everyone, everyone
-from perinstance.analysis.exponential import PureDP, exponential_mechanism
-from perinstance.analysis.generalization import GeneralizationBound, bounded, generalization, series, stability
-from perinstance.analysis.group import Chain, Group, chain, chain_bound, chain_pairs, group, group_pairs
-from perinstance.analysis.identification import (
+from perinstance.analysis.people.dp_definitions import Variants, variants
+from perinstance.analysis.people.group_privacy import Chain, Group, chain, chain_bound, chain_pairs, group, group_pairs
+from perinstance.analysis.people.loss_moments import Intervals, Moments, bootstrap, moments, quantile, tail
+from perinstance.analysis.people.membership_odds import (
     Identification,
     OddsBound,
     identification,
@@ -32,12 +28,28 @@ from perinstance.analysis.identification import (
     posterior_odds,
     realised_loss,
 )
-from perinstance.analysis.moments import Intervals, Moments, bootstrap, moments, quantile, tail
-from perinstance.analysis.one import one, subsets
-from perinstance.analysis.prior import prior
-from perinstance.analysis.sampled import Between, LossSample
-from perinstance.analysis.variants import Variants, variants
-from perinstance.analysis.worst_case import WorstCase, dp, personal_dp
+from perinstance.analysis.random_data.monte_carlo import Between, LossSample
+from perinstance.analysis.random_data.one_person import one, subsets
+from perinstance.analysis.random_data.random_tables import prior
+from perinstance.analysis.utility.generalization_bounds import (
+    GeneralizationBound,
+    bounded,
+    generalization,
+    series,
+    stability,
+)
+from perinstance.analysis.utility.statistical_efficiency import (
+    Efficiency,
+    OptimisationError,
+    efficiency,
+    optimisation_error,
+)
+from perinstance.analysis.within_bounds.anybody import Everyone, everyone
+
+# Not lazily: several functions have the name of their module, and must win over it.
+from perinstance.analysis.worst_case.assumed_data import Assumed, with_assumptions
+from perinstance.analysis.worst_case.pure_dp import PureDP, exponential_mechanism
+from perinstance.analysis.worst_case.worst_case_dp import WorstCase, dp, personal_dp
 
 # Needs the releases, hence scikit-learn: loaded when first asked for.
 _LATER = ("Conversion", "KeyQuantity", "PrivateBound", "convert")
@@ -103,9 +115,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        from perinstance.analysis import conversion
+        from perinstance.releases.promises import private_bounds
 
-        return getattr(conversion, name)
+        return getattr(private_bounds, name)
     raise AttributeError(f"module 'perinstance.analysis' has no attribute {name!r}")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perinstance.auditing.entry import audit
-from perinstance.auditing.losses import Audit, Health, Summary
-from perinstance.auditing.recheck import Recheck
+from perinstance.auditing.audit_call import audit
+from perinstance.auditing.refit_check import Recheck
+from perinstance.auditing.result import Audit, Health, Summary
 
 __all__ = ["Audit", "Health", "Recheck", "Summary", "audit"]

@@ -8,11 +8,11 @@ import traceback
 
 import typer
 
-from perinstance.cli.audit import audit
-from perinstance.cli.demo import demo
-from perinstance.cli.explain import explain
-from perinstance.cli.release import release
-from perinstance.cli.reproduce import reproduce
+from perinstance.cli.audit_command import audit
+from perinstance.cli.demo_command import demo
+from perinstance.cli.explain_command import explain
+from perinstance.cli.release_command import release
+from perinstance.cli.reproduce_command import reproduce
 
 app = typer.Typer(
     name="perinstance",

@@ -18,7 +18,9 @@ RELEASED = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")
 
 def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[str, Any]:
     """Gather what may be published: declared parameters and the release itself, nothing else that saw the data."""
-    from perinstance.sampling.draw import GRID  # released numbers are roundings of ideal draws to multiples of this
+    from perinstance.sampling.grid_draw import (
+        GRID,  # released numbers are roundings of ideal draws to multiples of this
+    )
 
     declared = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
     released = {name: _plain(getattr(estimator, name)) for name in RELEASED if hasattr(estimator, name)}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from perinstance.data.flavour import Flavour
-from perinstance.data.labels import read_labels
-from perinstance.data.limits import Limits
-from perinstance.data.load import Loaded, load
-from perinstance.data.losses import LossWriter, loss_writer, write_losses
-from perinstance.data.private import private_file, private_folder, refuse_wider
-from perinstance.data.scan import scan
-from perinstance.data.source import Block, Source
-from perinstance.data.table import Table, read_table
+from perinstance.data.answer_tables import Flavour
+from perinstance.data.checks.limits import Limits
+from perinstance.data.confidential.loss_writer import LossWriter, loss_writer, write_losses
+from perinstance.data.confidential.private_files import private_file, private_folder, refuse_wider
+from perinstance.data.files.group_labels import read_labels
+from perinstance.data.files.load_whole import Loaded, load
+from perinstance.data.files.open_files import scan
+from perinstance.data.memory.table import Table, read_table
+from perinstance.data.source import Source
+from perinstance.folds.block import Block
 
 __all__ = [
     "Block",

@@ -7,34 +7,17 @@ the work (slicing, converting, decoding) and may happen in another thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from numpy.typing import NDArray
-
-from perinstance.data.pages import Bytes
+from perinstance.folds.block import Block
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from perinstance.data.flavour import Flavour
+    from perinstance.data.answer_tables import Flavour
 
 VIEW_BYTES = 32 << 20  #: at most, of a block that is a view of the caller's array: it costs no memory, only turns
 BLOCK_BYTES = 8 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some consecutive rows: ``X`` is float64 or float32, ``y`` is float64."""
-
-    start: int  #: number of the first row, counting from 0
-    X: NDArray
-    y: NDArray
-    ids: pa.Array | None = None  #: strings as written; None when the table has no ids or knows them all in advance
-    whole: Bytes | None = None  #: the pages that X and, behind it, y fill, where they were made together
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 Piece = Callable[[], Block]

@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.data.check import as_floats, check_dtype, is_finite, refuse_missing
-from perinstance.data.flavour import Flavour
-from perinstance.data.source import Block, Piece, Source
+from perinstance.data.answer_tables import Flavour
+from perinstance.data.checks.cells import as_floats, check_dtype, is_finite, refuse_missing
+from perinstance.data.source import Piece, Source
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidTable
-from perinstance.models.sweep import M
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import M
 
 T = TypeVar("T")
 

@@ -14,14 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from perinstance.data.check import is_finite, refuse_missing
-from perinstance.data.ids import refuse_duplicates
-from perinstance.data.source import Block, Piece, Source
-from perinstance.engines.ordered import ordered
+from perinstance.data.checks.cells import is_finite, refuse_missing
+from perinstance.data.checks.ids import refuse_duplicates
+from perinstance.data.source import Piece, Source
+from perinstance.engines.ordered_results import ordered
 from perinstance.engines.protocol import Progress
-from perinstance.engines.scratch import Scratch
+from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.models.sweep import M
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import M
 
 T = TypeVar("T")
 

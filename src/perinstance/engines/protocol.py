@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 from numpy.typing import NDArray
 
 from perinstance.data.source import Source
-from perinstance.models.sweep import M
+from perinstance.folds.sweep import M
 
 if TYPE_CHECKING:
     import pyarrow as pa

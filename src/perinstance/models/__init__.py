@@ -5,35 +5,36 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from perinstance.models.problem import Movement, Problem, problem_of
-from perinstance.models.sweep import ArraySweep, People, Sweep
+from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.problem_registry import problem_of
 
 if TYPE_CHECKING:
-    from perinstance.models.catalogue import CATALOGUE
-    from perinstance.models.estimators import huber
-    from perinstance.models.kernel import predictions
-    from perinstance.models.knots import Huber, SquaredHinge
-    from perinstance.models.losses import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
-    from perinstance.models.objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
-    from perinstance.models.smooth import SmoothProblem
+    from perinstance.models.kernel_ridge import predictions
+    from perinstance.models.losses.catalogue import CATALOGUE
+    from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
+    from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
+    from perinstance.models.losses.with_knots import Huber, SquaredHinge
+    from perinstance.models.sklearn_estimators import huber
+    from perinstance.models.smooth.problem import SmoothProblem
 
 # Loaded when first asked for: a linear audit does not pay for them.
 _HOMES = {
-    "CATALOGUE": "catalogue",
-    "huber": "estimators",
-    "predictions": "kernel",
-    "Huber": "knots",
-    "SquaredHinge": "knots",
-    "Gamma": "losses",
-    "Logistic": "losses",
-    "Poisson": "losses",
-    "PseudoHuber": "losses",
-    "SmoothHinge": "losses",
-    "Squared": "losses",
-    "RidgePenalty": "objective",
-    "SmoothL1Penalty": "objective",
-    "SmoothObjective": "objective",
-    "SmoothProblem": "smooth",
+    "CATALOGUE": "losses.catalogue",
+    "huber": "sklearn_estimators",
+    "predictions": "kernel_ridge",
+    "Huber": "losses.with_knots",
+    "SquaredHinge": "losses.with_knots",
+    "Gamma": "losses.smooth",
+    "Logistic": "losses.smooth",
+    "Poisson": "losses.smooth",
+    "PseudoHuber": "losses.smooth",
+    "SmoothHinge": "losses.smooth",
+    "Squared": "losses.smooth",
+    "RidgePenalty": "losses.penalised_objective",
+    "SmoothL1Penalty": "losses.penalised_objective",
+    "SmoothObjective": "losses.penalised_objective",
+    "SmoothProblem": "smooth.problem",
 }
 
 __all__ = [

@@ -5,18 +5,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from perinstance.pairs.base import Pairs
-from perinstance.pairs.laplace import Laplace
-from perinstance.pairs.posterior import Posterior
-from perinstance.pairs.shift import Shift
+from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.laplace_shift import Laplace
+from perinstance.pairs.posterior_sample import Posterior
 
 if TYPE_CHECKING:
-    from perinstance.pairs.composed import Composed, compose
-    from perinstance.pairs.gaussian import Gaussian
-    from perinstance.pairs.objective import Objective
+    from perinstance.pairs.composition import Composed, compose
+    from perinstance.pairs.general_gaussian import Gaussian
+    from perinstance.pairs.objective_perturbation import Objective
 
 # Loaded when first asked for: most audits need none of them.
-_LATER = {"Objective": "objective", "Gaussian": "gaussian", "Composed": "composed", "compose": "composed"}
+_LATER = {
+    "Objective": "objective_perturbation",
+    "Gaussian": "general_gaussian",
+    "Composed": "composition",
+    "compose": "composition",
+}
 
 __all__ = ["Composed", "Gaussian", "Laplace", "Objective", "Pairs", "Posterior", "Shift", "compose"]
 

@@ -6,27 +6,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perinstance.releases.adaops import AdaOPS
-    from perinstance.releases.adassp import AdaSSP
+    from perinstance.releases.adaops.estimator import AdaOPS
+    from perinstance.releases.adassp.estimator import AdaSSP
+    from perinstance.releases.base.release import Release
+    from perinstance.releases.gaussian_process_sample import ProcessSample
     from perinstance.releases.laplace_posterior import LaplacePosterior
-    from perinstance.releases.mean import NoisyMean
-    from perinstance.releases.objective import ObjectivePerturbation
-    from perinstance.releases.output import OutputPerturbation
-    from perinstance.releases.posterior import PosteriorSample
-    from perinstance.releases.process import ProcessSample
-    from perinstance.releases.protocol import Release
+    from perinstance.releases.noisy_mean import NoisyMean
+    from perinstance.releases.objective_perturbation import ObjectivePerturbation
+    from perinstance.releases.output_perturbation import OutputPerturbation
+    from perinstance.releases.posterior_sample import PosteriorSample
 
 # Loaded when first asked for: one release does not pay for the imports of the others.
 _HOMES = {
-    "AdaOPS": "adaops",
-    "AdaSSP": "adassp",
+    "AdaOPS": "adaops.estimator",
+    "AdaSSP": "adassp.estimator",
     "LaplacePosterior": "laplace_posterior",
-    "NoisyMean": "mean",
-    "ObjectivePerturbation": "objective",
-    "OutputPerturbation": "output",
-    "PosteriorSample": "posterior",
-    "ProcessSample": "process",
-    "Release": "protocol",
+    "NoisyMean": "noisy_mean",
+    "ObjectivePerturbation": "objective_perturbation",
+    "OutputPerturbation": "output_perturbation",
+    "PosteriorSample": "posterior_sample",
+    "ProcessSample": "gaussian_process_sample",
+    "Release": "base.release",
 }
 
 __all__ = [

@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 from perinstance import sampling
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.frame import frame
-from perinstance.models.glm import sensitivity
-from perinstance.models.laplace_posterior import whitened
-from perinstance.models.leave_one_out import first_steps, leave_one_out
-from perinstance.models.multinomial import ClassifierProblem
-from perinstance.models.problem import problem_of
-from perinstance.models.smooth import CodedSweep, SmoothAudit, SmoothProblem
-from perinstance.models.sweep import ArraySweep, People, Sweep, refits_told
-from perinstance.pairs.gaussian import Gaussian
-from perinstance.releases.answers import AnsweringModel
-from perinstance.releases.checks import positive
-from perinstance.releases.protocol import Method
-from perinstance.releases.publishing import Law
+from perinstance.folds.class_labels import CodedSweep
+from perinstance.folds.sweep import ArraySweep, People, Sweep, refits_told
+from perinstance.models.multinomial.problem import ClassifierProblem
+from perinstance.models.problem_registry import problem_of
+from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.laplace_covariance import whitened
+from perinstance.models.smooth.movement_bounds import sensitivity
+from perinstance.models.smooth.neighbour_refits import first_steps, leave_one_out
+from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.general_gaussian import Gaussian
+from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.predicting import AnsweringModel
+from perinstance.releases.base.publishing import Law
+from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID
-
-Floats = NDArray[np.float64]
 
 
 class LaplacePosterior(AnsweringModel):

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from perinstance._version import __version__
 from perinstance.errors import InvalidInput
 from perinstance.report import charts, words
-from perinstance.report.describe import accuracy_cost, health_lines, recipe, release_line
-from perinstance.report.exposed import MOST_EXPOSED, ExposedPerson, most_exposed
-from perinstance.report.groups import SMALL_GROUP, GroupLine, group_line, group_rows, groups_chart
-from perinstance.report.plane import plane_chart
+from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
+from perinstance.report.group_lines import SMALL_GROUP, GroupLine, group_line, group_rows, groups_chart
+from perinstance.report.leverage_plane import plane_chart
+from perinstance.report.other_noise import QUANTILES, noise_sweep
+from perinstance.report.release_words import accuracy_cost, health_lines, recipe, release_line
 from perinstance.report.svg import clean
-from perinstance.report.whatif import QUANTILES, noise_sweep
 
 RATES = (0.001, 0.01, 0.05)
 VERDICT_RATE = 0.01

@@ -8,8 +8,8 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from perinstance.report import words
-from perinstance.report.describe import release_line
-from perinstance.report.exposed import MOST_EXPOSED, most_exposed
+from perinstance.report.exposed_people import MOST_EXPOSED, most_exposed
+from perinstance.report.release_words import release_line
 
 # Notebooks bring their own style: plain tables fit in, light and dark.
 _PAGE = """<div>

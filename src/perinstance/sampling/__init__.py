@@ -1,11 +1,11 @@
 """Exact draws, rounded to a public grid, from the operating system's randomness. There is no seed."""
 
-from perinstance.sampling.draw import GRID, GridPoint, draw
-from perinstance.sampling.eigenvalue import NoisyEigenvalue
+from perinstance.sampling.exact_gram import ExactGram, NormalEquations, exact_sums
 from perinstance.sampling.fixed_point import FixedRows, fixed_rows
-from perinstance.sampling.gram import ExactGram, NormalEquations, exact_sums
-from perinstance.sampling.ideal import Noisy, Objective, Output, Posterior
-from perinstance.sampling.perturbed import PerturbedLogistic
+from perinstance.sampling.grid_draw import GRID, GridPoint, draw
+from perinstance.sampling.ideal_laws import Noisy, Objective, Output, Posterior
+from perinstance.sampling.noisy_eigenvalue import NoisyEigenvalue
+from perinstance.sampling.perturbed_logistic import PerturbedLogistic
 
 __all__ = [
     "GRID",

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.numerics.array_types import Floats
 
 BITS = 39  # R < 2^39, and integers stay below 2^40: two digits of the exact Gram matrix
 HALF = 20  # an integer is split in halves for exact squares
 BLOCK = 1 << 14
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 

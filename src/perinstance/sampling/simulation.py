@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from perinstance.errors import InvalidInput
-from perinstance.sampling.enclosure import exact
-from perinstance.sampling.gram import NormalEquations
-from perinstance.sampling.ideal import Ideal, Noisy, Objective, Output, Posterior
-
-Floats = NDArray[np.float64]
+from perinstance.numerics.array_types import Floats
+from perinstance.sampling.ball_arithmetic import exact
+from perinstance.sampling.exact_gram import NormalEquations
+from perinstance.sampling.ideal_laws import Ideal, Noisy, Objective, Output, Posterior
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Literal
 
 from flint import arb
 
-from perinstance.sampling.bits import BitString
-from perinstance.sampling.enclosure import Ball, Undecided
+from perinstance.sampling.ball_arithmetic import Ball, Undecided
+from perinstance.sampling.random_bits import BitString
 
 Noise = Literal["gaussian", "laplace"]
 NOISES: tuple[Noise, ...] = ("gaussian", "laplace")

@@ -1,0 +1,43 @@
+"""Everyone and the worst case for a noisy mean or sum: the township of the paper's introduction.
+
+Somebody who joins n people moves their mean by ``(x - mean)/(n + 1)`` and their sum by x. With noise of scale s the
+distance is the l1 norm (Laplace noise) or the l2 norm (Gaussian noise) of that over s, largest where x points away from
+the mean:
+
+    l2: ball  B + ||mean||,         box  ||(B_j + |mean_j|)_j||
+    l1: ball  B sqrt(d) + |mean|_1, box  sum_j (B_j + |mean_j|).
+
+All of them are attained, so these are the suprema.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Laplace, Shift
+
+
+def is_mean(release: Any) -> bool:
+    """Tell whether this is a noisy mean or sum."""
+    return type(release).__name__ == "NoisyMean"
+
+
+def farthest(release: Any, centre: Floats, bounds: Floats, domain: str) -> Floats:
+    """Return the x of the domain that is farthest from the centre in the norm that the noise counts."""
+    away = np.where(centre > 0, -1.0, 1.0)
+    if domain == "box":
+        return away * bounds
+    if release.noise == "laplace":
+        return away * bounds[0] / np.sqrt(len(centre))
+    length = float(np.linalg.norm(centre))
+    return -centre / length * bounds[0] if length > 0 else np.eye(len(centre))[0] * bounds[0]
+
+
+def loss(release: Any, move: Floats, delta: float) -> float:
+    """Return epsilon of a movement of the mean or sum, rounded up."""
+    laplace = release.noise == "laplace"
+    distance = np.linalg.norm(move, ord=1 if laplace else 2) / float(release.scale) * (1 + 1e-14)
+    return float((Laplace if laplace else Shift)([distance]).epsilon(delta)[0])

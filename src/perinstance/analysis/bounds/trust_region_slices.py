@@ -1,0 +1,225 @@
+"""How large ``x'Mx`` can be where ``x'theta`` is given and x lies in a ball or an ellipsoid: the trust region, exactly.
+
+The domain is ``x = x0 + T u``, ``||u|| <= 1``. With ``sigma`` the part of u along ``T'theta`` and z the rest,
+
+    x'Mx = c + 2 b sigma + A sigma^2 + sum_i a_i z_i^2 + 2 (alpha_i sigma + beta_i) z_i,   ||z||^2 <= 1 - sigma^2.
+
+For every multiplier ``nu >= max(a_1, 0)`` and every sigma at once (weak duality)
+
+    x'Mx <= h_nu(sigma) = c + 2 b sigma + A sigma^2 + nu (1 - sigma^2) + sum_i (alpha_i sigma + beta_i)^2 / (nu - a_i),
+
+with equality at the root of the secular equation ``sum_i (alpha_i sigma + beta_i)^2 / (nu - a_i)^2 = 1 - sigma^2``.
+``h_nu`` is a parabola in sigma, so its maximum over an interval is known in closed form: an upper bound for a whole
+interval of sigma that no rounding of nu can break.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import UNIT
+
+NEWTON_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """``x = x0 + T u``, ``||u|| <= 1``, where the people that are asked about live (an intercept is last)."""
+
+    x0: Floats  #: (p,)
+    T: Floats  #: (p, m)
+    longest: float = np.inf  #: a bound of ``||x||^2`` where more is known than the ellipsoid (a box inside it)
+
+    def rows(self, u: Floats) -> Floats:
+        """Return x of each row u."""
+        return self.x0 + u @ self.T.T
+
+    @property
+    def square(self) -> float:
+        """An upper bound of ``||x||^2``; x0 is orthogonal to the columns of T."""
+        return min(float(self.x0 @ self.x0 + np.linalg.norm(self.T, 2) ** 2) * (1 + 8 * UNIT), self.longest)
+
+
+def ellipsoid(half_axes: Floats, intercept: bool) -> Domain:
+    """Axis-parallel ellipsoid of the features, with the constant 1 behind them when there is an intercept."""
+    m = len(half_axes)
+    T = np.zeros((m + int(intercept), m))
+    T[:m] = np.diag(half_axes)
+    x0 = np.zeros(m + int(intercept))
+    if intercept:
+        x0[-1] = 1.0
+    return Domain(x0, T)
+
+
+def enclosing(bounds: Floats, M: Floats, intercept: bool, steps: int = 60) -> Domain:
+    """Return an ellipsoid around the box ``|x_j| <= bounds_j`` over which the form M stays small.
+
+    ``sum_j w_j (x_j/B_j)^2 <= sum_j w_j`` holds on the box for any weights w > 0; the form M is then at most
+    ``lambda_max(W^-1/2 B M B W^-1/2) sum w``: the dual of the semidefinite relaxation, minimised by steps along its
+    smoothed gradient.
+    """
+    M = M * np.outer(bounds, bounds)
+    w = np.full(len(bounds), 1.0 / len(bounds))
+    best, least = w, np.inf
+    for step in range(steps):
+        root = 1 / np.sqrt(w)
+        values, V = np.linalg.eigh(M * np.outer(root, root))
+        if values[-1] < least:
+            best, least = w, values[-1]
+        share = (values.clip(0) / max(values[-1], 1e-300)) ** 24
+        pull = (V**2 @ share) / max(share.sum(), 1e-300)
+        w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
+        w = np.maximum(w / w.sum(), 1e-9)
+        w /= w.sum()
+    around = ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), intercept)
+    return replace(around, longest=float(bounds @ bounds + int(intercept)) * (1 + 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """One quadratic form over the slices of a domain."""
+
+    basis: Floats  #: (m, m) first column along T'theta, the others diagonalise the form on its complement
+    constant: float
+    linear: float  #: b
+    square: float  #: A
+    a: Floats  #: (m-1,)
+    alpha: Floats
+    beta: Floats
+    slack: float  #: covers the rounding of all the above
+
+    @property
+    def top(self) -> float:
+        """The smallest multiplier allowed: above every a_i, and not negative."""
+        if not len(self.a):
+            return 0.0
+        return max(float(self.a[-1]), 0.0)
+
+    def multipliers(self, sigma: Floats) -> Floats:
+        """Solve the secular equation at each sigma; any answer is safe, a good one is tight."""
+        if not len(self.a):
+            return np.zeros(len(sigma))
+        w = sigma[:, None] * self.alpha + self.beta
+        radius = np.sqrt(np.maximum(1.0 - sigma**2, 1e-14))
+        gap = self.top - self.a
+        floor = 4 * UNIT * float(np.max(np.abs(self.a))) + 1e-150  # a form that is zero too
+        # Newton on 1/||z|| - 1/radius climbs to the root from below; each term alone gives a point below it
+        t = np.maximum(np.max(np.abs(w) / radius[:, None] - gap, axis=1), floor)
+        for _ in range(NEWTON_STEPS):
+            inverse = 1.0 / (t[:, None] + gap)
+            z2 = (w * inverse) ** 2
+            norm2 = z2.sum(axis=1)
+            slope = np.einsum("ij,ij->i", z2, inverse)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = (np.sqrt(norm2) / radius - 1.0) * norm2 / slope
+            t = np.maximum(t + np.where(slope > 0, step, 0.0), floor)
+        return self.top + t
+
+    def upper(self, low: Floats, high: Floats) -> Floats:
+        """Return a bound of x'Mx for all x with sigma in [low, high], one for each interval."""
+        end = np.where(np.abs(low) > np.abs(high), low, high)
+        # at sigma = 0 the linear term can vanish and the best nu there is useless beside it: also try that of one end
+        return np.minimum(*(self._parabola(self.multipliers(at), low, high) for at in (0.5 * (low + high), end)))
+
+    def _parabola(self, nu: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the maximum of ``h_nu`` over [low, high], rounded up."""
+        p0, p1, p2 = np.full(len(nu), self.constant) + nu, np.full(len(nu), 2 * self.linear), self.square - nu
+        if len(self.a):
+            inverse = 1.0 / (nu[:, None] - self.a)
+            p0 = p0 + inverse @ self.beta**2
+            p1 = p1 + 2 * (inverse @ (self.alpha * self.beta))
+            p2 = p2 + inverse @ self.alpha**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            vertex = np.where(p2 < 0, np.clip(-p1 / (2 * p2), low, high), low)
+        best = np.full(len(nu), -np.inf)
+        for s in (low, high, vertex):
+            best = np.maximum(best, p0 + s * (p1 + s * p2))
+        far = np.maximum(np.abs(low), np.abs(high))
+        return best + self.slack + 16 * UNIT * (np.abs(p0) + far * (np.abs(p1) + far * np.abs(p2)))
+
+    def maximisers(self, sigma: Floats) -> Floats:
+        """Return a u on the sphere, as good as the secular equation finds it, at each sigma."""
+        u = np.empty((len(sigma), len(self.basis)))
+        u[:, 0] = sigma
+        if len(self.a):
+            radius = np.sqrt(np.maximum(1.0 - sigma**2, 0.0))
+            w = sigma[:, None] * self.alpha + self.beta
+            z = w / (self.multipliers(sigma)[:, None] - self.a)
+            short = np.maximum(radius**2 - np.einsum("ij,ij->i", z, z), 0.0)
+            # the hard case: what is missing lies along the top eigenvector, with the sign of what is there
+            sign = np.where(z[:, -1] < 0, -1.0, 1.0)
+            z[:, -1] = sign * np.sqrt(z[:, -1] ** 2 + short)
+            norm = np.linalg.norm(z, axis=1)
+            z *= np.where(norm > 0, radius / np.where(norm > 0, norm, 1.0), 0.0)[:, None]
+            u[:, 1:] = z
+        return u @ self.basis.T
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """A form over two ellipsoids around the same box, asked in the sigma of the first one."""
+
+    first: Slices
+    form: Slices  #: over the other one
+    ratio: float  #: of the two sigmas
+    turn: Floats  #: (m,) half axes of the other ellipsoid over those of the first
+
+    def upper(self, low: Floats, high: Floats) -> Floats:
+        """Return a bound for all x of the box with sigma in [low, high]: the better of the two."""
+        other = self.form.upper(*(np.clip(side * self.ratio, -1.0, 1.0) for side in (low, high)))
+        return np.minimum(self.first.upper(low, high), other)
+
+    def maximisers(self, sigma: Floats) -> Floats:
+        """Return u as the first ellipsoid has it; perhaps outside."""
+        return self.form.maximisers(np.clip(sigma * self.ratio, -1.0, 1.0)) * self.turn
+
+
+def best_slices(domain: Domain, theta: Floats, M: Floats, bounds: Floats | None) -> Slices | Rescaled:
+    """Return the form over the domain and, for a box, over the ellipsoid around it that suits the form best."""
+    first = slices(domain, theta, M)
+    if bounds is None or not (bounds > 0).all():
+        return first
+    m = len(bounds)
+    own = enclosing(bounds, M[:m, :m], len(theta) > m)
+    here, there = (float(np.linalg.norm(d.T.T @ theta)) for d in (domain, own))
+    turn = np.diag(own.T[:m]) / np.diag(domain.T[:m])
+    return Rescaled(first, slices(own, theta, M), here / there if there > 0 else 1.0, turn)
+
+
+def slices(domain: Domain, theta: Floats, M: Floats) -> Slices:
+    """Diagonalise ``x'Mx`` on the complement of ``T'theta``."""
+    T, x0 = domain.T, domain.x0
+    m = T.shape[1]
+    g = T.T @ theta
+    norm = np.linalg.norm(g)
+    first = g / norm if norm > 0 else np.eye(m)[0]
+    # the other columns of a Householder reflection that maps e1 onto the first
+    v = first.copy()
+    v[0] += 1.0 if first[0] >= 0 else -1.0
+    reflection = np.eye(m) - 2.0 * np.outer(v, v) / (v @ v)
+    N = reflection[:, 1:]
+    A = T.T @ M @ T
+    A = 0.5 * (A + A.T)
+    b = T.T @ (M @ x0)
+    c = float(x0 @ M @ x0)
+    if m > 1:
+        a, V = np.linalg.eigh(N.T @ A @ N)
+        rest = N @ V
+    else:
+        a, rest = np.empty(0), np.empty((1, 0))
+    size = float(np.linalg.norm(A, 2)) + 2 * float(np.linalg.norm(b)) + abs(c)
+    # the absolute values that went into A, b and c: what cancels in them has been rounded at that size
+    rough = float(np.linalg.norm(np.abs(T).T @ np.abs(M) @ np.abs(T))) + float(np.abs(x0) @ np.abs(M) @ np.abs(x0))
+    return Slices(
+        basis=np.column_stack([first, rest]),
+        constant=c,
+        linear=float(b @ first),
+        square=float(first @ A @ first),
+        a=a,
+        alpha=rest.T @ (A @ first),
+        beta=rest.T @ b,
+        slack=16 * m * UNIT * (size + rough),
+    )

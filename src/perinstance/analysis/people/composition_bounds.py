@@ -1,0 +1,260 @@
+"""Several releases on the same people: the textbook bounds, Renyi accounting and the exact total, side by side.
+
+For releases with losses ``(eps_i, delta_i)`` of one person:
+
+- simple:    ``(sum eps_i, sum delta_i)``;
+- advanced (Dwork, Rothblum and Vadhan 2010, for unequal losses):
+  ``eps = sum eps_i (e^{eps_i} - 1) + sqrt(2 log(1/delta') sum eps_i^2)`` at ``sum delta_i + delta'``. It holds for all
+  eps_i >= 0 and any delta' in (0, 1), but is smaller than the simple sum only where the eps_i are small and many;
+- Renyi:     ``min_alpha sum_i R_i(alpha) + log(1 - 1/alpha) - log(delta alpha)/(alpha - 1)`` (Canonne, Kamath and
+  Steinke 2020);
+- exact:     the loss random variables add (``pairs.compose``).
+
+If the parameters of all releases were fixed in advance, the exact total is a guarantee. If later ones were chosen after
+looking at earlier outputs, it is an odometer reading (``odometer``); it becomes a guarantee only through
+``RenyiFilter``. Post-processing costs nothing: whatever is computed from the outputs alone has at most their loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Pairs
+from perinstance.pairs.interface.arguments import delta_array
+from perinstance.pairs.interface.kinds import Kind
+
+#: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
+ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])
+#: every so many orders are tried for everybody
+STRIDE = 4
+#: shares of delta that advanced composition spends on its own tail; the best one is taken
+SHARES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The total loss of each person over all releases, four ways, all at the same delta. Confidential."""
+
+    simple: Floats
+    advanced: Floats
+    renyi: Floats
+    exact: Floats
+    delta: float
+    releases: int
+    kind: Kind  #: of ``exact``; the other three are upper bounds
+    assumptions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{'composition':<12}{'mean':>12}{'median':>12}{'largest':>12}"]
+        for name in ("simple", "advanced", "renyi", "exact"):
+            values = getattr(self, name)
+            lines.append(f"{name:<12}{values.mean():>12.4g}{np.median(values):>12.4g}{values.max():>12.4g}")
+        lines.append(f"{self.releases} releases, {len(self.exact)} people, delta = {self.delta:g}; {self.kind}")
+        return "\n".join(lines)
+
+
+def compose(pairs: Sequence[Pairs]) -> Pairs:
+    """Return the pairs of all releases together; the losses add exactly."""
+    from perinstance.pairs import compose as exact
+
+    return exact(_checked(pairs))
+
+
+def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
+    """Put the four totals side by side, for every person of a table.
+
+    >>> from perinstance.pairs import Shift
+    >>> print(composition([Shift([0.1, 0.2])] * 20, 1e-6))
+    composition         mean      median     largest
+    simple             14.21       14.21       19.19
+    advanced           37.08       37.08       56.94
+    renyi              3.379       3.379       4.605
+    exact               3.15        3.15       4.306
+    20 releases, 2 people, delta = 1e-06; exact
+    """
+    pairs = _checked(pairs)
+    if not len(pairs[0]):
+        raise InvalidInput("there is nobody to compose for: pass the pairs of at least one person")
+    delta = float(delta_array(delta, 1, zero=False))
+    total = compose(pairs)
+    return Composition(
+        simple(pairs, delta),
+        advanced(pairs, delta),
+        _renyi(total, delta, ORDERS),
+        np.asarray(total.epsilon(delta)),
+        delta,
+        len(pairs),
+        total.kind,
+        ("the releases are independent given the data", "their parameters were fixed in advance"),
+    )
+
+
+def simple(pairs: Sequence[Pairs], delta: float) -> Floats:
+    """Return ``sum_i eps_i(delta/k)``."""
+    pairs = _checked(pairs)
+    return np.sum([p.epsilon(delta / len(pairs)) for p in pairs], axis=0) * (1 + 1e-15 * len(pairs))
+
+
+def advanced(pairs: Sequence[Pairs], delta: float) -> Floats:
+    """Return the Dwork-Rothblum-Vadhan bound at a total delta, at the best of a few fixed splits of delta."""
+    pairs = _checked(pairs)
+    best = np.full(len(pairs[0]), np.inf)
+    for share in SHARES:
+        losses = np.array([p.epsilon((1 - share) * delta / len(pairs)) for p in pairs])
+        best = np.minimum(best, advanced_bound(losses, share * delta))
+    return best
+
+
+def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
+    """``sum eps_i (e^{eps_i} - 1) + sqrt(2 log(1/delta') sum eps_i^2)`` over the first axis.
+
+    >>> float(advanced_bound([0.1] * 100, 1e-6).round(4))  # 100 * 0.1 (e^0.1 - 1) + 0.1 sqrt(200 log 1e6)
+    6.3082
+    """
+    if not 0 < delta_prime < 1:
+        raise InvalidInput(f"delta' must lie in (0, 1), got {delta_prime:g}")
+    eps = np.asarray(epsilon, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        drift = np.sum(eps * np.expm1(eps), axis=0)
+        return drift + np.sqrt(-2 * np.log(delta_prime) * np.sum(eps**2, axis=0))
+
+
+def renyi(pairs: Sequence[Pairs], delta: float, orders: ArrayLike = ORDERS) -> Floats:
+    """Return the Renyi bound: divergences add order by order, direction by direction."""
+    return _renyi(compose(pairs), delta, np.asarray(orders, dtype=np.float64))
+
+
+def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:
+    """Try every STRIDE-th order for everybody, then the orders beside her best one for each person.
+
+    Any order gives a bound; as a function of the order it has one valley, so nothing is lost.
+    """
+    parts = getattr(total, "parts", (total,))
+    coarse = {*range(0, len(orders), STRIDE), len(orders) - 1}
+    answers = []
+    for direction in ("without", "with"):
+        best, where = np.full(len(total), np.inf), np.zeros(len(total), dtype=np.intp)
+        for k in sorted(coarse):
+            spent = np.sum([part.renyi(orders[k], direction) for part in parts], axis=0)
+            found = renyi_to_epsilon(spent, orders[k], delta)
+            where, best = np.where(found < best, k, where), np.minimum(found, best)
+        for k in set(range(len(orders))) - coarse:
+            near = np.flatnonzero(np.abs(where - k) < STRIDE)
+            if len(near):
+                spent = np.sum([part[near].renyi(orders[k], direction) for part in parts], axis=0)
+                best[near] = np.minimum(best[near], renyi_to_epsilon(spent, orders[k], delta))
+        answers.append(best)
+    return np.maximum(*answers)
+
+
+def renyi_to_epsilon(divergence: ArrayLike, order: float, delta: float) -> Floats:
+    """Turn a Renyi divergence of one order into epsilon at delta, never below 0."""
+    overhead = np.log1p(-1 / order) - (np.log(delta) + np.log(order)) / (order - 1)
+    return np.maximum(np.asarray(divergence, dtype=np.float64) + overhead, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What each person has lost so far, and what that number is worth."""
+
+    epsilon: Floats
+    delta: float
+    guarantee: bool
+    kind: Kind
+    assumptions: tuple[str, ...]
+
+
+def odometer(pairs: Sequence[Pairs], delta: float = 1e-6, *, fixed_in_advance: bool) -> Reading:
+    """Return the exact total at the parameters actually used, labelled as what it is.
+
+    ``fixed_in_advance``: nobody looked at an output before choosing a later release. Otherwise the number is an
+    odometer reading: it describes what happened and bounds nothing on its own.
+    """
+    total = compose(pairs)
+    note = (
+        "the parameters of all releases were fixed in advance: a guarantee"
+        if fixed_in_advance
+        else "later releases were chosen after earlier outputs: an odometer reading, not a guarantee"
+    )
+    return Reading(np.asarray(total.epsilon(delta)), float(delta), fixed_in_advance, total.kind, (note,))
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiFilter:
+    """An individual Renyi filter: a person's row is used only while her budget at one fixed order lasts.
+
+    Feldman and Zrnic (2021): if nobody's row is ever used beyond ``budget`` at ``order``, the whole adaptive sequence
+    is (epsilon, delta) for her. What is charged must not depend on the *other* rows, or admission itself would give
+    them away: charge ``personal`` losses (a supremum over data sets, see ``personal_dp``), not losses on this data.
+    """
+
+    epsilon: float
+    delta: float
+    order: float
+    budget: float  #: in Renyi divergence of that order
+    spent: Floats
+    kind: Kind = "upper"
+    assumptions: tuple[str, ...] = (
+        "the losses charged hold for every data set that contains the person's row",
+        "a person who is not admitted is left out of that release and all her later charges are zero",
+    )
+
+    @classmethod
+    def of(cls, people: int, epsilon: float, delta: float, order: float | None = None) -> RenyiFilter:
+        """Open an account for each person; the order is fixed now (None: the best one for Gaussian noise)."""
+        delta = float(delta_array(delta, 1, zero=False))
+        if people < 0:
+            raise InvalidInput(f"the number of people must be >= 0, got {people}")
+
+        def room(alpha: float) -> float:
+            return float(epsilon - np.log1p(-1 / alpha) + (np.log(delta) + np.log(alpha)) / (alpha - 1))
+
+        if order is None:
+            order = float(max(ORDERS, key=lambda alpha: room(alpha) / alpha))
+        if not order > 1 or not room(order) > 0:
+            raise InvalidInput(
+                f"no Renyi budget of order {order:g} gives epsilon={epsilon:g} at delta={delta:g}; raise the order"
+            )
+        return cls(float(epsilon), delta, float(order), room(order) * (1 - 1e-15), np.zeros(people))
+
+    def admits(self, pairs: Pairs) -> NDArray[np.bool_]:
+        """Tell whose budget lasts for one more release."""
+        return self.spent + self._cost(pairs) <= self.budget
+
+    def charge(self, pairs: Pairs, used: Any = None) -> RenyiFilter:
+        """Return the accounts after a release that used the rows ``used`` (None: everybody who was admitted)."""
+        admitted = self.admits(pairs)
+        taken = admitted if used is None else np.asarray(used, dtype=bool)
+        if taken.shape != admitted.shape:
+            raise InvalidInput(f"used must say of each of {len(admitted)} people, got shape {taken.shape}")
+        if (taken & ~admitted).any():
+            raise InvalidInput(
+                f"{int((taken & ~admitted).sum())} people have no budget left for this release; leave their rows out"
+            )
+        cost = np.where(taken, self._cost(pairs), 0.0)
+        spent = np.nextafter(self.spent + cost, np.where(cost > 0, np.inf, self.spent))
+        return type(self)(self.epsilon, self.delta, self.order, self.budget, spent)
+
+    def _cost(self, pairs: Pairs) -> Floats:
+        if len(pairs) != len(self.spent):
+            raise InvalidInput(f"the filter has {len(self.spent)} people, the release {len(pairs)}; align them")
+        return np.asarray(pairs.renyi(self.order))
+
+
+def _checked(pairs: Sequence[Pairs]) -> list[Pairs]:
+    parts = list(pairs)
+    if not parts:
+        raise InvalidInput("there is nothing to compose: pass at least one release")
+    for part in parts:
+        if not isinstance(part, Pairs):
+            raise InvalidInput(f"pairs are composed, one vector of them per release, got {type(part).__name__}")
+    if len({len(p) for p in parts}) != 1:
+        raise InvalidInput(f"releases must be about the same people, got lengths {[len(p) for p in parts]}")
+    return parts

@@ -1,0 +1,1 @@
+"""What the noise costs: generalisation and statistical efficiency."""

@@ -1,0 +1,187 @@
+"""What privacy says about generalisation: on-average and cross-domain bounds from the losses, mended (MATH 3).
+
+For a loss function with values in [0, 1], a data set Z of n - 1 people and two more people z', z'' (stability),
+
+    |E_{A([Z,z'])} l - E_{A([Z,z''])} l| <= e^{eps' + eps''} - 1 + delta' + e^{eps'} delta''.
+
+Averaged over Z ~ D^(n-1), z' ~ D, z'' ~ D' it bounds ``|E (1/n) sum_i w_i l(theta, z_i) - E_{z ~ D'} l(theta, z)|``,
+with w the importance weights dD'/dD (w = 1 where D' = D: plain generalisation):
+
+    gap <= E_Z[ E_D[e^eps | Z] E_D'[e^eps | Z] ] - 1 + E_D delta + E_Z[ E_D[e^eps | Z] E_D'[delta | Z] ].
+
+By Cauchy-Schwarz and the arithmetic mean it is at most
+``(E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)`` at a common delta. A sharper one needs no epsilon:
+``gap <= E_D TV + E_D' TV`` (triangle inequality), TV the total variation of each pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralizationBound:
+    """Bounds of the (cross-domain) generalisation gap of a loss with values in [0, 1]."""
+
+    bound: float  #: from e^eps, conditionally on the data set
+    simple: float  #: from E e^{2 eps}: weaker, needs no conditioning
+    total_variation: float | None  #: from the total variations, when they were given
+    standard_error: float  #: of ``bound``, over the data sets; NaN for a single one
+    datasets: int
+    people: int
+    kind: Kind  #: "upper" when the averages are over the whole population, else "estimate"
+    assumptions: tuple[str, ...]
+
+
+def stability(epsilon: ArrayLike, epsilon_other: ArrayLike, delta: ArrayLike, delta_other: ArrayLike) -> Floats:
+    """``e^{eps' + eps''} - 1 + delta' + e^{eps'} delta''``: by how much replacing z' by z'' changes a mean loss.
+
+    >>> float(stability(0.1, 0.2, 0.0, 0.0).round(4))
+    0.3499
+    """
+    e1, e2, d1, d2 = (np.asarray(a, dtype=np.float64) for a in (epsilon, epsilon_other, delta, delta_other))
+    if not all((a >= 0).all() for a in (e1, e2, d1, d2)):
+        raise InvalidInput("losses and deltas must be numbers >= 0")
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = np.expm1(e1 + e2) + d1 + np.where(d2 > 0, np.exp(e1) * d2, 0.0)
+    return np.minimum(change, 1.0)
+
+
+def generalization(
+    epsilon: ArrayLike,
+    delta: float,
+    *,
+    epsilon_target: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    tv: ArrayLike | None = None,
+    tv_target: ArrayLike | None = None,
+    population: bool = False,
+) -> GeneralizationBound:
+    """Bound the generalisation gap from losses of people who join data sets.
+
+    Parameters
+    ----------
+    epsilon
+        (data sets, people): losses at delta of people drawn from D who would join each data set; one row for a
+        single data set.
+    epsilon_target
+        The same for people drawn from another population D'; None: D' = D.
+    weights
+        Importance weights dD'/dD of the people of ``epsilon``, in place of ``epsilon_target``.
+    tv, tv_target
+        Their total variations (``pairs.tv()``), for the sharper bound.
+    population
+        The rows are the whole population with its probabilities, not a sample: the answer is then an upper bound.
+    """
+    eps = _table("epsilon", epsilon)
+    if not 0 <= delta < 1:
+        raise InvalidInput(f"delta must lie in [0, 1), got {delta:g}")
+    if weights is not None and epsilon_target is not None:
+        raise InvalidInput("pass weights or epsilon_target, not both")
+    w = None
+    if weights is not None:
+        w = _shaped("weights", weights, eps.shape)
+        if not ((w >= 0) & np.isfinite(w)).all():
+            raise InvalidInput("weights must be finite and >= 0: the density of the target over that of the data")
+    target = eps if epsilon_target is None else _table("epsilon_target", epsilon_target)
+    if len(target) != len(eps):
+        raise InvalidInput(
+            f"epsilon and epsilon_target must be about the same data sets, got {len(eps)}, {len(target)}"
+        )
+    same = epsilon_target is None and w is None
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        E1, E2 = np.exp(eps), np.exp(target)
+        here = E1.mean(axis=1)
+        there = E2.mean(axis=1) if w is None else (w * E2).mean(axis=1)
+        product = here * there
+        if epsilon_target is None and not population and eps.shape[1] > 1:
+            # z' and z'' are different people: leave the pairs (i, i) out
+            k = eps.shape[1]
+            diagonal = (E1**2 if w is None else w * E1**2).sum(axis=1)
+            product = (here * there * k**2 - diagonal) / (k * (k - 1))
+        mass = 1.0 if w is None else w.mean(axis=1)
+        per_set = product - 1 + delta + here * delta * mass
+        # infinite losses are not differences of infinities; people of weight zero do not count in the target
+        per_set = np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
+        double = np.exp(2 * eps).mean()
+        double_target = (np.exp(2 * target) if w is None else w * np.exp(2 * target)).mean()
+        simple = 0.5 * (double + double_target) - 1 + delta * (1 + E1.mean())
+    n = len(per_set)
+    error = float(per_set.std(ddof=1) / n**0.5) if n > 1 and not population else np.nan
+    return GeneralizationBound(
+        float(per_set.mean()),
+        float(simple),
+        _variation(tv, tv_target, w, eps.shape),
+        0.0 if population else error,
+        n,
+        eps.shape[1],
+        "upper" if population else "estimate",
+        (
+            "the loss function has values in [0, 1]",
+            "the data set is drawn independently from one distribution" + ("" if same else "; the target from another"),
+            "each loss is that of a person who joins n - 1 others",
+        ),
+    )
+
+
+def series(moments: ArrayLike, moments_target: ArrayLike, delta: float, mean_exp: float) -> float:
+    """``1/2 sum_i 2^i/i! (E_D eps^i + E_D' eps^i) + delta (1 + E_D e^eps)``: the corollary as a series of moments.
+
+    With finitely many moments it is a *lower* partial sum of the simple bound: use it to see which moment matters.
+    """
+    a, b = np.asarray(moments, dtype=np.float64), np.asarray(moments_target, dtype=np.float64)
+    if a.shape != b.shape:
+        raise InvalidInput("pass as many moments of the target as of the data")
+    terms = [2.0**i / factorial(i) * (a[i - 1] + b[i - 1]) for i in range(1, len(a) + 1)]
+    return 0.5 * float(sum(terms)) + delta * (1 + mean_exp)
+
+
+def bounded(losses: ArrayLike) -> Floats:
+    """Check that a loss function keeps to [0, 1], as the theorems assume; refuse it otherwise."""
+    values = np.asarray(losses, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InvalidInput(
+            "the loss function must have values in [0, 1]: the bounds do not hold otherwise; "
+            "clip it, e.g. numpy.minimum(squared_error / bound, 1)"
+        )
+    return values
+
+
+def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | None, shape: tuple) -> float | None:
+    if tv is None:
+        if tv_target is not None:
+            raise InvalidInput("tv_target needs tv: the total variations of the people of the data")
+        return None
+    here = _shaped("tv", tv, shape)
+    for name, values in (("tv", here), ("tv_target", here if tv_target is None else np.asarray(tv_target))):
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InvalidInput(f"{name} must lie in [0, 1]; pass pairs.tv()")
+    if w is not None:  # E_D[w] TV' + E_D[w TV'']
+        return float((here.mean(axis=1) * w.mean(axis=1)).mean() + (w * here).mean())
+    there = here if tv_target is None else np.asarray(tv_target, dtype=np.float64)
+    return float(here.mean() + there.mean())
+
+
+def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:
+    """Spread over the data sets what is the same for all of them."""
+    table = np.asarray(values, dtype=np.float64)
+    try:
+        return np.broadcast_to(table, shape)
+    except ValueError:
+        raise InvalidInput(f"{name} must be one number per person, {shape}, got shape {table.shape}") from None
+
+
+def _table(name: str, values: ArrayLike) -> Floats:
+    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if table.ndim != 2 or not table.size or not (table >= 0).all():
+        raise InvalidInput(f"{name} must be losses >= 0, one row per data set and one column per person")
+    return table

@@ -1,0 +1,225 @@
+"""Upper bounds of the loss of everybody in a slice of a domain, for each of the three mechanisms.
+
+A slice is an interval of ``x'theta``; y is the worst one, ``|r| <= y_bound + |x'theta|``. Inside a slice the three
+losses are functions of ``k = x'Kx`` and ``g = x'Gx``, whose joint range is bounded by ``g <= W_psi + psi k`` for any
+psi, ``W_psi`` the trust-region maximum of ``x'(G - psi K)x`` (``slices``): tight where psi is the slope at the best
+target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.analysis.bounds.branch_and_bound import Found
+from perinstance.analysis.bounds.mechanism import Setting
+from perinstance.analysis.bounds.monotone_losses import (
+    objective_below,
+    objective_ceiling,
+    objective_rough,
+    posterior_ceiling,
+    shift_ceiling,
+)
+from perinstance.analysis.bounds.trust_region_slices import Domain, Rescaled, Slices, best_slices, slices
+from perinstance.analysis.within_bounds.box_corners import Box, Corners
+from perinstance.numerics.array_types import Floats
+
+SLOPES = 5
+LENGTHS = (1.0, 0.7, 0.4, 0.2)
+#: slopes tried around the best one so far; negative ones are tight where the leverage is near its largest
+FACTORS = (0.3, 0.7, 0.9, 1.1, 1.4, 3.0, -0.3, -1.0, -3.0, -10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One mechanism over one domain: a landscape over sigma (the slice) and the share of its largest ``x'Kx``."""
+
+    setting: Setting
+    domain: Domain
+    y_bound: float
+    delta: float
+    leverage: Slices
+    movement: tuple[tuple[float, Slices | Rescaled], ...]  #: (psi, slices of G - psi K)
+    centre: float  #: x'theta = centre + stretch * sigma
+    stretch: float
+    polish: Callable[[Floats], Found]  #: from rows near good ones to a person of the domain
+    #: in a box: (psi, form) of convex forms by its corners; that of K itself has psi = None
+    corners: tuple[tuple[float | None, Corners], ...] = ()
+    bounds: Floats | None = None  #: half widths of the box
+
+    @property
+    def geometric(self) -> tuple[bool | None, ...]:
+        """Halve slices; halve the leverage too where it pulls both ways."""
+        return (False, None if self.setting.mechanism.family == "posterior" else False)
+
+    def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return bounds of ``|r|``, of k and of the movement (see ``through``) in each cell."""
+        low, high, least, most = cells
+        error = 1 + 8 * self.setting.error
+        highest = self.leverage.upper(low, high)
+        for psi, listed in self.corners:
+            if psi is None:
+                highest = np.minimum(highest, listed.upper(low, high))
+        highest = np.maximum(highest, 0.0) * error
+        k1, k2 = least * highest, most * highest
+        s = np.maximum(np.abs(self.centre + self.stretch * low), np.abs(self.centre + self.stretch * high))
+        r = (self.y_bound + s) * (1 + 1e-12) + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
+        moved = np.full(len(k2), np.inf)
+        forms: list[tuple[float | None, Slices | Rescaled | Corners]] = [*self.movement, *self.corners]
+        for psi, form in forms:
+            if psi is not None:
+                moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
+        return r, k2, moved * error
+
+    def through(
+        self, psi: float, form: Slices | Rescaled | Corners, low: Floats, high: Floats, k1: Floats, k2: Floats
+    ) -> Floats:
+        """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
+        W = form.upper(low, high)
+        if self.setting.mechanism.family == "output":
+            best = np.clip(1 - 2 * W / psi, k1, k2) if psi > 0 else k1
+            return np.sqrt(np.maximum(W + psi * best, 0.0)) / (1 + best)
+        unit = self.domain.square * self.setting.mechanism.scale**2
+        best = np.clip(0.5 * unit * psi, k1, k2)
+        return np.sqrt(np.maximum(unit * (W + psi * best) - best**2, 0.0))
+
+    def parameters(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return R, mu and kappa of objective perturbation."""
+        r, k, kappa = self.corner(cells)
+        return r * np.sqrt(self.domain.square) / self.setting.mechanism.scale, k, kappa
+
+    def full(self, cells: Floats) -> Floats:
+        """Return an epsilon that holds for everybody in each cell."""
+        mechanism = self.setting.mechanism
+        if mechanism.family == "objective":
+            return objective_ceiling(*self.parameters(cells), self.delta)
+        r, k, moved = self.corner(cells)
+        if mechanism.family == "posterior":
+            return posterior_ceiling(k, r / mechanism.scale, self.delta)
+        return shift_ceiling(r * moved, self.delta)
+
+    def rough(self, cells: Floats) -> Floats:
+        """Return the same, quickly."""
+        if self.setting.mechanism.family == "objective":
+            return objective_rough(*self.parameters(cells), self.delta)
+        return self.full(cells)
+
+    def below(self, cells: Floats, level: float) -> NDArray[np.bool_]:
+        """Tell the cells whose bound is at most ``level``."""
+        if self.setting.mechanism.family == "objective":
+            return objective_below(*self.parameters(cells), self.delta, level)
+        return np.zeros(cells.shape[1], dtype=bool)  # the rough bound was the full one
+
+    def explore(self, cells: Floats) -> Found:
+        """Try the people at the trust-region maxima of these slices."""
+        sigma = np.unique(0.5 * (cells[0] + cells[1]))
+        forms = [self.leverage] if self.setting.mechanism.family == "posterior" else [f for _, f in self.movement[-6:]]
+        u = np.concatenate([form.maximisers(sigma) for form in forms])
+        if self.setting.mechanism.family == "output":  # a long row damps its own movement
+            u = np.concatenate([t * u for t in LENGTHS])
+        return self.polish(self.domain.rows(u)[:, : self.setting.n_features])
+
+    def sharpened(self, cell: Floats) -> Sheet:
+        """Add the slope psi that is best for one cell."""
+        if not self.movement or len(self.movement) > 40:
+            return self
+        low, high, least, most = (np.array([side]) for side in cell)
+        k = np.maximum(self.leverage.upper(low, high), 0.0)
+        theta, K, G = self.setting.theta, self.setting.K, self.setting.G
+
+        def value(psi: float, form: Slices | Rescaled) -> float:
+            return float(self.through(psi, form, low, high, least * k, most * k)[0])
+
+        known = [(value(psi, form), psi) for psi, form in self.movement]
+        best, psi = min(known)
+        centre = psi if psi != 0 else min(abs(p) for p, _ in self.movement if p != 0)
+        tried = [
+            (centre * factor, best_slices(self.domain, theta, G - centre * factor * K, self.bounds))
+            for factor in FACTORS
+        ]
+        psi, form = min(tried, key=lambda entry: value(*entry))
+        return self if value(psi, form) >= best * (1 - 1e-6) else replace(self, movement=(*self.movement, (psi, form)))
+
+
+def sheet(
+    setting: Setting,
+    domain: Domain,
+    y_bound: float,
+    delta: float,
+    polish: Callable[[Floats], Found],
+    bounds: Floats | None = None,
+    box: Box | None = None,
+) -> Sheet:
+    """Prepare the trust regions of one domain, and what the corners of a box inside it know better."""
+    theta, K, G = setting.theta, setting.K, setting.G
+    leverage = slices(domain, theta, K)
+    movement: tuple[tuple[float, Slices | Rescaled], ...] = ()
+    if setting.mechanism.family != "posterior":
+        plain = slices(domain, theta, G)
+        x = domain.rows(np.vstack([f.maximisers(np.linspace(-1, 1, 33)) for f in (plain, leverage)]))
+        k, g = np.einsum("ij,jk,ik->i", x, K, x), np.einsum("ij,jk,ik->i", x, G, x)
+        if setting.mechanism.family == "output":
+            slope = 2 * g / (1 + k)  # where sqrt(g)/(1+k) is stationary
+        else:
+            slope = 2 * k / (domain.square * setting.mechanism.scale**2)  # where x'x v'v - mu^2 is
+        choice = [psi for psi in np.quantile(slope, np.linspace(0, 1, SLOPES)) if psi > 0]
+        movement = ((0.0, plain), *((float(psi), best_slices(domain, theta, G - psi * K, bounds)) for psi in choice))
+    stretch = float(np.linalg.norm(domain.T.T @ theta))
+    corners: tuple[tuple[float | None, Corners], ...] = ()
+    if box is not None:
+        sigma = (box.x - domain.x0) @ theta / (stretch if stretch > 0 else 1.0)
+        corners = ((None, box.corners(K, sigma)),)
+        # g + psi k is convex for psi >= 0 only: the side of long rows
+        slopes = sorted({abs(psi) for psi, _ in movement})
+        corners += tuple((-psi, box.corners(G + psi * K, sigma)) for psi in slopes)
+    return Sheet(
+        setting=setting,
+        domain=domain,
+        y_bound=y_bound,
+        delta=delta,
+        leverage=leverage,
+        movement=movement,
+        centre=float(domain.x0 @ theta),
+        stretch=stretch,
+        polish=polish,
+        corners=corners,
+        bounds=bounds,
+    )
+
+
+def climb(setting: Setting, x: Floats, y_bound: float, into: Callable[[Floats], Floats], steps: int = 40) -> Floats:
+    """Walk uphill from each row inside the domain, on the logarithm of the leading term of the loss.
+
+    ``(y_bound + |x'theta|) sqrt(x'Gx) / (1 + x'Kx)`` is the movement of output perturbation itself. For the other two
+    it is a guide only: ``(y_bound + |x'theta|) sqrt(x'Kx)`` (posterior), ``(y_bound + |x'theta|) ||x||`` (objective).
+    """
+    d, family = setting.n_features, setting.mechanism.family
+    M = {"output": setting.G, "posterior": setting.K, "objective": np.eye(len(setting.theta))}[family]
+    damping = 1.0 if family == "output" else 0.0
+    ones = np.ones((len(x), len(setting.theta) - d))
+
+    def value(rows: Floats) -> tuple[Floats, Floats]:
+        z = np.concatenate([rows, ones], axis=1)
+        s = z @ setting.theta
+        zG, zK = z @ M, damping * (z @ setting.K)
+        g, k = np.einsum("ij,ij->i", z, zG), np.einsum("ij,ij->i", z, zK)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            f = np.log(y_bound + np.abs(s)) + 0.5 * np.log(g) - np.log1p(k)
+            slope = (np.sign(s) / (y_bound + np.abs(s)))[:, None] * setting.theta + zG / g[:, None]
+        slope = slope - 2 * zK / (1 + k)[:, None]
+        return f, np.where(np.isfinite(slope), slope, 0.0)[:, :d]
+
+    f, slope = value(x)
+    size = np.linalg.norm(x, axis=1) + 1e-12
+    step = 0.3 * size**2
+    for _ in range(steps):
+        trial = into(x + step[:, None] * slope)
+        f_trial, slope_trial = value(trial)
+        better = f_trial > f
+        x, slope = np.where(better[:, None], trial, x), np.where(better[:, None], slope_trial, slope)
+        f = np.where(better, f_trial, f)
+        step = np.where(better, step * 1.6, step * 0.4)
+    return x

@@ -1,0 +1,97 @@
+"""pDP with assumptions on the data set: everybody's loss when two numbers about the data are known (or bought).
+
+If the smallest eigenvalue of ``H = X'X + lambda I`` is at least h and ``||theta_hat|| <= B``, then for everybody with
+``||x|| <= B_x``, ``|y| <= B_y``: ``mu <= B_x^2/h`` and ``|r| <= B_y + B_x B``. Both are reached by one x, along the
+weakest direction when theta_hat points there too, so the exact loss at that corner is the supremum (posterior sample).
+For output perturbation ``sqrt(q)/(1 + B_x^2 M) <= sqrt(M/h)/(1 + B_x^2 M)``, largest at ``M = min(1/h, 1/B_x^2)``.
+
+This is the paper's agnostic proposition; ``closed_form`` is its formula with the constants mended,
+
+    1/2 |gamma mu r^2/(1 + mu) - log(1 + mu)| + mu log(2/delta) + r sqrt(2 gamma mu log(2/delta)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perinstance.analysis.bounds.mechanism import Mechanism, mechanism_of
+from perinstance.analysis.bounds.monotone_losses import objective_ceiling, posterior_ceiling, shift_ceiling
+from perinstance.analysis.within_bounds.anybody import check_bound
+from perinstance.errors import InvalidInput
+from perinstance.pairs.interface.arguments import delta_array
+from perinstance.pairs.interface.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A loss that holds for everybody in the domain, on every data set that meets the assumptions. Public."""
+
+    epsilon: float
+    delta: float
+    leverage: float  #: the corner: mu
+    residual: float  #: the corner: |r|
+    closed_form: float | None  #: the paper's formula, mended (posterior sample only): an upper bound
+    kind: Kind
+    assumptions: tuple[str, ...]
+
+
+def with_assumptions(
+    release: Any,
+    delta: float = 1e-6,
+    *,
+    smallest_eigenvalue: float,
+    theta_bound: float,
+    x_bound: float = 1.0,
+    y_bound: float = 1.0,
+) -> Assumed:
+    """Return everybody's loss on all data sets whose H and estimate keep to the two bounds."""
+    c = mechanism_of(release)
+    delta = float(delta_array(delta, 1, zero=False))
+    h = float(smallest_eigenvalue)
+    if not h > 0:
+        raise InvalidInput(f"smallest_eigenvalue must be > 0, got {h:g}; it is that of X'X + alpha I")
+    if c.fit_intercept:
+        x_bound = (check_bound("x_bound", x_bound) ** 2 + 1) ** 0.5  # the constant is one more feature
+    t, y_bound = check_bound("x_bound", x_bound), check_bound("y_bound", y_bound)
+    r = (y_bound + t * check_bound("theta_bound", theta_bound)) * (1 + 1e-12)
+    mu = t**2 / h * (1 + 1e-12)
+    epsilon, kind = _corner(c, r, t, h, mu, delta)
+    closed = None
+    if c.family == "posterior":
+        log = np.log(2 / delta)
+        closed = 0.5 * abs(c.gamma * mu * r**2 / (1 + mu) - np.log1p(mu)) + mu * log
+        closed = float(closed + r * np.sqrt(2 * c.gamma * mu * log))
+    return Assumed(
+        epsilon,
+        delta,
+        mu,
+        r,
+        closed,
+        kind,
+        (
+            f"lambda_min(X'X + alpha I) >= {h:g} and ||theta_hat|| <= {theta_bound:g}",
+            f"||x|| <= {t:g}{' with the constant' if c.fit_intercept else ''}, |y| <= {y_bound:g}",
+            "taken from the data, the two numbers are confidential: declare them, or release them with noise",
+        ),
+    )
+
+
+def _corner(c: Mechanism, r: float, t: float, h: float, mu: float, delta: float) -> tuple[float, Kind]:
+    if c.family == "posterior":
+        return float(posterior_ceiling(mu, r / c.scale, delta)), "exact" if mu**2 <= 1 + mu else "upper"
+    if c.family == "output":
+        stretch = 1.0 if c.precision is None else float(np.linalg.eigvalsh(c.precision)[-1])
+        M = min(1 / h, 1 / t**2) if t > 0 else 1 / h
+        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * (1 + 1e-12)
+        # reached by x along the weakest direction, unless it would damp itself or A is not round
+        tight = mu <= 1 and c.precision is None
+        return float(shift_ceiling(distance, delta)), "exact" if tight else "upper"
+    # objective: kappa^2 = t^4 (q - M^2) <= t^4 (M/h - M^2), in cells of M
+    edges = np.linspace(0.0, 1 / h, 65)
+    M1, M2 = edges[:-1], edges[1:]
+    peak = np.clip(0.5 / h, M1, M2)
+    kappa = t**2 * np.sqrt(np.maximum(peak / h - peak**2, 0.0)) * (1 + 1e-14)
+    return float(objective_ceiling(r * t / c.scale, t**2 * M2 * (1 + 1e-14), kappa, delta).max()), "upper"

@@ -1,0 +1,205 @@
+"""The worst case over data sets: what differential privacy says of the same algorithm, and the data set that proves it.
+
+All data sets of at most n people in a bounded domain are points of a small region (``region``), each point is attained
+by a data set that is easy to write down, and the supremum over them is a search over two or three numbers. It corrects
+the paper's agnostic proposition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.analysis.bounds import noisy_mean
+from perinstance.analysis.bounds.branch_and_bound import Found
+from perinstance.analysis.bounds.mechanism import Mechanism, mechanism_of
+from perinstance.analysis.within_bounds.anybody import check_bound
+from perinstance.analysis.worst_case.all_data_sets import Region
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Shift
+from perinstance.pairs.interface.arguments import delta_array
+from perinstance.pairs.interface.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """A statement about every data set, with the one that (nearly) attains it. Public: no data enters."""
+
+    epsilon: float  #: holds for every data set in the domain
+    attained: float  #: the loss of ``target`` when she joins the n equal people (``row``, ``row_y``)
+    delta: float
+    n: int | None
+    row: Floats
+    row_y: float
+    target: Floats
+    target_y: float
+    kind: Kind
+    assumptions: tuple[str, ...]
+
+    def data(self) -> tuple[Floats, Floats]:
+        """Return X, y of the data set that the target joins."""
+        n = self.n or 0
+        return np.tile(self.row, (n, 1)), np.full(n, self.row_y)
+
+
+def dp(
+    release: Any,
+    delta: float,
+    x_bound: float = 1.0,
+    y_bound: float = 1.0,
+    *,
+    n: int | None = None,
+    d: int | None = None,
+) -> WorstCase:
+    """Return the (epsilon, delta)-DP statement of the same algorithm: the supremum over data sets **and** targets.
+
+    Parameters
+    ----------
+    n
+        The public number of people of the (smaller) data set, at most. None means any number, for which ridge
+        regression has no finite statement: the residual grows like sqrt(n).
+    d
+        The number of features; only one or more than one matters.
+    """
+    if noisy_mean.is_mean(release):
+        return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
+    if hasattr(release, "promise"):  # AdaOPS, AdaSSP: the statement is what they are made for
+        return _promised(release, delta, 2 if d is None else int(d), n)
+    return _supremum(mechanism_of(release), delta, x_bound, y_bound, n, d, None, None)
+
+
+def _promised(release: Any, delta: float, d: int, n: int | None) -> WorstCase:
+    """Pass on the promise of a release that clips its rows; no data set is known that attains it."""
+    delta = float(delta_array(delta, 1, zero=False))
+    notes = (
+        "every data set and every target: rows are clipped to the declared bounds",
+        "adding or removing one person",
+    )
+    nobody = np.zeros(d)
+    return WorstCase(release.promise(d).epsilon(delta), np.nan, delta, n, nobody, 0.0, nobody, 0.0, "upper", notes)
+
+
+def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> WorstCase:
+    """Answer for a noisy mean or sum: all others at one end, the target at the other."""
+    delta = float(delta_array(delta, 1, zero=False))
+    bounds = np.array([check_bound("x_bound", x_bound)])
+    row = -noisy_mean.farthest(release, np.full(d, -1.0), bounds, "ball")
+    notes: tuple[str, ...] = ("adding or removing one person", f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
+    if release.statistic == "sum":
+        epsilon = noisy_mean.loss(release, row, delta)
+        return WorstCase(epsilon, epsilon, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
+    if not n:
+        notes = (*notes, "infinite: the mean of nobody is not defined; declare how many people there are")
+        return WorstCase(np.inf, np.inf, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
+    epsilon = noisy_mean.loss(release, 2 * row / (n + 1), delta)
+    return WorstCase(epsilon, epsilon, delta, n, row, 0.0, -row, 0.0, "exact", notes)
+
+
+def _check_number(name: str, value: Any, least: int) -> None:
+    if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least):
+        return
+    raise InvalidInput(f"{name} must be a whole number >= {least}, or None, got {value!r}; it is public")
+
+
+def personal_dp(
+    release: Any, x: ArrayLike, y: float, delta: float, x_bound: float = 1.0, y_bound: float = 1.0, *, n: int | None
+) -> WorstCase:
+    """Return personal DP: the supremum over data sets for one fixed person (x, y)."""
+    return _supremum(mechanism_of(release), delta, x_bound, y_bound, n, None, np.asarray(x, dtype=np.float64), float(y))
+
+
+def _supremum(
+    mechanism: Mechanism,
+    delta: float,
+    x_bound: float,
+    y_bound: float,
+    n: int | None,
+    d: int | None,
+    x: Floats | None,
+    y: float | None,
+) -> WorstCase:
+    delta = float(delta_array(delta, 1, zero=False))
+    rows, y_bound = check_bound("x_bound", x_bound), check_bound("y_bound", y_bound)
+    _check_number("n", n, 0)
+    _check_number("d", d, 1)
+    if x is None:
+        d = 2 if d is None else int(d)
+        unit, t, sign = _top(mechanism, d), rows, -1.0
+        target_y = y_bound
+    else:
+        if x.ndim != 1 or not len(x) or not np.isfinite(x).all() or not np.isfinite(y or 0.0):
+            raise InvalidInput("the person must be one row of finite numbers and one finite target")
+        d, t = len(x), float(np.linalg.norm(x))
+        unit = x / t if t > 0 else np.eye(d)[0]
+        target_y, sign = abs(float(y or 0.0)), -1.0 if (y or 0.0) <= 0 else 1.0
+    who = "every target" if x is None else "this target"
+    assumptions = (
+        f"every data set of at most n = {n} people with ||x_i|| <= {rows:g} and |y_i| <= {y_bound:g}, {who}",
+        "adding or removing one person",
+    )
+
+    def answer(upper: float, attained: float, row: Floats, row_y: float, kind: Kind, why: str = "") -> WorstCase:
+        notes = (*assumptions, why) if why else assumptions
+        return WorstCase(upper, attained, delta, n, row, row_y, t * unit, sign * target_y, kind, notes)
+
+    nobody = np.zeros(d)
+    if mechanism.fit_intercept:
+        why = "infinite: an intercept has no penalty, and the empty data set does not hold it up"
+        return answer(np.inf, np.inf, nobody, 0.0, "exact", why)
+    if mechanism.alpha == 0 and t > 0:
+        why = "infinite: alpha is 0, and a data set may leave the target's direction open"
+        return answer(np.inf, np.inf, nobody, 0.0, "exact", why)
+    if n is None and min(rows, y_bound, t) > 0:
+        why = "infinite: the residual grows like sqrt(n) and n is not bounded"
+        return answer(np.inf, np.inf, nobody, 0.0, "exact", why)
+    if t == 0:
+        return answer(0.0, 0.0, nobody, 0.0, "exact", "a row of zeros changes nothing")
+    # output perturbation depends on t^2 M and q/M alone: with shorter targets at hand the parabola reaches all of them
+    shorter = x is None and mechanism.family == "output"
+    flat = d == 1 or mechanism.family == "posterior" or shorter or n == 0 or rows == 0
+    region = Region(mechanism, int(n or 0), rows, y_bound, t, target_y, delta, flat, shorter)
+    found = region.supremum(1e-5 if flat and not shorter else 1e-3)
+    row, t = _witness(region, found, unit), float(found.where[2])
+    attained = found.attained if mechanism.precision is None else _attained(region, row, t * unit)
+    return answer(found.upper, attained, row, -sign * y_bound, "upper")
+
+
+def _witness(region: Region, found: Found, unit: Floats) -> Floats:
+    """Return the row of the n equal people; of the target (along ``unit``) a share p is empty, 1 - p along the row.
+
+    Two atoms with the M and q found: ``m = 1/lambda`` (nobody there) and ``m' = (M high - q)/(high - M)``.
+    """
+    low, high = region.limits
+    M, q, _ = found.where
+    m = high if high - M <= 1e-15 * high else min(max((M * high - q) / (high - M), low), high)
+    p = 0.0 if region.flat or high - m <= 1e-12 * high else min(max((M - m) / (high - m), 0.0), 1.0)
+    a = max(1 / m - region.mechanism.alpha, 0.0)
+    along = np.sqrt(1 - p) * unit
+    if p > 0:
+        other = np.eye(len(unit))[int(np.argmin(np.abs(unit)))]
+        other = other - (other @ unit) * unit
+        along = along + np.sqrt(p) * other / np.linalg.norm(other)
+    return min(np.sqrt(a / region.n) if region.n else 0.0, region.rows) * along
+
+
+def _attained(region: Region, row: Floats, x: Floats) -> float:
+    """Return the loss of x when she joins the witness, for a precision that is not a multiple of the identity."""
+    mechanism = region.mechanism
+    H = region.n * np.outer(row, row) + mechanism.alpha * np.eye(len(row))
+    theta = np.linalg.solve(H, region.n * row * region.y_bound)
+    move = np.linalg.solve(H + np.outer(x, x), x) * (region.target_y + abs(x @ theta))
+    distance = np.sqrt(move @ mechanism.precision @ move) / mechanism.scale
+    return float(Shift(distance).epsilon(region.delta)[0])
+
+
+def _top(mechanism: Mechanism, d: int) -> Floats:
+    """Return the direction in which the noise is smallest."""
+    if mechanism.precision is None:
+        return np.eye(d)[0]
+    if len(mechanism.precision) != d:
+        raise InvalidInput(f"precision is {len(mechanism.precision)} wide, got d={d}; pass d to match it")
+    return np.linalg.eigh(mechanism.precision)[1][:, -1]

@@ -1,0 +1,146 @@
+"""``audit``: the exact privacy loss of every person of a table, or of people outside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from typing import Any
+
+import numpy as np
+
+from perinstance.auditing.map_people import walk_people
+from perinstance.auditing.result import Audit
+from perinstance.auditing.streamed_output import Outflow
+from perinstance.data import loss_writer, read_table
+from perinstance.engines import Local
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.releases.base.release import Method, Release
+
+METHODS = ("auto", "exact", "certified", "estimate")
+
+
+def audit(
+    release: Release,
+    X: Any,
+    y: Any = None,
+    *,
+    delta: float = 1e-6,
+    target: Any = None,
+    ids: Any = None,
+    features: Any = None,
+    targets: tuple[Any, ...] | None = None,
+    method: Method = "auto",
+    engine: Any = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Audit:
+    """Return each person's privacy loss at ``delta`` when ``release`` is published on this table.
+
+    Parameters
+    ----------
+    release
+        What is published: ``PosteriorSample``, ``OutputPerturbation``, ...
+    X, y
+        The table: numpy, pandas, polars, pyarrow; or ``scan(...)`` of files. ``y`` is the target.
+    delta
+        Each loss epsilon holds up to this probability.
+    target
+        Instead of ``y``: the column of X that is the target.
+    ids
+        A column of X, or one name per person.
+    features
+        The columns of X to use; all others by default.
+    targets
+        ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
+        instead of those who are.
+    method
+        ``"exact"``, ``"certified"`` or ``"estimate"``; ``"auto"`` is the best grade that the model affords. Linear
+        models are always exact.
+    engine
+        Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
+    progress
+        Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted).
+    out
+        A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
+        come (those behind somebody who is refitted wait for her); the file appears when it is complete.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from perinstance import PosteriorSample, audit
+    >>> X, y = np.array([[1.0], [2.0], [10.0]]), np.array([1.0, 2.0, 11.0])
+    >>> losses = audit(PosteriorSample(alpha=1.0, gamma=1.0), X, y, delta=1e-6)
+    >>> losses.leverage.round(3).tolist()
+    [0.01, 0.039, 16.667]
+    """
+    if not isinstance(release, Release):
+        raise InvalidInput(
+            f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
+        )
+    if isinstance(delta, bool) or not isinstance(delta, (float, int, np.floating)) or not 0 < delta < 1:
+        raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
+    if method not in METHODS:
+        raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
+    writer = None if out is None else loss_writer(out)  # an unusable path is refused before the work
+    engine = Local() if engine is None else engine
+    table = _read(release, X, y, target, ids, features)
+    sweep = engine.sweep(table, progress)
+    with closing(sweep):
+        fit = release.confidential_fit(sweep, method)
+        if targets is None:
+            who, inside, asked = sweep, True, table
+        else:
+            asked = _read(release, *_outsiders(targets))
+            _same_features(table, asked)
+            who, inside = engine.sweep(asked, progress), False
+        with nullcontext() if writer is None else writer:
+            outflow = None if writer is None else Outflow(writer, who, asked.has_ids)
+            answer = walk_people(release, fit, sweep, who, inside, float(delta), outflow)
+            found = Audit(
+                release=release,
+                fit=fit,
+                delta=float(delta),
+                pairs=answer.pairs,
+                ids=who.ids,
+                flavour=asked.flavour,
+                losses=answer.epsilon,
+                leverages=answer.leverage,
+                residuals=answer.residual,
+                inside=inside,
+                n_features=table.n_features,
+                refined=answer.refined,
+            )
+            if outflow is not None:
+                outflow.finish({name: column for name, column in found.columns().items() if name != "id"})
+    return found
+
+
+def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:
+    """Make a source; a release without a target (a mean) gets one of zeros."""
+    if getattr(release, "needs_target", True):
+        return read_table(X, y, target=target, ids=ids, features=features)
+    if y is not None or target is not None:
+        raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
+    if hasattr(X, "select_columns"):  # a scan
+        return X.select_columns(target=None, ids=ids, features=features)
+    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
+        X = np.asarray(X)
+        X = X[:, None] if X.ndim == 1 else X
+    return read_table(X, np.zeros(len(X)), ids=ids, features=features)
+
+
+def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:
+    if not isinstance(targets, (tuple, list)) or not 1 <= len(targets) <= 3:
+        raise InvalidInput("targets must be (X_new, y_new) or (X_new, y_new, ids_new)")
+    X, y, ids = (*targets, None, None)[:3]
+    return X, y, None, ids
+
+
+def _same_features(table: Any, asked: Any) -> None:
+    if table.n_features != asked.n_features:
+        raise InvalidTable(
+            f"the table has {table.n_features} features and targets have {asked.n_features}; they must be the same ones"
+        )
+    if table.names is not None and asked.names is not None and tuple(table.names) != tuple(asked.names):
+        raise InvalidTable("the features of targets have other names, or another order, than those of the table")

@@ -1,0 +1,61 @@
+"""``perinstance explain``: what an epsilon means, by the power of the best attack."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from perinstance.cli import options as o
+
+RATES = (0.001, 0.01, 0.05, 0.1)
+
+
+def explain(
+    epsilon: Annotated[float, typer.Argument(help="A loss to explain.")] = 1.0,
+    delta: o.Delta = 1e-6,
+    json: o.Json = False,
+) -> None:
+    """Say what a loss means: how well the best possible attack finds a person.
+
+    [bold]Example[/bold]
+
+      perinstance explain 1 --delta 1e-6
+    """
+    from rich.table import Table
+
+    from perinstance.cli import terminal
+    from perinstance.errors import InvalidInput
+    from perinstance.report import words
+    from perinstance.report.meaning import most_attack_power, shift_of_loss
+
+    if not epsilon >= 0:
+        raise InvalidInput(f"a loss is a number >= 0, got {epsilon:g}; try: perinstance explain 1")
+    gaussian = shift_of_loss(epsilon, delta)
+    rows = [(rate, float(gaussian.attack_power(rate)[0]), most_attack_power(epsilon, delta, rate)) for rate in RATES]
+    if json:
+        keys = ("false_positive_rate", "power_gaussian", "power_at_most")
+        record = {"epsilon": epsilon, "delta": delta, "attack": [dict(zip(keys, row, strict=True)) for row in rows]}
+        terminal.print_json(record)
+        return
+    out = terminal.console()
+    out.print(
+        f"A loss of ε = {epsilon:g} at δ = {delta:g} limits what anybody can learn about whether one person is in "
+        f"the data. The strongest attacker knows every other row and the mechanism, and tests for her."
+    )
+    table = Table(box=None, pad_edge=False)
+    for name in ("false alarms allowed", "guessing finds her", "Gaussian noise", "no mechanism more than"):
+        table.add_column(name, justify="right")
+    for rate, power, most in rows:
+        table.add_row(words.share(rate), words.share(rate), words.share(power), words.share(most))
+    out.print(table)
+    out.print(
+        f"Whatever somebody believed about her before, the odds change by a factor of at most "
+        f"e^ε = {words.number(_odds(epsilon))} (but for probability {delta:g})."
+    )
+
+
+def _odds(epsilon: float) -> float:
+    import math
+
+    return math.exp(epsilon) if epsilon < 700 else math.inf

@@ -1,0 +1,1 @@
+"""What a cell, an id and a file may be: refusals name rows and columns, never a value."""

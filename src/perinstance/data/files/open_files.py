@@ -1,0 +1,84 @@
+"""``scan``: a file too large for memory, read in blocks."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from perinstance.data.checks.limits import Limits
+from perinstance.data.files.arrow import open_arrow, open_dataset
+from perinstance.data.files.csv_text import open_delimited
+from perinstance.data.files.file_source import Scan
+from perinstance.data.files.npy import NpyScan, open_npy
+from perinstance.data.files.parquet import open_parquet
+from perinstance.errors import InvalidTable
+
+_TEXT = (".csv", ".tsv", ".txt")
+
+
+def scan(path: Any, *, delimiter: str | None = None, limits: Limits | None = None) -> Scan | NpyScan:
+    """Open a Parquet file, a folder of them, a CSV or CSV.gz, an Arrow (Feather) file, an Arrow dataset or a ``.npy``.
+
+    Only the header is read here; ``audit`` reads the rest, once, in blocks. What a file is, is told by its first
+    bytes; text must be called ``.csv``, ``.tsv`` or ``.txt`` (``.gz`` may follow).
+
+    Parameters
+    ----------
+    path : path or ``pyarrow.dataset.Dataset``
+    delimiter : one character, optional
+        Between the fields of a text file; a comma unless the file is called ``.tsv``.
+    limits : Limits, optional
+        How much a file may unpack to.
+    """
+    limits = limits or Limits()
+    if not isinstance(path, (str, os.PathLike)):
+        if hasattr(path, "to_batches") and hasattr(path, "schema") and hasattr(path, "count_rows"):
+            return Scan(open_dataset(path, limits), limits)
+        raise InvalidTable("scan takes a path or an Arrow dataset; tables in memory are passed to audit directly")
+    place = Path(path)
+    try:
+        mode = place.stat().st_mode
+    except (OSError, ValueError):
+        raise InvalidTable(f"there is no readable file at {os.fspath(path)!r}; check the path") from None
+    if stat.S_ISDIR(mode):
+        return _folder(place, limits)
+    if not stat.S_ISREG(mode):
+        raise InvalidTable(f"{place.name!r} is no regular file; copy it to one, the audit reads its end first")
+    with _opened(place) as file:
+        head = file.read(8)
+    if head[:4] == b"PAR1" or head[:4] == b"PARE":
+        return Scan(open_parquet((place,), limits), limits)
+    if head[:6] == b"ARROW1":
+        return Scan(open_arrow(place, limits), limits)
+    if head[:6] == b"\x93NUMPY":
+        return open_npy(place)
+    suffixes = [one.lower() for one in place.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    if suffixes and suffixes[-1] in _TEXT:
+        return Scan(open_delimited(place, delimiter, limits), limits)
+    raise InvalidTable(
+        f"{place.name!r} is neither Parquet, nor Arrow, nor .npy, nor called {', '.join(_TEXT)} (.gz may follow); "
+        "convert or rename it"
+    )
+
+
+def _opened(place: Path) -> Any:
+    try:
+        return place.open("rb")
+    except OSError as error:
+        raise InvalidTable(f"{place.name!r} cannot be opened ({error.strerror}); check its permissions") from None
+
+
+def _folder(place: Path, limits: Limits) -> Scan:
+    """All Parquet files below a folder, in the order of their names; hidden and marker files are no data."""
+    paths = sorted(
+        one
+        for one in place.rglob("*.parquet")
+        if one.is_file() and not any(part.startswith((".", "_")) for part in one.relative_to(place).parts)
+    )
+    if not paths:
+        raise InvalidTable(f"the folder {place.name!r} holds no .parquet files; name a file")
+    return Scan(open_parquet(tuple(paths), limits), limits)

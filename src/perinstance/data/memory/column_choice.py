@@ -1,0 +1,45 @@
+"""Which columns of a table are the target, the ids and the features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perinstance.errors import InvalidTable
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which columns are what, by number."""
+
+    features: tuple[int, ...]
+    target: int | None
+    ids: int | None
+
+
+def choose_columns(labels: Sequence[Any], target: Any, ids: Any, features: Any = None) -> Chosen:
+    """Find target, ids and features among the columns of a table.
+
+    >>> choose_columns(["person", "age", "bmi"], target="bmi", ids="person")
+    Chosen(features=(1,), target=2, ids=0)
+    """
+    where = {label: number for number, label in enumerate(labels)}
+
+    def find(label: Any, what: str) -> int:
+        try:
+            return where[label]
+        except (KeyError, TypeError):
+            raise InvalidTable(f"{what} is not among the {len(labels)} columns of the table; check its name") from None
+
+    at_target = None if target is None else find(target, "the target column")
+    at_ids = None if ids is None else find(ids, "the column of ids")
+    if at_target is not None and at_target == at_ids:
+        raise InvalidTable("the target and the ids are the same column; name two different ones")
+    if features is None:
+        used = [number for number in range(len(labels)) if number not in (at_target, at_ids)]
+    else:
+        used = [find(label, f"feature {k} of features=") for k, label in enumerate(features)]
+        if len(set(used)) < len(used) or at_target in used or at_ids in used:
+            raise InvalidTable("features= names a column twice, or the target, or the ids; name each feature once")
+    return Chosen(tuple(used), at_target, at_ids)

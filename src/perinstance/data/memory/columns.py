@@ -1,0 +1,155 @@
+"""Where the numbers of an in-memory table lie, and how some rows of them become one block.
+
+A matrix of floats is never copied: a block is a view. Everything else (integers, booleans, tables of columns) is
+converted block by block, so that there is never a second table in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.data.checks.cells import as_floats, check_dtype, column_label, refuse_null, refuse_type
+from perinstance.errors import InvalidTable
+
+
+class Columns(Protocol):
+    """The features of a table."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the features in the caller's table."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Their names, if they have any."""
+
+    @property
+    def viewed(self) -> bool:
+        """Whether ``rows`` gives views of the caller's memory instead of new arrays."""
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """Return some rows of the features as floats, in two dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A numpy matrix, possibly without some of its columns."""
+
+    values: NDArray
+    numbers: tuple[int, ...]
+    names: tuple[str, ...] | None = None
+
+    @property
+    def viewed(self) -> bool:
+        """See ``Columns``."""
+        return len(self.numbers) == self.values.shape[1] and self.values.dtype in (np.float64, np.float32)
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """See ``Columns``."""
+        part = self.values[start:stop]
+        if len(self.numbers) != self.values.shape[1]:
+            part = part[:, list(self.numbers)]
+        return as_floats(part, start)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A narwhals DataFrame: columns of several types."""
+
+    frame: Any
+    labels: tuple[Any, ...]  #: of the features, as the frame calls them
+    numbers: tuple[int, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels as strings."""
+        return tuple(str(label) for label in self.labels)
+
+    @property
+    def viewed(self) -> bool:
+        """See ``Columns``."""
+        return False
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """See ``Columns``."""
+        part = self.frame[start:stop]
+        columns = [
+            series_floats(part.get_column(label), start, column_label(number, label))
+            for label, number in zip(self.labels, self.numbers, strict=True)
+        ]
+        kind = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
+        block = np.empty((stop - start, len(columns)), dtype=kind, order="F")
+        for at, column in enumerate(columns):
+            block[:, at] = column
+        return block
+
+
+def check_series_type(dtype: Any, label: str) -> None:
+    """Refuse narwhals types that are not plain numbers."""
+    import narwhals.stable.v1 as nw
+
+    if dtype.is_float() or dtype == nw.Boolean or (dtype.is_integer() and "128" not in str(dtype)):
+        return
+    if dtype in (nw.String, nw.Binary):
+        refuse_type(label, "text")
+    if dtype in (nw.Categorical, nw.Enum):
+        refuse_type(label, "categories")
+    if dtype == nw.Object:
+        refuse_type(label, "objects")
+    if dtype.is_temporal():
+        refuse_type(label, "dates or times")
+    if dtype.is_decimal():
+        refuse_type(label, "decimals")
+    refuse_type(label, "something that is not a number")
+
+
+def series_floats(series: Any, start: int, label: str) -> NDArray:
+    """Turn some rows of one narwhals column into floats; ``start`` is the number of the first."""
+    native = series.to_native()
+    # A numpy-backed pandas column marks missing values by NaN, which the sweep finds for nothing.
+    if not isinstance(getattr(native, "dtype", None), np.dtype) and series.null_count():
+        refuse_null(label, start + int(series.is_null().to_numpy().argmax()))
+    array = np.asarray(series.to_numpy())
+    if array.dtype.kind == "O":  # nullable types of older pandas
+        array = array.astype(np.float64 if series.dtype.is_float() else np.int64)
+    check_dtype(array.dtype, label)
+    return as_floats(array, start, label)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The target: one number per row, from numpy or from a column."""
+
+    values: Any  #: a numpy array, or a narwhals Series
+    label: str = "the target"
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """Return some rows as float64."""
+        part = self.values[start:stop]
+        array = as_floats(part, start, self.label) if isinstance(part, np.ndarray) else self._series(part, start)
+        return array.astype(np.float64, copy=False)
+
+    def _series(self, part: Any, start: int) -> NDArray:
+        return series_floats(part, start, self.label)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def plain_array(values: Any, what: str) -> NDArray:
+    """Make an array of lists, tensors and array-likes without quoting what is in them."""
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            rows = np.flatnonzero(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
+            refuse_null(what, int(rows[0]))
+        values = values.data
+    if hasattr(values, "toarray") and hasattr(values, "nnz"):
+        raise InvalidTable(f"{what} is a sparse matrix; the audit needs dense rows, pass .toarray()")
+    try:
+        return np.asarray(values)
+    except Exception:  # whatever a foreign __array__ raises may quote a cell
+        raise InvalidTable(f"{what} is no rectangular table of numbers; pass a matrix or a table") from None

@@ -1,0 +1,251 @@
+"""Tables in memory: numpy, pandas, polars, pyarrow, anything narwhals knows; validated at the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from perinstance.data.answer_tables import Flavour
+from perinstance.data.checks.cells import check_dtype, column_label
+from perinstance.data.checks.ids import read_ids, refuse_duplicates
+from perinstance.data.memory.column_choice import choose_columns
+from perinstance.data.memory.columns import Columns, Frame, Matrix, Vector, check_series_type, plain_array
+from perinstance.data.source import BLOCK_BYTES, VIEW_BYTES, Piece, Source, rows_per_block
+from perinstance.errors import InvalidTable
+from perinstance.folds.block import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table in memory, checked for everything that can be known without reading its cells."""
+
+    columns: Columns
+    target: Vector
+    ids: pa.ChunkedArray | None = None
+    flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
+    rereadable: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        """Number of people."""
+        return len(self.target)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, without target and ids."""
+        return len(self.columns.numbers)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features."""
+        return self.columns.names
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of the features in the caller's table."""
+        return self.columns.numbers
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether people have ids."""
+        return self.ids is not None
+
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
+        """See ``Source``."""
+        step = rows_per_block(self.n_features, self._suitable() if block_bytes is None else block_bytes)
+        for start in range(0, self.n_rows, step):
+            yield partial(self._block, start, min(start + step, self.n_rows))
+
+    def _suitable(self) -> int:
+        """Views may be large, but there must be enough of them to share out; what is converted is kept small."""
+        if not self.columns.viewed:
+            return BLOCK_BYTES
+        return min(VIEW_BYTES, max(BLOCK_BYTES, self.n_rows * (self.n_features + 1) * 8 // 16))
+
+    def _block(self, start: int, stop: int) -> Block:
+        return Block(start, self.columns.rows(start, stop), self.target.rows(start, stop))
+
+
+def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None) -> Source:
+    """Make a source of blocks of whatever the caller has.
+
+    Parameters
+    ----------
+    X : a matrix, a table, the answer of ``scan``, or a source
+        Numbers only, apart from the column of ids.
+    y : array or column, optional
+        The target, when it is not a column of X.
+    target : column of X, optional
+        Its name (its number, for numpy).
+    ids : column of X, or one id per row, optional
+        Strings as written, or whole numbers; each occurs once.
+    features : columns of X, optional
+        Which columns to use; all others by default.
+
+    Examples
+    --------
+    >>> table = read_table([[1, 2], [3, 4], [5, 7]], y=[0, 1, 1])
+    >>> table.n_rows, table.n_features
+    (3, 2)
+    """
+    if hasattr(X, "pieces"):  # a source already, with its target beside it
+        if not all(one is None for one in (y, target, ids, features)):
+            raise InvalidTable("this table has its target beside it; leave y, target=, ids= and features= away")
+        return X
+    if (y is None) == (target is None):
+        raise InvalidTable("give either y or target=, the column of the table that holds it" + _both(y))
+    if hasattr(X, "select_columns"):  # a scan
+        if y is not None:
+            raise InvalidTable("a file is audited with target=, the name of one of its columns; y cannot stand beside")
+        return X.select_columns(target=target, ids=ids, features=features)
+    frame = _frame_of(X)
+    columns: Columns
+    if frame is None:
+        columns, inner, flavour, frame_ids = _from_matrix(X, target, features)
+    else:
+        columns, inner, flavour, frame_ids = _from_frame(X, frame, target, ids, features)
+    vector = inner if inner is not None else _vector(y)
+    n = len(frame) if frame is not None else len(columns.values)  # type: ignore[attr-defined]
+    if n == 0:
+        raise InvalidTable("the table has no rows; there is nobody to audit")
+    if len(vector) != n:
+        raise InvalidTable(f"X has {n} rows and y has {len(vector)}; both must have one entry per person")
+    if not columns.numbers:
+        raise InvalidTable("the table has no features; at least one column besides the target and the ids is needed")
+    names = frame_ids if frame_ids is not None else (None if ids is None else _given_ids(ids, n))
+    if names is not None:
+        refuse_duplicates(names)
+    return Table(columns, vector, names, flavour)
+
+
+def _both(y: Any) -> str:
+    return "" if y is None else ", not both"
+
+
+def _frame_of(X: Any) -> Any:
+    """Return the table as a narwhals frame, or None when it is an array."""
+    import narwhals.stable.v1 as nw
+
+    if isinstance(X, (np.ndarray, list, tuple)):
+        return None
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except Exception:  # duplicate columns, mainly; the text would quote them
+        raise InvalidTable(f"the table could not be read{_twins(getattr(X, 'columns', None), X)}") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidTable("the table is lazy; call .collect() first, or scan() the file it comes from")
+    if not isinstance(frame, nw.DataFrame):
+        if isinstance(getattr(X, "ndim", None), int) and X.ndim == 1:
+            raise InvalidTable("X must have two dimensions, one row per person, got one; reshape(-1, 1) for one column")
+        return None
+    twins = _twins(list(frame.columns), X)
+    if twins:
+        raise InvalidTable(f"the table could not be read{twins}")
+    return frame
+
+
+def _twins(labels: Any, X: Any) -> str:
+    labels = list(getattr(X, "column_names", None) or ([] if labels is None else labels))
+    try:
+        first: dict[Any, int] = {}
+        for number, label in enumerate(labels):
+            if label in first:
+                return f": columns {first[label]} and {number} have the same name; rename one of them"
+            first[label] = number
+    except TypeError:
+        return ": a column has a name that is no plain word; rename it"
+    return ""
+
+
+def _from_matrix(X: Any, target: Any, features: Any) -> tuple[Matrix, Vector | None, Flavour, None]:
+    values = plain_array(X, "X")
+    if values.ndim != 2:
+        raise InvalidTable(f"X must have two dimensions, one row per person, got {values.ndim}; reshape it")
+    if values.size or values.dtype.kind != "f":
+        check_dtype(values.dtype, "X")
+    d = values.shape[1]
+    wanted = range(d) if features is None else [_column_number(one, d) for one in features]
+    inner = None
+    if target is not None:
+        at = _column_number(target, d)
+        inner, wanted = Vector(values[:, at], column_label(at)), [one for one in wanted if one != at]
+    return Matrix(values, tuple(wanted)), inner, Flavour("numpy"), None
+
+
+def _column_number(one: Any, d: int) -> int:
+    if isinstance(one, (bool, str)) or not isinstance(one, (int, np.integer)) or not -d <= one < d:
+        raise InvalidTable(f"columns of a matrix are called by number, 0 to {d - 1}; got something else")
+    return int(one) % d
+
+
+def _from_frame(
+    X: Any, frame: Any, target: Any, ids: Any, features: Any
+) -> tuple[Columns, Vector | None, Flavour, pa.ChunkedArray | None]:
+    labels = list(frame.columns)
+    by_name = _is_label(ids)
+    chosen = choose_columns(labels, target, ids if by_name else None, features)
+    schema = frame.schema
+    for at in chosen.features:
+        check_series_type(schema[labels[at]], column_label(at, labels[at]))
+    inner = None
+    if chosen.target is not None:
+        label = column_label(chosen.target, labels[chosen.target])
+        check_series_type(schema[labels[chosen.target]], label)
+        inner = Vector(frame.get_column(labels[chosen.target]), label)
+    names = None
+    if chosen.ids is not None:
+        names = pa.chunked_array([read_ids(frame.get_column(labels[chosen.ids]).to_native())])
+    kind = str(frame.implementation).rpartition(".")[2].lower()
+    flavour = Flavour(kind if kind in ("pandas", "polars", "pyarrow") else "numpy", getattr(X, "index", None))
+    matrix = _one_matrix(X, kind) if len(chosen.features) == len(labels) else None
+    used = tuple(labels[at] for at in chosen.features)
+    if matrix is not None:
+        return Matrix(matrix, chosen.features, tuple(map(str, used))), inner, flavour, names
+    return Frame(frame, used, chosen.features), inner, flavour, names
+
+
+def _one_matrix(X: Any, kind: str) -> NDArray | None:
+    """Return the matrix inside a pandas table that is one, without a copy; None when it is not."""
+    if kind != "pandas" or not len(X) or X.dtypes.nunique() != 1 or not isinstance(X.dtypes.iloc[0], np.dtype):
+        return None
+    if not np.shares_memory(X.iloc[:1].to_numpy(), X.iloc[:1, 0].to_numpy()):
+        return None  # columns in separate places: to_numpy() would copy them all
+    return X.to_numpy()
+
+
+def _is_label(ids: Any) -> bool:
+    return isinstance(ids, (str, int))
+
+
+def _vector(y: Any) -> Vector:
+    """Make a target of an array, a list or a column."""
+    import narwhals.stable.v1 as nw
+
+    series = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(series, nw.DataFrame) and len(series.columns) == 1:
+        series = series.get_column(series.columns[0])
+    if isinstance(series, nw.Series):
+        check_series_type(series.dtype, "the target")
+        return Vector(series)
+    values = plain_array(y, "the target")
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InvalidTable(f"the target must have one number per person, got {values.ndim} dimensions")
+    check_dtype(values.dtype, "the target")
+    return Vector(values)
+
+
+def _given_ids(ids: Any, n: int) -> pa.ChunkedArray:
+    if _is_label(ids):
+        raise InvalidTable("ids names a column, but X is a matrix without names; pass one id per row")
+    names = read_ids(ids)
+    if len(names) != n:
+        raise InvalidTable(f"X has {n} rows and ids has {len(names)}; pass one id per row")
+    return pa.chunked_array([names])

@@ -1,0 +1,27 @@
+"""Some consecutive rows of a table: what a fold and a map are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
+
+from perinstance.numerics.array_types import Bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive rows: ``X`` is float64 or float32, ``y`` is float64."""
+
+    start: int  #: number of the first row, counting from 0
+    X: NDArray
+    y: NDArray
+    ids: pa.Array | None = None  #: strings as written; None when the table has no ids or knows them all in advance
+    whole: Bytes | None = None  #: the pages that X and, behind it, y fill, where they were made together
+
+    def __len__(self) -> int:
+        return len(self.y)

@@ -1,0 +1,97 @@
+"""The classes of a target: which there are, how often each occurs, and a sweep that hands out their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.folds.sweep import Sweep
+from perinstance.numerics.array_types import Floats
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Distinct targets of some rows and how often each occurs; adding two gives those of both sets of rows."""
+
+    labels: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def __add__(self, other: Classes) -> Classes:
+        count = dict(zip(self.labels, self.counts, strict=True))
+        for label, more in zip(other.labels, other.counts, strict=True):
+            count[label] = count.get(label, 0) + more
+        labels = tuple(sorted(count))
+        return Classes(labels, tuple(count[label] for label in labels))
+
+    def alone(self, codes: Floats, inside: bool) -> NDArray[np.bool_]:
+        """Tell who is alone in her class: without her it would not be among those that are published."""
+        return inside & (np.asarray(self.counts)[codes.astype(np.intp)] == 1)
+
+    def codes(self, y: NDArray) -> Floats:
+        """Return the positions of these targets among the classes."""
+        target = np.asarray(y, dtype=np.float64)
+        codes = np.searchsorted(self.labels, target).clip(max=len(self.labels) - 1)
+        unknown = np.asarray(self.labels)[codes] != target
+        if unknown.any():
+            raise InvalidInput(
+                f"row {int(unknown.argmax())} of the block has a class that the model was not fitted with"
+            )
+        return codes.astype(np.float64)
+
+
+def classes_of(X: NDArray, y: NDArray) -> Classes:
+    """Return the distinct targets of a block."""
+    try:
+        target = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("classes must be coded as numbers; encode the labels first (LabelEncoder)") from None
+    labels, counts = np.unique(target, return_counts=True)
+    if len(labels) > 1000:
+        raise InvalidInput(f"a block has {len(labels)} different classes; is the target a number to be regressed?")
+    return Classes(tuple(labels.tolist()), tuple(counts.tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class CodedSweep:
+    """A sweep whose targets are replaced by the codes of their classes."""
+
+    sweep: Sweep
+    classes: Classes
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.sweep.n_features
+
+    def _step(self, X: NDArray, y: NDArray, step: Callable[[NDArray, NDArray], T]) -> T:
+        return step(X, self.classes.codes(y))
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Pass on how far the work between two passes is."""
+        tell = getattr(self.sweep, "tell", None)
+        if tell is not None:
+            tell(stage, done, total)
+
+    def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
+        """Fold with coded targets."""
+        return self.sweep.fold(partial(self._step, step=step))
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Map with coded targets."""
+        return self.sweep.map(partial(self._step, step=step))
+
+
+def binary_classes(sweep: Sweep) -> Classes:
+    """Return the two classes of the data, or refuse."""
+    classes: Classes = sweep.fold(classes_of)
+    if len(classes.labels) != 2:
+        raise InvalidInput(f"this model needs two classes, got {len(classes.labels)}")
+    return classes

@@ -1,0 +1,94 @@
+"""The two things that are ever done to a table: a fold and a map over its blocks of rows.
+
+A confidential fit asks for as many folds as it needs (one for a well-conditioned ridge regression, one per Newton
+step for a logistic one); an audit asks for one map. Where the rows live (memory, Parquet, a cluster, a GPU) and how
+many threads walk over them is the business of whoever implements this protocol (``perinstance.engines``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.base import Pairs
+
+
+class Mergeable(Protocol):
+    """A statistic of some rows: adding two gives the statistic of both sets of rows.
+
+    It may have a property ``finite``: False when a NaN or an infinity went into it (a Gram matrix of X and y shows
+    them for free). The sweep then finds the cell and refuses the table. Without it the sweep looks at X itself.
+    """
+
+    def __add__(self, other: Any) -> Any: ...
+
+
+M = TypeVar("M", bound=Mergeable)
+T = TypeVar("T")
+
+
+class Sweep(Protocol):
+    """Walks over the rows of one table, block by block. ``X`` is float64 or float32, ``(rows, n_features)``."""
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+        """Return the sum of ``step(X, y)`` over all blocks (in row order, so that a second run gives the same bits)."""
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Yield ``step(X, y)`` of every block, in row order."""
+
+
+def refits_told(sweep: Sweep) -> Callable[[int, int], None]:
+    """Return whom to tell how many people have been refitted, of how many: a sweep that has a ``tell``, or nobody."""
+    tell = getattr(sweep, "tell", None)
+    return (lambda done, total: None) if tell is None else partial(tell, "refit")
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """What an audit knows of the people of one block: one entry each."""
+
+    leverage: Floats  #: x'H^-1x with H taken without the person (mu)
+    residual: Floats  #: y - x'theta with theta fitted without the person (r)
+    pairs: Pairs
+    #: people for whom the asked-for grade was not reached here and who want ``Release.refine``; None = nobody
+    open: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySweep:
+    """The plainest sweep: arrays in memory, cut into blocks of rows, one after the other in this thread.
+
+    It is what ``fit`` of a release uses; audits go through ``perinstance.engines``.
+    """
+
+    X: NDArray
+    y: NDArray
+    rows: int = 1 << 16
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.X.shape[1]
+
+    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+        """Return the sum of ``step(X, y)`` over all blocks."""
+        parts = self.map(step)
+        total = next(parts)
+        for part in parts:
+            total = total + part
+        return total
+
+    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+        """Yield ``step(X, y)`` of every block."""
+        for start in range(0, max(len(self.X), 1), self.rows):
+            yield step(self.X[start : start + self.rows], self.y[start : start + self.rows])

@@ -1,0 +1,290 @@
+"""HuberRegressor as a model that releases can publish: its fit, its neighbours, exact, certified or estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
+from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.models.huber_regression.certificate import Crowd, HuberTurn, huber_keep
+from perinstance.models.huber_regression.objective import (
+    HuberFolded,
+    HuberObjective,
+    Moments,
+    huber_rows,
+    huber_terms,
+    moments,
+)
+from perinstance.models.interface.problem import Movement
+from perinstance.models.losses.penalised_objective import design
+from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRODUCTS
+from perinstance.models.smooth.fit.newton import Minimum, minimise
+from perinstance.models.smooth.fit.objective_folds import Outsider
+from perinstance.models.smooth.fit.whitening import Frame, frame
+from perinstance.models.smooth.movement_bounds import Grade
+from perinstance.models.smooth.neighbour_refits import BATCH, PIECE, Places, Pull, chase, measured
+from perinstance.models.smooth.problem import check_method, grade_of
+from perinstance.numerics.array_types import Floats
+
+NO_SCALE = (
+    "HuberRegressor fits a scale too, which has no minimum above zero when about as many people as there are "
+    "coefficients can be fitted exactly: use a larger epsilon or alpha, or models.estimators.huber with a fixed scale"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HuberFit:
+    """The confidential state of one audit."""
+
+    minimum: Minimum
+    around: Frame
+    slip: float  #: what rounding may hide of the gradient, in the frame
+    precision: Floats | None
+    grade: Grade
+    turn: HuberTurn | None  #: what certificates need
+
+    @property
+    def theta(self) -> Floats:
+        """Coefficients and intercept: what is published."""
+        return self.minimum.theta[:-1]
+
+    @property
+    def scale(self) -> float:
+        """Sigma, which stays confidential."""
+        return float(self.minimum.theta[-1])
+
+    @property
+    def gradient_norm(self) -> float:
+        """The proof of stationarity."""
+        return float(np.linalg.norm(self.minimum.slopes.gradient))
+
+    @property
+    def decrement(self) -> float:
+        """The Newton decrement at the minimum."""
+        return self.minimum.decrement
+
+
+@dataclass(frozen=True, slots=True)
+class HuberProblem:
+    """``HuberRegressor(epsilon, alpha)`` as a model that releases can publish."""
+
+    objective: HuberObjective
+    fitted: tuple[float, ...] | None = None  #: parameters of an estimator that comes fitted, its scale last
+
+    def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> HuberFit:
+        """Minimise the joint objective of everyone."""
+        check_method(method)
+        start: Moments = sweep.fold(moments)
+        if start.n == 0:
+            raise InvalidTable("the table has no rows; pass at least one person")
+        p = sweep.n_features + int(self.objective.fit_intercept)
+        theta = np.zeros(p + 1)
+        mean = start.total / start.n if self.objective.fit_intercept else 0.0
+        if self.objective.fit_intercept:
+            theta[-2] = mean
+        theta[-1] = np.sqrt(max(start.square / start.n - mean * mean, 0.0))
+        if not theta[-1] > 0:
+            raise NumericalTrouble("all targets are equal: the scale of HuberRegressor is zero and has no neighbour")
+        folded = HuberFolded(sweep, self.objective, None)
+        try:
+            minimum = minimise(folded, theta)
+        except NumericalTrouble as trouble:
+            raise NumericalTrouble(f"{trouble}. {NO_SCALE}") from None
+        if self.fitted is not None:
+            there = folded.at(np.array(self.fitted)) if len(self.fitted) == p + 1 else None
+            if there is None or not there.value - minimum.slopes.value <= 1e-3 * abs(minimum.slopes.value):
+                raise InvalidInput(
+                    "the fitted estimator is not at the minimum of its objective on this data; pass the data it was "
+                    "fitted on, fit it to a smaller tol, or pass it unfitted"
+                )
+        A = np.zeros((p + 1, p + 1))
+        A[:p, :p] = np.eye(p) if precision is None else precision
+        around = frame(minimum.slopes.hessian, A)
+        grade = grade_of(method, minimum.slopes.n, p + 1)
+        turn = self._turn(sweep, minimum, around) if grade == "certified" else None
+        return HuberFit(minimum, around, around.reach(folded.slip(minimum.theta)), precision, grade, turn)
+
+    def _turn(self, sweep: Sweep, minimum: Minimum, around: Frame) -> HuberTurn:
+        """Fold for the rows near a knot."""
+        theta, T, p = minimum.theta, around.T, len(minimum.theta)
+        most = min(KEPT, NEAR_PRODUCTS // p**2)
+        kept = sweep.fold(partial(huber_keep, objective=self.objective, theta=theta, T=T, most=most))
+        P = (T * HuberFolded(sweep, self.objective, None).weights(p)) @ T.T
+        return HuberTurn(self.objective.epsilon, float(theta[-1]), np.eye(p) - P, P, T[:, -1], kept)
+
+    def movement(self, fit: HuberFit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+        """Map: estimates or certified bounds; left open where a refit is asked for or needed."""
+        near = _neighbours(self.objective, fit, None, X, y, inside)
+        if fit.turn is not None:
+            z = near.residual / fit.scale
+            gradient = -(near.base - fit.minimum.slopes.gradient) @ fit.around.T.T
+            stray = fit.around.norm(fit.minimum.slopes.gradient) + fit.slip
+            distance = fit.turn.distance(Crowd(near.t, z), near.sign, gradient, fit.around, stray)
+            distance *= 1 + 16 * fit.around.error / np.maximum(near.left, 1e-3)
+        else:
+            distance = _norm(fit, -near.solve(np.arange(len(near.x)), near.base)[0])
+        open_ = near.hopeless | (fit.grade == "exact") | ~np.isfinite(distance)
+        kind = np.full(len(distance), "upper" if fit.grade == "certified" else "estimate")
+        return Movement(
+            near.leverage, near.residual, np.where(open_, np.inf, distance), kind, open_ if open_.any() else None
+        )
+
+    def refine(self, fit: HuberFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+        """Refit without (or with) each of these people."""
+        parts, tell = [], refits_told(sweep)
+        for start in range(0, len(X), BATCH):
+            near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
+            ways = chase(near)
+            error = ways.error + 2 * near.stretch() * fit.slip
+            parts.append((near.leverage, near.residual, _norm(fit, ways.D) + error))
+            tell(min(start + BATCH, len(X)), len(X))
+        columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 3
+        return Movement(columns[0], columns[1], columns[2], "exact")
+
+
+def huber_pull(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats, D: Floats) -> Pull:
+    """Sum the changes of the gradient over a block, for every way D."""
+    change = np.zeros_like(D)
+    rows = max(64, PIECE // max(len(D), 1))
+    sigma = theta[-1] + D[:, -1]
+    for start in range(0, len(X), rows):
+        x = design(X[start : start + rows], objective.fit_intercept)
+        r = (np.asarray(y[start : start + rows], dtype=np.float64) - x @ theta[:-1])[:, None]
+        here, there = (
+            huber_terms(r, theta[-1], objective.epsilon),
+            huber_terms(r - x @ D[:, :-1].T, sigma, objective.epsilon),
+        )
+        change[:, :-1] += (there[1] - here[1]).T @ x
+        change[:, -1] += (there[2] - here[2]).sum(axis=0)
+    return Pull(change)
+
+
+@dataclass(frozen=True, slots=True)
+class HuberNeighbours:
+    """A batch of people out of, or into, the fit."""
+
+    objective: HuberObjective
+    fit: HuberFit
+    sweep: Sweep | None
+    x: Floats
+    y: Floats
+    sign: int
+    residual: Floats
+    curvature: Floats  #: 1/sigma for inliers, else 0
+    t: Floats  #: T v
+    left: Floats
+    base: Floats
+
+    @property
+    def width(self) -> int:
+        """Coefficients, intercept, sigma."""
+        return len(self.fit.minimum.theta)
+
+    @property
+    def hopeless(self) -> NDArray[np.bool_]:
+        """The others hardly determine the model, or she outweighs them so much that one rank cancels."""
+        return (self.left < 1e-3) | ~(self.left < 1e6)
+
+    @property
+    def decrement(self) -> float:
+        """The decrement of the fit."""
+        return self.fit.minimum.decrement
+
+    @property
+    def k(self) -> Floats:
+        """``G^-1 = T'(I + k t t')T``."""
+        return -self.sign * self.curvature / np.where(self.hopeless, 1.0, self.left)
+
+    @property
+    def leverage(self) -> Floats:
+        """The out-of-sample leverage."""
+        h = self.curvature * np.einsum("ij,ij->i", self.t, self.t)
+        return h / np.where(self.hopeless, 1e-300, self.left) if self.sign < 0 else h
+
+    def gradient(self, at: Places, D: Floats) -> Floats:
+        """One fold, the person's own change, the penalty's change."""
+        g = self.base[at]
+        if not D.any():
+            return g
+        assert self.sweep is not None
+        theta = self.fit.minimum.theta
+        g = g + self.sweep.fold(partial(huber_pull, objective=self.objective, theta=theta, D=D)).change
+        x, r = self.x[at], self.residual[at]
+        moved = r - np.einsum("ij,ij->i", x, D[:, :-1])
+        here, there = (
+            huber_terms(r, theta[-1], self.objective.epsilon),
+            huber_terms(moved, theta[-1] + D[:, -1], self.objective.epsilon),
+        )
+        g[:, :-1] += self.sign * (there[1] - here[1])[:, None] * x
+        g[:, -1] += self.sign * (there[2] - here[2])
+        bad = ~(theta[-1] + D[:, -1] > 0)
+        g[bad] = np.nan  # outside the domain: a fit of her own
+        return g + HuberFolded(self.sweep, self.objective, None).weights(self.width) * D
+
+    def solve(self, at: Places, g: Floats) -> tuple[Floats, Floats]:
+        """``G^-1 g``, by one rank."""
+        v, t, k = g @ self.fit.around.T.T, self.t[at], self.k[at]
+        inner = np.einsum("ij,ij->i", t, v)
+        size = np.sqrt(np.maximum(np.einsum("ij,ij->i", v, v) + k * inner * inner, 0))
+        return (v + (k * inner)[:, None] * t) @ self.fit.around.T, size
+
+    def length(self, at: Places, D: Floats) -> Floats:
+        """``|D|`` in the H norm, near enough for a stopping rule."""
+        return np.linalg.norm(np.linalg.solve(self.fit.around.T.T, D.T), axis=0)
+
+    def stretch(self) -> Floats:
+        """The root of the largest eigenvalue of A relative to G, at most."""
+        return np.sqrt(self.fit.around.nu[-1] + np.maximum(self.k, 0) * (self.t * self.t @ self.fit.around.nu))
+
+    def alone(self, i: int) -> tuple[Floats, float]:
+        """Newton's method on her neighbour."""
+        assert self.sweep is not None
+        start, other = self.fit.minimum, Outsider(self.x[i], float(self.y[i]), self.sign)
+        found = minimise(HuberFolded(self.sweep, self.objective, other), start.theta)
+        A = np.diag(np.append(np.ones(self.width - 1), 0.0))
+        if self.fit.precision is not None:
+            A[:-1, :-1] = self.fit.precision
+        there = frame(found.slopes.hessian, A)
+        slip = there.reach(HuberFolded(self.sweep, self.objective, None).slip(found.theta))
+        error = (
+            4 * np.sqrt(there.nu[-1]) * (found.decrement + slip) + 2 * np.sqrt(self.fit.around.nu[-1]) * self.decrement
+        )
+        return found.theta - start.theta, float(error)
+
+
+def _neighbours(
+    objective: HuberObjective, fit: HuberFit, sweep: Sweep | None, X: NDArray, y: NDArray, inside: bool
+) -> HuberNeighbours:
+    theta, around = fit.minimum.theta, fit.around
+    x, target = design(X, objective.fit_intercept), np.asarray(y, dtype=np.float64)
+    if x.shape[1] + 1 != len(theta):
+        raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
+    sign = -1 if inside else 1
+    _, by_eta, by_sigma, z, inlier = huber_rows(x, target, theta, objective.epsilon)
+    t = np.column_stack([x, z]) @ around.T.T
+    curvature = inlier / theta[-1]
+    left = 1 + sign * curvature * np.einsum("ij,ij->i", t, t)
+    own = np.column_stack([by_eta[:, None] * x, by_sigma])
+    base = fit.minimum.slopes.gradient + sign * own
+    return HuberNeighbours(objective, fit, sweep, x, target, sign, target - x @ theta[:-1], curvature, t, left, base)
+
+
+def _norm(fit: HuberFit, D: Floats) -> Floats:
+    return measured(D[:, :-1], fit.precision)
+
+
+def huber_problem(estimator: Any) -> HuberProblem:
+    """Read a ``HuberRegressor``."""
+    epsilon, alpha = float(estimator.epsilon), float(estimator.alpha)
+    if not epsilon >= 1 or not alpha >= 0:
+        raise InvalidInput(f"epsilon must be at least 1 and alpha at least 0, got {epsilon:g} and {alpha:g}")
+    problem = HuberProblem(HuberObjective(epsilon, alpha, bool(estimator.fit_intercept)))
+    if not hasattr(estimator, "coef_"):
+        return problem
+    theta = np.append(estimator.coef_, estimator.intercept_) if estimator.fit_intercept else estimator.coef_
+    return replace(problem, fitted=tuple(np.append(theta, estimator.scale_)))

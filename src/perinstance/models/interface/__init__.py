@@ -1,0 +1,1 @@
+"""What releases ask of a model: ``problem``."""

@@ -1,0 +1,38 @@
+"""What output perturbation asks of any model: a confidential fit, and how far each person moves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.folds.sweep import Sweep
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How each person of a block moves the fit."""
+
+    leverage: Floats  #: mu, with H taken without the person; infinite when she alone holds up a direction
+    residual: Floats  #: r = y - prediction at theta_without; NaN where theta_without is not determined
+    distance: Floats  #: ||theta_with - theta_without||_A
+    kind: Kind | NDArray = "exact"  #: one word, or one per person (a word, or a position in ``pairs.base.KINDS``)
+    open: NDArray[np.bool_] | None = None  #: people who want ``refine``; None = nobody
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A model that can be fitted by folds and knows how far each person moves it."""
+
+    def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> Any:
+        """Fit with everyone; ``precision`` is the matrix A of the norm of ``distance`` (None: Euclidean)."""
+
+    def movement(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+        """Map: the people of one block."""
+
+    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+        """Answer for the people that ``movement`` left open; may fold again."""

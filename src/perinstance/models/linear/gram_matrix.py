@@ -1,0 +1,77 @@
+"""The statistic that a linear fit folds over blocks of rows: ``Q'Q``, ``Q'y``, ``y'y`` and the number of people.
+
+``Q = [X 1] W``: the rows, with a column of ones behind them when there is an intercept, seen through a matrix W that
+is None (identity) in the first pass and the inverse of the first factor in the passes of CholeskyQR2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.folds.cache_pieces import pieces
+from perinstance.models.linear import column_kernels
+from perinstance.models.linear.column_kernels import by_columns
+from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, add_cross
+from perinstance.numerics.array_types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Gram:
+    """Sums over some rows; adding two gives the sums over both sets of rows."""
+
+    n: int
+    cross: Floats  #: Q'Q
+    moment: Floats  #: Q'y
+    square: float  #: y'y
+
+    @property
+    def finite(self) -> bool:
+        """Whether no NaN and no infinity (and no overflow) went into the sums: their diagonal shows it."""
+        return bool(np.isfinite(np.trace(self.cross)) and np.isfinite(self.square))
+
+    def __add__(self, other: Gram) -> Gram:
+        return Gram(self.n + other.n, self.cross + other.cross, self.moment + other.moment, self.square + other.square)
+
+
+def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gram:
+    """Return the statistic of one block; no temporary is larger than a piece of it."""
+    d = X.shape[1]
+    p = d + int(intercept)
+    r = p if W is None else W.shape[1]
+    cross, moment, square = np.zeros((r, r)), np.zeros(r), 0.0
+    upper = np.zeros((d, d))
+    narrow = W is None and NARROWEST <= d <= WIDEST
+    # X'X and X'y read the same rows: the second time from the cache, which the narrow kernels see to themselves
+    for run in pieces(X, 1 if narrow and X.dtype == np.float64 else max(d, r) // 2):
+        Q = np.asarray(X[run], dtype=np.float64)
+        t = np.asarray(y[run], dtype=np.float64)
+        square += float(t @ t)
+        if W is not None:
+            Q = Q @ W[:d]
+            if intercept:
+                Q += W[d]
+            cross += Q.T @ Q
+            moment += Q.T @ t
+            continue
+        if narrow and by_columns(Q):
+            column_kernels.add_cross(Q, t, upper, moment[:d])
+        elif narrow:
+            add_cross(Q, t, upper, moment)
+        elif d < NARROWEST or not Q.flags.c_contiguous:
+            cross[:d, :d] += Q.T @ Q
+            moment[:d] += Q.T @ t
+        else:
+            cross[:d, :d] += Q.T @ Q
+            add_cross(Q, t, None, moment)
+        if intercept:
+            total = Q.sum(axis=0)
+            cross[d, :d] += total
+            cross[:d, d] += total
+            cross[d, d] += len(Q)
+            moment[d] += t.sum()
+    if W is None:
+        cross[:d, :d] += upper + np.triu(upper, 1).T
+    return Gram(len(X), cross, moment, square)

@@ -1,0 +1,268 @@
+"""Tables of few columns: X'X, and leverage and prediction of each row, while everything stays in registers.
+
+A library's matrix product is made for large matrices. At twenty columns it writes an image that is read once and
+thrown away, and it multiplies by the half of W that is zero. Here four people go through eight columns of W at a time,
+as far down as the columns reach (``Panels``), and only their sums are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.simd_vectors import (
+    add2,
+    add4,
+    first4,
+    load2,
+    load4,
+    multiply4,
+    multiply_add4,
+    repeat4,
+    second4,
+    store2,
+    store4,
+    sums2,
+    zero2,
+    zero4,
+)
+
+#: From fewer columns there is nothing to win, for more a library's product is as good.
+NARROWEST, WIDEST = 8, 64
+#: Bytes of the rows that are folded at a time: they are read several times, from the first-level cache.
+RUN_BYTES = 1 << 15
+
+
+def contiguous(array: NDArray) -> Floats:
+    """Return the array itself where the kernels can read it, else a copy."""
+    return np.require(array, dtype=np.float64, requirements=["C", "A"])
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """A matrix W of d rows, cut into eight columns each and four (or none) at the end, filled up with zeros."""
+
+    entries: Floats  #: panel by panel, row by row
+    depth: NDArray[np.int64]  #: of each panel of eight: the rows below are zero
+    offset: Floats  #: what is added to x W
+    image: Floats
+    weights: Floats
+
+    FEWEST: ClassVar[int] = 4  #: people that the kernel takes at a time
+    ORDER: ClassVar[Literal["C", "F"]] = "C"  #: how it wants them
+
+    @classmethod
+    def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> Panels:
+        """Cut W; where it is upper triangular, a column reaches down to its diagonal only."""
+        d, r = W.shape
+        width = -(-r // 4) * 4
+
+        def padded(vector: Floats) -> Floats:
+            return np.append(vector, np.zeros(width - r))
+
+        W = np.hstack([W, np.zeros((d, width - r))])
+        depth = np.array([min(d, j + 8) if triangular else d for j in range(0, width - 7, 8)], dtype=np.int64)
+        parts = [W[:k, j : j + 8].ravel() for j, k in zip(range(0, width, 8), [*depth, d], strict=False)]
+        return cls(np.concatenate([np.empty(0), *parts]), depth, padded(offset), padded(image), padded(weights))
+
+    def sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
+        """Write, with ``q = x W + offset``, ``sum q_j^2``, ``sum q_j image_j`` and, unless ``square`` is empty,
+        ``sum weights_j q_j^2`` of each row.
+        """
+        n, d = X.shape
+        if n >= self.FEWEST:
+            self._sums(X, m, t, square)
+            return
+        filled = np.zeros((self.FEWEST, d), order=self.ORDER)
+        filled[:n] = X
+        found = np.empty((3, self.FEWEST))
+        self._sums(filled, found[0], found[1], found[2] if len(square) else square)
+        m[:], t[:] = found[:2, :n]
+        square[:] = found[2, : len(square)]
+
+    def _sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
+        x = contiguous(X).ravel()
+        _row_sums(x, X.shape[1], self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
+
+
+@kernel
+def _row_sums(x, d, entries, depth, offset, image, weights, m, t, square):  # pragma: no cover - compiled
+    n = len(m)
+    wide = len(depth)
+    moves = len(square) > 0
+    for start in range(0, n, 4):
+        i = min(start, n - 4)  # the last four may overlap those before
+        r0 = i * d
+        r1, r2, r3 = r0 + d, r0 + 2 * d, r0 + 3 * d
+        m0, m2, t0, t2, s0, s2 = zero2(), zero2(), zero2(), zero2(), zero2(), zero2()
+        at = 0
+        for panel in range(wide):
+            j = 8 * panel
+            a0, b0 = load4(offset, j), load4(offset, j + 4)
+            a1, a2, a3, b1, b2, b3 = a0, a0, a0, b0, b0, b0
+            for k in range(0, depth[panel] - 1, 2):
+                x0, x1, x2, x3 = load2(x, r0 + k), load2(x, r1 + k), load2(x, r2 + k), load2(x, r3 + k)
+                v, w = load4(entries, at), load4(entries, at + 4)
+                a0, b0 = multiply_add4(first4(x0), v, a0), multiply_add4(first4(x0), w, b0)
+                a1, b1 = multiply_add4(first4(x1), v, a1), multiply_add4(first4(x1), w, b1)
+                a2, b2 = multiply_add4(first4(x2), v, a2), multiply_add4(first4(x2), w, b2)
+                a3, b3 = multiply_add4(first4(x3), v, a3), multiply_add4(first4(x3), w, b3)
+                v, w = load4(entries, at + 8), load4(entries, at + 12)
+                a0, b0 = multiply_add4(second4(x0), v, a0), multiply_add4(second4(x0), w, b0)
+                a1, b1 = multiply_add4(second4(x1), v, a1), multiply_add4(second4(x1), w, b1)
+                a2, b2 = multiply_add4(second4(x2), v, a2), multiply_add4(second4(x2), w, b2)
+                a3, b3 = multiply_add4(second4(x3), v, a3), multiply_add4(second4(x3), w, b3)
+                at += 16
+            if depth[panel] % 2:
+                k = depth[panel] - 1
+                y0, y1, y2, y3 = repeat4(x, r0 + k), repeat4(x, r1 + k), repeat4(x, r2 + k), repeat4(x, r3 + k)
+                v, w = load4(entries, at), load4(entries, at + 4)
+                a0, b0 = multiply_add4(y0, v, a0), multiply_add4(y0, w, b0)
+                a1, b1 = multiply_add4(y1, v, a1), multiply_add4(y1, w, b1)
+                a2, b2 = multiply_add4(y2, v, a2), multiply_add4(y2, w, b2)
+                a3, b3 = multiply_add4(y3, v, a3), multiply_add4(y3, w, b3)
+                at += 8
+            v, w = load4(image, j), load4(image, j + 4)
+            t0 = add2(t0, sums2(multiply_add4(a0, v, multiply4(b0, w)), multiply_add4(a1, v, multiply4(b1, w))))
+            t2 = add2(t2, sums2(multiply_add4(a2, v, multiply4(b2, w)), multiply_add4(a3, v, multiply4(b3, w))))
+            a0, a1, a2, a3 = multiply4(a0, a0), multiply4(a1, a1), multiply4(a2, a2), multiply4(a3, a3)
+            m0 = add2(m0, sums2(multiply_add4(b0, b0, a0), multiply_add4(b1, b1, a1)))
+            m2 = add2(m2, sums2(multiply_add4(b2, b2, a2), multiply_add4(b3, b3, a3)))
+            if moves:
+                v, w = load4(weights, j), load4(weights, j + 4)
+                b0, b1, b2, b3 = multiply4(b0, b0), multiply4(b1, b1), multiply4(b2, b2), multiply4(b3, b3)
+                s0 = add2(s0, sums2(multiply_add4(a0, v, multiply4(b0, w)), multiply_add4(a1, v, multiply4(b1, w))))
+                s2 = add2(s2, sums2(multiply_add4(a2, v, multiply4(b2, w)), multiply_add4(a3, v, multiply4(b3, w))))
+        if len(offset) > 8 * wide:  # four columns more
+            j = 8 * wide
+            a0 = load4(offset, j)
+            a1, a2, a3 = a0, a0, a0
+            for k in range(0, d - 1, 2):
+                x0, x1, x2, x3 = load2(x, r0 + k), load2(x, r1 + k), load2(x, r2 + k), load2(x, r3 + k)
+                v, w = load4(entries, at), load4(entries, at + 4)
+                a0 = multiply_add4(second4(x0), w, multiply_add4(first4(x0), v, a0))
+                a1 = multiply_add4(second4(x1), w, multiply_add4(first4(x1), v, a1))
+                a2 = multiply_add4(second4(x2), w, multiply_add4(first4(x2), v, a2))
+                a3 = multiply_add4(second4(x3), w, multiply_add4(first4(x3), v, a3))
+                at += 8
+            if d % 2:
+                k = d - 1
+                v = load4(entries, at)
+                a0, a1 = multiply_add4(repeat4(x, r0 + k), v, a0), multiply_add4(repeat4(x, r1 + k), v, a1)
+                a2, a3 = multiply_add4(repeat4(x, r2 + k), v, a2), multiply_add4(repeat4(x, r3 + k), v, a3)
+            v = load4(image, j)
+            t0 = add2(t0, sums2(multiply4(a0, v), multiply4(a1, v)))
+            t2 = add2(t2, sums2(multiply4(a2, v), multiply4(a3, v)))
+            a0, a1, a2, a3 = multiply4(a0, a0), multiply4(a1, a1), multiply4(a2, a2), multiply4(a3, a3)
+            m0, m2 = add2(m0, sums2(a0, a1)), add2(m2, sums2(a2, a3))
+            if moves:
+                v = load4(weights, j)
+                s0 = add2(s0, sums2(multiply4(a0, v), multiply4(a1, v)))
+                s2 = add2(s2, sums2(multiply4(a2, v), multiply4(a3, v)))
+        store2(m, i, m0)
+        store2(m, i + 2, m2)
+        store2(t, i, t0)
+        store2(t, i + 2, t2)
+        if moves:
+            store2(square, i, s0)
+            store2(square, i + 2, s2)
+
+
+def add_cross(X: Floats, y: Floats, cross: Floats | None, moment: Floats) -> None:
+    """Add X'X to the upper triangle of ``cross`` (if any) and X'y to ``moment``; X has eight columns or more."""
+    d = X.shape[1]
+    upper = np.empty((0, 0)) if cross is None else cross
+    _add_cross(contiguous(X).ravel(), contiguous(y), d, max(1, RUN_BYTES // (8 * d)), upper, moment)
+
+
+@kernel
+def _add_cross(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
+    part = np.zeros((d, d))
+    flat = part.reshape(-1)
+    for start in range(0, len(y), rows):
+        stop = min(start + rows, len(y))
+        _add_moment(x, y, d, start, stop, flat, moment)
+        if len(cross) == 0:
+            continue
+        for row in range(0, d, 4):
+            j = min(row, d - 4)  # the last tiles may overlap those before: they are written again, not added
+            k = j
+            while k < d:
+                if d - k > 4:
+                    k = min(k, d - 8)
+                    _eight_columns(x, d, start, stop, j, k, flat)
+                    k += 8
+                else:
+                    k = d - 4
+                    _four_columns(x, d, start, stop, j, k, flat)
+                    k += 4
+        for j in range(d):
+            for k in range(j, d):
+                cross[j, k] += part[j, k]
+
+
+@kernel
+def _eight_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
+    """Write rows j to j + 3, columns k to k + 7 of X'X over some people."""
+    a0, a1, a2, a3, b0, b1, b2, b3 = zero4(), zero4(), zero4(), zero4(), zero4(), zero4(), zero4(), zero4()
+    for i in range(start, stop):
+        at = i * d
+        v, w = load4(x, at + k), load4(x, at + k + 4)
+        p, q = load2(x, at + j), load2(x, at + j + 2)
+        a0, b0 = multiply_add4(first4(p), v, a0), multiply_add4(first4(p), w, b0)
+        a1, b1 = multiply_add4(second4(p), v, a1), multiply_add4(second4(p), w, b1)
+        a2, b2 = multiply_add4(first4(q), v, a2), multiply_add4(first4(q), w, b2)
+        a3, b3 = multiply_add4(second4(q), v, a3), multiply_add4(second4(q), w, b3)
+    at = j * d + k
+    store4(out, at, a0)
+    store4(out, at + 4, b0)
+    store4(out, at + d, a1)
+    store4(out, at + d + 4, b1)
+    store4(out, at + 2 * d, a2)
+    store4(out, at + 2 * d + 4, b2)
+    store4(out, at + 3 * d, a3)
+    store4(out, at + 3 * d + 4, b3)
+
+
+@kernel
+def _four_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
+    """Write rows j to j + 3, columns k to k + 3 of X'X over some people."""
+    a0, a1, a2, a3 = zero4(), zero4(), zero4(), zero4()
+    for i in range(start, stop):
+        at = i * d
+        v = load4(x, at + k)
+        p, q = load2(x, at + j), load2(x, at + j + 2)
+        a0, a1 = multiply_add4(first4(p), v, a0), multiply_add4(second4(p), v, a1)
+        a2, a3 = multiply_add4(first4(q), v, a2), multiply_add4(second4(q), v, a3)
+    at = j * d + k
+    store4(out, at, a0)
+    store4(out, at + d, a1)
+    store4(out, at + 2 * d, a2)
+    store4(out, at + 3 * d, a3)
+
+
+@kernel
+def _add_moment(x, y, d, start, stop, part, out):  # pragma: no cover - compiled
+    """Add X'y over some people, eight columns at a time; every second person has sums of her own."""
+    last = stop - (stop - start) % 2
+    for column in range(0, d, 8):
+        k = min(column, d - 8)
+        a0, a1, b0, b1 = zero4(), zero4(), zero4(), zero4()
+        for i in range(start, last, 2):
+            at = i * d + k
+            v, w = repeat4(y, i), repeat4(y, i + 1)
+            a0, b0 = multiply_add4(v, load4(x, at), a0), multiply_add4(v, load4(x, at + 4), b0)
+            a1, b1 = multiply_add4(w, load4(x, at + d), a1), multiply_add4(w, load4(x, at + d + 4), b1)
+        if last < stop:
+            at = last * d + k
+            v = repeat4(y, last)
+            a0, b0 = multiply_add4(v, load4(x, at), a0), multiply_add4(v, load4(x, at + 4), b0)
+        store4(part, k, add4(a0, a1))
+        store4(part, k + 4, add4(b0, b1))
+    for j in range(d):
+        out[j] += part[j]

@@ -1,0 +1,183 @@
+"""One product per person gives everything a linear release asks: ``q = x W`` with ``H^-1 = W W'``.
+
+- leverage ``m = x'H^-1x = sum_j q_j^2``
+- prediction ``x'theta = sum_j q_j b_j`` with ``b = W'X'y``, because ``theta = W W'X'y``
+- movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``; where the a_j are so far
+  apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
+
+A block is walked in pieces that stay in the second-level cache. The sums come from ``narrow.py`` for few columns, from
+a library's product (``wide.py``) for many; what follows from them (``mu``, ``r``, rounded outwards) is done here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.folds.cache_pieces import pieces
+from perinstance.models.linear.blas_products import Products
+from perinstance.models.linear.column_kernels import ColumnPanels, by_columns
+from perinstance.models.linear.row_kernels import WIDEST, Panels, contiguous
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+
+#: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
+HARD_LEVERAGE = 0.95
+#: rounding beyond this share of a number makes the answer an upper bound instead of an exact one
+EXACT_SHARE = 1e-6
+#: a residual may lose this share of the target and the prediction whose difference it is
+EXACT_RESIDUAL = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
+
+    With s the scale, the error ``sqrt(p) u |x| |W|`` of a row of X W is at most ``sqrt(p) u ||x s|| ||W_j / s||`` in
+    column j. With G the scaled H, ``||x s||^2 <= lambda_max(G) m``: all errors are multiples of sqrt(m). Where a few
+    people are much larger than all others that is far too much for the others: their own ``|x| |W|`` is looked at.
+    """
+
+    leverage: float  #: of sqrt(m): relative
+    leverage_row: float  #: the same, for the worst of rows; ``|x| reach / sqrt(m)`` of it for others
+    residual: float  #: of e = y - x'theta, per sqrt(m)
+    residual_row: float  #: the same, for the worst of rows
+    length: float  #: of ||H^-1x||_A, per sqrt(m)
+    length_row: float  #: the same, for the worst of rows
+    share: float  #: of ||H^-1x||_A: relative, besides ``leverage``
+    reach: Floats | None  #: (p,) None where it is not worth while to look at each row
+
+    @property
+    def total(self) -> float:
+        """The relative error of sqrt(m), whatever the row."""
+        return self.leverage + self.leverage_row
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """How ``||H^-1x||_A`` follows from q: by weights when they are accurate, by a second product otherwise."""
+
+    weights: Floats  #: (rank,) a_j; empty when ``lift`` is used
+    lift: Floats | None  #: (rank, p) (C W)'
+
+    @property
+    def largest(self) -> float:
+        """``||C W||``: how long ``||H^-1x||_A`` can be, per sqrt(m)."""
+        return float(np.sqrt(self.weights.max()) if self.lift is None else np.linalg.norm(self.lift, ord=2))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One entry per row of a block, rounded away from zero."""
+
+    leverage: Floats  #: mu
+    residual: Floats  #: r
+    length: Floats  #: ||H_with^-1 x||_A; empty when there is no norm
+    grade: NDArray[np.uint8]  #: 0 exact, 1 upper: rounding took too much
+    open: NDArray[np.bool_] | None  #: people of the data whose leverage is near one: not answered here
+
+
+def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
+    """Return ``x'H^-1x`` of each row."""
+    n, d = X.shape
+    out = np.empty(n)
+    inner, offset = _split(W, d, intercept)
+    for run in pieces(X, max(W.shape)):
+        q = X[run] @ inner
+        q += offset
+        out[run] = np.einsum("ij,ij->i", q, q)
+    return out
+
+
+def walk(
+    X: NDArray,
+    y: NDArray,
+    W: Floats,
+    image: Floats,
+    norm: Norm | None,
+    intercept: bool,
+    rounding: Rounding,
+    inside: bool,
+    triangular: bool = False,
+) -> Rows:
+    """Answer for one block. ``W`` has one row per column of X and, with an intercept, one more at the end."""
+    n, d = X.shape
+    lift = None if norm is None else norm.lift
+    a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
+    how = 0 if norm is None else 1 if lift is None else 2
+    mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
+    grade = np.empty(n, dtype=np.uint8)
+    limits = (
+        (rounding.leverage, rounding.leverage_row),
+        (rounding.residual, rounding.residual_row),
+        (rounding.length, rounding.length_row),
+        rounding.share + rounding.leverage,
+    )
+    inner, offset = _split(W, d, intercept)
+    rows: Panels | ColumnPanels | Products
+    width = max(W.shape)
+    if d <= WIDEST and lift is None:
+        rows = (ColumnPanels if by_columns(X) else Panels).of(inner, offset, image, a, triangular)
+        if X.dtype == np.float64 and rounding.reach is None:
+            width = 8  # nothing as wide as a row is ever written: only the sums have to stay in the cache
+    else:
+        rows = Products.of(inner, offset, image, a, triangular, lift)
+    hard, cuts = 0, list(pieces(X, width))
+    ones = np.ones(cuts[0].stop if cuts else 0)
+    for run in cuts:
+        rows.sums(X[run], mu[run], r[run], length[run])
+        part = ones[: run.stop - run.start]
+        if rounding.reach is not None:
+            part = _parts(X[run], mu[run], rounding.reach, intercept)
+        hard += _finish(contiguous(y[run]), part, limits, inside, mu[run], r[run], length[run], grade[run])
+    return Rows(mu, r, length, grade, grade == 2 if hard else None)
+
+
+def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
+    return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
+
+
+def _parts(X: NDArray, m: Floats, reach: Floats, intercept: bool) -> Floats:
+    """Return what of the worst row's error each row has: ``|x| reach / sqrt(m)``, at most 1."""
+    size = np.abs(X) @ reach[: X.shape[1]]
+    if intercept:
+        size = size + reach[-1]
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(1.0, size / np.sqrt(np.maximum(m, np.finfo(np.float64).tiny))), dtype=np.float64)
+
+
+@kernel
+def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
+    """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
+    u = 2.220446049250313e-16
+    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), share = limits
+    moves = len(length) > 0
+    hard = 0
+    for i in range(len(y)):
+        m = mu[i]
+        t = r[i]
+        e = y[i] - t
+        away = leverage + part[i] * leverage_row
+        root = np.sqrt(m) * (1.0 + away)
+        lost = root * (residual + part[i] * residual_row) + u * abs(y[i])
+        up = root * root
+        near = inside and m > 0.95  # HARD_LEVERAGE: answered elsewhere
+        rest = 1.0 / (1.0 - up if inside and not near else 1.0)
+        mu[i] = up * rest
+        r[i] = np.copysign((abs(e) + lost) * rest, e)
+        # EXACT_SHARE, EXACT_RESIDUAL
+        g = away > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
+        grade[i] = 2 if near else 1 if g else 0
+        hard += near
+    if moves:
+        for i in range(len(y)):
+            b = np.sqrt(length[i])
+            m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
+            root = np.sqrt(m)
+            away = root * length_all + part[i] * (root * length_row + b * leverage_row) + b * share
+            length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
+            if away > 1e-6 * b and grade[i] == 0:
+                grade[i] = 1
+    return hard

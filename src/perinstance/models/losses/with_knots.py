@@ -1,0 +1,125 @@
+"""The losses whose curvature jumps: between their knots they are quadratic, and only people near a knot can jump."""
+
+# ruff: noqa: D102 - Loss says what the methods are, each class which formulas they follow
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.models.losses.base import Loss, check_classes, check_positive
+from perinstance.numerics.array_types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(Loss):
+    """``r^2/2`` for ``|r| <= k``, ``k|r| - k^2/2`` beyond, ``r = eta - y``: the curvature jumps at ``|r| = k``."""
+
+    width: float = 1.35
+    concordance = np.inf
+
+    def __post_init__(self) -> None:
+        check_positive("width", self.width)
+
+    @property
+    def steepest(self) -> float:  # type: ignore[override]
+        return self.width
+
+    def value(self, y: Floats, eta: Floats) -> Floats:
+        r = np.abs(eta - y)
+        near = np.minimum(r, self.width)
+        return near * (r - near / 2)
+
+    def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
+        r = eta - y
+        return np.clip(r, -self.width, self.width), (np.abs(r) <= self.width).astype(np.float64)
+
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.full_like(eta, np.inf)
+
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.full_like(eta, np.inf)
+
+    def knot(self, y: Floats, eta: Floats) -> Floats:
+        return np.abs(np.abs(eta - y) - self.width)
+
+    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return self.curvature(y, eta) * (self.knot(y, eta) > reach)
+
+    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        r = eta - y
+        there, k = r + step, self.width
+        return np.clip(there, -k, k) - np.where(np.abs(r) <= k, there, np.clip(r, -k, k))
+
+    def mean(self, eta: Floats) -> Floats:
+        return eta
+
+    def start(self, mean: float) -> float:
+        return mean
+
+    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return _share_beyond(self.width - np.abs(eta - y), reach)
+
+    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return _share_beyond(np.abs(eta - y) - self.width, reach)
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredHinge(Loss):
+    """``max(0, 1 - s eta)^2 / 2`` with ``s = 2y - 1`` for y in {0, 1}: the curvature jumps at the margin."""
+
+    concordance = np.inf
+    binary = True
+
+    def value(self, y: Floats, eta: Floats) -> Floats:
+        return np.maximum(0, 1 - (2 * y - 1) * eta) ** 2 / 2
+
+    def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
+        s = 2 * y - 1
+        short = 1 - s * eta
+        return -s * np.maximum(0, short), (short >= 0).astype(np.float64)
+
+    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.full_like(eta, np.inf)
+
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return np.full_like(eta, np.inf)
+
+    def knot(self, y: Floats, eta: Floats) -> Floats:
+        return np.abs(1 - (2 * y - 1) * eta)
+
+    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return self.curvature(y, eta) * (self.knot(y, eta) > reach)
+
+    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        s = 2 * y - 1
+        short = 1 - s * eta
+        there = short - s * step
+        return -s * (np.maximum(0, there) - np.where(short >= 0, there, 0.0))
+
+    def mean(self, eta: Floats) -> Floats:
+        return (eta > 0).astype(np.float64)
+
+    def check(self, y: NDArray) -> None:
+        check_classes(y)
+
+    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return _share_beyond(1 - (2 * y - 1) * eta, reach)
+
+    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+        return _share_beyond((2 * y - 1) * eta - 1, reach)
+
+
+def _share_beyond(distance: Floats, reach: Floats) -> Floats:
+    """Return the largest share of a way of length ``reach`` beyond a knot at ``distance`` (none if negative)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.clip(1 - distance / reach, 0, 1)
+    return np.where((distance >= 0) & (reach > 0), share, 0.0)

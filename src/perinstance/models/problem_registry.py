@@ -1,0 +1,84 @@
+"""Which model answers for which scikit-learn estimator, and why others are refused.
+
+A model registers by the name of the estimator's class, so that nothing of scikit-learn is imported before somebody
+uses it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from perinstance.errors import RefusedModel
+from perinstance.models.interface.problem import Problem
+
+#: the class name of a scikit-learn estimator -> "module:function"; the function turns the estimator into a Problem
+REGISTRY: dict[str, str] = {
+    "Ridge": "perinstance.models.linear.ridge:ridge_problem",
+    "LinearRegression": "perinstance.models.linear.ridge:ridge_problem",
+    "LogisticRegression": "perinstance.models.sklearn_estimators:logistic_problem",
+    "PoissonRegressor": "perinstance.models.sklearn_estimators:glm_problem",
+    "GammaRegressor": "perinstance.models.sklearn_estimators:glm_problem",
+    "TweedieRegressor": "perinstance.models.sklearn_estimators:glm_problem",
+    "LinearSVC": "perinstance.models.sklearn_estimators:squared_hinge_problem",
+    "HuberRegressor": "perinstance.models.huber_regression.problem:huber_problem",
+    "KernelRidge": "perinstance.models.kernel_ridge:refuse_without_points",
+    "GaussianProcessRegressor": "perinstance.models.kernel_ridge:refuse_without_points",
+}
+
+_REASONS = {
+    "Lasso": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
+    "ElasticNet": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
+    "Lars": "selecting variables is not smooth: one person can switch a coefficient on or off",
+    "SVC": "the hinge loss is not smooth",
+    "SVR": "the epsilon-insensitive loss is not smooth",
+    "NuSVC": "the hinge loss is not smooth",
+    "LinearSVR": "the epsilon-insensitive loss is not smooth",
+    "Perceptron": "the perceptron loss is not smooth",
+    "MLPRegressor": "a neural network with ReLU units is neither convex nor smooth",
+    "MLPClassifier": "a neural network with ReLU units is neither convex nor smooth",
+    "QuantileRegressor": "the pinball loss is not smooth",
+    "RidgeCV": "its penalty is chosen by looking at the data, which is itself a release; pass Ridge with a fixed alpha",
+    "LassoCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
+    "ElasticNetCV": "its penalty is chosen by looking at the data, and the l1 penalty is not smooth",
+    "LogisticRegressionCV": "its penalty is chosen by looking at the data, which is itself a release",
+    "SGDClassifier": "its answer is where the last epoch stopped, not the minimum of a smooth objective",
+    "SGDRegressor": "its answer is where the last epoch stopped, not the minimum of a smooth objective",
+    "DecisionTreeClassifier": "a tree is not smooth: one person can move a split",
+    "DecisionTreeRegressor": "a tree is not smooth: one person can move a split",
+    "RandomForestClassifier": "a tree is not smooth: one person can move a split",
+    "RandomForestRegressor": "a tree is not smooth: one person can move a split",
+    "GradientBoostingClassifier": "a tree is not smooth: one person can move a split",
+    "GradientBoostingRegressor": "a tree is not smooth: one person can move a split",
+    "HistGradientBoostingClassifier": "a tree is not smooth: one person can move a split",
+    "HistGradientBoostingRegressor": "a tree is not smooth: one person can move a split",
+    "KNeighborsClassifier": "nearest neighbours are not the minimum of a smooth objective",
+    "KNeighborsRegressor": "nearest neighbours are not the minimum of a smooth objective",
+}
+
+
+def problem_of(estimator: Any) -> Problem:
+    """Return the model of an estimator, or refuse it with the reason.
+
+    >>> from sklearn.linear_model import Ridge, Lasso
+    >>> problem_of(Ridge(alpha=2.0))
+    LinearProblem(alpha=2.0, fit_intercept=True)
+    >>> problem_of(Lasso())
+    Traceback (most recent call last):
+    ...
+    perinstance.errors.RefusedModel: Lasso is refused: the l1 penalty is not smooth: one person can switch a ...
+    """
+    if not isinstance(estimator, type) and isinstance(estimator, Problem):
+        return estimator
+    kind = type(estimator)
+    name = kind.__name__
+    if kind.__module__.split(".")[0] == "sklearn" and name in REGISTRY:
+        module, function = REGISTRY[name].split(":")
+        return getattr(importlib.import_module(module), function)(estimator)
+    if name in _REASONS:
+        raise RefusedModel(f"{name} is refused: {_REASONS[name]}")
+    known = ", ".join(sorted(REGISTRY))
+    raise RefusedModel(
+        f"nothing is known about the privacy of {name}; pass one of scikit-learn's {known}, "
+        "or a model of perinstance.models"
+    )

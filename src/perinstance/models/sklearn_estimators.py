@@ -1,0 +1,141 @@
+"""scikit-learn's estimators, read as the exact objectives they minimise.
+
+| estimator | it minimises | here |
+|---|---|---|
+| LogisticRegression (lbfgs, newton-*, sag, saga) | ``C sum l + |w|^2/2`` | penalty 1/C, intercept free |
+| LogisticRegression (liblinear) | the same, intercept (times intercept_scaling) penalised | penalised intercept |
+| PoissonRegressor, GammaRegressor, TweedieRegressor(1 or 2) | ``mean l + alpha |w|^2/2`` | ``mean=True`` |
+| LinearSVC (squared hinge) | ``C sum max(0, 1 - sf)^2 + |w|^2/2``, intercept penalised | penalty 1/(2C) |
+
+What breaks an assumption is refused, and the message names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.models.interface.problem import Problem
+from perinstance.models.losses.base import Loss
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.losses.smooth import Gamma, Poisson, PseudoHuber, Squared
+from perinstance.models.losses.with_knots import Huber, SquaredHinge
+from perinstance.models.smooth.problem import SmoothProblem
+
+NOT_SMOOTH = "the l1 penalty is not smooth: one person can switch a coefficient on or off"
+
+
+def logistic_problem(estimator: Any) -> Problem:
+    """LogisticRegression of scikit-learn 1.6 (``penalty``) and of 1.8 and later (``l1_ratio``, ``C=inf``)."""
+    _refuse_weights(estimator)
+    penalty = getattr(estimator, "penalty", "deprecated")
+    ratio = getattr(estimator, "l1_ratio", None) or 0.0
+    if penalty in ("l1", "elasticnet") or (penalty == "deprecated" and ratio > 0):
+        raise RefusedModel(f"LogisticRegression with an l1 part is refused: {NOT_SMOOTH}; use l1_ratio=0")
+    if getattr(estimator, "multi_class", "auto") in ("ovr", "multinomial"):
+        raise RefusedModel(
+            "LogisticRegression with multi_class set is refused: 'ovr' is several fits, 'multinomial' penalises two "
+            "classes twice; leave it at its default"
+        )
+    alpha = 0.0 if penalty is None else _inverse(estimator.C)
+    liblinear = estimator.solver == "liblinear"
+    if liblinear and estimator.fit_intercept and float(estimator.intercept_scaling) != 1:
+        raise RefusedModel(
+            "LogisticRegression(solver='liblinear') with an intercept_scaling other than 1 is refused: "
+            "it penalises the intercept by another weight; use solver='lbfgs'"
+        )
+    from perinstance.models.multinomial.problem import ClassifierProblem
+
+    return ClassifierProblem(alpha, bool(estimator.fit_intercept), liblinear, _fitted_classes(estimator))
+
+
+def glm_problem(estimator: Any) -> Problem:
+    """PoissonRegressor, GammaRegressor and TweedieRegressor: alpha weighs a mean, so it leaves with the people."""
+    name = type(estimator).__name__
+    power = {"PoissonRegressor": 1.0, "GammaRegressor": 2.0}.get(name)
+    loss: Loss
+    if power is None:
+        power = float(estimator.power)
+        identity = estimator.link == "identity" or (estimator.link == "auto" and power <= 0)
+        if identity and power != 0:
+            raise RefusedModel(f"TweedieRegressor(power={power:g}) with the identity link is refused: it is not convex")
+        if not identity and power == 0:
+            raise RefusedModel("TweedieRegressor(power=0, link='log') is refused: least squares of exp is not convex")
+    if power == 0:
+        loss = Squared()
+    elif power == 1:
+        loss = Poisson()
+    elif power == 2:
+        loss = Gamma()
+    else:
+        raise RefusedModel(f"TweedieRegressor is known for power 0, 1 and 2, not for {power:g}")
+    alpha = _alpha(estimator.alpha)
+    objective = SmoothObjective(loss, RidgePenalty(alpha), bool(estimator.fit_intercept), mean=True)
+    return SmoothProblem(objective, _fitted(estimator))
+
+
+def squared_hinge_problem(estimator: Any) -> Problem:
+    """LinearSVC with its default loss, the squared hinge; two classes."""
+    _refuse_weights(estimator)
+    if estimator.loss != "squared_hinge":
+        raise RefusedModel("LinearSVC(loss='hinge') is refused: the hinge is not smooth; use loss='squared_hinge'")
+    if estimator.penalty != "l2":
+        raise RefusedModel(f"LinearSVC(penalty='l1') is refused: {NOT_SMOOTH}")
+    if estimator.fit_intercept and float(estimator.intercept_scaling) != 1:
+        raise RefusedModel("LinearSVC is known with intercept_scaling=1 only: it penalises the intercept")
+    penalty = RidgePenalty(_inverse(estimator.C) / 2)
+    objective = SmoothObjective(SquaredHinge(), penalty, bool(estimator.fit_intercept), penalize_intercept=True)
+    return SmoothProblem(objective, _fitted(estimator))
+
+
+def huber(alpha: float = 1e-4, width: float = 1.35, fit_intercept: bool = True, smooth: bool = False) -> SmoothProblem:
+    """Robust regression at a fixed scale: ``sum huber_k(y - x'w - c) + alpha |w|^2 / 2``, k = ``width``.
+
+    ``HuberRegressor(epsilon, alpha)`` at its own scale s minimises this with ``width = epsilon s`` and ``alpha s``.
+    With ``smooth`` the corner is rounded (pseudo-Huber), which certifies more people.
+    """
+    loss = PseudoHuber(width) if smooth else Huber(width)
+    return SmoothProblem(SmoothObjective(loss, RidgePenalty(_alpha(alpha)), fit_intercept))
+
+
+def _alpha(alpha: Any) -> float:
+    value = float(alpha)
+    if not (np.isfinite(value) and value >= 0):
+        raise InvalidInput(f"alpha must be a number >= 0, got {value:g}; try alpha=1.0")
+    return value
+
+
+def _inverse(C: Any) -> float:
+    """``1/C``; no penalty for an infinite C."""
+    value = float(C)
+    if not value > 0:
+        raise InvalidInput(f"C must be a number > 0, got {value:g}; try C=1.0")
+    return 1 / value
+
+
+def _refuse_weights(estimator: Any) -> None:
+    if getattr(estimator, "class_weight", None) is not None:
+        raise RefusedModel(
+            f"{type(estimator).__name__} with class_weight is refused: 'balanced' weights change when a person leaves, "
+            "and weighted losses are not in the catalogue"
+        )
+
+
+def _fitted(estimator: Any) -> tuple[float, ...] | None:
+    """Return the parameters of an estimator that comes fitted, the intercept last."""
+    if not hasattr(estimator, "coef_"):
+        return None
+    theta = np.ravel(estimator.coef_)
+    return tuple(np.append(theta, estimator.intercept_) if estimator.fit_intercept else theta)
+
+
+def _fitted_classes(estimator: Any) -> tuple[tuple[float, ...], ...] | None:
+    """Return the parameters of a fitted classifier, one row per class (one row for two classes)."""
+    if not hasattr(estimator, "coef_"):
+        return None
+    rows = np.atleast_2d(estimator.coef_)
+    if estimator.fit_intercept:
+        rows = np.column_stack([rows, np.ravel(estimator.intercept_)])
+    return tuple(tuple(row) for row in rows)

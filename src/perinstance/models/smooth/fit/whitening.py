@@ -1,0 +1,87 @@
+"""Coordinates in which the Hessian is the identity and the noise's precision is diagonal.
+
+With ``H = L L'`` (columns scaled first) and ``L^-1 A L^-T = V diag(nu) V'``, the rows ``t = V'L^-1 x`` give at once
+
+    x'H^-1 x = sum t_k^2,   |H^-1 x|_A^2 = sum nu_k t_k^2,   |A H^-1 x|^2 in the H^-1 norm = sum nu_k^2 t_k^2,
+
+so that every norm a certificate needs costs one d x d product per person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import UNIT
+
+#: above this condition number (columns scaled) nothing certified can be said in double precision
+CONDITION_LIMIT = 1e13
+
+FLAT = (
+    "the objective is flat in some direction, so it has no single minimum (columns that repeat each other, more "
+    "coefficients than people, or classes that a plane separates); use a penalty: alpha > 0, or a finite C"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """``T H T' = I`` and ``T A^-1.. `` diagonal: ``H^-1 = T'T``, ``H^-1 A H^-1 = T' diag(nu) T``."""
+
+    T: Floats  #: (d, d)
+    nu: Floats  #: (d,) eigenvalues of A relative to H, from above: what rounding may have taken from them is added
+    condition: float  #: of H, columns scaled to length one
+
+    @property
+    def error(self) -> float:
+        """Bound the relative error of a leverage."""
+        return UNIT * (len(self.nu) + self.condition)
+
+    def solve(self, g: Floats) -> Floats:
+        """``H^-1 g`` for rows g."""
+        return (g @ self.T.T) @ self.T
+
+    def norm(self, g: Floats) -> float:
+        """``|g|`` in the H^-1 norm."""
+        return float(np.linalg.norm(self.T @ g))
+
+    def reach(self, slip: Floats) -> float:
+        """Bound ``|g|`` in the H^-1 norm when its entries are at most these."""
+        return float(np.linalg.norm(np.abs(self.T) @ slip))
+
+
+def frame(H: Floats, precision: Floats | None = None) -> Frame:
+    """Return the frame of H (positive definite) and of a precision A (None: the identity)."""
+    diagonal = np.diag(H)
+    if not np.isfinite(H).all():
+        raise NumericalTrouble("the Hessian overflows float64; divide the largest columns by a public constant")
+    if not (diagonal > 0).all():
+        raise NumericalTrouble(FLAT)
+    scale = 1 / np.sqrt(diagonal)
+    C = H * np.outer(scale, scale)
+    values = np.linalg.eigvalsh(C)
+    if not values[0] * CONDITION_LIMIT > values[-1]:
+        raise NumericalTrouble(FLAT)
+    root = np.linalg.cholesky(C)
+    W = solve_triangular(root, np.diag(scale), lower=True)
+    if precision is None:
+        inner = W @ W.T
+        size = np.abs(W) @ np.abs(W.T)
+    else:
+        A = np.asarray(precision, dtype=np.float64)
+        if A.shape != H.shape:
+            raise InvalidInput(f"the precision must be {H.shape[0]} x {H.shape[0]}, got shape {A.shape}")
+        inner = W @ A @ W.T
+        size = np.abs(W) @ np.abs(A) @ np.abs(W.T)
+    nu, V = np.linalg.eigh((inner + inner.T) / 2)
+    if not nu[-1] < 1e150:  # its square is wanted too
+        raise NumericalTrouble(
+            "coefficients of columns as small as these overflow float64; "
+            "multiply the smallest columns by a public constant"
+        )
+    # a way along the small eigenvalues of a precision must not be measured too short by the rounding of the large ones
+    slip = 4 * UNIT * len(nu) * float(np.linalg.norm(size))
+    return Frame(V.T @ W, np.maximum(nu, 0.0) + slip, float(values[-1] / values[0]))

@@ -1,0 +1,92 @@
+"""How a person changes mean and covariance of a Laplace approximation, ``N(theta, H(theta)^-1 / gamma)``.
+
+With everyone's frame (``T H T' = I``), the neighbour's Hessian at the neighbour's minimum is ``T^-1 (I + E) T^-T``,
+
+    E = T [ sum_j (l''(eta_j + x_j'D) - l''(eta_j)) x_j x_j' -+ l''(at theta + D) x x' + change of the penalty ] T',
+
+and the whitened difference of the means is ``sqrt(gamma) T^-T D``. E is summed as a difference, so it keeps its digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.folds.sweep import Sweep
+from perinstance.models.losses.penalised_objective import design
+from perinstance.models.smooth.fit.objective_folds import SmoothFit
+from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.movement_bounds import SmoothModel
+from perinstance.numerics.array_types import Floats
+
+#: people whose Hessians are summed in one fold, and rows of a piece
+BATCH, ROWS = 64, 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Bends:
+    """Changes of the Hessian at each person's way, summed over some rows."""
+
+    change: Floats  #: (people, p, p)
+    finite = True  # the first fold has looked at every cell
+
+    def __add__(self, other: Bends) -> Bends:
+        return Bends(self.change + other.change)
+
+
+@dataclass(frozen=True, slots=True)
+class Whitened:
+    """Coordinates of each pair: ``N(shift, diag(1 + excess))`` without her against ``N(0, I)`` with her."""
+
+    excess: Floats
+    shift: Floats
+
+
+def bend(X: NDArray, y: NDArray, fit: SmoothFit, D: Floats) -> Bends:
+    """Sum ``(l''(eta + x'D) - l''(eta)) x x'`` over a block, for every way D."""
+    objective = fit.objective
+    change = np.zeros((len(D), D.shape[1], D.shape[1]))
+    for start in range(0, len(X), ROWS):
+        x = design(X[start : start + ROWS], objective.fit_intercept)
+        t = np.asarray(y[start : start + ROWS], dtype=np.float64)
+        eta = x @ fit.theta
+        here = objective.loss.curvature(t, eta)
+        for b, step in enumerate((x @ D.T).T):
+            w = objective.loss.curvature(t, eta + step) - here
+            change[b] += (x * w[:, None]).T @ x
+    return Bends(change)
+
+
+def whitened(
+    model: SmoothModel, sweep: Sweep | None, X: NDArray, y: NDArray, D: Floats, gamma: float, inside: bool = True
+) -> Whitened:
+    """Return each person's pair from her way D; without a sweep the others' curvature is taken as unchanged."""
+    fit, objective = model.fit, model.fit.objective
+    T = frame(fit.hessian).T
+    x = design(X, objective.fit_intercept)
+    target = np.asarray(y, dtype=np.float64)
+    sign = -1 if inside else 1
+    excess, shift = np.zeros_like(D), np.zeros_like(D)
+    times = objective.times(fit.n + sign)
+    base = objective.times(fit.n) * objective.penalty_curvature(fit.theta)
+    for start in range(0, len(x), BATCH):
+        part = slice(start, start + BATCH)
+        ways = D[part]
+        at = fit.theta + ways
+        own = objective.loss.curvature(target[part], np.einsum("ij,ij->i", x[part], at))
+        change = sign * own[:, None, None] * x[part, :, None] * x[part, None, :]
+        diagonal = times * objective.penalty_curvature(at) - base
+        change[:, np.arange(D.shape[1]), np.arange(D.shape[1])] += diagonal
+        if sweep is not None:
+            change = change + sweep.fold(partial(bend, fit=fit, D=ways)).change
+        e, V = np.linalg.eigh(T @ change @ T.T)
+        e = np.maximum(e, -1 + 1e-12)
+        m = np.sqrt(gamma) * np.einsum("nji,nj->ni", V, np.linalg.solve(T.T, ways.T).T)
+        if inside:  # P is the neighbour: its covariance is (I + E)^-1
+            excess[part], shift[part] = -e / (1 + e), m
+        else:  # Q is the neighbour
+            excess[part], shift[part] = e, -np.sqrt(1 + e) * m
+    return Whitened(excess, shift)

@@ -1,0 +1,195 @@
+"""Per-instance sensitivity of a smooth fit: what the audit's map asks for each block of people.
+
+Inside, G = H - l''_i x x' (minus R'' when the penalty belongs to the people); for an outsider, plus. With the frame
+``t = T x`` of the common part of G, everything is a sum over t: no solve per person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.folds.sweep import Sweep
+from perinstance.models.losses.base import Loss
+from perinstance.models.losses.penalised_objective import design, predictor
+from perinstance.models.smooth.certificates.hessian_bounds import Ceiling, ceiling
+from perinstance.models.smooth.certificates.near_knot_step import undecided
+from perinstance.models.smooth.certificates.newton_step_ball import Own, Step, bound, turn
+from perinstance.models.smooth.certificates.second_step import Beside
+from perinstance.models.smooth.fit.objective_folds import SmoothFit, slope_rounding
+from perinstance.models.smooth.fit.whitening import Frame, frame
+from perinstance.numerics.array_types import Floats
+
+Grade = Literal["exact", "certified", "estimate"]
+
+#: with less than this left of a person's information in the others, only a refit is trusted
+THIN = 1e-4
+#: with more than this times the others' information in one direction, she settles it alone: a refit again
+HEAVY = 1e6
+#: numbers in the largest temporary: it stays in the second-level cache, and a call's overhead does not show
+PIECE = 1 << 18
+#: a bound that is longer than the first step by more than this factor is worth a second correction
+LOOSE = 1.01
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """All that is common to the neighbours on one side (people out, or people in)."""
+
+    around: Frame  #: of H -+ R'' (the person's own share of a penalty that belongs to the people)
+    share: Floats  #: T times that share's gradient; zeros when the penalty is not shared
+    stray: float  #: |what is left of the gradient, and its rounding|, in the frame
+    ceiling: Ceiling | None
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothModel:
+    """A fit and the two neighbourhoods: the state of a confidential audit."""
+
+    fit: SmoothFit
+    precision: Floats | None
+    grade: Grade
+    inside: Neighbourhood
+    outside: Neighbourhood
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """One entry per person."""
+
+    distance: Floats  #: |theta_with - theta_without| in the norm of the precision; inf where open
+    leverage: Floats  #: l'' x'G^-1x, the out-of-sample leverage
+    residual: Floats  #: -l' taken out of sample to first order
+    open: NDArray[np.bool_]  #: wants an exact refit
+
+
+def prepare(sweep: Sweep, fit: SmoothFit, precision: Floats | None = None, grade: Grade = "certified") -> SmoothModel:
+    """Fold for the constants of the certificates (nothing to fold for the other grades)."""
+    own = fit.objective.penalty_curvature(fit.theta) if fit.objective.mean else None
+    inside = _neighbourhood(sweep, fit, precision, grade, own, -1)
+    outside = inside if own is None else _neighbourhood(sweep, fit, precision, grade, own, +1)
+    return SmoothModel(fit, precision, grade, inside, outside)
+
+
+def _neighbourhood(
+    sweep: Sweep, fit: SmoothFit, precision: Floats | None, grade: Grade, own: Floats | None, sign: int
+) -> Neighbourhood:
+    H = fit.hessian if own is None else fit.hessian + sign * np.diag(own)
+    around = frame(H, precision)
+    gradient = fit.objective.penalty_slope(fit.theta) if fit.objective.mean else np.zeros_like(fit.theta)
+    return Neighbourhood(
+        around,
+        around.T @ gradient,
+        fit.stray(around),
+        ceiling(sweep, fit, around) if grade == "certified" else None,
+    )
+
+
+def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True) -> Sensitivity:
+    """Map: distances of the people of one block, certified or estimated."""
+    fit = model.fit
+    if X.shape[1] + int(fit.objective.fit_intercept) != len(fit.theta):
+        raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
+    rows = max(256, PIECE // len(fit.theta))
+    parts = [_piece(model, X[i : i + rows], y[i : i + rows], inside) for i in range(0, len(X), rows)]
+    if not parts:
+        none = np.zeros(0)
+        return Sensitivity(none, none, none, np.zeros(0, dtype=bool))
+    return Sensitivity(
+        np.concatenate([p.distance for p in parts]),
+        np.concatenate([p.leverage for p in parts]),
+        np.concatenate([p.residual for p in parts]),
+        np.concatenate([p.open for p in parts]),
+    )
+
+
+def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitivity:
+    fit, loss = model.fit, model.fit.objective.loss
+    side = model.inside if inside else model.outside
+    T, nu = side.around.T, side.around.nu
+    d = X.shape[1]
+    target = np.asarray(y, dtype=np.float64)
+    t = np.asarray(X, dtype=np.float64) @ T[:, :d].T
+    eta = X @ fit.theta[:d]
+    if fit.objective.fit_intercept:
+        t += T[:, d]
+        eta = eta + fit.theta[d]
+    l1, l2 = loss.derivatives(target, eta)
+    powers = np.stack([np.ones_like(nu), nu, nu * nu], axis=1)
+    cross = t @ (powers * side.share[:, None]) if side.share.any() else np.zeros((len(t), 3))
+    whole = side.share**2 @ powers
+    np.multiply(t, t, out=t)
+    h0, h1, h2 = (t @ powers).T
+
+    sign = -1.0 if inside else 1.0
+    left = 1 + sign * l2 * h0  # det G / det H: what remains when she leaves
+    thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
+    if not np.isfinite(loss.concordance):  # rounding decides whether H has her curvature
+        x = design(X, fit.objective.fit_intercept)
+        thin = thin | undecided(loss.knot(target, eta), target, x, fit.theta)
+    left = np.where(thin, 1.0, left)
+    k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
+    # q in the frame is l' t + share, so Delta is b t + share: nothing cancels, however large her curvature is
+    b = (l1 - sign * l2 * cross[:, 0]) / left
+    d0, d1, d2 = (b * b * h + 2 * b * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
+    lean, along = (l1 * h0 + cross[:, 0]) / left, b * h1 + cross[:, 1]  # t'Delta, t'nu Delta
+    a2 = np.maximum(d0 + sign * l2 * lean * lean, 0)
+    size2 = np.maximum(d1, 0)
+    pull2 = np.maximum(d2 + np.maximum(k, 0) * along * along, 0)  # k < 0, when she joins, only makes it shorter
+    lam = nu[-1] + np.maximum(k, 0) * h1
+    inflation = np.maximum(1 / left, 1.0)
+    leverage = l2 * h0 / left if inside else l2 * h0
+    residual = -l1 / left if inside else -l1
+
+    if side.ceiling is None:
+        distance = np.sqrt(size2)
+        # where almost nothing is left without her, even an estimate needs the refit
+        return Sensitivity(np.where(thin, np.inf, distance), leverage, residual, thin | (model.grade == "exact"))
+    stray = side.stray * np.sqrt(inflation)
+    if not inside:  # the rounding of an insider's own slope is part of the fit's
+        stray = stray + _slip(fit, X, l1, l2) * np.sqrt(h0 / left)
+    step = Step(
+        np.sqrt(a2) + stray,
+        np.sqrt(size2) + np.sqrt(lam) * stray,
+        np.sqrt(pull2) + lam * stray,
+        lam,
+        inflation,
+    )
+    own = None if inside else _own(side.ceiling, loss, target, eta, h0 / left, l2)
+    third = np.abs(loss.third(target, eta)) * h0**1.5 if side.ceiling.second is not None else np.inf
+    found = bound(step, turn(side.ceiling, step.a, inflation, own, third))
+    slack = 1 + 16 * side.around.error * inflation
+    distance = np.where(thin, np.inf, slack * (found + 2 * np.sqrt(lam) * stray))
+    if side.ceiling.second is not None:
+        loose = np.flatnonzero(~thin & ~(distance <= LOOSE * step.size))
+        if len(loose):
+            better = _corrected(model, side, X[loose], target[loose], inside)
+            distance[loose] = np.minimum(distance[loose], slack[loose] * better)
+    return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
+
+
+def _corrected(model: SmoothModel, side: Neighbourhood, X: NDArray, y: Floats, inside: bool) -> Floats:
+    """Take a second step with the people whose first bound is loose or missing."""
+    assert side.ceiling is not None and side.ceiling.second is not None
+    objective = model.fit.objective
+    x, sign = design(X, objective.fit_intercept), -1 if inside else 1
+    t, eta = x @ side.around.T.T, x @ model.fit.theta
+    l1, l2 = objective.loss.derivatives(y, eta)
+    slip = np.zeros(len(y)) if inside else _slip(model.fit, X, l1, l2) * np.linalg.norm(t, axis=1)
+    people = Beside(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2, slip)
+    return side.ceiling.second.distance(people, objective.loss, side.around, side.stray)
+
+
+def _slip(fit: SmoothFit, X: NDArray, l1: Floats, l2: Floats) -> Floats:
+    """Bound the rounding of each slope."""
+    return slope_rounding(l1, l2, predictor(np.abs(X), np.abs(fit.theta), fit.objective.fit_intercept), len(fit.theta))
+
+
+def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:
+    radii = np.zeros(0) if ceiling.average is None else ceiling.average.radius
+    twist = [loss.twist(y, eta, rho * np.sqrt(h)) for rho in radii]
+    return Own(h, curvature, np.array(twist).reshape(len(radii), len(y)))

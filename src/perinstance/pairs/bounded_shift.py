@@ -1,0 +1,102 @@
+"""A pair that is known only from above: a Gaussian shift, an offset of the loss, and a small probability of neither.
+
+When the loss is at most ``max(D z + D^2/2, 0) (+ offset)``, z standard normal, except with probability ``tail``,
+
+    delta(epsilon) <= Shift(D).delta(epsilon)            + tail      P over Q
+    delta(epsilon) <= Shift(D).delta(epsilon - offset)   + tail      Q over P
+
+for epsilon >= 0. So much is what can be certified for the objective perturbation of logistic regression.
+
+Both directions have one total variation, so the second is at most ``Shift(D).delta(0) + tail`` below the offset. And
+for every real epsilon, in both directions, ``delta(epsilon) <= Shift(D).delta(epsilon - offset) + tail``, which is what
+composition needs. With T the shift's profile and ``F = 1 - T``, the logarithm of F has slope at most 1/2 right of 0,
+because ``e^y Q(L > y) <= P(L < y)`` there (Mills' ratio falls). At -x < 0, P over Q is ``1 - e^-x (1 - delta_QP(x))``:
+for x >= offset ``F(x + offset) <= e^offset F(x - offset)`` is enough, for x < offset convexity in ``e^epsilon`` between
+1 and total variation, and ``F(x + offset) <= e^offset F(0)``. A profile composes as ``E[delta(epsilon - L)]`` over the
+loss L of the other releases, so offsets and tails add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.interface.arguments import (
+    Direction,
+    check_direction,
+    delta_array,
+    order_array,
+    rate_array,
+    real_array,
+)
+from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
+from perinstance.pairs.interface.kinds import Kind
+
+
+class Dominated(ColumnPairs):
+    """Pairs whose profile lies below that of a Gaussian shift, moved by ``offset`` and raised by ``tail``.
+
+    Examples
+    --------
+    >>> from perinstance.pairs.bounded_shift import Dominated
+    >>> Dominated([0.5], [0.01], [1e-12]).epsilon(1e-6).round(3)
+    array([2.264])
+    """
+
+    __slots__ = ("_distance", "_offset", "_tail")
+    _distance: Floats
+    _offset: Floats
+    _tail: Floats
+    distance = Column("D, in units of the noise.")
+    offset = Column("What the loss with her may have on top.")
+    tail = Column("The probability that the bound on the loss does not hold.")
+
+    def __init__(
+        self, distance: ArrayLike, offset: ArrayLike, tail: ArrayLike, kind: Kind | ArrayLike = "upper"
+    ) -> None:
+        super().__init__(kind, distance=distance, offset=offset, tail=tail)
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the bounds above; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
+        check_direction(direction)
+        if direction == "worst":
+            return np.maximum(self.delta(epsilon, "without"), self.delta(epsilon, "with"))
+        e = real_array("epsilon", epsilon, len(self)) + np.zeros(len(self))
+        size = np.abs(e)
+        # below zero the roles change: the other direction's bound counts
+        moved = (direction == "with") == (e >= 0)
+        with np.errstate(invalid="ignore"):
+            argument = np.where(moved, size - self._offset, size)
+        # the shift's bound holds for arguments >= 0 only; below it is total variation, the same in both directions
+        at = Shift(self._distance).delta(np.maximum(argument, 0.0), "without")
+        bound = np.minimum(at + self._tail, 1.0)
+        return np.where(e >= 0, bound, np.minimum(-np.expm1(-size) + np.exp(-size) * bound, 1.0))
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
+        check_direction(direction)
+        room = delta_array(delta, len(self)) - self._tail
+        inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
+        offset = 0.0 if direction == "without" else self._offset
+        moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
+        return np.where(room > 0, moved * (1 + 4e-16), np.inf)
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Nothing is known of the loss in the tail, so no Renyi divergence can be bounded."""
+        check_direction(direction)
+        order_array(alpha, len(self))
+        return np.full(len(self), np.inf)
+
+    def zcdp(self) -> Floats:
+        """Infinite, like every Renyi divergence here."""
+        return np.full(len(self), np.inf)
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """Return the smallest ``delta(e) + e^e rate`` over some e: a bound on every test's power."""
+        r = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
+        best = np.ones(len(self))
+        for e in np.concatenate([-np.geomspace(1e-3, 30, 60), [0.0], np.geomspace(1e-3, 30, 120)]):
+            best = np.minimum(best, self.delta(e, "with") + np.exp(e) * r)
+        return np.maximum(best, r)

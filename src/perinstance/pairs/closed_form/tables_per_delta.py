@@ -1,0 +1,203 @@
+"""What is prepared once for a delta, so that a person costs little: where to start, and epsilon of a shift itself."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from perinstance.errors import NumericalTrouble
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.inline_exp_log import bits_of
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs.closed_form.many_posteriors import COLUMNS, ROW_BITS, improve, starts, step_loop
+from perinstance.pairs.closed_form.one_epsilon import SHIFT, WITHOUT, rounded_up, solve_shift, threshold
+from perinstance.pairs.closed_form.threshold_polynomials import BITS, POWERS, SHARE_POWERS, SHARES
+from perinstance.pairs.closed_form.threshold_polynomials import COLUMNS as SURFACE_COLUMNS
+
+#: A shift's table: Chebyshev points per cell (polynomials of one degree less), 8 cells an octave.
+POINTS, CELL_BITS = 9, 49
+#: Tables start here or where epsilon begins to be positive; what lies outside is solved person by person.
+LOWEST, HIGHEST_DRIFT, HIGHEST_SHIFT = 2.0**-40, 2.0**31, 2.0**14
+#: The polynomials are for the y that most people have: from 16 delta, or this, to one (mu up to 1/4).
+LOWEST_SURFACE, LEAST_SURFACE, HIGHEST_SURFACE = 16.0, 2.0**-22, 1.0
+#: What a polynomial may be wrong by, as a share of epsilon; answers are raised by five times that.
+SURFACE_ERROR = 4e-11
+
+
+@dataclass(frozen=True, slots=True)
+class StartTable:
+    """The threshold u of a posterior sample at one delta, over rows of y and columns of mu/y."""
+
+    thresholds: Floats
+    first_row: int
+    log_goal: float  #: ``log(delta sqrt(2 pi))``
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The threshold u of a posterior sample at one delta, as a polynomial of y and mu/y in each cell."""
+
+    polynomials: Floats  #: cell by cell, row by row; NaN in cells that failed the check
+    first_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftTable:
+    """``epsilon/D`` of a shift at one delta as a polynomial of D in each cell."""
+
+    polynomials: Floats
+    first_cell: int
+
+
+def _edges(low: float, high: float, bits: int) -> tuple[Floats, int]:
+    """Return the floats between low and high whose last bits are zero, and the index of the first."""
+    first, last = (int(np.float64(x).view(np.int64) >> bits) for x in (low, high))
+    return (np.arange(first, last + 1, dtype=np.int64) << bits).view(np.float64), first
+
+
+@kernel
+def _fill_thresholds(y, delta, log_goal, out):
+    """Walk down from large y, each row starting from the one above."""
+    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    for j in range(out.shape[1]):
+        share = max(j / (out.shape[1] - 1.0), 1e-9)  # no leverage at all would leave no residual to speak of
+        u = top
+        for i in range(y.size - 1, -1, -1):
+            mu = share * y[i]
+            rho = (y[i] - mu) / math.sqrt(mu)
+            for _ in range(4):
+                new, third = improve(mu, rho, u, log_goal)
+                step = abs(new - u)
+                u = new
+                if step < 1e-5 or not step < 1.0:
+                    break
+            if not (step < 1e-5 and third < 1e-10 and -1.5 < u < top):
+                u = threshold(WITHOUT, -1.5, top, mu, rho, delta, math.nan)
+            out[i, j] = u
+
+
+@functools.lru_cache(maxsize=16)
+def start_table(delta: float) -> StartTable:
+    """Make the table of a delta in (0, 1/2]."""
+    y, first = _edges(max(2.0 * delta, LOWEST), HIGHEST_DRIFT, ROW_BITS)
+    thresholds = np.empty((len(y), COLUMNS + 1))
+    log_goal = math.log(delta) + 0.5 * math.log(2.0 * math.pi)
+    _fill_thresholds(y, delta, log_goal, thresholds)
+    return StartTable(thresholds, first, log_goal)
+
+
+@kernel
+def _settle(mu, rho, delta, log_goal, u):
+    """Go on from these thresholds until they are right to the last digits: one step does, or two."""
+    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    third = np.empty(mu.size)
+    step_loop(mu, rho, u, third, log_goal)
+    for i in range(mu.size):
+        if not third[i] < 1e-12:
+            u[i], third[i] = improve(mu[i], rho[i], u[i], log_goal)
+        if not (third[i] < 1e-12 and -1.5 < u[i] < top):
+            u[i] = threshold(WITHOUT, -1.5, top, mu[i], rho[i], delta, math.nan)
+
+
+def _thresholds(y: Floats, share: Floats, delta: float) -> Floats:
+    """Return u at every y (rows, places in a row) and share (columns, places in a column)."""
+    y, share = np.broadcast_arrays(y[:, None, :, None], share[None, :, None, :])
+    shape, y, share = y.shape, y.ravel(), share.ravel()
+    table, u = start_table(delta), np.empty(y.size)
+    starts(y, share, table.thresholds.ravel(), table.first_row, u)
+    mu = share * y
+    _settle(mu, (y - mu) / np.sqrt(mu), delta, table.log_goal, u)
+    return u.reshape(shape)
+
+
+def _spots(points: int) -> tuple[Floats, Floats]:
+    """Return Chebyshev points of [-1, 1], and where between them their interpolation is worst: ends and middle."""
+    return np.cos((np.arange(points) + 0.5) * np.pi / points), np.array([-1.0 + 1e-6, 0.0, 1.0])
+
+
+@functools.lru_cache(maxsize=16)
+def surface(delta: float) -> Surface:
+    """Make the polynomials of a delta in (0, 1/2], and check each cell at nine places between its nodes."""
+    edges, first_row = _edges(max(LOWEST_SURFACE * delta, LEAST_SURFACE), HIGHEST_SURFACE, BITS)
+    if len(edges) < 2:
+        return Surface(np.empty(0), 0)
+    left, width, columns = edges[:-1, None], np.diff(edges)[:, None], np.arange(SURFACE_COLUMNS)[:, None]
+
+    def places(t: Floats, x: Floats) -> tuple[Floats, Floats]:
+        return left + 0.5 * (t + 1.0) * width, (columns + 0.5 * (x + 1.0)) / SHARES
+
+    (t, t_between), (x, x_between) = _spots(POWERS), _spots(SHARE_POWERS)
+    polynomials = _solved(t) @ _thresholds(*places(t, x), delta) @ _solved(x).T
+    u = _thresholds(*places(t_between, x_between), delta)
+    got = _powers(t_between, POWERS) @ polynomials @ _powers(x_between, SHARE_POWERS).T
+    y, share = places(t_between, x_between)
+    y, share = y[:, None, :, None], share[None, :, None, :]
+    mu, drift = share * y, (1.0 - share) * y
+    epsilon = u * drift + 0.5 * (mu * u * u + drift * drift / (1.0 + mu) - np.log1p(mu))
+    # an error of u moves epsilon by drift + mu u times as much
+    good = (np.abs(got - u) * (drift + mu * np.abs(u)) <= SURFACE_ERROR * epsilon).all(axis=(2, 3))
+    polynomials[~good] = np.nan
+    return Surface(polynomials.ravel(), first_row)
+
+
+def _powers(places: Floats, count: int) -> Floats:
+    return np.vander(places, count, increasing=True)
+
+
+def _solved(nodes: Floats) -> Floats:
+    """Return the matrix that turns values at the nodes into coefficients."""
+    return np.asarray(np.linalg.inv(_powers(nodes, len(nodes))))
+
+
+@kernel
+def _fill_shifts(D, delta, out):
+    """``epsilon/D``, each threshold starting from the one before."""
+    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    u = math.nan
+    for i in range(D.shape[0]):
+        for j in range(D.shape[1]):
+            u = threshold(SHIFT, -1.5, top, 0.0, D[i, j], delta, u)
+            out[i, j] = u + 0.5 * D[i, j]
+
+
+@kernel
+def _evaluate(polynomial, t):
+    value = polynomial[POINTS - 1]
+    for k in range(POINTS - 2, -1, -1):
+        value = value * t + polynomial[k]
+    return value
+
+
+@kernel
+def solve_shifts(D, delta, polynomials, first_cell, out):
+    """Fill ``out`` with the epsilon of every shift at one delta."""
+    mask, unit = (1 << CELL_BITS) - 1, 2.0 / (1 << CELL_BITS)
+    for i in range(D.size):
+        bits = bits_of(D[i])
+        cell = (bits >> CELL_BITS) - first_cell
+        if 0 <= cell < polynomials.shape[0]:
+            t = (bits & mask) * unit - 1.0
+            out[i] = rounded_up(D[i] * _evaluate(polynomials[cell], t), D[i])
+        else:
+            # the total variation distance is at most D phi(0)
+            out[i] = 0.0 if D[i] < 2.5 * delta else solve_shift(D[i], delta)
+
+
+@functools.lru_cache(maxsize=16)
+def shift_table(delta: float) -> ShiftTable:
+    """Make the table of a delta in (0, 1/2], and check it at three places of each cell."""
+    edges, first = _edges(max(2.5 * delta, LOWEST), HIGHEST_SHIFT, CELL_BITS)
+    left, width = edges[:-1, None], np.diff(edges)[:, None]
+    t = np.cos((np.arange(POINTS) + 0.5) * np.pi / POINTS)
+    between = np.array([-1.0, 0.5 * (t[3] + t[4]), 1.0])
+    spots = np.concatenate([t, between])
+    values = np.empty((len(left), len(spots)))
+    _fill_shifts(left + 0.5 * (spots + 1.0) * width, delta, values)
+    polynomials = np.linalg.solve(np.vander(t, increasing=True), values[:, :POINTS].T).T.copy()
+    error = np.abs(np.vander(between, POINTS, increasing=True) @ polynomials.T - values[:, POINTS:].T)
+    if not (error <= 1e-14 + 1e-12 * np.abs(values[:, POINTS:].T)).all():
+        raise NumericalTrouble("the table of a shift is not accurate enough")
+    return ShiftTable(polynomials, first)

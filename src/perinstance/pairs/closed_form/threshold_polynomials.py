@@ -1,0 +1,118 @@
+"""The threshold u of a posterior sample at one delta, as polynomials: most people need no step at all.
+
+Where only one tail counts (``share = mu/y`` at most 1/4, with ``y = s rho + mu``) and y is well above delta, u is an
+analytic function of y and the share. In each cell, a quarter of an octave of y times 1/32 of share, it is a polynomial
+in both; ``tables.py`` makes them and checks them at nine places between their nodes. A cell that fails holds NaN, and
+its people are solved as those outside are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.numerics.inline_exp_log import bits_of, float_of
+from perinstance.numerics.numba_compile import kernel, piece
+from perinstance.numerics.simd_vectors import first, load2, multiply_add2, second, spread2
+from perinstance.pairs.closed_form.one_epsilon import ABSOLUTE, RELATIVE
+
+#: Cells: the top bits of y pick a row, four an octave; shares up to COLUMNS/SHARES.
+BITS, COLUMNS, SHARES = 50, 8, 32
+#: Coefficients: powers of the place in the row, times powers of the place in the column.
+POWERS, SHARE_POWERS = 8, 6
+SIZE = POWERS * SHARE_POWERS
+BLOCK = 512  # people at a time: all scratch stays in the first-level cache
+
+
+@piece
+def _half(cell, at, t2, polynomials):
+    """Every second power of t, for two powers of the share."""
+    value = load2(polynomials, cell + at + 6 * SHARE_POWERS)
+    value = multiply_add2(value, t2, load2(polynomials, cell + at + 4 * SHARE_POWERS))
+    value = multiply_add2(value, t2, load2(polynomials, cell + at + 2 * SHARE_POWERS))
+    return multiply_add2(value, t2, load2(polynomials, cell + at))
+
+
+@piece
+def evaluate(polynomials, cell, t, x):
+    """Return the polynomial whose coefficients begin at ``cell``, for t and x in [-1, 1]."""
+    both, square, along = spread2(t), spread2(t * t), spread2(x * x)
+    v0 = multiply_add2(_half(cell, SHARE_POWERS, square, polynomials), both, _half(cell, 0, square, polynomials))
+    v2 = multiply_add2(_half(cell, SHARE_POWERS + 2, square, polynomials), both, _half(cell, 2, square, polynomials))
+    v4 = multiply_add2(_half(cell, SHARE_POWERS + 4, square, polynomials), both, _half(cell, 4, square, polynomials))
+    value = multiply_add2(multiply_add2(v4, along, v2), along, v0)
+    return first(value) + x * second(value)
+
+
+@piece
+def _epsilon(mu, drift, u):
+    """``u drift + (mu u^2 + drift^2/(1 + mu) - log1p(mu))/2``, raised by the solver's error, for mu up to 1/4.
+
+    The logarithm is ``2 artanh(z)`` with ``z = mu/(2 + mu)``; one division serves it and the quotient.
+    """
+    one, two = 1.0 + mu, 2.0 + mu
+    over = 1.0 / (one * two)
+    z = mu * (over * one)
+    w = z * z
+    w2 = w * w
+    p = (1.0 / 3.0 + w * (1.0 / 5.0)) + w2 * (1.0 / 7.0 + w * (1.0 / 9.0))
+    q = (1.0 / 11.0 + w * (1.0 / 13.0)) + w2 * (1.0 / 15.0 + w * (1.0 / 17.0))
+    rest = 0.5 * (drift * drift) * (over * two) - (z + z * (w * (p + w2 * w2 * q)))
+    epsilon = u * (drift + 0.5 * mu * u) + rest
+    return epsilon + (RELATIVE * epsilon + ABSOLUTE * (drift + mu))
+
+
+@kernel
+def _address_loop(n, mu, rho, s, y, along):
+    for i in range(n):
+        s[i] = math.sqrt(mu[i])
+        y[i] = s[i] * rho[i] + mu[i]
+        along[i] = SHARES * (mu[i] / y[i])
+
+
+@kernel
+def _count_inside(n, y, along, low, high):
+    inside = 0
+    for i in range(n):
+        inside += (low <= y[i]) & (y[i] < high) & (along[i] < COLUMNS)
+    return inside
+
+
+@kernel
+def _epsilon_loop(n, mu, rho, s, u, out):
+    for i in range(n):
+        out[i] = _epsilon(mu[i], s[i] * rho[i], u[i])
+
+
+@kernel
+def read_block(mu, rho, polynomials, first_row, s, y, along, u, left, out):
+    """Fill ``out`` where a cell is known; ``left`` gets the places of the others. Returns how many.
+
+    ``s``, ``y`` and ``along`` (the share, in columns) are of use for the others too.
+    """
+    n = len(mu)
+    n_rows = polynomials.size // (COLUMNS * SIZE)
+    rows = np.uint64(n_rows)
+    mask, unit = (1 << BITS) - 1, 2.0 / (1 << BITS)
+    _address_loop(n, mu, rho, s, y, along)
+    low, high = float_of(first_row << BITS), float_of((first_row + n_rows) << BITS)
+    if 2 * _count_inside(n, y, along, low, high) < n:  # hardly anybody: not worth the sorting
+        for i in range(n):
+            left[i] = i
+        return n
+    others = 0
+    for i in range(n):
+        bits = bits_of(y[i])
+        row = np.uint64((bits >> BITS) - first_row)  # below the first row it wraps around to a huge number
+        value = math.nan
+        if row < rows and along[i] < COLUMNS:
+            column = np.int64(along[i])
+            x = 2.0 * (along[i] - column) - 1.0
+            cell = (np.int64(row) * COLUMNS + column) * SIZE
+            value = evaluate(polynomials, cell, (bits & mask) * unit - 1.0, x)
+        left[others] = i
+        others += value != value
+        u[i] = value
+    _epsilon_loop(n, mu, rho, s, u, out)
+    return others

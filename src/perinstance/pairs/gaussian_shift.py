@@ -1,0 +1,91 @@
+"""Same covariance, shifted mean: Gaussian noise whose covariance was fixed in advance (MATH 1a)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.arguments import (
+    Direction,
+    check_direction,
+    delta_array,
+    order_array,
+    rate_array,
+    real_array,
+    spread,
+)
+from perinstance.pairs.interface.base import MANY
+from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
+from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.loss_sums.epsilon import settle
+
+
+class Shift(ColumnPairs):
+    """Two Gaussians with one covariance, ``distance`` D apart in units of the noise.
+
+    ``delta(epsilon) = Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D)`` in both directions;
+    ``renyi(alpha) = alpha D^2/2``. The release is exactly D-GDP for this person.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Shift
+    >>> Shift([0.0, 0.1, 1.0]).epsilon(1e-6).round(4)
+    array([0.    , 0.3969, 4.8866])
+    """
+
+    __slots__ = ("_distance",)
+    _distance: Floats
+    distance = Column("``||theta_with - theta_without||`` in the norm of the inverse noise covariance.")
+
+    def __init__(self, distance: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
+        super().__init__(kind, distance=distance)
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
+        from perinstance.pairs.closed_form.profile import shift_deltas
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        shift_deltas(spread(self._distance, n), spread(real_array("epsilon", epsilon, n), n), out)
+        return out
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        from perinstance.pairs.closed_form.many_epsilons import shift_epsilon, shift_epsilons
+
+        check_direction(direction)
+        n = len(self)
+        delta = delta_array(delta, n)
+        out = np.empty(n)
+        if delta.ndim == 0 and n >= MANY:
+            doubt = shift_epsilon(spread(self._distance, n), float(delta), out)
+        else:
+            doubt = shift_epsilons(spread(self._distance, n), spread(delta, n), out)
+        settle(self, delta, "without", out, doubt)
+        return out
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``alpha D^2/2``."""
+        check_direction(direction)
+        order = spread(order_array(alpha, len(self)), len(self))
+        # identical distributions stay identical at any order; a tiny distance is not allowed to underflow to that
+        half = np.maximum(self.zcdp(), np.finfo(np.float64).smallest_subnormal)
+        with np.errstate(over="ignore"):
+            return np.multiply(order, half, where=self._distance > 0, out=np.zeros(len(self)))
+
+    def zcdp(self) -> Floats:
+        """``D^2/2``."""
+        with np.errstate(over="ignore"):
+            return 0.5 * self._distance**2
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """``Phi(Phi^-1(rate) + D)``: the test looks along the line between the two means."""
+        from scipy.special import ndtr, ndtri
+
+        rate = spread(rate_array(false_positive_rate, len(self)), len(self))
+        power = np.ones(len(self))  # of an infinite distance
+        finite = np.isfinite(self._distance)
+        power[finite] = ndtr(ndtri(rate[finite]) + self._distance[finite])
+        return np.maximum(power, rate)

@@ -1,0 +1,147 @@
+"""Two general Gaussians: group privacy of a posterior sample, Laplace approximations of a posterior (MATH 1e)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
+from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.loss_sums.coordinates import Spectrum
+from perinstance.pairs.summed_pairs import SpectralPairs
+
+
+class Gaussian(ColumnPairs, SpectralPairs):
+    """``P: N(m, diag(1 + nu))`` against ``Q: N(0, I)``: what two Gaussians are once Q is whitened and P diagonal.
+
+    ``excess`` nu > -1 and ``shift`` m have one row per person and one column per coordinate; a coordinate of zeros
+    changes nothing, so people of smaller dimension are padded with zeros. The loss is
+    ``sum_j [x_j^2 - (x_j - m_j)^2/(1 + nu_j) - log(1 + nu_j)]/2``, a weighted sum of noncentral chi-squares.
+    ``from_moments`` starts from means and covariances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from perinstance.pairs import Gaussian, Posterior
+    >>> same = Gaussian([[0.1]], [[10 * np.sqrt(0.1 / 1.1)]])
+    >>> bool(np.isclose(same.epsilon(1e-6), Posterior([0.1], [10.0]).epsilon(1e-6), rtol=1e-9)[0])
+    True
+    """
+
+    __slots__ = ("_excess", "_shift")
+    _excess: Floats
+    _shift: Floats
+    excess = Column("The variance of P over that of Q, less one, in each coordinate.")
+    shift = Column("The difference of the means in standard deviations of Q, in each coordinate.")
+
+    def __init__(self, excess: ArrayLike, shift: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
+        super().__init__(kind, excess=excess, shift=shift)
+
+    def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
+        """Return two tables of one shape, each variance positive."""
+        tables = {name: _coordinates(name, values) for name, values in columns.items()}
+        excess, shift = tables["excess"], tables["shift"]
+        if excess.shape != shift.shape:
+            raise InvalidInput(
+                f"excess and shift must have the same shape, got {excess.shape} and {shift.shape}; "
+                "pass one row per person and one column per coordinate in each"
+            )
+        bad = ~(excess > -1.0).all(axis=1)
+        if bad.any():
+            raise InvalidInput(
+                f"excess must be above -1 (a variance ratio less one), it is not for {int(bad.sum())} people, "
+                f"the first at position {int(bad.argmax())}"
+            )
+        return tables
+
+    @classmethod
+    def from_moments(
+        cls,
+        mean_p: ArrayLike,
+        cov_p: ArrayLike,
+        mean_q: ArrayLike,
+        cov_q: ArrayLike,
+        kind: Kind | ArrayLike = "exact",
+    ) -> Gaussian:
+        """Build the pairs from means (n, k) and covariances (n, k, k), P without the person and Q with her.
+
+        With ``S_Q = R R'``, nu are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and m is the mean difference in
+        their basis.
+        """
+        given = [np.asarray(a, dtype=np.float64) for a in (mean_p, cov_p, mean_q, cov_q)]
+        n, k = given[0].shape if given[0].ndim == 2 else (-1, -1)
+        if [a.shape for a in given] != [(n, k), (n, k, k), (n, k), (n, k, k)]:
+            raise InvalidInput(
+                "means must have shape (n, k) and covariances (n, k, k), got "
+                + ", ".join(str(a.shape) for a in given)
+                + "; put one person in each row"
+            )
+        finite = np.logical_and.reduce([np.isfinite(a).reshape(n, -1).all(axis=1) for a in given])
+        if not finite.all():
+            raise InvalidInput(
+                f"means and covariances must be finite, they are not for {int((~finite).sum())} people, "
+                f"the first at position {int((~finite).argmax())}"
+            )
+        mean_p, cov_p, mean_q, cov_q = given
+        R = _root(cov_q, "cov_q")
+        _root(cov_p, "cov_p")
+        half = np.linalg.solve(R, cov_p - cov_q)
+        whitened: Any = _symmetric(np.linalg.solve(R, np.swapaxes(half, 1, 2)))
+        nu, basis = np.linalg.eigh(whitened)
+        m = np.einsum("nji,nj->ni", basis, np.linalg.solve(R, (mean_p - mean_q)[:, :, None])[:, :, 0])
+        return cls(np.maximum(nu, np.nextafter(-1.0, 0.0)), m, kind)
+
+    @classmethod
+    def concatenate(cls, parts: list[Gaussian]) -> Gaussian:
+        """Put vectors of Gaussian pairs behind each other; the shorter dimension is padded."""
+        k = max((part._excess.shape[1] for part in parts), default=0)
+        return super().concatenate([part._padded(k) for part in parts])
+
+    def _padded(self, k: int) -> Gaussian:
+        """Return the same pairs in k coordinates."""
+        more = ((0, 0), (0, k - self._excess.shape[1]))
+        return Gaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._grades)
+
+    def _columns(self) -> dict[str, Floats]:
+        k = self._excess.shape[1]
+        return {f"{name}_{j + 1}": getattr(self, name)[:, j] for name in ("excess", "shift") for j in range(k)}
+
+    def _spectrum(self) -> Spectrum:
+        return Spectrum.gaussian(self._excess, self._shift)
+
+
+def _coordinates(name: str, values: ArrayLike) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2:
+        raise InvalidInput(
+            f"{name} must have shape (people, coordinates), got {array.ndim} dimensions; pass a 2-d array"
+        )
+    bad = np.isnan(array).any(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"{name} must be a number in each coordinate, got NaN for {int(bad.sum())} people, "
+            f"the first at position {int(bad.argmax())}"
+        )
+    return array
+
+
+def _symmetric(a: NDArray[np.floating[Any]]) -> Floats:
+    return np.asarray(0.5 * (a + np.swapaxes(a, 1, 2)), dtype=np.float64)
+
+
+def _root(covariance: Floats, name: str) -> Floats:
+    """Return the Cholesky factors, or say whose covariance has none."""
+    lowest = np.linalg.eigvalsh(_symmetric(covariance)).min(axis=1, initial=np.inf)
+    if not (lowest > 0).all():
+        raise InvalidInput(
+            f"{name} must be positive definite, it is not for {int((~(lowest > 0)).sum())} people, the first at "
+            f"position {int((~(lowest > 0)).argmax())}; leave out the directions without noise"
+        )
+    try:
+        return np.asarray(np.linalg.cholesky(_symmetric(covariance)), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        raise InvalidInput(f"{name} must be positive definite, for somebody it is not to working precision") from None

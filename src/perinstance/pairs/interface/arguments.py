@@ -1,0 +1,103 @@
+"""Arguments of pairs, validated once: parameters, deltas, orders, rates, directions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+
+Direction = Literal["worst", "without", "with"]
+
+
+DIRECTIONS: tuple[Direction, ...] = ("worst", "without", "with")
+
+
+def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Floats:
+    """Validate one parameter of the pairs: one dimension, no NaN, >= 0 unless ``signed``."""
+    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if array.ndim != 1:
+        raise InvalidInput(f"{name} must have one entry per person, got {array.ndim} dimensions; pass a 1-d array")
+    least = array.min(initial=0.0)  # one look that finds nothing is all that usual arrays cost; NaN comes through
+    if np.isnan(least) or (least < 0 and not signed):
+        bad = np.isnan(array) if signed else ~(array >= 0)
+        what = "a number" if signed else "a number >= 0"
+        raise InvalidInput(
+            f"{name} must be {what} for each person, got {int(bad.sum())} entries that are not, "
+            f"the first at position {int(bad.argmax())}"
+        )
+    return array
+
+
+def same_length(**arrays: Floats) -> tuple[Floats, ...]:
+    """Broadcast parameters of length one to the others' length; anything else must agree."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    n = max(lengths.values()) if 0 not in lengths.values() else 0
+    if any(length not in (1, n) for length in lengths.values()):
+        raise InvalidInput(f"parameters must have the same length, got {lengths}; pass one entry per person in each")
+    return tuple(np.broadcast_to(array, (n,)) if len(array) != n else array for array in arrays.values())
+
+
+def rate_array(rate: ArrayLike, n: int) -> Floats:
+    """Validate a false-positive rate: in [0, 1], one number or one per person."""
+    array = real_array("false_positive_rate", rate, n)
+    if not ((array >= 0) & (array <= 1)).all():
+        raise InvalidInput("false_positive_rate must lie in [0, 1]; try 0.01")
+    return array
+
+
+def order_array(alpha: ArrayLike, n: int) -> Floats:
+    """Validate a Renyi order: at least 1 (infinity included), one number or one per person."""
+    array = real_array("alpha", alpha, n)
+    if not (array >= 1).all():
+        raise InvalidInput(f"alpha must be at least 1, got {float(array.min()):g}; alpha = 1 is the KL divergence")
+    return array
+
+
+def spread(array: ArrayLike, n: int) -> Floats:
+    """Return one entry per person, contiguous and writeable, which is the one layout the kernels are compiled for."""
+    array = np.asarray(array, dtype=np.float64)
+    return np.full(n, array) if array.shape != (n,) else np.require(array, requirements=["C", "W"])
+
+
+def frozen(array: Floats) -> Floats:
+    """Return a view through which nobody can change the pairs."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def positions(index: Any) -> Any:
+    """Turn one position into an array of one, so that one person is still a vector of pairs."""
+    return [index] if isinstance(index, (int, np.integer)) else index
+
+
+def check_direction(direction: str) -> None:
+    """Refuse a direction that does not exist."""
+    if direction not in DIRECTIONS:
+        raise InvalidInput(f"direction must be one of {DIRECTIONS}, got {direction!r}")
+
+
+def delta_array(delta: ArrayLike, n: int, *, zero: bool = True) -> Floats:
+    """Validate delta: in [0, 1), one number or one per person."""
+    array = np.asarray(delta, dtype=np.float64)
+    if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
+        raise InvalidInput(f"delta must be one number or one per person ({n}), got shape {array.shape}")
+    bad = ~((array >= 0) & (array < 1)) if zero else ~((array > 0) & (array < 1))
+    if bad.any():
+        first = float(array.ravel()[int(np.argmax(bad))])
+        raise InvalidInput(f"delta must lie in (0, 1), got {first:g}; try delta=1e-6")
+    return array
+
+
+def real_array(name: str, values: ArrayLike, n: int) -> Floats:
+    """Validate a real argument (an epsilon, an order): one number or one per person, no NaN."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
+        raise InvalidInput(f"{name} must be one number or one per person ({n}), got shape {array.shape}")
+    if np.isnan(array).any():
+        raise InvalidInput(f"{name} must be a number, got NaN")
+    return array

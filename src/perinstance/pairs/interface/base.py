@@ -1,0 +1,106 @@
+"""What every vector of pairs can do: one interface, six implementations.
+
+A pair is two distributions of the published output: P **without** the person and Q **with** her. Everything the
+product states about privacy is a functional of such pairs; a ``Pairs`` holds one for each person, as arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.arguments import Direction
+from perinstance.pairs.interface.kinds import KINDS, Kind
+
+#: From this many people on it pays to prepare tables for their common delta.
+MANY = 512
+
+Self = TypeVar("Self", bound="Pairs")
+
+
+class Pairs(ABC):
+    """One pair of distributions per person.
+
+    ``direction`` is ``"without"`` for P over Q, ``"with"`` for Q over P and ``"worst"`` for the larger of the two.
+    """
+
+    __slots__ = ("_grades",)
+
+    #: One code per person: an index into ``KINDS``.
+    _grades: NDArray[np.uint8]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self: Self, index: Any) -> Self:
+        """Return the pairs of some people: a slice, a mask, an array of positions or one position."""
+
+    @abstractmethod
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon."""
+
+    @abstractmethod
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+
+    @abstractmethod
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the Renyi divergence of order alpha >= 1 (alpha = 1 is the Kullback-Leibler limit)."""
+
+    @abstractmethod
+    def zcdp(self) -> Floats:
+        """Return the smallest rho such that ``renyi(alpha) <= rho alpha`` for all alpha > 1, in both directions."""
+
+    @abstractmethod
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """Return the true-positive rate of the most powerful membership test at a false-positive rate.
+
+        The null hypothesis is that the person is **not** in the data.
+        """
+
+    @abstractmethod
+    def _columns(self) -> dict[str, Floats]:
+        """Return the parameters of the pairs, one array per name: what ``to_frame`` shows and ``+`` composes."""
+
+    @classmethod
+    @abstractmethod
+    def concatenate(cls: type[Self], parts: list[Self]) -> Self:
+        """Put vectors of pairs of one type behind each other."""
+
+    def kl(self, direction: Direction = "worst") -> Floats:
+        """Return the Kullback-Leibler divergence."""
+        return self.renyi(1.0, direction)
+
+    def tv(self) -> Floats:
+        """Return the total variation distance, which is ``delta(0)`` in either direction."""
+        return self.delta(0.0, "without")
+
+    @property
+    def kinds(self) -> NDArray[np.str_]:
+        """Of each person: ``"exact"``, ``"upper"`` or ``"estimate"``."""
+        return np.array(KINDS)[self._grades]
+
+    @property
+    def kind(self) -> Kind:
+        """The weakest claim among all these people."""
+        return KINDS[int(self._grades.max(initial=0))]
+
+    def __add__(self, other: Pairs) -> Pairs:
+        """Compose independent releases on the same people."""
+        from perinstance.pairs.composition import compose
+
+        return compose([self, other])
+
+    def to_frame(self) -> Any:
+        """Return the parameters as a pandas DataFrame (pandas must be installed)."""
+        import pandas as pd
+
+        return pd.DataFrame({**self._columns(), "kind": self.kinds})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} people, {self.kind})"

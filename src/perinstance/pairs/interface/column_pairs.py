@@ -1,0 +1,70 @@
+"""Pairs held as columns, one array per parameter: keeping, picking, joining and showing them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.arguments import frozen, people_array, positions, same_length
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.kinds import Kind, grades
+
+Self = TypeVar("Self", bound="ColumnPairs")
+
+
+class Column:
+    """A parameter of the pairs, read through a view that nobody can change; the slot ``_name`` holds it."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._slot = "_" + name
+
+    @overload
+    def __get__(self, pairs: None, owner: type) -> Column: ...
+    @overload
+    def __get__(self, pairs: ColumnPairs, owner: type) -> Floats: ...
+    def __get__(self, pairs: ColumnPairs | None, owner: type) -> Column | Floats:
+        return self if pairs is None else frozen(getattr(pairs, self._slot))
+
+
+class ColumnPairs(Pairs):
+    """Pairs given by some parameters per person: the slots of a subclass, in the order ``to_frame`` shows them."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __init__(self, kind: Kind | ArrayLike, **columns: ArrayLike) -> None:
+        for name, array in self._validated(columns).items():
+            setattr(self, "_" + name, array)
+        self._grades = grades(kind, len(self))
+
+    def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
+        """Return one number >= 0 per person and column."""
+        arrays = same_length(**{name: people_array(name, values) for name, values in columns.items()})
+        return dict(zip(columns, arrays, strict=True))
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.__slots__[0]))
+
+    def __getitem__(self: Self, index: Any) -> Self:
+        index = positions(index)
+        columns = {slot[1:]: getattr(self, slot)[index] for slot in self.__slots__}
+        return type(self)(kind=self._grades[index], **columns)
+
+    @classmethod
+    def concatenate(cls: type[Self], parts: list[Self]) -> Self:
+        """Put vectors of pairs of one type behind each other."""
+        if not parts:
+            raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
+        if len({type(part) for part in parts}) > 1:
+            raise InvalidInput("only pairs of one type can be concatenated; concatenate each type by itself")
+        columns = {slot[1:]: np.concatenate([getattr(part, slot) for part in parts]) for slot in cls.__slots__}
+        return cls(kind=np.concatenate([part._grades for part in parts]), **columns)
+
+    def _columns(self) -> dict[str, Floats]:
+        return {slot[1:]: getattr(self, slot[1:]) for slot in self.__slots__}

@@ -1,0 +1,219 @@
+"""The common form of all pairs: independent Gaussian coordinates and Laplace distances, per person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.loss_sums.cumulant_levels import (
+    exchange,
+    fill_levels,
+    objective_plane,
+    posterior_coordinate,
+    square_shifts,
+    sum_pairs,
+)
+
+#: Beyond this a parameter's square overflows; the person's loss is infinite for all purposes.
+HUGE = 1e140
+#: Below this a parameter that is not zero is raised to it, so that no square underflows.
+TINY = 1e-120
+#: The most exponentials into which each half of the Laplace losses is multiplied out (see ``atoms.py``).
+TERMS = 4096
+#: A Gaussian shift of at least this share of the sum of the Laplace distances makes multiplying out unnecessary.
+SMOOTHING = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Coordinate j of a person is ``P: N(m, v)``, ``Q: N(0, 1)``; a Laplace loss of distance D occurs count times.
+
+    ``nu = v - 1`` is kept beside v so that neither loses digits, and ``levels`` (see ``levels.py``) beside both;
+    ``nu_low`` and ``m2_low`` are what nu and m^2 are rounded by. A coordinate of zeros changes nothing, which pads
+    ragged dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
+    """
+
+    nu: Floats
+    nu_low: Floats
+    v: Floats
+    m2: Floats
+    m2_low: Floats
+    levels: Floats
+    lap: Floats
+    count: Floats
+    infinite: NDArray[np.bool_]
+    rounded: NDArray[np.bool_]
+
+    @classmethod
+    def gaussian(cls, nu: ArrayLike, m: ArrayLike) -> Spectrum:
+        """Return the spectrum of Gaussian coordinates, arrays of shape (people, coordinates)."""
+        nu, m = np.array(nu, dtype=np.float64), np.array(m, dtype=np.float64)
+        infinite = ~((np.abs(nu) < HUGE) & (np.abs(m) < HUGE)).all(axis=1)
+        nu[infinite], m[infinite] = 0.0, 0.0
+        v = 1.0 + nu
+        pairs = [nu, np.zeros_like(nu), v, (1.0 - (v - (v - 1.0))) + (nu - (v - 1.0)), *np.empty((2, *nu.shape))]
+        square_shifts(m, *pairs[4:])
+        return cls._precise(pairs, infinite, lost=m != 0.0)
+
+    @classmethod
+    def posterior(cls, mu: Floats, rho: Floats) -> Spectrum:
+        """Return the spectrum of one posterior sample per person: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
+        rho = np.where(mu > 0.0, rho, 0.0)
+        infinite = (mu >= HUGE) | (rho >= HUGE)
+        mu, rho = np.where(infinite, 0.0, mu), np.where(infinite, 0.0, rho)
+        nu, v, m2 = mu[:, None], 1.0 + mu[:, None], np.empty((2, len(mu)))
+        posterior_coordinate(mu, rho, *m2)
+        low = (1.0 - (v - (v - 1.0))) + (nu - (v - 1.0))
+        pairs = [nu, np.zeros_like(nu), v, low, m2[0][:, None], m2[1][:, None]]
+        return cls._precise(pairs, infinite, lost=(mu > 0.0)[:, None] & (rho > 0.0)[:, None])
+
+    @classmethod
+    def objective(cls, mu: Floats, r: Floats, x_squared: Floats, v_squared: Floats) -> Spectrum:
+        """Return the two coordinates of objective perturbation (see ``objective.py``)."""
+        x, v = np.sqrt(x_squared), np.sqrt(v_squared)
+        here = x > 0.0  # somebody without any feature is in no equation
+        with np.errstate(invalid="ignore", over="ignore"):  # zero times infinity, of people who are lost or not there
+            usable = here & (mu < HUGE**0.5) & (r * x < HUGE) & (x * v < HUGE**0.5)
+            usable &= np.maximum(np.maximum(r, x_squared), v_squared) < 1e290  # else their halves overflow
+        parts = [np.ascontiguousarray(np.where(usable, part, 0.0)) for part in (mu, r, x_squared, v_squared)]
+        pairs = list(np.empty((6, len(mu), 2)))
+        objective_plane(*parts, *pairs)
+        moved = (parts[1] > 0.0) & (parts[2] > 0.0)
+        return cls._precise(pairs, here & ~usable, lost=np.stack([moved, np.zeros_like(moved)], axis=1))
+
+    @classmethod
+    def _precise(cls, pairs: list[Floats], infinite: NDArray[np.bool_], lost: NDArray[np.bool_]) -> Spectrum:
+        """Take nu, v and m^2 as pairs of floats; ``lost`` marks shifts whose square may have underflown."""
+        nu, nu_low, v, v_low, m2, m2_low = (np.array(part, dtype=np.float64) for part in pairs)
+        infinite = infinite | ~((np.abs(nu) < HUGE) & (m2 < HUGE**2) & (v > 1 / HUGE)).all(axis=1)
+        for part, plain in ((nu, 0.0), (nu_low, 0.0), (v, 1.0), (v_low, 0.0), (m2, 0.0), (m2_low, 0.0)):
+            part[infinite] = plain
+        tiny = (nu != 0.0) & (np.abs(nu) < TINY)
+        nu[tiny], nu_low[tiny] = np.copysign(TINY, nu[tiny]), 0.0
+        tiny = lost & (m2 < TINY**2) & ~infinite[:, None]
+        m2[tiny], m2_low[tiny] = TINY**2, 0.0
+        levels = np.empty((*nu.shape, 6))
+        fill_levels(nu, nu_low, v, v_low, m2, m2_low, levels)
+        none = np.zeros((len(nu), 0))
+        return cls(nu, nu_low, v, m2, m2_low, levels, none, none, infinite, np.zeros(len(nu), dtype=bool))
+
+    @classmethod
+    def laplace(cls, distance: Floats) -> Spectrum:
+        """Return the spectrum of one Laplace loss per person."""
+        infinite = ~(distance < HUGE)
+        lap = np.where(infinite, 0.0, distance)[:, None]
+        lap = np.where((lap > 0.0) & (lap < TINY), TINY, lap)
+        none = np.zeros((len(lap), 0))
+        levels = np.zeros((len(lap), 0, 6))
+        rounded = np.zeros(len(lap), dtype=bool)
+        return cls(none, none, none, none, none, levels, lap, np.ones_like(lap), infinite, rounded)
+
+    @classmethod
+    def stack(cls, parts: list[Spectrum]) -> Spectrum:
+        """Put the coordinates of independent releases side by side; equal Laplace distances are counted together."""
+        names = ("nu", "nu_low", "v", "m2", "m2_low", "levels")
+        nu, nu_low, v, m2, m2_low, levels = (
+            np.concatenate([getattr(p, name) for p in parts], axis=1) for name in names
+        )
+        lap, count = np.hstack([p.lap for p in parts]), np.hstack([p.count for p in parts])
+        shift = np.sqrt(np.sum(np.where(nu == 0.0, m2, 0.0), axis=1))
+        smooth = shift >= SMOOTHING * np.sum(lap * count, axis=1)
+        lap, count, rounded = _grouped(lap, count, smooth)
+        infinite = np.logical_or.reduce([p.infinite for p in parts])
+        rounded |= np.logical_or.reduce([p.rounded for p in parts])
+        return cls(nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded)._pure_shifts_first()
+
+    def _pure_shifts_first(self) -> Spectrum:
+        """Merge the coordinates with ``nu = 0``, whose distances add in quadrature, and drop columns of zeros."""
+        pure = self.nu == 0.0
+        keep = np.flatnonzero(~pure.all(axis=0))
+        shift = np.zeros((len(pure), 1, 6))
+        sum_pairs(*(np.ascontiguousarray(np.where(pure, self.levels[:, :, i], 0.0)) for i in (0, 1)), shift[:, 0, :2])
+        shift[:, 0, 2:4] = shift[:, 0, :2]  # exchanged, a shift is the same
+        nu, nu_low = (np.hstack([np.zeros((len(pure), 1)), part[:, keep]]) for part in (self.nu, self.nu_low))
+        v = np.hstack([np.ones((len(pure), 1)), self.v[:, keep]])
+        m2, m2_low = (
+            np.hstack([2.0 * shift[:, :, i], np.where(pure, 0.0, part)[:, keep]])
+            for i, part in enumerate((self.m2, self.m2_low))
+        )
+        levels = np.concatenate([shift, np.where(pure[:, :, None], 0.0, self.levels)[:, keep]], axis=1)
+        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
+
+    def swapped(self) -> Spectrum:
+        """Exchange P and Q: ``nu -> -nu/v``, ``v -> 1/v``, ``m^2 -> m^2/v``; Laplace losses are symmetric."""
+        parts = np.empty((5, *self.nu.shape))
+        exchange(self.nu, self.nu_low, self.v, self.m2, self.m2_low, parts)
+        levels = self.levels[:, :, [2, 3, 0, 1, 4, 5]] * [1, 1, 1, 1, -1, -1]
+        nu, nu_low, v, m2, m2_low = parts
+        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
+
+    @property
+    def costs(self) -> NDArray[np.bool_]:
+        """Of each person: whether P and Q differ at all."""
+        return self.infinite | (self.nu != 0).any(axis=1) | (self.m2 != 0).any(axis=1) | (self.lap != 0).any(axis=1)
+
+    @property
+    def coordinates(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """``nu``, ``v``, ``m^2`` and the levels as the kernels take them."""
+        nu, v, m2, levels = (np.require(a, requirements=["C", "W"]) for a in (self.nu, self.v, self.m2, self.levels))
+        return nu, v, m2, levels
+
+    @property
+    def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """``nu`` and ``m^2`` as pairs of floats."""
+        parts = (self.nu, self.nu_low, self.m2, self.m2_low)
+        nu, nu_low, m2, m2_low = (np.require(a, requirements=["C", "W"]) for a in parts)
+        return nu, nu_low, m2, m2_low
+
+    @property
+    def laplaces(self) -> tuple[Floats, Floats, int]:
+        """Distances, counts and the room for the exponentials of each half, as the kernels take them."""
+        lap, count = (np.require(a, requirements=["C", "W"]) for a in (self.lap, self.count))
+        terms = _terms(count)
+        few = (terms <= TERMS) | (np.count_nonzero(count, axis=1) <= 1)
+        return lap, count, int(terms[few].max(initial=1.0))
+
+    def __getitem__(self, index: Any) -> Spectrum:
+        return Spectrum(*(getattr(self, field.name)[index] for field in fields(self)))
+
+
+def _terms(count: Floats) -> Floats:
+    """Return how many exponentials the larger half makes: each distance joins the half that is smaller so far."""
+    one, two = np.ones(len(count)), np.ones(len(count))
+    for times in count.T:
+        first = one <= two
+        one, two = np.where(first, one * (times + 1.0), one), np.where(first, two, two * (times + 1.0))
+    return np.maximum(one, two)
+
+
+def _grouped(lap: Floats, count: Floats, smooth: NDArray[np.bool_]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Count equal distances together, largest first; where they make too many exponentials raise the closest ones."""
+    order = np.argsort(-lap, axis=1, kind="stable")
+    lap, count = np.take_along_axis(lap, order, axis=1), np.take_along_axis(count, order, axis=1)
+    count = np.where(lap > 0.0, count, 0.0)
+    for j in range(lap.shape[1] - 1, 0, -1):  # from the back: each joins its neighbour in front when they are equal
+        same = lap[:, j] == lap[:, j - 1]
+        count[same, j - 1] += count[same, j]
+        count[same, j] = 0.0
+    lap = np.where(count > 0.0, lap, 0.0)
+    rounded = (_terms(count) > TERMS) & (np.count_nonzero(count, axis=1) > 1) & ~smooth
+    for i in np.flatnonzero(rounded):
+        lap[i], count[i] = _raised(lap[i], count[i])
+    keep = np.flatnonzero(count.any(axis=0))
+    return lap[:, keep], count[:, keep], rounded
+
+
+def _raised(lap: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Raise distances to the next larger one, smallest raise first, until few enough exponentials are left."""
+    D, c = lap[count > 0].copy(), count[count > 0].copy()
+    while D.size > 1 and _terms(c[None])[0] > TERMS:
+        j = int(np.argmin((D[:-1] - D[1:]) * c[1:]))
+        c[j] += c[j + 1]
+        D, c = np.delete(D, j + 1), np.delete(c, j + 1)
+    out = np.zeros((2, lap.size))
+    out[0, : D.size], out[1, : D.size] = D, c
+    return out[0], out[1]

@@ -1,0 +1,104 @@
+r"""The integrand of an inversion around its saddle point, over its value there.
+
+``exp(Psi z + sum_j (C_j z + F_j) z/(1 - G_j z)) prod_j (1 - G_j z)^{-1/2} p0 p1/((p0 + z)(p1 + z))`` times the Laplace
+factors of ``atoms.py``; ``contour.py`` says what the letters are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs.loss_sums.laplace_atoms import exp, partial_sum, smooth_factor
+
+#: Which Laplace factors: none, whole, the exponentials below epsilon, those above.
+PLAIN, SMOOTH, BELOW, ABOVE = 0, 1, 2, 3
+TURN = math.pi * 1j  # left of 0 every negative loss changes the sign
+
+
+class Bell(NamedTuple):
+    """The Gaussian factors of the integrand, and where the poles are."""
+
+    Psi: Any
+    G: Any
+    C: Any
+    F: Any
+    p0: Any
+    p1: Any
+    ph: Any
+
+
+class Atoms(NamedTuple):
+    """The Laplace factors: the losses themselves, or their exponentials in two halves."""
+
+    t: Any
+    w: Any
+    lap: Any
+    count: Any
+    losses: Any
+    one: Any
+    two: Any
+    cut: Any
+    sums: Any
+
+
+@kernel
+def inverse(f):
+    """Return 1/f; numpy's division guards against overflows that cannot happen here."""
+    size = f.real * f.real + f.imag * f.imag
+    return complex(f.real / size, -f.imag / size)
+
+
+@kernel
+def _root(f):
+    """Return the square root of f, which is not zero."""
+    s = math.sqrt(0.5 * (math.sqrt(f.real * f.real + f.imag * f.imag) + abs(f.real)))
+    if f.real >= 0.0:
+        return complex(s, 0.5 * f.imag / s)
+    return complex(0.5 * abs(f.imag) / s, math.copysign(s, f.imag))
+
+
+@kernel
+def gaussian(z, Psi, G, C, F, p0, p1):
+    """Return the exponent and the divisor of the Gaussian factors and the poles."""
+    expo = Psi * z
+    divisor = (1.0 + z * (1.0 / p1)) * (1.0 + z * (1.0 / p0))
+    for j in range(G.size):
+        f = 1.0 - G[j] * z
+        if C[j] != 0.0:
+            expo += C[j] * z * z * inverse(f)
+        elif F[j] != 0.0:
+            expo += F[j] * z * inverse(f)
+        if G[j] != 0.0:
+            divisor *= _root(f)
+    return expo, divisor
+
+
+@kernel
+def laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut, sums):
+    """Return ``e^expo`` times the Laplace factors."""
+    if kind == SMOOTH:
+        return exp(expo) * smooth_factor(z, t, w, lap, count)
+    up, down = np.log(1.0 + z / p1), np.log(1.0 + z / p0)
+    expo += losses * (up - np.log(1.0 + z / ph))
+    ratio = down - up if t > 0.0 else down - up + TURN
+    return partial_sum(expo, z, w, ratio, kind == ABOVE, one, two, cut, sums)
+
+
+@kernel
+def end_of_life(bell, furthest):
+    """Return how far along the straight line the Gaussian factors are alive, or infinity beyond ``furthest``."""
+    y = 1.0
+    while y < furthest:
+        decay = math.log1p(y * y / (bell.p0 * bell.p0)) + math.log1p(y * y / (bell.p1 * bell.p1))
+        for j in range(bell.G.size):
+            g2 = (bell.G[j] * y) ** 2
+            quadratic = bell.C[j] + bell.F[j] * bell.G[j]
+            decay += 2.0 * quadratic * y * y / (1.0 + g2) + 0.5 * math.log1p(g2)
+        if decay > 82.0:
+            return y
+        y *= 1.2
+    return np.inf

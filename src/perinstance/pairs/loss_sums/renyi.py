@@ -1,0 +1,39 @@
+"""Renyi divergences of Gaussian coordinates, in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs.loss_sums.cumulant_levels import excess_of_log
+from perinstance.pairs.loss_sums.saddlepoint import largest_loss
+
+
+@kernel
+def renyis(alpha, nu, v, m2, levels, out):
+    """Fill in ``K(t)/t`` at ``t = alpha - 1``, the KL divergence at t = 0 and the largest loss at t = infinity.
+
+    ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)``, ``x = -t nu``, ``a = 1 + x > 0``.
+    """
+    none = np.empty(0)
+    for i in range(out.size):
+        t = alpha[i] - 1.0
+        if t == np.inf:
+            out[i] = largest_loss(nu[i], m2[i], levels[i], none, none)
+            continue
+        total = 0.0
+        for j in range(nu.shape[1]):
+            n, m = nu[i, j], m2[i, j]
+            if n == 0.0:
+                total += 0.5 * m * alpha[i]
+                continue
+            a = 1.0 - t * n
+            if not a > 0.0:
+                total = np.inf
+                break
+            total += 0.5 * m + 0.5 * t * v[i, j] * m / a + 0.5 * excess_of_log(n, v[i, j])
+            if t > 0.0:
+                total += 0.5 * excess_of_log(-t * n, a) / t
+        out[i] = max(total, 0.0) if math.isfinite(total) else np.inf

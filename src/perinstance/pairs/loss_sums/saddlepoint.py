@@ -1,0 +1,244 @@
+r"""The cumulant function of a person's loss on the real line, and the saddle point its contour goes through.
+
+``L`` is a sum of independent losses. Coordinate j of the Gaussian ones is ``P: N(m, v)`` against ``Q: N(0, 1)``; with
+``nu = v - 1``, ``a = 1 - t nu`` (the domain is ``a > 0``) and the levels of ``levels.py``,
+
+``K(t) = log E_P[e^{t L}] = t m^2/2 + t^2 v m^2/(2 a) - (log a + t log v)/2``
+``     = t kl + m^2 v t^2/(2 a) - (log a + t nu)/2 = t edge + t m^2 v/(2 nu a) - (log a)/2``:
+
+the second form wherever ``t nu > -1``, the third elsewhere, and nothing large is left beside the level.
+A Laplace loss of distance D has ``K(t) = t D + log(1 - t (1 - E)/(1 + 2t))``, ``E = e^{-(1 + 2t) D}``. The profile is
+``delta(epsilon) = (1/2 pi i) int e^{K(t) - t epsilon} dt/(t (1 + t))`` along any line right of 0; the exponent
+``phi = K - t epsilon - log t - log(1 + t)`` is convex on the real line, so it has one minimum there: the saddle point.
+
+A place on the line is given by x: ``t = e^x`` where every nu <= 0, else ``t = e^x/(1 + e^x)/max(nu)``, so that the
+distance to the branch point keeps its digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.numerics.double_double import plus, raised, two_product, two_sum
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs.loss_sums.cumulant_levels import excess_of_log
+
+FAR = 320.0  # |x| beyond which a saddle point counts as not there
+
+
+@kernel
+def _small(y):
+    """Return ``1 - (1 - e^-y)/y``, >= 0 for y >= 0."""
+    if abs(y) < 0.05:
+        return y * (0.5 - y * (1 / 6 - y * (1 / 24 - y * (1 / 120 - y * (1 / 720 - y * (1 / 5040 - y / 40320))))))
+    return 1.0 + math.expm1(-y) / y
+
+
+@kernel
+def _small_slope(y):
+    """Return the derivative of ``_small``."""
+    if abs(y) < 0.05:
+        return 0.5 - y * (1 / 3 - y * (1 / 8 - y * (1 / 30 - y * (1 / 144 - y * (1 / 840 - y / 5760)))))
+    return (-math.expm1(-y) - y * math.exp(-y)) / (y * y)
+
+
+@kernel
+def divergence(levels, lap, count):
+    """Return ``KL(P || Q) = K'(0)``."""
+    total = 0.0
+    for j in range(levels.shape[0]):
+        total += levels[j, 0]
+    for g in range(lap.size):
+        total += count[g] * lap[g] * _small(lap[g])
+    return total
+
+
+@kernel
+def variance(nu, v, m2, lap, count):
+    """Return ``Var_P[L] = K''(0)`` (of a Laplace loss: at most its square distance, which serves as well)."""
+    total = 0.0
+    for j in range(nu.size):
+        total += m2[j] * v[j] + 0.5 * nu[j] * nu[j]
+    for g in range(lap.size):
+        total += count[g] * lap[g] * lap[g]
+    return total
+
+
+@kernel
+def place(x, top):
+    """Return t and the distance ``a`` to the branch point of the largest nu = top."""
+    if top > 0.0:
+        return 1.0 / (1.0 + math.exp(-x)) / top, 1.0 / (1.0 + math.exp(x))
+    return math.exp(x), 1.0
+
+
+@kernel
+def room(t, nu, top, a_top):
+    """Return ``1 - t nu`` without cancellation."""
+    if top > 0.0 and nu > 0.0:
+        share = nu / top
+        return (1.0 - share) + share * a_top
+    return 1.0 - t * nu
+
+
+@kernel
+def slopes(t, a_top, top, epsilon, nu, v, m2, levels, lap, count):
+    """Return ``K'(t) - epsilon`` in three parts, ``level + lift - fall``, and ``K''(t)`` as those of lift and -fall."""
+    level, low = -epsilon, 0.0
+    lift, fall, bend, bend_fall = 0.0, 0.0, 0.0, 0.0
+    for j in range(nu.size):
+        n = nu[j]
+        if n == 0.0 and m2[j] == 0.0:
+            continue
+        a = room(t, n, top, a_top)
+        g = n / a
+        c = m2[j] * v[j] / (a * a)
+        curve = c / a + 0.5 * g * g
+        if t * n > -1.0:
+            bend += curve
+            level, rest = two_sum(level, levels[j, 0])
+            low += rest + levels[j, 1]
+            lift += 0.5 * c * t * (1.0 + a) + 0.5 * n * g * t
+        else:
+            bend_fall += curve
+            level, rest = two_sum(level, levels[j, 4])
+            low += rest + levels[j, 5]
+            fall -= 0.5 * c / n + 0.5 * g
+    for k in range(lap.size):
+        D, times = lap[k], count[k]
+        if D == 0.0:
+            continue
+        y = (1.0 + 2.0 * t) * D
+        E = math.exp(-y)
+        F = 1.0 + t + t * E
+        up = -t * math.expm1(-y) + _small(y)
+        up_slope = -math.expm1(-y) + 2.0 * D * t * E + 2.0 * D * _small_slope(y)
+        curve = times * max(D * (up_slope - up * (1.0 + E - 2.0 * t * D * E) / F) / F, 0.0)
+        if y > 1.0:
+            bend_fall += curve
+            high, rest = two_product(times, D)
+            fall += times * D * ((1.0 - _small(y)) + 2.0 * t * E) / F
+        else:
+            bend += curve
+            high, rest = times * D * _small(D), 0.0
+            lift += times * (D * up / F - D * _small(D))
+        level, more = two_sum(level, high)
+        low += more + rest
+    return level + low, lift, fall, bend, bend_fall
+
+
+@kernel
+def tilt(t, a_top, top, nu, v, m2, lap, count):
+    """Return ``K(t) - t K'(t)`` <= 0."""
+    gap = 0.0
+    for j in range(nu.size):
+        if nu[j] == 0.0 and m2[j] == 0.0:
+            continue
+        a = room(t, nu[j], top, a_top)
+        z = t * nu[j] / a  # log a + (1 - a)/a = z - log1p(z)
+        gap -= 0.5 * m2[j] * v[j] / (a * a) * t * t + 0.5 * excess_of_log(z, 1.0 / a)
+    for k in range(lap.size):
+        D = lap[k]
+        if D == 0.0:
+            continue
+        y = (1.0 + 2.0 * t) * D
+        E = math.exp(-y)
+        F = 1.0 + t + t * E
+        fall = D * ((1.0 - _small(y)) + 2.0 * t * E) / F
+        gap += count[k] * (math.log1p(t * math.expm1(-y) / (1.0 + 2.0 * t)) + t * fall)
+    return gap
+
+
+@kernel
+def saddle(start, top, epsilon, nu, v, m2, levels, lap, count):
+    """Return the x of the saddle point right of 0; infinity where there is none.
+
+    ``lift + max(level, 0) = 1/t + 1/(1 + t) + fall + max(-level, 0)``, both sides positive: Newton on the logarithm of
+    their ratio. A thousandth of the scale is close enough, the contour need not pass exactly through it.
+    """
+    low, high = -FAR, FAR
+    x = start
+    for _ in range(200):
+        t, a = place(x, top)
+        level, lift, fall, bend, bend_fall = slopes(t, a, top, epsilon, nu, v, m2, levels, lap, count)
+        P = max(lift, 0.0) + max(level, 0.0)
+        N = 1.0 / t + 1.0 / (1.0 + t) + max(-level, 0.0) + max(fall, 0.0)
+        if P >= N:
+            high = x
+        else:
+            low = x
+        dt = t * a if top > 0.0 else t
+        poles = 1.0 / (t * t) + 1.0 / ((1.0 + t) * (1.0 + t))
+        slope = (bend / P + (poles + bend_fall) / N) * dt if P > 0.0 else 0.0
+        step = math.log(N / P) / slope if slope > 0.0 else math.inf
+        if abs(step) < 1e-3:
+            return x + step
+        new = x + min(max(step, -8.0), 8.0)
+        if not (low < new < high):
+            if high - low < 1e-3:
+                return x
+            new = 0.5 * (low + high) if low > -FAR and high < FAR else x + (8.0 if P < N else -8.0)
+        x = new
+        if x >= FAR:
+            return math.inf
+        if x <= -FAR:
+            return -FAR
+    return x
+
+
+@kernel
+def middle(epsilon, nu, v, m2, levels, lap, count):
+    """Return the saddle point between the poles at -1 and 0, where ``phi = K - t epsilon - log(-t) - log(1 + t)``."""
+    low, high = -40.0, 41.0  # never halved at x = 0: at t = -1/2 a Laplace loss has 0/0
+    x = 0.5
+    while high - low > 1e-3:
+        x = 0.5 * (low + high)
+        t = -1.0 / (1.0 + math.exp(x))
+        level, lift, fall, _bend, _bend_fall = slopes(t, 1.0, 0.0, epsilon, nu, v, m2, levels, lap, count)
+        if level + lift - fall - 1.0 / t - 1.0 / (1.0 + t) > 0.0:
+            high = x
+        else:
+            low = x
+    return -1.0 / (1.0 + math.exp(x))
+
+
+@kernel
+def first_guess(B, s2, top):
+    """Return an x near the saddle point for ``B = K'(0) - epsilon``, from the first two cumulants."""
+    root = math.sqrt(B * B + 6.0 * s2)
+    t = (root - B) / (2.0 * s2) if B < 0.0 else 3.0 / (B + root)
+    x = math.log(t) + (math.log(top) if top > 0.0 else 0.0)
+    return min(max(x, 1.0 - FAR), FAR - 1.0)
+
+
+@kernel
+def highest(nu):
+    """Return the largest nu, or 0."""
+    top = 0.0
+    for j in range(nu.size):
+        top = max(top, nu[j])
+    return top
+
+
+@kernel
+def ceiling(nu, m2, levels, lap, count):
+    """Return the essential supremum of L as a pair: finite where no coordinate has ``nu > 0`` or a pure shift."""
+    total, low = 0.0, 0.0
+    for j in range(nu.size):
+        if nu[j] > 0.0 or (nu[j] == 0.0 and m2[j] > 0.0):
+            return np.inf, 0.0
+        if nu[j] < 0.0:
+            total, low = plus(total, low, levels[j, 4], levels[j, 5])
+    for g in range(lap.size):
+        high, rest = two_product(count[g], lap[g])
+        total, low = plus(total, low, high, rest)
+    return total, low
+
+
+@kernel
+def largest_loss(nu, m2, levels, lap, count):
+    """Return the essential supremum of L, rounded up."""
+    high, low = ceiling(nu, m2, levels, lap, count)
+    return raised(high, low)

@@ -1,0 +1,106 @@
+"""One posterior sample (OPS) of linear, ridge, kernel ridge or Gaussian process regression (MATH 1b)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.arguments import (
+    Direction,
+    check_direction,
+    delta_array,
+    order_array,
+    rate_array,
+    real_array,
+    spread,
+)
+from perinstance.pairs.interface.base import MANY
+from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
+from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.loss_sums.epsilon import settle
+
+
+class Posterior(ColumnPairs):
+    """The pair of a posterior sample: ``leverage`` mu = x'H^-1x and ``residual`` rho = sqrt(gamma) |y - x'theta|.
+
+    H and theta are those **without** the person. The sample matters only through ``w = sqrt(gamma) (y - x'theta)``:
+    ``P: w ~ N(rho, mu)``, ``Q: w ~ N(rho/(1 + mu), mu/(1 + mu))``,
+    ``log p/q = -log(1 + mu)/2 + (w^2 - rho^2/(1 + mu))/2``.
+
+    P over Q is the larger direction for every epsilon >= 0, Q over P for every epsilon <= 0.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Posterior
+    >>> Posterior([0.01, 0.1], [1.0, 10.0]).epsilon(1e-6).round(4)
+    array([ 0.4795, 20.0228])
+    """
+
+    __slots__ = ("_leverage", "_residual")
+    _leverage: Floats
+    _residual: Floats
+    leverage = Column("``mu = x'H^-1x``, H without the person.")
+    residual = Column("``rho = sqrt(gamma) |y - x'theta|``, theta without the person.")
+
+    def __init__(self, leverage: ArrayLike, residual: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
+        super().__init__(kind, leverage=leverage, residual=residual)
+
+    def _arrays(self) -> tuple[Floats, Floats]:
+        return spread(self._leverage, len(self)), spread(self._residual, len(self))
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon."""
+        from perinstance.pairs.closed_form.profile import posterior_deltas
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        posterior_deltas(*self._arrays(), spread(real_array("epsilon", epsilon, n), n), _CODES[direction], out)
+        return out
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, posterior_epsilons
+
+        check_direction(direction)
+        n = len(self)
+        delta = delta_array(delta, n)
+        out = np.empty(n)
+        if delta.ndim == 0 and n >= MANY and direction != "with":
+            doubt = posterior_epsilon(*self._arrays(), float(delta), out)
+        else:
+            doubt = posterior_epsilons(*self._arrays(), spread(delta, n), direction == "with", out)
+        settle(self, delta, "with" if direction == "with" else "without", out, doubt)
+        return out
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the Renyi divergence; P over Q is infinite from ``alpha = (1 + mu)/mu`` on. With ``a = alpha - 1``:
+
+        P over Q: ``alpha mu q^2/(2 (1 - a mu)) - log1p(-a mu)/(2a) - log1p(mu)/2``;
+        Q over P: ``alpha mu q^2/(2 (1 + alpha mu)) + (alpha log1p(mu) - log1p(alpha mu))/(2a)``.
+        """
+        from perinstance.pairs.closed_form.renyi import posterior_renyi
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        posterior_renyi(*self._arrays(), spread(order_array(alpha, n), n), _CODES[direction], out)
+        return out
+
+    def zcdp(self) -> Floats:
+        """Infinite unless the leverage is zero: the two variances differ, so large orders diverge."""
+        return np.where(self._leverage > 0, np.inf, 0.0)
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """Return the true-positive rate of the test that says "in" when ``|w|`` is small."""
+        from perinstance.pairs.closed_form.membership_test import posterior_power
+
+        n = len(self)
+        out = np.empty(n)
+        posterior_power(*self._arrays(), spread(rate_array(false_positive_rate, n), n), out)
+        return out
+
+
+#: How the kernels spell a direction.
+_CODES = {"without": 0, "with": 1, "worst": 2}

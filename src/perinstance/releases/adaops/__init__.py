@@ -1,0 +1,3 @@
+"""AdaOPS: ``estimator`` is the class, ``mechanism`` what it spends and draws, ``eigenvalue_floor`` the choice of ridge,
+``eigenvalue_moves`` how far one person moves the smallest eigenvalue.
+"""

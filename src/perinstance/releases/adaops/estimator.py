@@ -1,0 +1,202 @@
+"""AdaOPS: one posterior sample that keeps an (epsilon, delta) promise, its temperature adapted to the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.folds.sweep import People, Sweep
+from perinstance.models.linear.gram_matrix import Gram, gram
+from perinstance.models.linear.ridge import LinearFit, linear_fit, without
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Composed, Posterior, Shift
+from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
+from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.base.release import Method
+from perinstance.releases.promises.estimator import ClippedSweep, Promised
+from perinstance.releases.promises.noisy_queries import Window
+from perinstance.releases.promises.promise import Promise
+
+
+@dataclass(frozen=True, slots=True)
+class AdaFit:
+    """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
+
+    linear: LinearFit
+    gamma: float
+    floor: float
+    values: Floats  #: eigenvalues of X'X, rising
+    vectors: Floats
+    plan: Plan
+
+    @property
+    def theta(self) -> Floats:
+        """The estimate without noise."""
+        return self.linear.theta
+
+    @property
+    def n_people(self) -> int:
+        """The number of rows."""
+        return self.linear.n_people
+
+    @property
+    def condition(self) -> float:
+        """The condition number of H with its columns scaled to length one."""
+        return self.linear.condition
+
+
+class AdaOPS(Promised):
+    """One posterior sample ``N(theta_hat, H^-1/gamma)`` that keeps (epsilon, delta), for whatever data (MATH 4).
+
+    The smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is as large as the exact
+    profile of the sample, composed exactly with the noisy numbers before it, allows (``adaptive_posterior``).
+
+    Parameters
+    ----------
+    epsilon, delta
+        The promise, for adding or removing one person.
+    x_bound, y_bound
+        ``||x|| <= x_bound`` and ``|y| <= y_bound``, declared without looking at the data; rows beyond are clipped.
+    n_public
+        The number of people (or more), if that is no secret; None buys a noisy bound on it from the budget.
+    kappa
+        The floor is ``n x_bound^2 / (d kappa)``, as in the paper; None takes the floor of the smallest predicted error.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The published sample; the intercept is 0 (centre the label by a public number).
+    lambda_, gamma_
+        The ridge and the inverse temperature.
+    eigenvalue_, count_, log_size_
+        The noisy smallest eigenvalue; the noisy n and log(y_bound + x_bound ||theta_hat||), or None where not bought.
+    privacy_
+        The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``, in both directions.
+    confidential_clipped_
+        How many rows were clipped: confidential, for the curator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 2000)[:, None]
+    >>> model = AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=2000).fit(X, 0.5 * X[:, 0])
+    >>> model.privacy_.delta(1.0) <= 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        x_bound: float | None = None,
+        y_bound: float | None = None,
+        n_public: int | None = None,
+        kappa: float | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.n_public = n_public
+        self.kappa = kappa
+
+    def promise(self, n_features: int) -> Promise:
+        """Return the promise that ``fit`` will keep on a table of so many features."""
+        return plan(self._request(n_features)).conversion.promise
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
+        """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
+        spent = plan(self._request(sweep.n_features))
+        seen = ClippedSweep(sweep, self._clip)
+        sums: Gram = seen.fold(lambda X, y: gram(X, y, False))
+        values, vectors = np.linalg.eigh(sums.cross)
+        if hasattr(self, "coef_"):
+            ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
+        else:
+            typical = run(spent, _Noiseless(sums))
+            ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
+        return AdaFit(linear_fit(seen, ridge, False), gamma, floor, values, vectors, spent)
+
+    def people(self, fit: AdaFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block, at one lambda and gamma.
+
+        The eigenvalue's move is exact (secular equation), and so are those of n and of the estimate's size, and the
+        pair of the posterior sample. But lambda and gamma follow from noisy numbers that the person had a part in: the
+        composition at the values that were drawn is an odometer reading (MATH 6), labelled ``"estimate"``. What holds
+        for everybody whatever was drawn is ``privacy_``.
+        """
+        rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
+        held = without(fit.linear, rows.X, rows.y, inside)
+        squares = (eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
+        if spent.count is not None:
+            squares = squares + spent.count.distance**2
+        if spent.size is not None:
+            step = (rows.X @ fit.linear.inverse()) * held.residual[:, None]  # theta_with - theta_without, if inside
+            if not inside:
+                step /= (1.0 + held.leverage)[:, None]
+            here = np.linalg.norm(fit.theta)
+            there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
+            move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
+            squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
+        sample = Posterior(held.leverage, np.abs(held.residual) * np.sqrt(fit.gamma), "estimate")
+        return People(held.leverage, held.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
+
+    def refine(self, fit: AdaFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Nobody is ever left open here: the floor keeps leverages small."""
+        return self.people(fit, X, y, inside)
+
+    def _request(self, d: int) -> Request:
+        epsilon, delta, x_bound, y_bound = self._declared()
+        n, kappa = self.n_public, self.kappa
+        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+            raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {n!r}")
+        if kappa is not None and not (isinstance(kappa, (int, float, np.number)) and 0 < kappa < np.inf):
+            raise InvalidInput(f"kappa must be a number > 0 or None, got {kappa!r}; try kappa=1.0")
+        return Request(
+            epsilon, delta, x_bound, y_bound, d, None if n is None else int(n), None if kappa is None else float(kappa)
+        )
+
+    def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        X, y = super()._validated(X, y)
+        if self.n_public is not None and len(X) > self.n_public:
+            raise InvalidInput("n_public must be no less than the number of rows; declare a larger one, or None")
+        return X, y
+
+    def _publish(self, window: Window) -> None:
+        outcome = run(plan(self._request(window.d)), window)
+        self.coef_ = outcome.coef
+        self.lambda_ = outcome.ridge
+        self.gamma_ = outcome.gamma
+        self.eigenvalue_ = outcome.eigenvalue
+        self.count_ = outcome.count
+        self.log_size_ = outcome.log_size
+        self.privacy_ = outcome.promise
+        self._floor = outcome.floor
+
+
+@dataclass(frozen=True, slots=True)
+class _Noiseless:
+    """A window without noise: what a release would typically look like. Its answers stay with the curator."""
+
+    sums: Gram
+
+    @property
+    def d(self) -> int:
+        return len(self.sums.moment)
+
+    def count(self, scale: float) -> float:
+        return float(self.sums.n)
+
+    def eigenvalue(self, scale: float) -> float:
+        return float(np.linalg.eigvalsh(self.sums.cross)[0])
+
+    def log_size(self, ridge: float, x_bound: float, y_bound: float, scale: float) -> float:
+        return float(np.log(y_bound + x_bound * np.linalg.norm(self.posterior(ridge, np.inf))))
+
+    def posterior(self, ridge: float, gamma: float) -> Floats:
+        H = self.sums.cross + ridge * np.eye(self.d)
+        return np.asarray(np.linalg.lstsq(H, self.sums.moment, rcond=None)[0], dtype=np.float64)

@@ -1,0 +1,138 @@
+"""AdaOPS as a mechanism: a few noisy numbers, then one posterior sample as cold as the promise allows (MATH 4).
+
+1. (only when n is not public) ``n~ = n + noise``, and ``n <= n~ + q s`` but for a charged probability
+2. ``lambda~ = lambda_min(X'X) + noise`` (Weyl: one person moves it by at most B_x^2), ``low = lambda~ - q s``
+3. a floor h from public floors, by a rule that sees only what is released; ``ridge = max(0, h - low)``
+4. (only when that predicts a smaller error) ``log(B_y + B_x ||theta||) + noise``: one person moves it by at most
+   ``log(1 + B_x^2/h)``, because ``||theta_with - theta_without|| <= (B_x/h) |y - x'theta|``
+5. ``theta ~ N(theta_hat, H^-1/gamma)``, ``gamma = (rho_h / sup|y - x'theta|)^2`` with rho_h calibrated for that floor
+
+The parts 1, 2 and 4 are Gaussian with distances fixed in advance; whatever floor they lead to, the sample stays below
+the envelope of all corners (``promise``). Noise, bounds and promise are the parts of ``conversion``: bounds hold on the
+data set without the person, whoever runs the release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from perinstance.numerics.array_types import Floats
+from perinstance.releases.adaops.eigenvalue_floor import Choice, Known, choose, residual_bound, ridges, size_sensitivity
+from perinstance.releases.promises.calibration import FLOORS, Corners, corners, gaussian_distance
+from perinstance.releases.promises.noisy_queries import PosteriorWindow
+from perinstance.releases.promises.private_bounds import Conversion, KeyQuantity, PrivateBound, convert, spending
+from perinstance.releases.promises.promise import Promise
+
+FAILURE = 0.1  # of delta, for bounds that may not hold
+EIGENVALUE, COUNT, SIZE = 0.03, 0.03, 0.15  # shares of the squared Gaussian distance
+ENFORCED = (
+    "rows beyond the declared bounds are clipped",
+    "a ridge lifts the smallest eigenvalue to the chosen floor",
+    "gamma keeps sqrt(gamma) |y - x'theta| below the corner of that floor",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user declared. All of it is public."""
+
+    epsilon: float
+    delta: float
+    x_bound: float
+    y_bound: float
+    d: int
+    n_public: int | None
+    kappa: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the budget is spent: a function of the request alone."""
+
+    request: Request
+    eigenvalue: PrivateBound
+    count: PrivateBound | None  #: None when n is public
+    size: PrivateBound | None  #: at the lowest floor; None when the size of the estimate is not released
+    corners: Corners
+    conversion: Conversion
+
+    def size_at(self, floor: float) -> PrivateBound:
+        """Return how the size of the estimate is released once a floor is chosen."""
+        assert self.size is not None
+        return self.size.at(float(size_sensitivity(floor)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run published, and with which parameters. Public when the window was exact."""
+
+    coef: Floats
+    ridge: float
+    gamma: float
+    floor: float
+    eigenvalue: float
+    count: float | None
+    log_size: float | None
+    promise: Promise
+
+
+def plan(request: Request) -> Plan:
+    """Spend the budget. With a public n, the size of the estimate is bought only if that predicts a smaller error.
+
+    Without one nothing can be predicted before n is released, so the size is always bought; the smaller of its bound
+    and the one from n is used.
+    """
+    with_size = _spend(request, True)
+    if request.n_public is None:
+        return with_size
+    without = _spend(request, False)
+    return min(without, with_size, key=lambda candidate: predict(candidate, float(request.n_public or 1), 0.0).error)
+
+
+def predict(spent: Plan, n: float, low: float, n_upper: float | None = None) -> Choice:
+    """Choose a floor knowing these numbers (``low`` in units of B_x^2)."""
+    known = Known(n, n if n_upper is None else n_upper, spent.request.d, low, spent.size)
+    return choose(spent.corners, known, spent.request.kappa)
+
+
+def run(spent: Plan, window: PosteriorWindow) -> Outcome:
+    """Look through the window and publish one posterior sample."""
+    ask = spent.request
+    count, n, n_upper = None, float(ask.n_public or 0), float(ask.n_public or 0)
+    if spent.count is not None:
+        count = window.count(spent.count.scale)
+        n, n_upper = max(count, 1.0), spent.count.bound(count)
+    eigenvalue = window.eigenvalue(spent.eigenvalue.scale)
+    low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * (1.0 - 1e-12)
+    index = predict(spent, n, low, n_upper).index
+    floor, rho = spent.corners.floors[index : index + 1], float(spent.corners.residuals[index])
+    ridge = float(ridges(floor, low)[0]) * ask.x_bound**2
+    bound = float(residual_bound(floor, low, n_upper)[0]) * ask.y_bound
+    log_size = None
+    if spent.size is not None:
+        size = spent.size_at(float(floor[0]))
+        log_size = window.log_size(ridge, ask.x_bound, ask.y_bound, size.scale)
+        bound = min(bound, math.exp(min(size.bound(log_size), 700.0)) * (1.0 + 1e-12))
+    gamma = (rho / bound) ** 2 * (1.0 - 1e-12)
+    coef = window.posterior(ridge, gamma)
+    return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.conversion.promise)
+
+
+def _spend(request: Request, size: bool) -> Plan:
+    private_n = request.n_public is None
+    each = FAILURE * request.delta / (1 + private_n + size)
+    budget = gaussian_distance(request.epsilon, request.delta - FAILURE * request.delta)
+
+    def released(quantity: KeyQuantity, share: float) -> PrivateBound:
+        return quantity.released(budget * math.sqrt(share), each)
+
+    x_squared = request.x_bound**2 * (1.0 + 1e-15)
+    eigenvalue = released(KeyQuantity("smallest eigenvalue of X'X", x_squared, "lower", rises=True), EIGENVALUE)
+    count = released(KeyQuantity("number of people", 1.0, "upper", rises=True), COUNT) if private_n else None
+    most = float(size_sensitivity(FLOORS[0]))
+    length = released(KeyQuantity("log(B_y + B_x ||theta||)", most, "upper"), SIZE) if size else None
+    bounds = [part for part in (eigenvalue, count, length) if part is not None]
+    ladder = corners(request.epsilon, request.delta, *spending(bounds))
+    conversion = convert(bounds, leverage=1.0 / ladder.floors, residual=ladder.residuals, enforced=ENFORCED)
+    return Plan(request, eigenvalue, count, length, ladder, conversion)

@@ -1,0 +1,3 @@
+"""AdaSSP: ``estimator`` is the class, ``mechanism`` its rounds of noisy sufficient statistics, ``shrinkage`` how they
+become coefficients.
+"""

@@ -1,0 +1,144 @@
+"""Objective perturbation: of linear and ridge regression, exact (MATH 1c); of logistic regression, certified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance import sampling
+from perinstance.errors import NumericalTrouble, RefusedModel
+from perinstance.folds.class_labels import CodedSweep, binary_classes
+from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.models.linear.ridge import LinearFit, LinearProblem, Without, refined, without
+from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
+from perinstance.models.losses.smooth import Squared
+from perinstance.models.multinomial.problem import ClassifierProblem
+from perinstance.models.problem_registry import problem_of
+from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, prepare_perturbed
+from perinstance.models.smooth.problem import SmoothAudit
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Objective
+from perinstance.pairs.bounded_shift import Dominated
+from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.predicting import AnsweringModel
+from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.release import Method
+from perinstance.sampling import GRID
+
+
+class ObjectivePerturbation(AnsweringModel):
+    """``argmin 1/2 ||y - X theta||^2 + alpha/2 ||theta||^2 + b'theta``, ``b ~ N(0, scale^2 I)``.
+
+    So ``theta ~ N(theta_hat, scale^2 H^-2)``: the "democratic" choice of the paper; its covariance depends on the data.
+    With ``LogisticRegression`` (two classes) the same is done to its objective, ``sum l + ||theta||^2/(2C) + b'theta``:
+    audits then state a certified bound, and ``ex_post`` the exact loss at a parameter that was released. ``fit`` wants
+    a penalty on every coefficient there, the intercept included (``solver="liblinear"``) or left out.
+
+    Parameters
+    ----------
+    estimator
+        scikit-learn's ``Ridge``, ``LinearRegression`` or ``LogisticRegression``; None is ``Ridge(alpha=1.0)``.
+        It is never fitted itself.
+    scale
+        The standard deviation of each coordinate of b (the intercept has one too).
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+    """
+
+    def __init__(self, estimator: Any = None, scale: float = 1.0, grid: float = GRID) -> None:
+        self.estimator = estimator
+        self.scale = scale
+        self.grid = grid
+
+    def problem(self) -> LinearProblem | ClassifierProblem:
+        """Return the model behind the estimator."""
+        if self.estimator is None:
+            return LinearProblem(1.0, fit_intercept=True)
+        problem = problem_of(self.estimator)
+        if not isinstance(problem, (LinearProblem, ClassifierProblem)):
+            raise RefusedModel(
+                f"objective perturbation is known for linear, ridge and logistic regression, not for "
+                f"{type(self.estimator).__name__}; use OutputPerturbation"
+            )
+        return problem
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | SmoothAudit:
+        """Fit without noise; linear models are exact and logistic regression is certified, whatever the method."""
+        positive("scale", self.scale)
+        problem = self.problem()
+        if isinstance(problem, LinearProblem):
+            return problem.fit(sweep)
+        classes = binary_classes(sweep)
+        fit = problem.binary().fit(sweep, None, "estimate").model.fit
+        return SmoothAudit(prepare_perturbed(CodedSweep(sweep, classes), fit, float(self.scale)), classes)
+
+    def people(self, fit: LinearFit | SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+        if isinstance(fit, SmoothAudit):
+            return self._certified(fit, X, y, inside)
+        return self._people(fit, X, without(fit, X, y, inside))
+
+    def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        if isinstance(fit, SmoothAudit):
+            return self._certified(fit, X, y, inside)
+        return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
+
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Objective | sampling.PerturbedLogistic:
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        problem, scale = self.problem(), positive("scale", self.scale)
+        if isinstance(problem, LinearProblem):
+            return sampling.Objective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+        if not problem.alpha > 0 or (problem.fit_intercept and not problem.penalize_intercept):
+            raise RefusedModel(
+                "a perturbed logistic regression is published only with a penalty on every coefficient: noise on a "
+                "free one can leave no minimum, which would give the data away; use a finite C, and "
+                "fit_intercept=False or solver='liblinear', which penalises the intercept"
+            )
+        classes = binary_classes(ArraySweep(X, y))
+        rows = design(X, problem.fit_intercept)
+        return sampling.PerturbedLogistic(rows, classes.codes(y), np.full(rows.shape[1], problem.alpha), scale)
+
+    def ex_post(self, X: NDArray, y: NDArray, theta: Floats) -> Floats:
+        """Return ``log p_without/p_with`` of everyone in the data at a released ``theta`` (the intercept last).
+
+        It is exact, a density ratio: a linear term and a log-determinant. It is confidential.
+        """
+        problem, scale = self.problem(), positive("scale", self.scale)
+        sweep: Sweep = ArraySweep(np.asarray(X), np.asarray(y))
+        target = np.asarray(y)
+        if isinstance(problem, LinearProblem):
+            objective = SmoothObjective(Squared(), RidgePenalty(problem.alpha), problem.fit_intercept)
+        else:
+            objective, classes = problem.binary().objective, binary_classes(sweep)
+            sweep, target = CodedSweep(sweep, classes), classes.codes(target)
+        return ex_post(sweep, objective, np.asarray(theta, dtype=np.float64), scale, np.asarray(X), target)
+
+    def _certified(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
+        codes = y if fit.classes is None else fit.classes.codes(y)
+        found = perturbed(fit.model, X, codes, float(self.scale), inside)
+        alone = np.zeros(len(X), dtype=bool) if fit.classes is None else fit.classes.alone(codes, inside)
+        distance = np.where(alone, np.inf, found.distance)  # without her there is one class, and no release
+        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
+        residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        return People(found.leverage, residual, pairs)
+
+    def law(self, fit: LinearFit) -> Law:
+        """Return ``N(theta, scale^2 H^-2)``; of linear models."""
+        if not isinstance(fit, LinearFit):
+            raise RefusedModel("a perturbed logistic regression has no Gaussian law")
+        if fit.rank < len(fit.theta):
+            raise NumericalTrouble(
+                "the perturbed objective has no minimum: alpha is 0 and the data leaves directions open; use alpha > 0"
+            )
+        return Law(fit.theta, float(self.scale) * fit.inverse())
+
+    def _people(self, fit: LinearFit, X: NDArray, held: Without) -> People:
+        rows = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit.fit_intercept)
+        with np.errstate(invalid="ignore"):
+            direction = held.length * (1.0 + held.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
+        residual = np.where(np.isnan(held.residual), np.inf, np.abs(held.residual))
+        pairs = Objective(held.leverage, residual / float(self.scale), rows, direction**2, kind=held.grade)
+        return People(held.leverage, held.residual, pairs, held.open)

@@ -1,0 +1,113 @@
+"""Output perturbation: the estimate plus Gaussian noise whose covariance is fixed in advance (MATH 1a)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance import sampling
+from perinstance.errors import InvalidInput
+from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.linear.ridge import LinearProblem
+from perinstance.models.problem_registry import problem_of
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Shift
+from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.predicting import AnsweringModel
+from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.release import Method
+from perinstance.sampling import GRID
+
+
+class OutputPerturbation(AnsweringModel):
+    """``theta + N(0, scale^2 A^-1)``: the loss depends on ``||theta_with - theta_without||_A / scale``.
+
+    Parameters
+    ----------
+    estimator
+        A scikit-learn estimator (``Ridge``, ``LogisticRegression``, ``PoissonRegressor``, ``HuberRegressor``, ...) or a
+        model of ``perinstance.models``; None is ``Ridge(alpha=1.0)``. It is never fitted itself.
+    scale
+        The standard deviation of the noise (of ``A^(1/2) theta`` when a precision is given).
+    precision
+        A **public** symmetric positive definite matrix A, fixed in advance; None is the identity. With an intercept,
+        its last row and column belong to it. The paper's choices ``lambda_min I``, ``X'X`` and ``(X'X)^2`` are
+        fine as matrices of another, public table. Taken from the data itself, ``X'X`` is ``PosteriorSample`` and
+        ``(X'X)^2`` is ``ObjectivePerturbation``: then the covariance gives something away too, and they account for it.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+    """
+
+    def __init__(
+        self, estimator: Any = None, scale: float = 1.0, precision: ArrayLike | None = None, grid: float = GRID
+    ) -> None:
+        self.estimator = estimator
+        self.scale = scale
+        self.precision = precision
+        self.grid = grid
+
+    def problem(self) -> Problem:
+        """Return the model behind the estimator."""
+        if self.estimator is None:
+            from sklearn.linear_model import Ridge
+
+            return problem_of(Ridge(alpha=1.0))
+        return problem_of(self.estimator)
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
+        """Fit the estimator without noise."""
+        positive("scale", self.scale)
+        A = None if self.precision is None else check_precision(self.precision)
+        return self.problem().fit(sweep, A, method)
+
+    def people(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+        return self._people(self.problem().movement(fit, X, y, inside))
+
+    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Answer for the people that ``people`` left open."""
+        return self._people(self.problem().refine(fit, sweep, X, y, inside))
+
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Output:
+        """Return the same in exact numbers: what ``fit`` draws from.
+
+        Least squares and ridge regression are solved exactly. The minimum of another loss has no closed form: its
+        float64 estimate is taken as it is, and the noise on it is exact. How far the estimate can be from the minimum,
+        here and in a neighbour (``SmoothFit.stray``), is part of the distances that ``people`` and ``refine`` state.
+        """
+        problem, scale = self.problem(), positive("scale", self.scale)
+        A = None if self.precision is None else check_precision(self.precision)
+        if isinstance(problem, LinearProblem):
+            return sampling.Output(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
+        return sampling.Output(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
+
+    def law(self, fit: Any) -> Law:
+        """Return ``N(theta, scale^2 A^-1)``."""
+        p = len(fit.theta)
+        if self.precision is None:
+            return Law(fit.theta, self.scale * np.eye(p))
+        lower = np.linalg.cholesky(check_precision(self.precision))
+        return Law(fit.theta, self.scale * np.linalg.inv(lower).T)
+
+    def _people(self, move: Movement) -> People:
+        return People(move.leverage, move.residual, Shift(move.distance / self.scale, kind=move.kind), move.open)
+
+
+def check_precision(precision: ArrayLike) -> Floats:
+    """Validate A: square, finite, symmetric, positive definite."""
+    A = np.asarray(precision, dtype=np.float64)
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise InvalidInput(f"precision must be a square matrix, got shape {A.shape}")
+    if not np.isfinite(A).all():
+        raise InvalidInput("precision must be finite, got NaN or infinity")
+    if not np.allclose(A, A.T, rtol=1e-10, atol=0.0):
+        raise InvalidInput("precision must be symmetric, got one that is not; pass (A + A.T) / 2")
+    A = (A + A.T) / 2
+    if np.linalg.eigvalsh(A)[0] <= 0:
+        raise InvalidInput(
+            "precision must be positive definite, got an eigenvalue <= 0; add a multiple of the identity"
+        )
+    return A

@@ -1,0 +1,79 @@
+"""One posterior sample (OPS) of linear and ridge regression, exact (MATH 1b)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance import sampling
+from perinstance.errors import NumericalTrouble
+from perinstance.folds.sweep import People, Sweep
+from perinstance.models.linear.ridge import LinearFit, Without, check_alpha, linear_fit, refined, without
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs import Posterior
+from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.publishing import Law, Publishing, exact_equations
+from perinstance.releases.base.release import Method
+from perinstance.sampling import GRID
+
+
+class PosteriorSample(Publishing):
+    """``theta ~ N(H^-1 X'y, H^-1 / gamma)``, ``H = X'X + alpha I``.
+
+    Parameters
+    ----------
+    alpha
+        The coefficient in ``||y - X theta||^2 + alpha ||theta||^2``; an intercept is not penalised.
+    gamma
+        The inverse temperature: one over the noise variance of the model.
+    fit_intercept
+        Whether a column of ones is added, with a flat prior.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+    """
+
+    def __init__(self, alpha: float = 1.0, gamma: float = 1.0, fit_intercept: bool = False, grid: float = GRID) -> None:
+        self.alpha = alpha
+        self.gamma = gamma
+        self.fit_intercept = fit_intercept
+        self.grid = grid
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
+        """Fit without noise; every method is exact here."""
+        positive("gamma", self.gamma)
+        return linear_fit(sweep, check_alpha(self.alpha), bool(self.fit_intercept))
+
+    def people(self, fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+        return self._people(without(fit, X, y, inside))
+
+    def refine(self, fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        return self._people(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
+
+    def ideal(self, X: NDArray, y: Floats) -> sampling.Posterior:
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        gamma, alpha = positive("gamma", self.gamma), check_alpha(self.alpha)
+        return sampling.Posterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
+
+    def law(self, fit: LinearFit) -> Law:
+        """Return ``N(theta, H^-1 / gamma)``."""
+        if fit.rank < len(fit.theta):
+            raise NumericalTrouble(
+                "the posterior is improper: alpha is 0 and the data leaves directions open; use alpha > 0"
+            )
+        return Law(fit.theta, fit.basis / np.sqrt(positive("gamma", self.gamma)))
+
+    def _people(self, held: Without) -> People:
+        rho = np.empty(len(held.residual))
+        _standardise(held.residual, np.sqrt(float(self.gamma)), rho)
+        return People(held.leverage, held.residual, Posterior(held.leverage, rho, kind=held.grade), held.open)
+
+
+@kernel
+def _standardise(residual, root, out):  # pragma: no cover - compiled
+    """``sqrt(gamma) |r|``; where theta_without is not determined (NaN) no finite loss can be stated."""
+    for i in range(len(residual)):
+        rho = root * abs(residual[i])
+        out[i] = rho if rho == rho else np.inf

@@ -1,0 +1,163 @@
+"""From pDP to DP, the recipe: release bounds of what the losses depend on, enforce them, and charge the envelope.
+
+1. *Key quantities*: what the per-instance loss depends on, beside the person (the smallest eigenvalue, the size of the
+   estimate), each with its sensitivity: how far one person can move it.
+2. Release each with Gaussian noise at a distance D (``scale = sensitivity/D``) and take a one-sided bound that holds on
+   the data without the person, whichever of the two neighbours was released, but for a small probability:
+   ``value +- q scale``, ``Phi(-(q - D)) <= failure``.
+3. *Enforce* what is needed so that, where the bounds hold, everybody's pair is below a *corner*; if the bounds choose
+   among several corners, all of them count.
+4. The promise: the Gaussian parts composed exactly with the pointwise envelope of all corners, plus the failures.
+
+``AdaOPS`` is the first user (``adaptive_posterior`` plans its bounds and its promise with these parts).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs.interface.kinds import Kind
+from perinstance.releases.promises.calibration import noise_scale, tail_quantile
+from perinstance.releases.promises.promise import Promise
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuantity:
+    """Something confidential that losses depend on, and how far one person moves it.
+
+    >>> eigenvalue = KeyQuantity("smallest eigenvalue of X'X", sensitivity=1.0, side="lower")  # Weyl, ||x|| <= 1
+    >>> bound = eigenvalue.released(distance=0.1, failure=1e-7)
+    >>> round(bound.scale, 6), round(bound.bound(100.0), 1)
+    (10.0, 47.0)
+    """
+
+    name: str
+    sensitivity: float
+    side: Literal["lower", "upper"]  #: which side of it must be bounded
+    rises: bool = False  #: somebody who joins never lowers it
+
+    def __post_init__(self) -> None:
+        if self.side not in ("lower", "upper"):  # a bound on the wrong side would be no bound
+            raise InvalidInput(f"side must be 'lower' or 'upper', got {self.side!r}")
+        _check("sensitivity", self.sensitivity)
+
+    def released(self, distance: float, failure: float) -> PrivateBound:
+        """Plan its release at a GDP distance, with a bound that fails with probability at most ``failure``."""
+        _check("distance", distance)
+        if not 0 < _number("failure", failure) < 1:
+            raise InvalidInput(f"failure must lie in (0, 1), got {failure:g}; try failure=1e-7")
+        # what only rises is noisy-high on the data with her: an upper bound for the data without her is safe as it is
+        moved = 0.0 if self.rises and self.side == "upper" else float(distance)
+        return PrivateBound(
+            self,
+            float(distance),
+            noise_scale(self.sensitivity, distance),
+            tail_quantile(failure, moved),
+            float(failure),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateBound:
+    """A noisy release of a key quantity and the one-sided bound that goes with it. Public."""
+
+    quantity: KeyQuantity
+    distance: float
+    scale: float  #: standard deviation of the noise
+    quantile: float  #: how many of them lie between the noisy value and the bound
+    failure: float
+
+    @property
+    def margin(self) -> float:
+        """The way from the noisy value to the bound."""
+        return self.quantile * self.scale
+
+    def bound(self, noisy: float) -> float:
+        """Return the bound that goes with a noisy value."""
+        return noisy - self.margin if self.quantity.side == "lower" else noisy + self.margin
+
+    def at(self, sensitivity: float) -> PrivateBound:
+        """Plan the same spending for another sensitivity, such as one that depends on what was released before."""
+        return replace(self.quantity, sensitivity=sensitivity).released(self.distance, self.failure)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InvalidInput(f"{name} must be a number, got {type(value).__name__}")
+    return float(value)
+
+
+def _check(name: str, value: Any) -> None:
+    if not 0 < _number(name, value) < math.inf:
+        raise InvalidInput(f"{name} must be finite and > 0, got {value:g}")
+
+
+def spending(bounds: Sequence[PrivateBound]) -> tuple[float, float]:
+    """Return the GDP distance of all the bounds' releases together, and the probability that any bound fails."""
+    distance = math.sqrt(math.fsum(bound.distance**2 for bound in bounds)) * (1.0 + 1e-15)
+    return distance, math.fsum(bound.failure for bound in bounds) * (1.0 + 1e-15)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """An algorithm whose losses were bounded by private bounds, and what it promises to everybody."""
+
+    bounds: tuple[PrivateBound, ...]
+    enforced: tuple[str, ...]  #: what the algorithm does so that the corners hold where the bounds do
+    promise: Promise
+    kind: Kind
+    assumptions: tuple[str, ...]
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon of the whole, at delta, for every data set and every person."""
+        return self.promise.epsilon(delta)
+
+
+def convert(
+    bounds: Sequence[PrivateBound],
+    *,
+    leverage: ArrayLike = (),
+    residual: ArrayLike = (),
+    shift: float = 0.0,
+    enforced: tuple[str, ...],
+) -> Conversion:
+    """Put the recipe together.
+
+    Parameters
+    ----------
+    bounds
+        The key quantities as they are released; their sensitivities must hold whatever was released before.
+    leverage, residual
+        All corners (mu, rho) of a final posterior sample that the bounds can lead to.
+    shift
+        The largest distance of a final Gaussian release of fixed covariance (0: none).
+    enforced
+        What makes the corners hold, in words: part of the record that a reviewer reads.
+    """
+    parts = tuple(bounds)
+    if not all(isinstance(part, PrivateBound) for part in parts):
+        raise InvalidInput("bounds must be PrivateBound records; see KeyQuantity.released")
+    mu = np.atleast_1d(np.asarray(leverage, dtype=np.float64))
+    rho = np.atleast_1d(np.asarray(residual, dtype=np.float64))
+    if mu.shape != rho.shape or not (np.isfinite(mu) & (mu >= 0) & np.isfinite(rho) & (rho >= 0)).all():
+        raise InvalidInput("leverage and residual must be finite numbers >= 0, one of each per corner")
+    if not enforced:
+        raise InvalidInput("say what is enforced: a corner that nothing enforces is a hope, not a bound")
+    if not 0 <= _number("shift", shift) < math.inf:
+        raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
+    spent, failure = spending(parts)
+    distance = math.hypot(spent, shift) * (1.0 + 1e-15) if shift else spent
+    return Conversion(
+        parts,
+        tuple(enforced),
+        Promise(distance, tuple(mu.tolist()), tuple(rho.tolist()), failure),
+        "upper",
+        ("each key quantity moves by at most its sensitivity when one person joins or leaves", *enforced),
+    )

@@ -1,0 +1,64 @@
+"""One draw from an ideal distribution, rounded to a public grid: the only way this package makes noise.
+
+The grid point is exactly the rounding of the ideal draw (see ``rounding``). Rounding is post-processing, so the release
+is as private as the ideal one and nothing is charged to delta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.sampling.grid_rounding import settle
+from perinstance.sampling.ideal_laws import Ideal
+from perinstance.sampling.known_answers import self_test
+from perinstance.sampling.random_bits import SystemBits
+from perinstance.sampling.timing import quantum, steady_time
+
+GRID = 2.0**-40
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """Integers times a public power of two: what a release publishes.
+
+    >>> GridPoint((3, -1), grid=0.25).values
+    array([ 0.75, -0.25])
+    """
+
+    integers: tuple[int, ...]
+    grid: float
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The point as float64: exact up to ``2^53 grid``, correctly rounded beyond (post-processing)."""
+        p, q = self.grid.as_integer_ratio()
+        return np.array([_divide(k * p, q) for k in self.integers], dtype=np.float64)
+
+
+def draw(ideal: Ideal, grid: float = GRID) -> GridPoint:
+    """Draw once with the operating system's randomness; round to the nearest multiple of ``grid``, a power of two."""
+    exponent = grid_exponent(grid)
+    self_test()
+    with steady_time(quantum(ideal.d, ideal.work)):
+        strings = [SystemBits() for _ in range(ideal.d)]
+        return GridPoint(settle(ideal, strings, exponent), float(grid))
+
+
+def grid_exponent(grid: float) -> int:
+    """Return e with ``grid = 2^e``; anything but a power of two is refused."""
+    fraction, exponent = math.frexp(grid) if math.isfinite(grid) else (0.0, 0)
+    if fraction != 0.5:
+        raise InvalidInput(f"grid must be a power of two, got {grid!r}; try 2**-40")
+    return exponent - 1
+
+
+def _divide(p: int, q: int) -> float:
+    try:
+        return p / q  # correctly rounded, for integers of any size
+    except OverflowError:
+        return float(np.finfo(np.float64).max) * (1 if p > 0 else -1)

@@ -1,0 +1,197 @@
+"""The distributions that releases draw from, as functions of exact data and bit strings.
+
+==============  ================================================================
+``Noisy``       ``center + scale z``, coordinates independent, Gaussian or Laplace
+``Output``      ``N(theta_hat, scale^2 A^-1)``, A public; isotropic without A
+``Posterior``   ``N(theta_hat, H^-1 / gamma)``
+``Objective``   ``N(theta_hat, scale^2 H^-2)``
+==============  ================================================================
+
+``enclose(strings, n)`` returns balls that contain the ideal draw which the infinite strings stand for, knowing n bits
+of each. The factors are fixed (L of the Cholesky factorisation ``L L'``), so equal strings mean the equal draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from flint import fmpz_mat
+from numpy.typing import NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, product
+from perinstance.sampling.exact_gram import NormalEquations
+from perinstance.sampling.random_bits import BitString
+from perinstance.sampling.variates import NOISES, Noise, variate
+
+
+class Ideal(Protocol):
+    """A distribution that can be drawn from exactly."""
+
+    @property
+    def d(self) -> int:
+        """Number of coordinates, and of bit strings."""
+
+    @property
+    def work(self) -> int:
+        """Size of the factorisations, ``d^3`` each: what the time of a draw is padded to."""
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> Sequence[Ball]:
+        """Enclose the draw of these strings, at the working precision, knowing n bits of each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noisy:
+    """``center + scale z``, coordinates independent. Floats are taken as the exact numbers they are.
+
+    An entry of ``center`` is a float, an integer, a ``Fraction``, or for an irrational number a function without
+    arguments that encloses it at the working precision. ``scale`` is one number or one per coordinate. Laplace noise of
+    scale s has density ``exp(-|z|/s)/(2 s)``. ``work`` is what the functions cost (see ``Ideal``).
+    """
+
+    center: Sequence[Any] | NDArray[Any]
+    scale: Any
+    noise: Noise = "gaussian"
+    work: int = 0
+
+    def __post_init__(self) -> None:
+        if self.noise not in NOISES:
+            raise InvalidInput(f"noise must be one of {NOISES}, got {self.noise!r}")
+        if any(not exact(s) > 0 for s in np.atleast_1d(np.asarray(self.scale, dtype=object))):
+            raise InvalidInput("scale must be positive: a release without noise is not private")
+
+    @property
+    def d(self) -> int:
+        """Number of coordinates."""
+        return len(self.center)
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
+        """Enclose each coordinate."""
+        scales = np.broadcast_to(np.asarray(self.scale, dtype=object), (self.d,))
+        return [
+            exact(c) + exact(s) * variate(self.noise, bits, n)
+            for c, s, bits in zip(self.center, scales, strings, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """``theta_hat + scale M^-T z`` with ``A = M M'`` public: covariance ``scale^2 A^-1``; isotropic without A.
+
+    ``center`` holds the normal equations of theta_hat, or theta_hat itself as exact numbers.
+    """
+
+    center: NormalEquations | Sequence[Any] | NDArray[np.float64]
+    scale: float
+    A: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        _positive("scale", self.scale)
+        A = self.A
+        if A is not None and (A.shape != (self.d, self.d) or not np.isfinite(A).all() or (A != A.T).any()):
+            raise InvalidInput(f"precision must be a symmetric {self.d} x {self.d} matrix, got shape {A.shape}")
+
+    @property
+    def d(self) -> int:
+        """Number of coefficients."""
+        return self.center.d if isinstance(self.center, NormalEquations) else len(self.center)
+
+    @property
+    def work(self) -> int:
+        """One factorisation for the center, one for A."""
+        return (isinstance(self.center, NormalEquations) + (self.A is not None)) * self.d**3
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
+        """Enclose ``theta_hat + scale M^-T z``."""
+        z = _normals(strings, n)
+        if self.A is not None:
+            z = product(inverse_factor([[exact(v) for v in row] for row in self.A.tolist()]).transpose(), z)
+        center = self.center
+        theta_hat = estimate(center) if isinstance(center, NormalEquations) else [exact(v) for v in center]
+        s = exact(self.scale)
+        return [t + s * v for t, v in zip(theta_hat, z, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """``theta_hat + L^-T z / sqrt(gamma)`` with ``H = L L'``: one posterior sample."""
+
+    equations: NormalEquations
+    gamma: float
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+
+    @property
+    def d(self) -> int:
+        """Number of coefficients."""
+        return self.equations.d
+
+    @property
+    def work(self) -> int:
+        """One factorisation."""
+        return self.d**3
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
+        """Enclose ``L^-T (L^-1 b + z / sqrt(gamma))``."""
+        W, s = factor(self.equations), exact(self.gamma).rsqrt()
+        w = product(W, self.equations.right_side())
+        return product(W.transpose(), [a + s * v for a, v in zip(w, _normals(strings, n), strict=True)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """``H^-1 (b - scale z)``: the minimiser of the objective with the linear term ``scale z'theta``."""
+
+    equations: NormalEquations
+    scale: float
+
+    def __post_init__(self) -> None:
+        _positive("scale", self.scale)
+
+    @property
+    def d(self) -> int:
+        """Number of coefficients."""
+        return self.equations.d
+
+    @property
+    def work(self) -> int:
+        """One factorisation."""
+        return self.d**3
+
+    def enclose(self, strings: Sequence[BitString], n: int) -> list[Ball]:
+        """Enclose the minimiser."""
+        W, s = factor(self.equations), exact(self.scale)
+        b = [a - s * v for a, v in zip(self.equations.right_side(), _normals(strings, n), strict=True)]
+        return product(W.transpose(), product(W, b))
+
+
+def estimate(equations: NormalEquations) -> list[Ball]:
+    """``theta_hat = H^-1 b``, without noise: confidential."""
+    W = factor(equations)
+    return product(W.transpose(), product(W, equations.right_side()))
+
+
+def factor(equations: NormalEquations) -> Matrix:
+    """``L^-1`` of ``H = L L'``. A singular H is told apart from a hard one by its exact rank."""
+    try:
+        return inverse_factor(equations.matrix())
+    except Undecided:
+        if fmpz_mat([[int(v) for v in row] for row in equations.H]).rank() < equations.d:
+            raise InvalidInput(
+                "the Hessian is singular: the columns are linearly dependent and nothing penalises it; "
+                "use a positive alpha"
+            ) from None
+        raise
+
+
+def _normals(strings: Sequence[BitString], n: int) -> list[Ball]:
+    return [variate("gaussian", bits, n) for bits in strings]
+
+
+def _positive(name: str, value: float) -> None:
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidInput(f"{name} must be positive and finite, got {value!r}")
