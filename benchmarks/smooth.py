@@ -19,11 +19,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
 from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
-from perinstance.models.smooth.movement_bounds import prepare, sensitivity
+from perinstance.models.smooth.movement_bounds import Sensitivity, prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 
 BLOCK = 1 << 16
@@ -58,17 +59,21 @@ def cost(n: int, d: int, repeats: int, out: Console) -> float:
     objective = SmoothObjective(CATALOGUE["logistic"], RidgePenalty(1.0), fit_intercept=True)
     fit = fit_smooth(sweep, objective)
     model = prepare(sweep, fit)
+
+    def people(block: Block) -> Sensitivity:
+        return sensitivity(model, block.X, block.y)
+
     work = {
         "one more Newton iteration": lambda: sweep.fold(partial(slopes, objective=objective, theta=fit.theta)),
         "audit: constants (a fold)": lambda: prepare(sweep, fit),
-        "audit: everyone (a map)": lambda: [s.distance.sum() for s in sweep.map(partial(sensitivity, model))],
+        "audit: everyone (a map)": lambda: [s.distance.sum() for s in sweep.map(people)],
     }
     best = dict.fromkeys(work, np.inf)
     for _ in range(repeats):
         for name, job in work.items():
             best[name] = min(best[name], seconds(job))
     tracemalloc.start()
-    for s in sweep.map(partial(sensitivity, model)):
+    for s in sweep.map(people):
         del s
     prepare(sweep, fit)
     peak = tracemalloc.get_traced_memory()[1]

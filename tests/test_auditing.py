@@ -59,9 +59,9 @@ def test_a_dominant_person_is_found_in_any_block(people, release):
 class SometimesACopy(pi.PosteriorSample):
     """In every second block the pairs hold a leverage of their own."""
 
-    def people(self, fit, X, y, inside=True):
-        found = super().people(fit, X, y, inside)
-        return found if X[0, 0] > 0 else replace(found, leverage=found.leverage.copy())
+    def people(self, fit, block, inside=True):
+        found = super().people(fit, block, inside)
+        return found if block.X[0, 0] > 0 else replace(found, leverage=found.leverage.copy())
 
 
 @pytest.mark.parametrize("kind", [pi.PosteriorSample, SometimesACopy])

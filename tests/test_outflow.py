@@ -129,10 +129,10 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
     seen = []
 
     class Breaks(pi.PosteriorSample):
-        def people(self, fit, X, y, inside=True):
-            if where == "people" and (X == 7.0).any():
+        def people(self, fit, block, inside=True):
+            if where == "people" and (block.X == 7.0).any():
                 raise error
-            return super().people(fit, X, y, inside)
+            return super().people(fit, block, inside)
 
         def refine(self, *arguments):
             if where == "refine":

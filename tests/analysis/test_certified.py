@@ -9,6 +9,7 @@ from perinstance import audit
 from perinstance.analysis import everyone
 from perinstance.analysis.within_bounds.smooth_models import _targets
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
 from perinstance.models.losses.smooth import PseudoHuber
 from perinstance.models.smooth.problem import SmoothProblem
@@ -43,7 +44,9 @@ def besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed):
     ends = _targets(fit.model.fit.objective.loss, 5.0)
 
     def losses(x, y):
-        return np.asarray(release.refine(fit, sweep, np.ascontiguousarray(x), y, inside=False).pairs.epsilon(DELTA))
+        return np.asarray(
+            release.refine(fit, sweep, Block(np.ascontiguousarray(x), y), inside=False).pairs.epsilon(DELTA)
+        )
 
     def into(x):
         return np.clip(x, -x_bound, x_bound) if domain == "box" else x * min(1.0, x_bound / np.linalg.norm(x))
@@ -135,7 +138,9 @@ def test_without_the_data_somebody_is_still_sure_to_lose(estimator):
     release = OutputPerturbation(estimator, scale=0.2)
     fit = release.confidential_fit(sweep, "certified")
     answer = everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0)
-    exact = release.refine(fit, sweep, answer.x[None], np.array([answer.y]), inside=False).pairs.epsilon(DELTA)[0]
+    exact = release.refine(fit, sweep, Block(answer.x[None], np.array([answer.y])), inside=False).pairs.epsilon(DELTA)[
+        0
+    ]
     assert 0 < answer.attained <= exact <= answer.epsilon and answer.gap < 0.5
     assert everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0, sweep=sweep).epsilon <= answer.epsilon
     assert any("at least" in note for note in answer.assumptions)
@@ -151,7 +156,7 @@ def test_a_loss_or_a_penalty_without_expansion_has_the_plain_certificate():
         fit = release.confidential_fit(sweep, "certified")
         answer = everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0, sweep=sweep)
         x, y = crowd(rng, fit, 3, 300, 0.8, "ball"), rng.choice([-5.0, 5.0], 300)
-        found = release.refine(fit, sweep, x, y, inside=False).pairs.epsilon(DELTA).max()
+        found = release.refine(fit, sweep, Block(x, y), inside=False).pairs.epsilon(DELTA).max()
         assert found <= answer.epsilon and found <= answer.attained * 1.01
 
 

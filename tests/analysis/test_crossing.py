@@ -11,6 +11,7 @@ from perinstance.analysis.within_bounds.by_sphere.exact_ascent import _way, uphi
 from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import gradient, table
 from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import _alone
 from perinstance.analysis.within_bounds.smooth_models import _targets
+from perinstance.folds.block import Block
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
 from perinstance.models.losses.smooth import PseudoHuber
 from perinstance.models.smooth.problem import SmoothProblem
@@ -164,7 +165,7 @@ def test_her_way_is_the_refit():
         for _ in range(5):
             x, y, xi = somebody(rng, rows)
             label = y if fit.classes is None else fit.classes.labels[int(y)]
-            people = release.refine(fit, sweep, x[None], np.array([label]), inside=False)
+            people = release.refine(fit, sweep, Block(x[None], np.array([label])), inside=False)
             assert np.linalg.norm(xi) == pytest.approx(float(people.pairs.distance[0]) * 0.2, rel=1e-6)
 
 

@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from perinstance.analysis import everyone
 from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.block import Block
 from tests.analysis.worlds import FAMILIES, fit_of, losses, release_of, table
 
 DELTA = 1e-6
@@ -34,7 +35,7 @@ def best_of(release, fit, X, y_bound, rng, family):
     if family != "objective":
         return X, losses(release, fit, X, y, DELTA)
     # the exact loss of objective perturbation is slow: rank by an exact Renyi divergence, then ask the best
-    rank = release.people(fit, X, y, inside=False).pairs.renyi(3.0)
+    rank = release.people(fit, Block(X, y), inside=False).pairs.renyi(3.0)
     top = np.argsort(-rank)[:40]
     return X[top], losses(release, fit, X[top], y[top], DELTA)
 

@@ -6,6 +6,7 @@ from scipy.special import roots_hermite
 
 from perinstance.analysis import chain, chain_bound, chain_pairs, group, group_pairs
 from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.pairs import Posterior
 from tests.analysis.worlds import FAMILIES, fit_of, release_of, table
 
@@ -72,7 +73,7 @@ def test_a_group_of_one_is_the_person(family):
     X, y = table(rng, 50, 3)
     release = release_of(family, 1.0, True, scale=1.0)
     fit = fit_of(release, X, y)
-    alone = release.people(fit, X[:1], y[:1]).pairs.epsilon(1e-6)[0]
+    alone = release.people(fit, Block(X[:1], y[:1])).pairs.epsilon(1e-6)[0]
     assert group(release, fit, X[:1], y[:1], 1e-6).epsilon == pytest.approx(alone, rel=1e-8)
 
 

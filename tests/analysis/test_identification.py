@@ -3,6 +3,7 @@ import pytest
 
 from perinstance.analysis import identification, odds_bound, posterior_odds, realised_loss
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.pairs import Laplace, Posterior, Shift
 from tests.analysis.worlds import fit_of, release_of, table
 
@@ -55,7 +56,7 @@ def test_the_realised_loss_is_the_log_ratio():
     X, y = table(rng, 30, 3)
     release = release_of("posterior", 1.0, scale=0.7)
     with_, without = fit_of(release, X, y), fit_of(release, X[1:], y[1:])
-    person = release.people(with_, X[:1], y[:1])
+    person = release.people(with_, Block(X[:1], y[:1]))
     mu, r = person.leverage[0], person.residual[0]
     for _ in range(20):
         theta = with_.theta + with_.basis @ rng.standard_normal(3) * 0.7

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from perinstance.analysis import dp, everyone
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.releases import NoisyMean
 
@@ -11,7 +12,7 @@ DELTA = 1e-5
 
 
 def losses(release, fit, X):
-    return np.asarray(release.people(fit, X, None, inside=False).pairs.epsilon(DELTA))
+    return np.asarray(release.people(fit, Block(X, None), inside=False).pairs.epsilon(DELTA))
 
 
 @pytest.mark.parametrize("statistic", ["mean", "sum"])

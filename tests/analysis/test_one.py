@@ -5,6 +5,7 @@ import pytest
 
 from perinstance.analysis import LossSample, one, personal_dp, prior, subsets, with_assumptions
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from tests.analysis.worlds import FAMILIES, fit_of, losses, release_of, table
 
@@ -22,7 +23,7 @@ def test_one_person_joins_each_data_set(family):
     for (A, b), eps in zip(sets, answer.epsilon, strict=True):
         assert len(A) == 35
         with_ = release.confidential_fit(ArraySweep(np.vstack([A, x]), np.append(b, target)))
-        inside = release.people(with_, x[None], np.array([target])).pairs.epsilon(DELTA)[0]
+        inside = release.people(with_, Block(x[None], np.array([target]))).pairs.epsilon(DELTA)[0]
         assert eps == pytest.approx(inside, rel=1e-6)
     assert answer.largest == answer.epsilon.max() and answer.kind == "exact"
     assert (answer.epsilon <= personal_dp(release, x, target, DELTA, n=40).epsilon).all()

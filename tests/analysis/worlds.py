@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import Ridge
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.releases import ObjectivePerturbation, OutputPerturbation, PosteriorSample
 
@@ -35,4 +36,4 @@ def fit_of(release, X, y):
 
 def losses(release, fit, X, y, delta):
     """Epsilon of outsiders who join."""
-    return np.asarray(release.people(fit, np.ascontiguousarray(X), y, inside=False).pairs.epsilon(delta))
+    return np.asarray(release.people(fit, Block(np.ascontiguousarray(X), y), inside=False).pairs.epsilon(delta))

@@ -31,7 +31,7 @@ import pyarrow.parquet, pyarrow.csv, narwhals
 from tests.peak import peak_megabytes
 before, start = peak_megabytes(), time.process_time()
 try:
-    LocalSweep(read_table(scan(sys.argv[1]), target=sys.argv[2])).fold(lambda X, y: y.sum())
+    LocalSweep(read_table(scan(sys.argv[1]), target=sys.argv[2])).fold(lambda b: b.y.sum())
 except TooLarge as refusal:
     seconds = time.process_time() - start
     print(peak_megabytes() - before, seconds, len(str(refusal)))
@@ -147,4 +147,4 @@ def test_honest_files_pass(tmp_path):
     """Indicator columns pack 1000 to one, and are no attack."""
     pq.write_table(pa.table({"a": np.zeros(1 << 20, bool), "y": np.zeros(1 << 20)}), tmp_path / "zeros.parquet")
     sweep = LocalSweep(read_table(scan(tmp_path / "zeros.parquet"), target="y"))
-    assert sweep.fold(lambda X, y: len(y)) == 1 << 20
+    assert sweep.fold(lambda block: len(block.y)) == 1 << 20

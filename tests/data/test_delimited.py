@@ -18,7 +18,7 @@ from perinstance.errors import InvalidTable, TooLarge
 
 def read(path, **options):
     sweep = LocalSweep(read_table(scan(path, **options), target="y", ids="id"), threads=1)
-    X = np.concatenate(list(sweep.map(lambda X, y: np.column_stack([X, y]))))
+    X = np.concatenate(list(sweep.map(lambda block: np.column_stack([block.X, block.y]))))
     return X, sweep.ids.to_pylist()
 
 

@@ -103,7 +103,7 @@ def test_ids_survive_every_format(tmp_path_factory, ids, suffix):
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerows([["who", "x", "y"], *zip(ids, values, values, strict=True)])
     sweep = LocalSweep(read_table(scan(path), target="y", ids="who"))
-    sweep.fold(lambda X, y: y.sum())
+    sweep.fold(lambda block: block.y.sum())
     assert sweep.ids.to_pylist() == ids
 
 

@@ -94,7 +94,7 @@ def test_every_format_gives_the_same_rows_twice(tmp_path, form, memory):
     source = read_table(found, target="cost", ids="person")
     with LocalSweep(source, threads=2, block_bytes=10_000, memory_bytes=memory) as sweep:
         for _ in range(3):
-            blocks = list(sweep.map(lambda X, y: np.column_stack([X, y])))
+            blocks = list(sweep.map(lambda block: np.column_stack([block.X, block.y])))
             np.testing.assert_array_equal(np.concatenate(blocks)[:, :3], MATRIX)
             np.testing.assert_array_equal(np.concatenate(blocks)[:, 3], FRAME["cost"])
             assert max(len(block) for block in blocks) <= 10_000 // 32
@@ -106,7 +106,7 @@ def test_threads_do_not_change_a_bit(tmp_path, form):
     path = FORMATS[form](tmp_path)
     sums = {
         LocalSweep(read_table(scan(path), target="cost", ids="person"), threads, 5_000, 20_000)
-        .fold(lambda X, y: (X.T @ X) / 3)
+        .fold(lambda block: (block.X.T @ block.X) / 3)
         .tobytes()
         for threads in (1, 2, 3, 7)
     }
@@ -132,7 +132,7 @@ def test_npy(tmp_path, order, dtype):
     np.save(tmp_path / "m.npy", values)
     source = read_table(scan(tmp_path / "m.npy"), target=1)
     assert source.n_features == 3 and source.n_rows == N
-    blocks = list(LocalSweep(source, block_bytes=10_000).map(lambda X, y: np.column_stack([X, y])))
+    blocks = list(LocalSweep(source, block_bytes=10_000).map(lambda block: np.column_stack([block.X, block.y])))
     np.testing.assert_array_equal(np.concatenate(blocks), values[:, [0, 2, 3, 1]])
 
 
@@ -140,18 +140,18 @@ def test_float32_stays_float32(tmp_path):
     pq.write_table(pa.table({"a": np.ones(5, np.float32), "y": np.ones(5)}), tmp_path / "s.parquet")
     sweep = LocalSweep(read_table(scan(tmp_path / "s.parquet"), target="y"), memory_bytes=0)
     for _ in range(2):
-        assert [X.dtype for X in sweep.map(lambda X, y: X)] == [np.float32]
+        assert [X.dtype for X in sweep.map(lambda block: block.X)] == [np.float32]
 
 
 def test_names_with_dots(tmp_path):
     pq.write_table(pa.table({"a.b": [1.0, 2.0], "a": [5.0, 6.0], "y": [3.0, 4.0]}), tmp_path / "d.parquet")
     sweep = LocalSweep(read_table(scan(tmp_path / "d.parquet"), target="y"))
-    np.testing.assert_array_equal(next(sweep.map(lambda X, y: X)), [[1, 5], [2, 6]])
+    np.testing.assert_array_equal(next(sweep.map(lambda block: block.X)), [[1, 5], [2, 6]])
 
 
 def test_a_chosen_few_columns_may_leave_text_behind(tmp_path):
     source = read_table(scan(_parquet(tmp_path)), target="cost", features=["bmi"])
-    np.testing.assert_array_equal(np.concatenate(list(LocalSweep(source).map(lambda X, y: X))), MATRIX[:, [1]])
+    np.testing.assert_array_equal(np.concatenate(list(LocalSweep(source).map(lambda block: block.X))), MATRIX[:, [1]])
 
 
 def _spoil(frame, column, row, value):
@@ -185,7 +185,7 @@ def test_bad_cells_are_named_by_number(tmp_path, suffix, column, row, value, pat
     source = read_table(scan(path), target="cost", ids="person")
     for threads in (1, 2):
         with pytest.raises(InvalidTable, match=pattern):
-            LocalSweep(source, threads, block_bytes=10_000).fold(lambda X, y: X.sum())
+            LocalSweep(source, threads, block_bytes=10_000).fold(lambda block: block.X.sum())
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_truncated_files(tmp_path, form, share):
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(InvalidTable):
-        LocalSweep(read_table(scan(path), target="cost", ids="person")).fold(lambda X, y: y.sum())
+        LocalSweep(read_table(scan(path), target="cost", ids="person")).fold(lambda block: block.y.sum())
 
 
 @pytest.mark.parametrize("form", ["parquet", "pages", "gz", "arrow", "feather"])
@@ -247,7 +247,7 @@ def test_flipped_bytes_are_refused_or_read(tmp_path, form):
             broken[at] ^= int(rng.integers(1, 256))
         path.write_bytes(bytes(broken))
         try:
-            LocalSweep(read_table(scan(path), target="cost", ids="person")).fold(lambda X, y: y.sum())
+            LocalSweep(read_table(scan(path), target="cost", ids="person")).fold(lambda block: block.y.sum())
         except InvalidTable:
             continue
 

@@ -128,12 +128,12 @@ class Spiteful:
         raise ValueError(SECRET)
 
 
-def _spiteful_step(X, y):
+def _spiteful_step(block):
     raise ValueError(SECRET)
 
 
 def sweep_all(table, **options):
-    LocalSweep(read_table(table, **options), threads=2).fold(lambda X, y: X.sum())
+    LocalSweep(read_table(table, **options), threads=2).fold(lambda block: block.X.sum())
 
 
 def check(call) -> None:

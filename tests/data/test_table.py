@@ -48,7 +48,7 @@ FLAVOURS = {
 
 def rows_of(source, **options) -> tuple[np.ndarray, np.ndarray]:
     """All that a sweep sees."""
-    blocks = list(LocalSweep(source, threads=1, **options).map(lambda X, y: (X.copy(), y.copy())))
+    blocks = list(LocalSweep(source, threads=1, **options).map(lambda block: (block.X.copy(), block.y.copy())))
     return np.concatenate([one[0] for one in blocks]), np.concatenate([one[1] for one in blocks])
 
 
@@ -75,7 +75,7 @@ def test_number_types(dtype, flavour):
 def test_floats_are_not_copied(order, dtype):
     values = np.asarray(X, dtype=dtype, order=order)
     for table in (read_table(values, Y), read_table(pd.DataFrame(values, copy=False), Y)):
-        for shared in LocalSweep(table, block_bytes=1000).map(lambda X, y: np.shares_memory(X, values)):
+        for shared in LocalSweep(table, block_bytes=1000).map(lambda block: np.shares_memory(block.X, values)):
             assert shared
 
 
@@ -156,7 +156,7 @@ def test_missing_cells_are_named_by_number(flavour, value, word, shows_itself):
         def __add__(self, other):
             return self
 
-    step = (lambda X, y: Statistic(X)) if shows_itself else (lambda X, y: X.sum(axis=0))
+    step = (lambda block: Statistic(block.X)) if shows_itself else (lambda block: block.X.sum(axis=0))
     with pytest.raises(InvalidTable, match=rf"column 2.*row 199: .*{word}"):
         LocalSweep(read_table(FLAVOURS[flavour](_with(199, 2, value)), Y), block_bytes=2000).fold(step)
 
@@ -273,7 +273,7 @@ def test_blocks_cover_every_row_once(n, d, block_bytes, flavour, threads):
         "pyarrow": lambda v: pa.table({str(k): v[:, k] for k in range(d)}),
     }[flavour]
     sweep = LocalSweep(read_table(make(values), np.arange(n)), threads=threads, block_bytes=block_bytes)
-    blocks = list(sweep.map(lambda X, y: np.column_stack([X, y])))
+    blocks = list(sweep.map(lambda block: np.column_stack([block.X, block.y])))
     np.testing.assert_array_equal(np.concatenate(blocks), np.column_stack([values, np.arange(n)]))
 
 

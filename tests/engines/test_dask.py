@@ -31,36 +31,36 @@ def scheduler(request):
 
 def test_the_same_answers_as_here():
     sweep = Dask(ahead=3).sweep(table())
-    np.testing.assert_allclose(sweep.fold(lambda X, y: X.T @ X), X.T @ X, rtol=1e-12)
-    rows = list(sweep.map(lambda X, y: X @ np.arange(4) + y))
+    np.testing.assert_allclose(sweep.fold(lambda block: block.X.T @ block.X), X.T @ X, rtol=1e-12)
+    rows = list(sweep.map(lambda block: block.X @ np.arange(4) + block.y))
     assert [len(part) for part in rows] == [97] * 10 + [33]
     np.testing.assert_allclose(np.concatenate(rows), X @ np.arange(4) + Y)
-    again = {Dask().sweep(table()).fold(lambda X, y: X.T @ X).tobytes() for _ in range(3)}
+    again = {Dask().sweep(table()).fold(lambda block: block.X.T @ block.X).tobytes() for _ in range(3)}
     assert len(again) == 1
     assert isinstance(Dask(), Engine)
 
 
 def test_a_table_in_memory_and_a_local_engine():
-    total = Dask().sweep(read_table(X, Y)).fold(lambda X, y: y.sum())
+    total = Dask().sweep(read_table(X, Y)).fold(lambda block: block.y.sum())
     assert total == pytest.approx(Y.sum())
-    assert LocalSweep(table()).fold(lambda X, y: y.sum()) == pytest.approx(Y.sum())
+    assert LocalSweep(table()).fold(lambda block: block.y.sum()) == pytest.approx(Y.sum())
 
 
 def test_progress():
     seen = []
     sweep = Dask(ahead=2).sweep(table(), lambda *news: seen.append(news))
-    sweep.fold(lambda X, y: 1)
-    list(sweep.map(lambda X, y: 1))
+    sweep.fold(lambda block: 1)
+    list(sweep.map(lambda block: 1))
     assert seen[0] == ("fold", 1003, 1003) and seen[1] == ("map", 97, 1003) and seen[-1] == ("map", 1003, 1003)
 
 
 def test_whole_numbers_and_missing_cells():
     whole = table(np.arange(40).reshape(20, 2), np.arange(20), 7)
-    assert Dask().sweep(whole).fold(lambda X, y: X.sum()) == 780
+    assert Dask().sweep(whole).fold(lambda block: block.X.sum()) == 780
     bad = X.copy()
     bad[500, 2] = np.nan
     with pytest.raises(InvalidTable, match="column 2, row 500"):
-        Dask().sweep(table(bad)).fold(lambda X, y: y.sum())
+        Dask().sweep(table(bad)).fold(lambda block: block.y.sum())
 
 
 def test_tables_that_are_cut_wrongly():

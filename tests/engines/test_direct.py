@@ -27,7 +27,7 @@ def whole_block(number: int, n: int = 700, d: int = 3, kind: type = np.float64) 
     X = whole[:middle].view(kind).reshape((n, d), order="F")
     y = whole[middle : middle + 8 * n].view(np.float64)
     X[:], y[:] = rng.normal(size=(n, d)), rng.normal(size=n)
-    return Block(number * n, X, y, None, whole)
+    return Block(X, y, number * n, None, whole)
 
 
 def same(one: Block, other: Block) -> bool:

@@ -34,8 +34,8 @@ def test_threads_do_not_change_a_bit(block_bytes):
     answers = set()
     for threads in (1, 2, 3, 8):
         sweep = LocalSweep(table, threads=threads, block_bytes=block_bytes)
-        gram = sweep.fold(lambda X, y: X.T @ X)
-        rows = np.concatenate(list(sweep.map(lambda X, y: X @ X[0])))
+        gram = sweep.fold(lambda block: block.X.T @ block.X)
+        rows = np.concatenate(list(sweep.map(lambda block: block.X @ block.X[0])))
         answers.add((gram.tobytes(), rows.tobytes()))
     assert len(answers) == 1
 
@@ -45,14 +45,14 @@ def test_a_fold_is_the_sum_over_blocks_in_row_order():
     wanted = X[:step].T @ X[:step]
     for start in range(step, len(X), step):
         wanted = wanted + X[start : start + step].T @ X[start : start + step]
-    got = LocalSweep(read_table(X, Y), threads=3, block_bytes=5000).fold(lambda X, y: X.T @ X)
+    got = LocalSweep(read_table(X, Y), threads=3, block_bytes=5000).fold(lambda block: block.X.T @ block.X)
     np.testing.assert_array_equal(got, wanted)
 
 
 def test_slow_first_blocks_do_not_change_the_order():
-    def step(X, y):
-        time.sleep(0.02 if y[0] == 0 else 0)
-        return y[0]
+    def step(block):
+        time.sleep(0.02 if block.y[0] == 0 else 0)
+        return block.y[0]
 
     starts = list(LocalSweep(read_table(X, np.arange(4000)), threads=4, block_bytes=5000).map(step))
     assert starts == sorted(starts) and len(starts) == 45
@@ -68,7 +68,7 @@ def test_reading_ahead_is_bounded():
 
 
 def test_one_blas_thread_inside():
-    def step(X, y):
+    def step(block):
         return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
 
     before = threadpool_info()
@@ -83,10 +83,10 @@ class PlannedError(Exception):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("error", [PlannedError, KeyboardInterrupt, MemoryError])
 def test_what_a_step_raises_comes_through(threads, error):
-    def step(X, y):
-        if y[0] > 1000:
+    def step(block):
+        if block.y[0] > 1000:
             raise error
-        return y.sum()
+        return block.y.sum()
 
     sweep = LocalSweep(read_table(X, np.arange(4000)), threads=threads, block_bytes=5000)
     with pytest.raises(error):
@@ -94,24 +94,24 @@ def test_what_a_step_raises_comes_through(threads, error):
     with pytest.raises(error):
         list(sweep.map(step))
     assert not workers()
-    assert sweep.fold(lambda X, y: y.sum()) == np.arange(4000).sum()  # still usable
+    assert sweep.fold(lambda block: block.y.sum()) == np.arange(4000).sum()  # still usable
 
 
 def test_a_step_that_stumbles_over_nan_blames_the_table():
     bad = X.copy()
     bad[77, 3] = np.nan
 
-    def step(X, y):
-        if np.isnan(X).any():
+    def step(block):
+        if np.isnan(block.X).any():
             raise PlannedError
-        return y.sum()
+        return block.y.sum()
 
     with pytest.raises(InvalidTable, match="column 3, row 77"):
         LocalSweep(read_table(bad, Y)).fold(step)
 
 
 def test_stopping_early_stops_the_threads():
-    parts = LocalSweep(read_table(X, Y), threads=3, block_bytes=1000).map(lambda X, y: len(y))
+    parts = LocalSweep(read_table(X, Y), threads=3, block_bytes=1000).map(lambda block: len(block.y))
     assert next(parts) == 17
     assert workers()
     parts.close()
@@ -134,9 +134,9 @@ def test_cells_are_looked_at_once():
             return self
 
     sweep = LocalSweep(read_table(X, Y), threads=1, block_bytes=50_000)
-    sweep.fold(lambda X, y: Statistic(X))
+    sweep.fold(lambda block: Statistic(block.X))
     once = len(looks)
-    sweep.fold(lambda X, y: Statistic(X))
+    sweep.fold(lambda block: Statistic(block.X))
     assert once == len(looks) == 5
 
 
@@ -147,14 +147,14 @@ def test_a_false_alarm_is_no_refusal():
         def __add__(self, other):
             return self
 
-    assert LocalSweep(read_table(X, Y)).fold(lambda X, y: Alarm(1.0)) == 1.0
+    assert LocalSweep(read_table(X, Y)).fold(lambda block: Alarm(1.0)) == 1.0
 
 
 def test_progress_counts_rows():
     seen = []
     sweep = Local(threads=2, block_bytes=50_000).sweep(read_table(X, Y), lambda *news: seen.append(news))
-    sweep.fold(lambda X, y: 1)
-    list(sweep.map(lambda X, y: 1))
+    sweep.fold(lambda block: 1)
+    list(sweep.map(lambda block: 1))
     assert [done for stage, done, total in seen if stage == "fold"] == [892, 1784, 2676, 3568, 4000]
     assert all(total == 4000 for _, _, total in seen) and seen[-1] == ("map", 4000, 4000)
 
@@ -173,7 +173,7 @@ def test_ctrl_c_ends_a_sweep_at_once():
 import numpy as np, os, threading, time
 from perinstance.data import read_table
 from perinstance.engines import LocalSweep
-def step(X, y):
+def step(block):
     os.write(1, b"begun\\n")  # in one piece, whatever the other thread writes
     time.sleep(0.05)
     return 1

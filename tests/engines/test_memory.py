@@ -38,8 +38,8 @@ from tests.peak import peak_megabytes
 before = peak_megabytes()
 target = 0 if sys.argv[1].endswith("npy") else "y"
 with LocalSweep(read_table(scan(sys.argv[1]), target=target), threads=2, memory_bytes=0) as sweep:
-    gram = sweep.fold(lambda X, y: X.T @ X)
-    total = sum(float(part.sum()) for part in sweep.map(lambda X, y: (X @ gram[0])))
+    gram = sweep.fold(lambda b: b.X.T @ b.X)
+    total = sum(float(part.sum()) for part in sweep.map(lambda b: b.X @ gram[0]))
 print(peak_megabytes() - before, sweep.n_rows)
 """
 

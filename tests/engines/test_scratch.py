@@ -65,7 +65,7 @@ def test_blocks_come_back_bit_for_bit(tmp_path_factory, blocks, memory):
     store = Scratch(memory, tmp_path_factory.mktemp("scratch"))
     originals = []
     for number, (values, order) in enumerate(blocks):
-        block = Block(number, np.asarray(values, order=order), np.arange(len(values), dtype=float))
+        block = Block(np.asarray(values, order=order), np.arange(len(values), dtype=float), number)
         store.put(number, block)
         originals.append(block)
     for piece, block in zip(store.pieces(), originals, strict=True):
@@ -83,12 +83,12 @@ def test_the_file_is_nameless_and_closed_to_others(tmp_path, source):
     others = set(scratch_files())
     seen = []
 
-    def look(X, y):
+    def look(block):
         seen.extend(
             (os.listdir(scratch), stat.S_IMODE(os.stat(f"/proc/self/fd/{one}").st_mode))
             for one in set(scratch_files()) - others
         )
-        return y.sum()
+        return block.y.sum()
 
     try:
         with LocalSweep(source, threads=1, block_bytes=10_000, memory_bytes=0, scratch=scratch) as sweep:
@@ -105,10 +105,10 @@ def test_the_file_is_nameless_and_closed_to_others(tmp_path, source):
 def test_the_file_goes_when_a_pass_fails(source, error):
     others = set(scratch_files())
 
-    def step(X, y):
+    def step(block):
         if len(set(scratch_files()) - others):
             raise error
-        return y.sum()
+        return block.y.sum()
 
     for threads in (1, 2):
         sweep = LocalSweep(source, threads=threads, block_bytes=10_000, memory_bytes=0)
@@ -121,7 +121,7 @@ def test_the_file_goes_when_a_pass_fails(source, error):
 def test_the_file_goes_when_the_caller_forgets_it(source):
     others = set(scratch_files())
     sweep = LocalSweep(source, block_bytes=10_000, memory_bytes=0)
-    sweep.fold(lambda X, y: y.sum())
+    sweep.fold(lambda block: block.y.sum())
     assert set(scratch_files()) - others
     del sweep
     gc.collect()
@@ -135,8 +135,8 @@ def test_nothing_is_left_by_a_killed_process(tmp_path, source):
     from perinstance.engines import LocalSweep
     source = read_table(scan(sys.argv[1]), target="y")
     sweep = LocalSweep(source, block_bytes=10_000, memory_bytes=0, scratch=sys.argv[2])
-    sweep.fold(lambda X, y: y.sum())
-    sweep.fold(lambda X, y: os.kill(os.getpid(), 9))
+    sweep.fold(lambda b: b.y.sum())
+    sweep.fold(lambda b: os.kill(os.getpid(), 9))
     """
     (tmp_path / "scratch").mkdir()
     arguments = [str(tmp_path / "t.parquet"), str(tmp_path / "scratch")]
@@ -155,7 +155,7 @@ def test_a_full_disk_is_a_typed_error(source):
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
     try:
         source = read_table(scan(sys.argv[1]), target="y")
-        LocalSweep(source, block_bytes=10_000, memory_bytes=0).fold(lambda X, y: y.sum())
+        LocalSweep(source, block_bytes=10_000, memory_bytes=0).fold(lambda b: b.y.sum())
     except ScratchFull as refusal:
         sys.exit(0 if "TMPDIR" in str(refusal) else 3)
     """
@@ -166,7 +166,7 @@ def test_a_full_disk_is_a_typed_error(source):
 
 def test_a_folder_that_is_not_there(source, tmp_path):
     with pytest.raises(ScratchFull):
-        LocalSweep(source, memory_bytes=0, scratch=tmp_path / "nothing").fold(lambda X, y: y.sum())
+        LocalSweep(source, memory_bytes=0, scratch=tmp_path / "nothing").fold(lambda block: block.y.sum())
 
 
 def test_parquet_is_decoded_once(source, monkeypatch):
@@ -177,16 +177,16 @@ def test_parquet_is_decoded_once(source, monkeypatch):
     )
     sweep = LocalSweep(source, block_bytes=10_000, memory_bytes=30_000)
     for _ in range(3):
-        sweep.fold(lambda X, y: y.sum())
-        list(sweep.map(lambda X, y: y))
+        sweep.fold(lambda block: block.y.sum())
+        list(sweep.map(lambda block: block.y))
     assert len(readings) == 1
 
 
 def test_an_unfinished_first_pass_is_not_believed(source):
     sweep = LocalSweep(source, threads=1, block_bytes=10_000)
-    parts = sweep.map(lambda X, y: len(y))
+    parts = sweep.map(lambda block: len(block.y))
     next(parts)
     parts.close()
-    assert sweep.fold(lambda X, y: len(y)) == 9000
+    assert sweep.fold(lambda block: len(block.y)) == 9000
     with pytest.raises(InvalidTable):
         read_table(scan(source.reader.paths[0]), target="nobody")

@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from perinstance.errors import NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
@@ -147,7 +148,7 @@ def test_multinomial_is_never_below_the_truth(seed):
         fit = model.fit(sweep, None, "certified")
         theta = softmax_refit(X, y, 1 / C, K, intercept=model.fit_intercept)
         for i in rng.choice(np.arange(K, n), 2, replace=False):
-            found = model.movement(fit, X[i : i + 1], y[i : i + 1])
+            found = model.movement(fit, Block(X[i : i + 1], y[i : i + 1]))
             truth = np.linalg.norm(
                 softmax_refit(np.delete(X, i, 0), np.delete(y, i), 1 / C, K, intercept=model.fit_intercept) - theta
             )

@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.interface.problem import Problem
 from perinstance.models.problem_registry import problem_of
@@ -95,11 +96,11 @@ def test_breast_cancer_against_refits(method):
     fit = model.fit(sweep, None, method)
     theta = refit("logistic", X, y, 1.0, intercept=True)
     assert fit.theta == pytest.approx(theta, rel=1e-8)
-    moved = model.movement(fit, X, y)
+    moved = model.movement(fit, Block(X, y))
     opened = np.flatnonzero(np.zeros(569, dtype=bool) if moved.open is None else moved.open)
     distance, kind = moved.distance.copy(), np.array(moved.kind)
     if len(opened):
-        distance[opened], kind[opened] = model.refine(fit, sweep, X[opened], y[opened]).distance, "exact"
+        distance[opened], kind[opened] = model.refine(fit, sweep, Block(X[opened], y[opened])).distance, "exact"
     people = np.r_[0:569:60, np.argsort(-distance)[:4]]
     truth = np.array(
         [
@@ -128,7 +129,7 @@ def test_diabetes_poisson_counts_the_right_n():
     model, sweep = problem_of(PoissonRegressor(alpha=0.5)), ArraySweep(X, y)
     fit = model.fit(sweep, None, "exact")
     theta = refit("poisson", X, y, 0.5, intercept=True, mean=True)
-    found = model.refine(fit, sweep, X[:6], y[:6]).distance
+    found = model.refine(fit, sweep, Block(X[:6], y[:6])).distance
     for i in range(6):
         rows, counts = np.delete(X, i, 0), np.delete(y, i)
         right = refit("poisson", rows, counts, 0.5, intercept=True, mean=True)
@@ -146,16 +147,16 @@ def test_digits_multinomial_against_refits():
     theta = softmax_refit(X, y, 10.0, 10)
     assert fit.theta == pytest.approx(theta.ravel(), rel=1e-7, abs=1e-9)
     people = np.arange(0, 350, 120)
-    bound = model.movement(fit, X[people], y[people])
-    exact = model.refine(fit, sweep, X[people], y[people]).distance
+    bound = model.movement(fit, Block(X[people], y[people]))
+    exact = model.refine(fit, sweep, Block(X[people], y[people])).distance
     for k, i in enumerate(people):
         truth = np.linalg.norm(softmax_refit(np.delete(X, i, 0), np.delete(y, i), 10.0, 10) - theta)
         assert exact[k] == pytest.approx(truth, rel=1e-8)
         assert bound.distance[k] >= truth * (1 - 1e-9)
-    everyone = model.movement(fit, X, y)
+    everyone = model.movement(fit, Block(X, y))
     assert np.isfinite(everyone.distance).mean() > 0.95
-    outsider = model.movement(fit, X[:2] * 0.9, y[[3, 4]], False)
-    refits = model.refine(fit, sweep, X[:2] * 0.9, y[[3, 4]], False).distance
+    outsider = model.movement(fit, Block(X[:2] * 0.9, y[[3, 4]]), False)
+    refits = model.refine(fit, sweep, Block(X[:2] * 0.9, y[[3, 4]]), False).distance
     for k in range(2):
         truth = np.linalg.norm(softmax_refit(np.vstack([X, X[k] * 0.9]), np.append(y, y[3 + k]), 10.0, 10) - theta)
         assert refits[k] == pytest.approx(truth, rel=1e-8)
@@ -170,7 +171,7 @@ def test_multinomial_norm_of_a_precision():
     model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y)
     fit = model.fit(sweep, A, "certified")
     theta = softmax_refit(X, y, 1.0, 3).ravel()
-    bound, exact = model.movement(fit, X[:5], y[:5]), model.refine(fit, sweep, X[:5], y[:5]).distance
+    bound, exact = model.movement(fit, Block(X[:5], y[:5])), model.refine(fit, sweep, Block(X[:5], y[:5])).distance
     for i in range(5):
         D = softmax_refit(np.delete(X, i, 0), np.delete(y, i), 1.0, 3).ravel() - theta
         assert exact[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
@@ -243,10 +244,10 @@ def test_whoever_is_alone_in_a_class_moves_it_without_limit():
     y[7] = 1.0
     model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y)
     fit = model.fit(sweep, None, "exact")
-    assert np.isinf(model.refine(fit, sweep, X[7:8], y[7:8]).distance[0])
-    assert np.isfinite(model.refine(fit, sweep, X[:3], y[:3]).distance).all()
+    assert np.isinf(model.refine(fit, sweep, Block(X[7:8], y[7:8])).distance[0])
+    assert np.isfinite(model.refine(fit, sweep, Block(X[:3], y[:3])).distance).all()
     certified = model.fit(sweep, None, "certified")
-    assert model.movement(certified, X, y).open[7]
+    assert model.movement(certified, Block(X, y)).open[7]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_one_class_and_unknown_classes_are_errors():
         model.fit(ArraySweep(X, np.ones(40)))
     fit = model.fit(ArraySweep(X, y))
     with pytest.raises(InvalidInput, match="not fitted with"):
-        model.movement(fit, X[:2], np.array([0.0, 5.0]), False)
+        model.movement(fit, Block(X[:2], np.array([0.0, 5.0])), False)
     with pytest.raises(InvalidInput, match="encode"):
         model.fit(ArraySweep(X, np.array(["yes", "no"] * 20)))
 
@@ -320,8 +321,8 @@ def test_huge_counts_and_zero_rows():
     model, sweep = problem_of(PoissonRegressor(alpha=0.1)), ArraySweep(X, y)
     fit = model.fit(sweep, None, "certified")
     theta = refit("poisson", X, y, 0.1, intercept=True, mean=True, start=fit.theta)
-    moved = model.movement(fit, X, y)
-    exact = model.refine(fit, sweep, X, y).distance
+    moved = model.movement(fit, Block(X, y))
+    exact = model.refine(fit, sweep, Block(X, y)).distance
     for i in (0, 5):
         truth = (
             refit("poisson", np.delete(X, i, 0), np.delete(y, i), 0.1, intercept=True, mean=True, start=theta) - theta

@@ -70,7 +70,7 @@ def test_the_only_owner_of_a_category_is_lost_without_a_penalty():
     rng = np.random.default_rng(3)
     X, y = np.hstack([rng.normal(size=(500, 2)), np.zeros((500, 1))]), rng.normal(size=500)
     X[123, 2] = 1.0  # nobody else has it
-    for release in (pi.PosteriorSample(0.0), pi.OutputPerturbation(pi.models.linear.LinearProblem(0.0))):
+    for release in (pi.PosteriorSample(0.0), pi.OutputPerturbation(pi.models.linear.ridge.LinearProblem(0.0))):
         answer = pi.audit(release, X, y)
         assert np.flatnonzero(np.isinf(answer.epsilon)).tolist() == [123]
         assert answer.health.largest_leverage == 1.0

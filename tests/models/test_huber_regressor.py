@@ -10,6 +10,7 @@ from sklearn.linear_model import HuberRegressor
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.huber_regression import problem as huber_problem
 from perinstance.models.huber_regression.certificate import huber_keep
@@ -85,10 +86,10 @@ def test_neighbours_against_refits(inside):
     Z, z = (X[:8], y[:8]) if inside else (X[:8] * 1.3, y[:8] + 0.2)
     for precision in (None, A):
         fit = model.fit(sweep, precision)
-        assert model.movement(fit, Z, z, inside).open.all()  # "auto" refits a table as small as this
-        found = model.refine(fit, sweep, Z, z, inside)
+        assert model.movement(fit, Block(Z, z), inside).open.all()  # "auto" refits a table as small as this
+        found = model.refine(fit, sweep, Block(Z, z), inside)
         assert found.kind == "exact"
-        rough = model.movement(model.fit(sweep, precision, "estimate"), Z, z, inside)
+        rough = model.movement(model.fit(sweep, precision, "estimate"), Block(Z, z), inside)
         assert rough.open is None
         for i in range(8):
             if inside:
@@ -118,7 +119,7 @@ def _never_below(seed, count, share=0.9):
         inside = bool(rng.random() < 0.6)
         Z, z = (X, y) if inside else (X[:4] * 1.5, y[:4] + y.std() * rng.normal(size=4))
         model, sweep = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)), ArraySweep(X, y, rows=31)
-        found = model.movement(model.fit(sweep, None if k % 2 else A, "certified"), Z, z, inside)
+        found = model.movement(model.fit(sweep, None if k % 2 else A, "certified"), Block(Z, z), inside)
         unit = y.std()  # the dumb road walks where sigma is near one: targets and coefficients divided by a unit
         start = np.append(np.zeros(4), 1.0)
         everyone = _refit(X, y / unit, start, ALPHA * unit)
@@ -162,7 +163,7 @@ def test_a_row_on_a_knot_is_not_certified():
     fit = model.fit(sweep, None, "certified")
     assert fit.turn.kept.cut > 0
     on_knot = X[0] @ fit.theta[:3] + fit.theta[3] + EPSILON * fit.scale
-    kept = huber_keep(X[:1], np.array([on_knot]), model.objective, fit.minimum.theta, fit.around.T, 10)
+    kept = huber_keep(Block(X[:1], np.array([on_knot])), model.objective, fit.minimum.theta, fit.around.T, 10)
     assert (fit.turn.kept + kept).cut == 0.0
 
 

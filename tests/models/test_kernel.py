@@ -10,6 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.kernel_ridge import predictions
 from perinstance.models.problem_registry import problem_of
@@ -39,13 +40,13 @@ def test_predictions_at_points_against_refits(estimator, precision):
     here = estimator.fit(X, Y).predict(T)
     assert fit.theta == pytest.approx(here, rel=1e-9)
     A = np.eye(4) if precision is None else precision
-    found = model.movement(fit, X, Y)
+    found = model.movement(fit, Block(X, Y))
     for i in (0, 8, 9, 30):
         D = estimator.fit(np.delete(X, i, 0), np.delete(Y, i)).predict(T) - here
         assert found.distance[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
         alone = estimator.predict(X[i : i + 1])[0]
         assert found.residual[i] == pytest.approx(Y[i] - alone, rel=1e-7)
-    outside = model.movement(fit, X[:3] + 0.3, Y[:3], False)
+    outside = model.movement(fit, Block(X[:3] + 0.3, Y[:3]), False)
     for i in range(3):
         D = estimator.fit(np.vstack([X, X[i] + 0.3]), np.append(Y, Y[i])).predict(T) - here
         assert outside.distance[i] == pytest.approx(np.sqrt(D @ A @ D), rel=1e-8)
@@ -64,7 +65,7 @@ def test_draw_at_points_is_the_pair_of_two_gaussians(inside):
     release = ProcessSample(PROCESS, T, gamma=gamma)
     fit = release.confidential_fit(ArraySweep(X, Y))
     Z, z = (X[:5], Y[:5]) if inside else (X[:5] + 0.2, Y[:5])
-    found = release.people(fit, Z, z, inside).pairs
+    found = release.people(fit, Block(Z, z), inside).pairs
     everyone = _posterior(X, Y)
     for i in range(5):
         if inside:
@@ -80,8 +81,8 @@ def test_dependent_points_fall_back_to_the_whole_function():
     """Twice the same point: a draw of the whole function bounds it."""
     one, two = (ProcessSample(PROCESS, points) for points in (T[:1], np.vstack([T[:1], T[:1]])))
     sweep = ArraySweep(X, Y)
-    tight = one.people(one.confidential_fit(sweep), X, Y).pairs
-    loose = two.people(two.confidential_fit(sweep), X, Y).pairs
+    tight = one.people(one.confidential_fit(sweep), Block(X, Y)).pairs
+    loose = two.people(two.confidential_fit(sweep), Block(X, Y)).pairs
     assert loose.kind == "upper"
     assert (loose.epsilon(1e-6) >= tight.epsilon(1e-6)).all()
 
@@ -116,6 +117,6 @@ def test_refusals():
         predictions(RIDGE, [[0.0]]).fit(ArraySweep(X, Y))
     with pytest.raises(InvalidInput, match="not in it"):
         model = predictions(RIDGE, T)
-        model.movement(model.fit(ArraySweep(X, Y)), X + 1, Y)
+        model.movement(model.fit(ArraySweep(X, Y)), Block(X + 1, Y))
     with pytest.raises(NumericalTrouble, match="alpha"):
         predictions(KernelRidge(alpha=1e-15, kernel="rbf", gamma=1e-3), T).fit(ArraySweep(X, Y))

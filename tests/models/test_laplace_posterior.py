@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.sklearn_estimators import huber
 from perinstance.pairs import Gaussian
@@ -38,8 +39,8 @@ def test_pairs_of_refitted_posteriors(estimator, name, alpha, mean, inside):
     sweep = ArraySweep(X, y, rows=40)
     fit = release.confidential_fit(sweep)
     Z, z = (X[:5], y[:5]) if inside else (X[:5] * 1.2, y[:5])
-    assert release.people(fit, Z, z, inside).open.all()
-    found = release.refine(fit, sweep, Z, z, inside).pairs
+    assert release.people(fit, Block(Z, z), inside).open.all()
+    found = release.refine(fit, sweep, Block(Z, z), inside).pairs
     everyone = _posterior(name, X, y, alpha, mean)
     for i in range(5):
         if inside:
@@ -50,7 +51,7 @@ def test_pairs_of_refitted_posteriors(estimator, name, alpha, mean, inside):
         for direction in ("without", "with"):
             assert found[i].kl(direction) == pytest.approx(expected.kl(direction), rel=1e-6)
         assert found[i].epsilon(1e-5) == pytest.approx(expected.epsilon(1e-5), rel=1e-6)
-    rough = release.people(release.confidential_fit(sweep, "estimate"), Z, z, inside)
+    rough = release.people(release.confidential_fit(sweep, "estimate"), Block(Z, z), inside)
     assert rough.open is None
     assert rough.pairs.kind == "estimate"
     assert rough.pairs.kl() == pytest.approx(found.kl(), rel=0.5)

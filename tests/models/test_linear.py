@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from perinstance.folds.block import Block
 from perinstance.models import ArraySweep, problem_of
 from perinstance.models.linear.cholesky_qr import factorise
 from perinstance.models.linear.gram_matrix import gram
@@ -39,9 +40,9 @@ def test_the_fit_is_that_of_scikit_learn(alpha, intercept):
 def test_blocks_do_not_matter(rows, intercept):
     X, y = table()
     problem = LinearProblem(0.5, intercept)
-    one = problem.movement(problem.fit(ArraySweep(X, y)), X, y)
+    one = problem.movement(problem.fit(ArraySweep(X, y)), Block(X, y))
     fit = problem.fit(ArraySweep(X, y, rows))
-    parts = list(ArraySweep(X, y, rows).map(lambda X, y: problem.movement(fit, X, y)))
+    parts = list(ArraySweep(X, y, rows).map(lambda block: problem.movement(fit, block)))
     for name in ("leverage", "residual", "distance"):
         many = np.concatenate([getattr(part, name) for part in parts])
         assert many == pytest.approx(getattr(one, name), rel=1e-10)
@@ -85,7 +86,7 @@ def test_no_temporary_of_the_size_of_the_table():
         fit = problem.fit(ArraySweep(layout, y))
         tracemalloc.start()
         problem.fit(ArraySweep(layout, y))
-        problem.movement(fit, layout, y)
+        problem.movement(fit, Block(layout, y))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < X.nbytes / 3  # four numbers a person and a few pieces; a copy would be all of it
@@ -93,15 +94,15 @@ def test_no_temporary_of_the_size_of_the_table():
 
 def test_a_gram_matrix_shows_what_is_not_finite():
     X, y = table(50)
-    assert gram(X, y, True).finite
+    assert gram(Block(X, y), True).finite
     for bad in (np.nan, np.inf, -np.inf):
         Z = X.copy()
         Z[17, 3] = bad
         with np.errstate(invalid="ignore"):
-            assert not gram(Z, y, True).finite
+            assert not gram(Block(Z, y), True).finite
         t = y.copy()
         t[3] = bad
-        assert not gram(X, t, True).finite
+        assert not gram(Block(X, t), True).finite
 
 
 def test_the_condition_chooses_the_factorisation():

@@ -9,6 +9,7 @@ import pytest
 from numba import njit
 from numba.core.errors import TypingError
 
+from perinstance.folds.block import Block
 from perinstance.models.linear.blas_products import Products
 from perinstance.models.linear.gram_matrix import gram
 from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, add_cross
@@ -89,7 +90,7 @@ def test_the_statistic_on_either_side_of_the_limits(d, intercept):
     y = table[:, 1]  # a column of a table: its numbers do not lie side by side
     Z = np.hstack([X, np.ones((300, int(intercept)))])
     for layout in (X, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
-        got = gram(layout, y, intercept)
+        got = gram(Block(layout, y), intercept)
         assert got.cross == pytest.approx(Z.T @ Z, abs=1e-11)
         assert got.moment == pytest.approx(Z.T @ y, abs=1e-11)
         assert (got.cross == got.cross.T).all()

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from perinstance.folds.block import Block
 from perinstance.models.linear.column_kernels import RUN_BYTES, ColumnPanels, _crowded, add_cross, by_columns
 from perinstance.models.linear.gram_matrix import gram
 from perinstance.models.linear.row_kernels import NARROWEST
@@ -82,7 +83,7 @@ def test_columns_that_fall_on_each_other_are_told_from_those_that_do_not():
 def test_the_gram_matrix_does_not_hang_on_the_order(d, kind):
     rng = np.random.default_rng(d)
     X, y = rng.normal(size=(3000, d)).astype(kind), rng.normal(size=3000)
-    rows, columns = (gram(np.asarray(X, order=order), y, True) for order in "CF")
+    rows, columns = (gram(Block(np.asarray(X, order=order), y), True) for order in "CF")
     assert columns.cross == pytest.approx(rows.cross, rel=1e-12, abs=1e-10)
     assert columns.moment == pytest.approx(rows.moment, rel=1e-12, abs=1e-10)
     assert columns.square == rows.square and columns.n == rows.n

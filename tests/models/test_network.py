@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it is an optional extra: perinstance[torch]")
@@ -38,7 +39,7 @@ def test_estimates_against_retraining(loss, activation):
     problem = NetworkProblem(_network(activation), loss, alpha=0.3)
     fit = problem.fit(ArraySweep(X, y))
     assert fit.gradient_norm < 1e-7
-    found = problem.movement(fit, X, y)
+    found = problem.movement(fit, Block(X, y))
     assert found.kind == "estimate"
     people = np.arange(0, 80, 10)
     truth = np.array(
@@ -50,7 +51,7 @@ def test_estimates_against_retraining(loss, activation):
     error = np.abs(found.distance[people] / truth - 1)
     assert np.median(error) < 0.05
     assert error.max() < 0.5
-    outside = problem.movement(fit, X[:2] * 1.1, y[:2], False)
+    outside = problem.movement(fit, Block(X[:2] * 1.1, y[:2]), False)
     for i in range(2):
         more = _retrained(problem, fit.theta, np.vstack([X, X[i] * 1.1]), np.append(y, y[i]))
         assert outside.distance[i] == pytest.approx(np.linalg.norm(more - fit.theta), rel=0.3)
@@ -61,7 +62,7 @@ def test_a_linear_network_is_ridge_regression():
     problem = NetworkProblem(torch.nn.Linear(2, 1, bias=False), "squared", alpha=1.5)
     fit = problem.fit(ArraySweep(X, Y))
     assert fit.theta == pytest.approx(np.linalg.solve(X.T @ X + 1.5 * np.eye(2), X.T @ Y), rel=1e-8)
-    found = problem.movement(fit, X[:4], Y[:4]).distance
+    found = problem.movement(fit, Block(X[:4], Y[:4])).distance
     for i in range(4):
         rows, targets = np.delete(X, i, 0), np.delete(Y, i)
         other = np.linalg.solve(rows.T @ rows + 1.5 * np.eye(2), rows.T @ targets)

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.gaussian_shift import Shift
@@ -65,11 +66,11 @@ def test_certified_pairs_bound_the_simulated_profile():
     """Hockey-stick divergences by Monte Carlo over the exact loss, in both directions."""
     release = pi.ObjectivePerturbation(LogisticRegression(C=1 / ALPHA), scale=SCALE)
     fit = release.confidential_fit(ArraySweep(X, Y))
-    people = release.people(fit, X, Y)
+    people = release.people(fit, Block(X, Y))
     pairs, rng = people.pairs, np.random.default_rng(5)
     assert pairs.kind == "upper"
     assert (pairs.tail > 0).mean() > 0.95  # nearly everyone has a certificate, not the global bound
-    outer = release.people(fit, X[:1] * 1.1, 1 - Y[:1], inside=False).pairs
+    outer = release.people(fit, Block(X[:1] * 1.1, 1 - Y[:1]), inside=False).pairs
     cases = [(pairs[i], np.delete(X, i, 0), np.delete(Y, i), X, Y, i) for i in np.argsort(-pairs.distance)[[0]]]
     more, targets = np.vstack([X, X[:1] * 1.1]), np.append(Y, 1 - Y[0])
     cases.append((outer, X, Y, more, targets, N))

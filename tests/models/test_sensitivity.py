@@ -170,7 +170,7 @@ def test_blocks_do_not_matter():
     for rows in (7, 300):
         sweep = ArraySweep(X, y, rows=rows)
         model = prepare(sweep, fit_smooth(sweep, objective))
-        answers.append(np.concatenate([s.distance for s in sweep.map(lambda a, b, m=model: sensitivity(m, a, b))]))
+        answers.append(np.concatenate([s.distance for s in sweep.map(lambda b, m=model: sensitivity(m, b.X, b.y))]))
     assert answers[0] == pytest.approx(answers[1], rel=1e-9)
     single = sensitivity(model, X.astype(np.float32), y)
     assert single.distance == pytest.approx(answers[1], rel=1e-3)

@@ -17,7 +17,7 @@ rng = np.random.default_rng(0)
 X, y = rng.standard_normal((50, 3)), rng.standard_normal(50)
 EQUATIONS = ExactGram.of(X, y).normal_equations(1.0)
 IDEALS = [
-    Noisy([0.5, Fraction(1, 3), 7, lambda: sampling.enclosure.exact(2).sqrt()], 1e-3),
+    Noisy([0.5, Fraction(1, 3), 7, lambda: sampling.ball_arithmetic.exact(2).sqrt()], 1e-3),
     Noisy([0.5, -2.0], [1.0, 2.0], "laplace"),
     Output(EQUATIONS, 2.0),
     Output(EQUATIONS, 2.0, np.diag([1.0, 2.0, 3.0])),
@@ -38,7 +38,7 @@ def test_draws_lie_on_the_grid(ideal, grid):
 
 
 def test_irrational_centers():
-    point = draw(Noisy([lambda: sampling.enclosure.exact(2).sqrt(), Fraction(1, 3)], 1e-9), 2.0**-80)
+    point = draw(Noisy([lambda: sampling.ball_arithmetic.exact(2).sqrt(), Fraction(1, 3)], 1e-9), 2.0**-80)
     np.testing.assert_allclose(point.values, [math.sqrt(2), 1 / 3], atol=1e-7)
 
 

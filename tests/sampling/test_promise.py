@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.random_bits import SystemBits
@@ -38,7 +39,7 @@ def density(release, X, y):
 
 def pair_of_her(release):
     fit = release.confidential_fit(ArraySweep(X, y))
-    return release.people(fit, X, y).pairs[HER : HER + 1]
+    return release.people(fit, Block(X, y)).pairs[HER : HER + 1]
 
 
 @pytest.mark.parametrize("count", [4000, pytest.param(100_000, marks=pytest.mark.slow)])
@@ -62,7 +63,7 @@ def test_noisy_mean(noise, count):
     wealth = np.append(rng.standard_normal(9), 20.0)[:, None]
     release = pi.NoisyMean(scale=1.0, noise=noise)
     fit = release.confidential_fit(ArraySweep(wealth, np.zeros(10)))
-    pair = release.people(fit, wealth).pairs[9:]
+    pair = release.people(fit, Block(wealth, np.zeros(10))).pairs[9:]
     centers = [release.ideal(rows).center[0] for rows in (wealth[:9], wealth)]
     P, Q = (
         draws_of_one(release.ideal(rows), center, count)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.streamed_output import Outflow
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
@@ -35,8 +36,7 @@ class Answer:
 class _Part:
     people: People
     epsilon: Floats
-    X: NDArray | None  #: rows of those left open
-    y: NDArray | None
+    open: Block | None  #: rows of those left open
 
 
 def walk_people(
@@ -44,12 +44,12 @@ def walk_people(
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``outflow``."""
 
-    def step(X: NDArray, y: NDArray) -> _Part:
-        people = release.people(fit, X, y, inside)
+    def step(block: Block) -> _Part:
+        people = release.people(fit, block, inside)
         epsilon = people.pairs.epsilon(delta)
         if people.open is None:
-            return _Part(people, epsilon, None, None)
-        return _Part(people, epsilon, X[people.open], y[people.open])
+            return _Part(people, epsilon, None)
+        return _Part(people, epsilon, block.picked(people.open))
 
     keep_freed_memory()
     gather = _Gather(getattr(who, "n_rows", None))
@@ -62,7 +62,7 @@ def walk_people(
     if not gather.open:
         return answer
     at = np.concatenate(gather.open)
-    better = release.refine(fit, sweep, np.concatenate(gather.X), np.concatenate(gather.y), inside)
+    better = release.refine(fit, sweep, gather.left_open(), inside)
     order = np.arange(len(answer.epsilon))
     order[at] = len(order) + np.arange(len(at))
     pairs = type(better.pairs).concatenate([answer.pairs, better.pairs])[order]
@@ -92,15 +92,13 @@ class _Gather:
         self.one_leverage = False
         self.parts: list[_Part] = []
         self.open: list[NDArray] = []
-        self.X: list[NDArray] = []
-        self.y: list[NDArray] = []
+        self.rows: list[Block] = []
 
     def add(self, part: _Part) -> None:
         people = part.people
-        if people.open is not None:
+        if people.open is not None and part.open is not None:
             self.open.append(self.done + np.flatnonzero(people.open))
-            self.X.append(part.X)  # type: ignore[arg-type]
-            self.y.append(part.y)  # type: ignore[arg-type]
+            self.rows.append(part.open)
         run = slice(self.done, self.done + len(part.epsilon))
         self.done = run.stop
         if self.n is None or type(people.pairs).__name__ not in _PLAIN:
@@ -125,6 +123,9 @@ class _Gather:
             if name not in self.columns:
                 self.columns[name] = np.empty(self.n, dtype=value.dtype)
             self.columns[name][run] = value
+
+    def left_open(self) -> Block:
+        return Block(np.concatenate([b.X for b in self.rows]), np.concatenate([b.y for b in self.rows]))
 
     def answer(self) -> Answer:
         if self.parts:

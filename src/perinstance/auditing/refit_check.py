@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from perinstance.data import read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ def recheck(
         for k, (name, at) in enumerate(chosen.items()):
             rest = _Without(sweep, at)
             fit = audit.release.confidential_fit(rest, "exact")
-            people = audit.release.people(fit, rows[k : k + 1], labels[k : k + 1], inside=False)
+            people = audit.release.people(fit, Block(rows[k : k + 1], labels[k : k + 1]), inside=False)
             if people.open is not None and people.open.any():
-                people = audit.release.refine(fit, rest, rows[k : k + 1], labels[k : k + 1], inside=False)
+                people = audit.release.refine(fit, rest, Block(rows[k : k + 1], labels[k : k + 1]), inside=False)
             refitted = float(people.pairs.epsilon(audit.delta)[0])
             answers.append(Recheck(name, at, float(audit.losses[at]), refitted))
     finally:
@@ -77,7 +78,8 @@ def _rows(sweep: Any, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
     """Pick some rows out of the blocks, in the order asked for."""
     found: dict[int, tuple[NDArray, float]] = {}
     start = 0
-    for X, y in sweep.map(lambda X, y: (X, y)):
+    for block in sweep.map(lambda block: block):
+        X, y = block.X, block.y
         for at in positions:
             if start <= at < start + len(y):
                 found[at] = (np.array(X[at - start], dtype=np.float64), float(y[at - start]))
@@ -96,22 +98,21 @@ class _Without:
         self._sweep, self._position = sweep, position
         self.n_features = sweep.n_features
 
-    def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
+    def fold(self, step: Callable[[Block], Any]) -> Any:
         return self._sweep.fold(self._skipping(step))
 
-    def map(self, step: Callable[[NDArray, NDArray], Any]) -> Iterator[Any]:
+    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
         return self._sweep.map(self._skipping(step))
 
-    def _skipping(self, step: Callable[[NDArray, NDArray], Any]) -> Callable[[NDArray, NDArray], Any]:
+    def _skipping(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
         start = 0
 
-        def skip(X: NDArray, y: NDArray) -> Any:
+        def skip(block: Block) -> Any:
             nonlocal start
             here = self._position - start
-            start += len(y)
-            if 0 <= here < len(y):
-                keep = np.arange(len(y)) != here
-                return step(X[keep], y[keep])
-            return step(X, y)
+            start += len(block)
+            if 0 <= here < len(block):
+                return step(block.picked(np.arange(len(block)) != here))
+            return step(block)
 
         return skip

@@ -76,7 +76,7 @@ def _compute(start: int, X: Any, y: Any) -> Block:
 
 
 def _block(start: int, X: NDArray, y: NDArray) -> Block:
-    return Block(start, as_floats(X, start), as_floats(y, start, "the target").astype(np.float64, copy=False))
+    return Block(as_floats(X, start), as_floats(y, start, "the target").astype(np.float64, copy=False), start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class DaskSweep:
         """Number of features."""
         return self.source.n_features
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
+    def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum over all blocks: neighbours are added first, in a tree that depends on their number only."""
         import dask
 
@@ -117,8 +117,8 @@ class DaskSweep:
         self.tell("fold", self.n_rows or 0, self.n_rows)
         return total
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Generator[T, None, None]:
-        """Yield ``step(X, y)`` of every block, in row order, a window of blocks at a time."""
+    def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
+        """Yield ``step(block)`` of every block, in row order, a window of blocks at a time."""
         import dask
 
         blocks, done = self._blocks(), 0
@@ -147,14 +147,14 @@ class DaskSweep:
             self._progress(stage, done, total)
 
 
-def _step(step: Callable[[NDArray, NDArray], T], block: Block) -> T:
+def _step(step: Callable[[Block], T], block: Block) -> T:
     """Run on a worker: refuse NaN and infinity, then step."""
     if not is_finite(block.X, block.y):
         refuse_missing(block.X, block.y, block.start)
-    return step(block.X, block.y)
+    return step(block)
 
 
-def _counted(step: Callable[[NDArray, NDArray], T], block: Block) -> tuple[int, T]:
+def _counted(step: Callable[[Block], T], block: Block) -> tuple[int, T]:
     return len(block), _step(step, block)
 
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from perinstance.data.checks.cells import is_finite, refuse_missing
@@ -86,8 +85,8 @@ class LocalSweep:
         if self._progress is not None:
             self._progress(stage, done, total)
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
-        """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Return the sum of ``step(block)`` over all blocks, added in row order."""
         total: M | None = None
         with closing(self._walk(step, "fold")) as parts:
             for part in parts:
@@ -95,8 +94,8 @@ class LocalSweep:
         assert total is not None  # a table without rows was refused by the walk
         return total
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Generator[T, None, None]:
-        """Yield ``step(X, y)`` of every block, in row order."""
+    def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
+        """Yield ``step(block)`` of every block, in row order."""
         return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
 
     def close(self) -> None:
@@ -111,14 +110,14 @@ class LocalSweep:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _walk(self, step: Callable[[NDArray, NDArray], T], stage: str) -> Generator[T, None, None]:
+    def _walk(self, step: Callable[[Block], T], stage: str) -> Generator[T, None, None]:
         keep = None if self.source.rereadable or self._store else Scratch(self._memory_bytes, self._folder)
         pieces = self._store.pieces() if self._store else self.source.pieces(self._block_bytes, self.threads)
 
         def work(numbered: tuple[int, Piece]) -> tuple[int, pa.Array | None, T]:
             number, piece = numbered
             block = piece()
-            part = step(block.X, block.y) if self._checked else self._checked_step(step, block)
+            part = step(block) if self._checked else self._checked_step(step, block)
             if keep is not None:
                 keep.put(number, block)
             return len(block), block.ids, part
@@ -140,14 +139,14 @@ class LocalSweep:
                 keep.close()
             raise
 
-    def _checked_step(self, step: Callable[[NDArray, NDArray], T], block: Block) -> T:
+    def _checked_step(self, step: Callable[[Block], T], block: Block) -> T:
         """Step over a block nobody has looked at yet, and refuse NaN and infinity.
 
         A statistic that shows them by itself (a Gram matrix does) says so by ``finite``, which saves a look at X.
         """
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                part = step(block.X, block.y)
+                part = step(block)
         except Exception:
             try:
                 self._refuse(block)

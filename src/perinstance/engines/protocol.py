@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from numpy.typing import NDArray
-
 from perinstance.data.source import Source
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
 
 if TYPE_CHECKING:
@@ -35,11 +34,11 @@ class TableSweep(Protocol):
     def ids(self) -> pa.ChunkedArray | None:
         """The ids of all people in row order; known at the latest after the first pass."""
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
-        """Return the sum of ``step(X, y)`` over all blocks, added in row order."""
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Return the sum of ``step(block)`` over all blocks, added in row order."""
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Generator[T, None, None]:
-        """Yield ``step(X, y)`` of every block, in row order; closing it ends the work."""
+    def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
+        """Yield ``step(block)`` of every block, in row order; closing it ends the work."""
 
     def close(self) -> None:
         """Give back memory and scratch space."""

@@ -52,7 +52,7 @@ class _Place:
         """See the bytes as what they were."""
         middle = self.size - 8 * self.shape[0]
         X = room[:middle].view(self.dtype).reshape(self.shape, order=self.order)
-        return Block(self.start, X, room[middle : self.size].view(np.float64))
+        return Block(X, room[middle : self.size].view(np.float64), self.start)
 
 
 class Scratch:
@@ -78,7 +78,7 @@ class Scratch:
         with self._lock:
             if size <= self._left:
                 self._left -= size
-                self._kept[number] = Block(block.start, block.X, block.y)
+                self._kept[number] = Block(block.X, block.y, block.start)
                 return
         order: Literal["C", "F"] = "C" if block.X.flags.c_contiguous else "F"
         try:

@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 class Block:
     """Some consecutive rows: ``X`` is float64 or float32, ``y`` is float64."""
 
-    start: int  #: number of the first row, counting from 0
     X: NDArray
     y: NDArray
+    start: int = 0  #: number of the first row, counting from 0
     ids: pa.Array | None = None  #: strings as written; None when the table has no ids or knows them all in advance
     whole: Bytes | None = None  #: the pages that X and, behind it, y fill, where they were made together
+
+    def picked(self, rows: NDArray) -> Block:
+        """Return some of the rows, by a mask or by positions."""
+        return Block(self.X[rows], self.y[rows], self.start)
+
+    def with_target(self, y: NDArray) -> Block:
+        """Return the same rows with another target."""
+        return Block(self.X, y, self.start)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 
@@ -47,8 +47,9 @@ class Classes:
         return codes.astype(np.float64)
 
 
-def classes_of(X: NDArray, y: NDArray) -> Classes:
+def classes_of(block: Block) -> Classes:
     """Return the distinct targets of a block."""
+    y = block.y
     try:
         target = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -71,8 +72,9 @@ class CodedSweep:
         """The number of columns of X."""
         return self.sweep.n_features
 
-    def _step(self, X: NDArray, y: NDArray, step: Callable[[NDArray, NDArray], T]) -> T:
-        return step(X, self.classes.codes(y))
+    def coded(self, block: Block) -> Block:
+        """Return the block with its targets coded."""
+        return block.with_target(self.classes.codes(block.y))
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Pass on how far the work between two passes is."""
@@ -80,13 +82,13 @@ class CodedSweep:
         if tell is not None:
             tell(stage, done, total)
 
-    def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
+    def fold(self, step: Callable[[Block], Any]) -> Any:
         """Fold with coded targets."""
-        return self.sweep.fold(partial(self._step, step=step))
+        return self.sweep.fold(lambda block: step(self.coded(block)))
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
+    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
         """Map with coded targets."""
-        return self.sweep.map(partial(self._step, step=step))
+        return self.sweep.map(lambda block: step(self.coded(block)))
 
 
 def binary_classes(sweep: Sweep) -> Classes:

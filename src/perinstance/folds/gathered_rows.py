@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
 
 #: the Gram matrix of so many people takes 3.2 GB
@@ -29,6 +29,7 @@ class Rows:
         return total
 
 
-def gather(X: NDArray, y: NDArray) -> Rows:
+def gather(block: Block) -> Rows:
     """Keep the rows of a block."""
+    X, y = block.X, block.y
     return Rows(((np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)),))

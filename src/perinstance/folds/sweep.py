@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
 
@@ -40,11 +41,11 @@ class Sweep(Protocol):
     def n_features(self) -> int:
         """The number of columns of X."""
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
-        """Return the sum of ``step(X, y)`` over all blocks (in row order, so that a second run gives the same bits)."""
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Return the sum of ``step(block)`` over all blocks (in row order: a second run gives the same bits)."""
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
-        """Yield ``step(X, y)`` of every block, in row order."""
+    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
+        """Yield ``step(block)`` of every block, in row order."""
 
 
 def refits_told(sweep: Sweep) -> Callable[[int, int], None]:
@@ -80,15 +81,16 @@ class ArraySweep:
         """The number of columns of X."""
         return self.X.shape[1]
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
-        """Return the sum of ``step(X, y)`` over all blocks."""
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Return the sum of ``step(block)`` over all blocks."""
         parts = self.map(step)
         total = next(parts)
         for part in parts:
             total = total + part
         return total
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
-        """Yield ``step(X, y)`` of every block."""
+    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
+        """Yield ``step(block)`` of every block."""
         for start in range(0, max(len(self.X), 1), self.rows):
-            yield step(self.X[start : start + self.rows], self.y[start : start + self.rows])
+            end = start + self.rows
+            yield step(Block(self.X[start:end], self.y[start:end], start))

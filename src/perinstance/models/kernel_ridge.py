@@ -21,6 +21,7 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.linalg.lapack import dtrtri
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.problem import Movement
@@ -129,17 +130,18 @@ class KernelProblem:
         C = self.kernel(self.points, X) - fit.B @ k
         return Seen(v / self.noise, y - fit.dual @ k, (C / (self.noise + v)).T)
 
-    def movement(self, fit: KernelFit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: KernelFit, block: Block, inside: bool = True) -> Movement:
         """Map: how each person moves the predictions."""
+        X, y = block.X, block.y
         s = self.seen(fit, X, y, inside)
         D = s.covariance * s.residual[:, None]
         if fit.precision is not None:
             D = D @ np.linalg.cholesky(fit.precision)
         return Movement(s.leverage, s.residual, np.linalg.norm(D, axis=1))
 
-    def refine(self, fit: KernelFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: KernelFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Nobody is left open; the same answer."""
-        return self.movement(fit, X, y, inside)
+        return self.movement(fit, block, inside)
 
 
 def _forward(root: Floats, k: Floats) -> Floats:

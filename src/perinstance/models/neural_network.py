@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.problem import Movement
@@ -84,8 +84,9 @@ class NetworkProblem:
         factor = np.asarray(np.linalg.cholesky(H + self.damping * np.eye(len(H))), dtype=np.float64)
         return NetworkFit(theta, factor, float(np.linalg.norm(gradient)), precision)
 
-    def movement(self, fit: NetworkFit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: NetworkFit, block: Block, inside: bool = True) -> Movement:
         """Map: estimates for the people of one block."""
+        X, y = block.X, block.y
         from scipy.linalg import cho_solve
 
         x, t = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -108,9 +109,9 @@ class NetworkProblem:
             D = D @ np.linalg.cholesky(fit.precision)
         return Movement(leverage, residual, np.where(lost, np.inf, np.linalg.norm(D, axis=1)), "estimate")
 
-    def refine(self, fit: NetworkFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: NetworkFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Nobody is left open; the same answer."""
-        return self.movement(fit, X, y, inside)
+        return self.movement(fit, block, inside)
 
 
 def _conjugate(factor: Floats, own: Callable[[Floats], Floats], g: Floats, sign: float) -> Floats:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from perinstance import sampling
 from perinstance.errors import NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, predictions
 from perinstance.pairs import Posterior
@@ -55,15 +56,16 @@ class ProcessSample(BaseEstimator):
         positive("gamma", self.gamma)
         return self.problem().fit(sweep)
 
-    def people(self, fit: KernelFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: KernelFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
+        X, y = block.X, block.y
         problem = self.problem()
         seen = problem.seen(fit, X, y, inside)
         return People(seen.leverage, seen.residual, self._pairs(problem, fit, seen, inside))
 
-    def refine(self, fit: KernelFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: KernelFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is left open; the same answer."""
-        return self.people(fit, X, y, inside)
+        return self.people(fit, block, inside)
 
     def _pairs(self, problem: KernelProblem, fit: KernelFit, seen: Seen, inside: bool) -> Posterior:
         alpha, gamma = problem.noise, positive("gamma", self.gamma)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from perinstance import sampling
 from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import ArraySweep, People, Sweep, refits_told
 from perinstance.models.multinomial.problem import ClassifierProblem
@@ -73,8 +74,9 @@ class LaplacePosterior(AnsweringModel):
             raise InvalidInput("a Laplace posterior has no certified bound; use method='exact' or method='estimate'")
         return self.problem().fit(sweep, None, "estimate" if method == "estimate" else "exact")
 
-    def people(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: estimates, left open when exact answers are wanted."""
+        X, y = block.X, block.y
         codes = y if fit.classes is None else fit.classes.codes(y)
         first = sensitivity(fit.model, X, codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
@@ -84,8 +86,9 @@ class LaplacePosterior(AnsweringModel):
         pairs = Gaussian(w.excess, w.shift, kind="estimate")
         return People(first.leverage, first.residual, pairs, opened if opened.any() else None)
 
-    def refine(self, fit: SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Refit mean and Hessian without (or with) each of these people."""
+        X, y = block.X, block.y
         codes = y if fit.classes is None else fit.classes.codes(y)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Laplace, Shift
@@ -76,13 +77,14 @@ class NoisyMean(BaseEstimator):
         positive("scale", self.scale)
         one_of("noise", self.noise, ("laplace", "gaussian"))
         one_of("statistic", self.statistic, ("mean", "sum"))
-        first: _Total = sweep.fold(lambda X, y: _Total(len(X), X.sum(axis=0, dtype=np.float64)))
+        first: _Total = sweep.fold(lambda block: _Total(len(block), block.X.sum(axis=0, dtype=np.float64)))
         centre = first.total / first.n
-        second: _Total = sweep.fold(lambda X, y: _Total(len(X), (X - centre).sum(axis=0, dtype=np.float64)))
+        second: _Total = sweep.fold(lambda block: _Total(len(block), (block.X - centre).sum(axis=0, dtype=np.float64)))
         return MeanFit(first.n, centre + second.total / first.n)
 
-    def people(self, fit: MeanFit, X: NDArray, y: NDArray | None = None, inside: bool = True) -> People:
+    def people(self, fit: MeanFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block. ``residual`` is the norm of ``x - mean_without``."""
+        X = block.X
         n = fit.n_people
         order = 1 if self.noise == "laplace" else 2
         gap = np.linalg.norm(np.asarray(X, dtype=np.float64) - fit.theta, ord=order, axis=1)
@@ -98,9 +100,9 @@ class NoisyMean(BaseEstimator):
         pair = Laplace if self.noise == "laplace" else Shift
         return People(leverage, residual, pair(move / self.scale))
 
-    def refine(self, fit: MeanFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: MeanFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here; the answer is that of ``people``."""
-        return self.people(fit, X, y, inside)
+        return self.people(fit, block, inside)
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the exact sums or means (rational numbers) and the noise: what ``fit`` draws from."""

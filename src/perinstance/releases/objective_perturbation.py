@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from perinstance import sampling
 from perinstance.errors import NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep, binary_classes
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.linear.ridge import LinearFit, LinearProblem, Without, refined, without
@@ -74,14 +75,16 @@ class ObjectivePerturbation(AnsweringModel):
         fit = problem.binary().fit(sweep, None, "estimate").model.fit
         return SmoothAudit(prepare_perturbed(CodedSweep(sweep, classes), fit, float(self.scale)), classes)
 
-    def people(self, fit: LinearFit | SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: LinearFit | SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
+        X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._certified(fit, X, y, inside)
         return self._people(fit, X, without(fit, X, y, inside))
 
-    def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
+        X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._certified(fit, X, y, inside)
         return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))

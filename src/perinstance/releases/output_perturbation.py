@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance import sampling
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
@@ -63,13 +64,13 @@ class OutputPerturbation(AnsweringModel):
         A = None if self.precision is None else check_precision(self.precision)
         return self.problem().fit(sweep, A, method)
 
-    def people(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
-        return self._people(self.problem().movement(fit, X, y, inside))
+        return self._people(self.problem().movement(fit, block, inside))
 
-    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
-        return self._people(self.problem().refine(fit, sweep, X, y, inside))
+        return self._people(self.problem().refine(fit, sweep, block, inside))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.Output:
         """Return the same in exact numbers: what ``fit`` draws from.

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from perinstance import sampling
 from perinstance.errors import NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import LinearFit, Without, check_alpha, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
@@ -44,12 +45,14 @@ class PosteriorSample(Publishing):
         positive("gamma", self.gamma)
         return linear_fit(sweep, check_alpha(self.alpha), bool(self.fit_intercept))
 
-    def people(self, fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: LinearFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
+        X, y = block.X, block.y
         return self._people(without(fit, X, y, inside))
 
-    def refine(self, fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
+        X, y = block.X, block.y
         return self._people(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.Posterior:

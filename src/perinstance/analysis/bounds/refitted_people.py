@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.movement_bounds import SmoothModel
@@ -44,7 +45,7 @@ class Refits:
     def best(self, x: Floats, y: Floats) -> Refitted:
         """Return the one of these people who moves the model farthest."""
         x = np.ascontiguousarray(self.into(x))
-        people = self.release.refine(self.fit, self.sweep, x, y, inside=False)
+        people = self.release.refine(self.fit, self.sweep, Block(x, y), inside=False)
         distance = np.asarray(people.pairs.distance) * float(self.release.scale)
         top = int(np.argmax(distance))
         return Refitted(float(distance[top]), x[top], float(y[top]))

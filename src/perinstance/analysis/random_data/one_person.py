@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from perinstance.analysis.random_data.monte_carlo import LossSample
 from perinstance.analysis.worst_case.worst_case_dp import personal_dp
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import delta_array
@@ -54,10 +55,10 @@ def joined(release: Any, X: Floats, y: Floats, rows: Floats, targets: Floats) ->
         )
     sweep = ArraySweep(X, y)
     fit = release.confidential_fit(sweep)
-    people = release.people(fit, rows, targets, inside=False)
+    people = release.people(fit, Block(rows, targets), inside=False)
     if people.open is None:
         return people.pairs
-    done = release.refine(fit, sweep, rows[people.open], targets[people.open], inside=False).pairs
+    done = release.refine(fit, sweep, Block(rows[people.open], targets[people.open]), inside=False).pairs
     parts, settled = [], iter(range(len(done)))
     for i, unsettled in enumerate(people.open):
         parts.append(done[next(settled)] if unsettled else people.pairs[i])

@@ -22,6 +22,7 @@ from perinstance.analysis.within_bounds.box_corners import Box, box
 from perinstance.analysis.within_bounds.linear_bounds import climb, sheet
 from perinstance.analysis.within_bounds.smooth_models import is_smooth, smooth_bracket
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import delta_array
@@ -111,7 +112,8 @@ def everyone(
         return np.where(prediction > 0, -y_bound, y_bound)
 
     def score(x: Floats) -> Floats:
-        return np.asarray(release.people(fit, np.ascontiguousarray(x), worst_y(x), inside=False).pairs.epsilon(delta))
+        joining = Block(np.ascontiguousarray(x), worst_y(x))
+        return np.asarray(release.people(fit, joining, inside=False).pairs.epsilon(delta))
 
     def into(x: Floats) -> Floats:
         if domain == "box":

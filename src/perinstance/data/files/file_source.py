@@ -145,7 +145,7 @@ class FileSource:
             if column.nbytes > self.limits.text_bytes:
                 raise TooLarge(f"the ids from row {start} on take {column.nbytes} bytes; an id is a short text")
             ids = read_ids(column, start)
-        return Block(start, X, y, ids, whole)
+        return Block(X, y, start, ids, whole)
 
     def _label(self, at: int) -> str:
         # The header of a CSV file may be a row of cells, when it was forgotten: only its number is ever named.

@@ -98,10 +98,10 @@ class NpySource:
         window = self.scan.window(start, stop)
         X = np.asarray(window[:, list(self.chosen.features)])
         if self.chosen.target is None:
-            return Block(start, as_floats(X, start), np.zeros(len(X)))
+            return Block(as_floats(X, start), np.zeros(len(X)), start)
         y = np.array(window[:, self.chosen.target])
         floats = as_floats(y, start, column_label(self.chosen.target)).astype(np.float64, copy=False)
-        return Block(start, as_floats(X, start), floats)
+        return Block(as_floats(X, start), floats, start)
 
 
 def open_npy(path: Path) -> NpyScan:

@@ -69,7 +69,7 @@ class Table:
         return min(VIEW_BYTES, max(BLOCK_BYTES, self.n_rows * (self.n_features + 1) * 8 // 16))
 
     def _block(self, start: int, stop: int) -> Block:
-        return Block(start, self.columns.rows(start, stop), self.target.rows(start, stop))
+        return Block(self.columns.rows(start, stop), self.target.rows(start, stop), start)
 
 
 def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None) -> Source:

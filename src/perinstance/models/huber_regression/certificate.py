@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.models.huber_regression.objective import HuberObjective
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.near_knot_step import (
@@ -43,8 +44,9 @@ Bools = NDArray[np.bool_]
 ROWS = 4096
 
 
-def huber_keep(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats, T: Floats, most: int) -> Kept:
+def huber_keep(block: Block, objective: HuberObjective, theta: Floats, T: Floats, most: int) -> Kept:
     """Keep the rows of a block that are nearest to a knot, relative to how far a step can move them."""
+    X, y = block.X, block.y
     sigma, none = float(theta[-1]), np.zeros(0)
     found = Kept(most, np.inf, none, np.zeros((0, len(theta))), none, none)
     for start in range(0, len(X), ROWS):

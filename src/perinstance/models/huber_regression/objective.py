@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.fit.newton import LENGTHS, Slopes
@@ -51,8 +52,9 @@ class Moments:
         return Moments(self.n + other.n, self.total + other.total, self.square + other.square)
 
 
-def moments(X: NDArray, y: NDArray) -> Moments:
+def moments(block: Block) -> Moments:
     """Sum the targets of a block."""
+    y = block.y
     t = np.asarray(y, dtype=np.float64)
     if not np.isfinite(t).all():
         raise InvalidInput(f"targets must be finite, row {int(np.argmin(np.isfinite(t)))} of the block is not")
@@ -67,10 +69,9 @@ def huber_terms(r: Floats, sigma: Floats | float, epsilon: float) -> tuple[Float
     return value, -z, (1 - z * z) / 2
 
 
-def huber_slopes(
-    X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats, out: Outsider | None = None
-) -> Slopes:
+def huber_slopes(block: Block, objective: HuberObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
     """Sum value, gradient and Hessian over a block, leaving out rows equal to ``out`` (see ``newton.slopes``)."""
+    X, y = block.X, block.y
     p, sigma = len(theta), float(theta[-1])
     value, gradient, hessian, left_out = 0.0, np.zeros(p), np.zeros((p, p)), 0
     for start in range(0, len(X), 4096):
@@ -89,8 +90,9 @@ def huber_slopes(
     return Slopes(len(X), float(value), gradient, hessian, left_out)
 
 
-def huber_rounding(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats) -> Rounding:
+def huber_rounding(block: Block, objective: HuberObjective, theta: Floats) -> Rounding:
     """Bound what rounding does to the gradient of a block (see ``newton.rounding``)."""
+    X, y = block.X, block.y
     p, sigma = len(theta), float(theta[-1])
     total = np.zeros(p)
     for start in range(0, len(X), 4096):
@@ -113,11 +115,12 @@ def huber_rows(
     return value, by_eta, by_sigma, r / sigma, np.abs(r) <= epsilon * sigma
 
 
-def huber_along(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats, step: Floats) -> Values:
+def huber_along(block: Block, objective: HuberObjective, theta: Floats, step: Floats) -> Values:
     """Sum the loss over a block at all the lengths; infinite where sigma is lost.
 
     A line search that may go all the way to sigma = 0 ends there, far from the minimum: it has to keep a share.
     """
+    X, y = block.X, block.y
     x, t = design(X, objective.fit_intercept), np.asarray(y, dtype=np.float64)
     at, by = t - x @ theta[:-1], x @ step[:-1]
     values = []
@@ -172,7 +175,8 @@ class HuberFolded:
         if self.other is not None:
             x = self.other.x[None, : self.sweep.n_features]
             total = (
-                total + self.other.sign * huber_along(x, np.array([self.other.y]), self.objective, theta, step).values
+                total
+                + self.other.sign * huber_along(Block(x, np.array([self.other.y])), self.objective, theta, step).values
             )
         w = self.weights(len(theta))
         return total + np.array([float((w * (theta + s * step) ** 2).sum()) / 2 for s in LENGTHS])

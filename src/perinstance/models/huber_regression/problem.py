@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep, refits_told
 from perinstance.models.huber_regression.certificate import Crowd, HuberTurn, huber_keep
 from perinstance.models.huber_regression.objective import (
@@ -117,8 +118,9 @@ class HuberProblem:
         P = (T * HuberFolded(sweep, self.objective, None).weights(p)) @ T.T
         return HuberTurn(self.objective.epsilon, float(theta[-1]), np.eye(p) - P, P, T[:, -1], kept)
 
-    def movement(self, fit: HuberFit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: HuberFit, block: Block, inside: bool = True) -> Movement:
         """Map: estimates or certified bounds; left open where a refit is asked for or needed."""
+        X, y = block.X, block.y
         near = _neighbours(self.objective, fit, None, X, y, inside)
         if fit.turn is not None:
             z = near.residual / fit.scale
@@ -134,8 +136,9 @@ class HuberProblem:
             near.leverage, near.residual, np.where(open_, np.inf, distance), kind, open_ if open_.any() else None
         )
 
-    def refine(self, fit: HuberFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: HuberFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
+        X, y = block.X, block.y
         parts, tell = [], refits_told(sweep)
         for start in range(0, len(X), BATCH):
             near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
@@ -147,8 +150,9 @@ class HuberProblem:
         return Movement(columns[0], columns[1], columns[2], "exact")
 
 
-def huber_pull(X: NDArray, y: NDArray, objective: HuberObjective, theta: Floats, D: Floats) -> Pull:
+def huber_pull(block: Block, objective: HuberObjective, theta: Floats, D: Floats) -> Pull:
     """Sum the changes of the gradient over a block, for every way D."""
+    X, y = block.X, block.y
     change = np.zeros_like(D)
     rows = max(64, PIECE // max(len(D), 1))
     sigma = theta[-1] + D[:, -1]

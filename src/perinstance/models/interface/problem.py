@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
@@ -31,8 +32,8 @@ class Problem(Protocol):
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> Any:
         """Fit with everyone; ``precision`` is the matrix A of the norm of ``distance`` (None: Euclidean)."""
 
-    def movement(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: Any, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
 
-    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Answer for the people that ``movement`` left open; may fold again."""

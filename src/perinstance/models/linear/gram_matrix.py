@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.models.linear import column_kernels
 from perinstance.models.linear.column_kernels import by_columns
@@ -36,8 +36,9 @@ class Gram:
         return Gram(self.n + other.n, self.cross + other.cross, self.moment + other.moment, self.square + other.square)
 
 
-def gram(X: NDArray, y: NDArray, intercept: bool, W: Floats | None = None) -> Gram:
+def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     """Return the statistic of one block; no temporary is larger than a piece of it."""
+    X, y = block.X, block.y
     d = X.shape[1]
     p = d + int(intercept)
     r = p if W is None else W.shape[1]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.cholesky_qr import factorise
 from perinstance.models.linear.row_statistics import leverages
@@ -62,14 +63,14 @@ class _Rest:
     def n_features(self) -> int:
         return self.whole.n_features
 
-    def fold(self, step: Callable[[NDArray, NDArray], Any]) -> Any:
-        def kept(X: NDArray, y: NDArray) -> Any:
-            out = self.dominates(X)
-            return step(X[~out], y[~out]) if out.any() else step(X, y)
+    def fold(self, step: Callable[[Block], Any]) -> Any:
+        def kept(block: Block) -> Any:
+            out = self.dominates(block.X)
+            return step(block.picked(~out)) if out.any() else step(block)
 
         return self.whole.fold(kept)
 
-    def map(self, step: Callable[[NDArray, NDArray], Any]) -> Iterator[Any]:
+    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
         raise NotImplementedError("only folds are asked of the rest")
 
 
@@ -78,14 +79,14 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
     p = len(fit.theta)
     few = fit.n_people <= EXACT_PEOPLE and p <= EXACT_COLUMNS  # then nothing has to be rounded at all
 
-    def dominates(block: NDArray) -> NDArray[np.bool_]:
+    def dominates(rows: NDArray) -> NDArray[np.bool_]:
         if few:
-            return np.ones(len(block), dtype=bool)
-        return leverages(block, fit.basis, fit.fit_intercept) > 0.9
+            return np.ones(len(rows), dtype=bool)
+        return leverages(rows, fit.basis, fit.fit_intercept) > 0.9
 
-    def take(block: NDArray, target: NDArray) -> _Taken:
-        out = dominates(block)
-        return _Taken(np.asarray(block[out], dtype=np.float64), np.asarray(target[out], dtype=np.float64))
+    def take(block: Block) -> _Taken:
+        out = block.picked(dominates(block.X))
+        return _Taken(np.asarray(out.X, dtype=np.float64), np.asarray(out.y, dtype=np.float64))
 
     taken: _Taken = sweep.fold(take)
     rest = factorise(_Rest(sweep, dominates), fit.penalty, fit.fit_intercept)

@@ -14,7 +14,6 @@ somebody who alone holds up a direction moves it without limit, and her loss is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.problem import Movement
 from perinstance.models.linear.cholesky_qr import Factor, factorise
@@ -141,7 +141,7 @@ def _exact_span(sweep: Sweep, factor: Factor, intercept: bool) -> Span | None:
     """Return what the rows span where rounding says that it is not everything, and check that it is not rounding."""
     if not factor.null.size:
         return None
-    found: Span = sweep.fold(partial(span, intercept=intercept))
+    found: Span = sweep.fold(lambda block: span(block.X, block.y, intercept))
     if found.rank > factor.rank:
         raise NumericalTrouble(
             f"the columns are linearly dependent up to rounding, but not exactly: of {len(factor.R.T)} directions "
@@ -252,12 +252,14 @@ class LinearProblem:
         p = sweep.n_features + int(self.fit_intercept)
         return linear_fit(sweep, self.alpha, self.fit_intercept, np.eye(p) if precision is None else precision)
 
-    def movement(self, fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: LinearFit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
+        X, y = block.X, block.y
         return _movement(without(fit, X, y, inside))
 
-    def refine(self, fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Answer for the people of leverage near one; outsiders never are left open."""
+        X, y = block.X, block.y
         return _movement(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
 

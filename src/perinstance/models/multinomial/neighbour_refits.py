@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.multinomial.objective import SoftmaxObjective, fit_softmax, row_slopes, softmax_slip
@@ -24,8 +25,9 @@ PIECE = 1 << 20
 BATCH = 128
 
 
-def softmax_pull(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Floats, D: Floats) -> Pull:
+def softmax_pull(block: Block, objective: SoftmaxObjective, theta: Floats, D: Floats) -> Pull:
     """Sum ``(pi(eta + Dx) - pi(eta)) (x) x`` over a block, for every way D."""
+    X, y = block.X, block.y
     K, B = objective.classes, len(D)
     p = objective.width(X.shape[1])
     change = np.zeros((B * K, p))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
@@ -50,10 +51,9 @@ class SoftmaxObjective:
         return np.asarray(np.kron(np.eye(K), np.diag(w)) + np.kron(np.full((K, K), 1 / K), free), dtype=np.float64)
 
 
-def softmax_slopes(
-    X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Floats, out: Outsider | None = None
-) -> Slopes:
+def softmax_slopes(block: Block, objective: SoftmaxObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
     """Sum value, gradient and Hessian over a block, leaving out rows equal to ``out`` (see ``newton.slopes``)."""
+    X, y = block.X, block.y
     K = objective.classes
     p = objective.width(X.shape[1])
     value, gradient, hessian, left_out = 0.0, np.zeros((K, p)), np.zeros((K, p, K, p)), 0
@@ -69,10 +69,10 @@ def softmax_slopes(
         for k in range(K):
             for m in range(k, K):
                 s = -part.pi[:, k] * part.pi[:, m] if m > k else part.pi[:, k] * (1 - part.pi[:, k])
-                block = (x * s[:, None]).T @ x
-                hessian[k, :, m, :] += block
+                product = (x * s[:, None]).T @ x
+                hessian[k, :, m, :] += product
                 if m > k:
-                    hessian[m, :, k, :] += block
+                    hessian[m, :, k, :] += product
     return Slopes(len(X), value, gradient.ravel(), hessian.reshape(K * p, K * p), left_out)
 
 
@@ -97,11 +97,12 @@ def row_slopes(x: Floats, t: NDArray[np.intp], theta: Floats) -> RowSlopes:
     return RowSlopes(float((logsumexp(eta, axis=1) - eta[rows, t]).sum()), pi, residual)
 
 
-def softmax_rounding(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Floats) -> Rounding:
+def softmax_rounding(block: Block, objective: SoftmaxObjective, theta: Floats) -> Rounding:
     """Bound what rounding does to the gradient of a block (see ``newton.rounding``).
 
     A score that is off by s moves a probability by at most ``2 pi (1 - pi) s``.
     """
+    X, y = block.X, block.y
     K, p = objective.classes, objective.width(X.shape[1])
     total = np.zeros((K, p))
     for run in pieces(X, K + 2 * p):
@@ -114,8 +115,9 @@ def softmax_rounding(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta:
     return Rounding(total.ravel())
 
 
-def softmax_along(X: NDArray, y: NDArray, objective: SoftmaxObjective, theta: Floats, step: Floats) -> Values:
+def softmax_along(block: Block, objective: SoftmaxObjective, theta: Floats, step: Floats) -> Values:
     """Sum the loss over a block at all the lengths."""
+    X, y = block.X, block.y
     x, t = design(X, objective.fit_intercept), np.asarray(y).astype(np.intp)
     shape = (objective.classes, -1)
     at, by = x @ theta.reshape(shape).T, x @ step.reshape(shape).T
@@ -157,7 +159,9 @@ class SoftmaxFolded:
         objective, other = self.objective, self.other
         total = self.sweep.fold(partial(softmax_along, objective=objective, theta=theta, step=step)).values
         if other is not None:
-            one = softmax_along(other.x[None, : self.sweep.n_features], np.array([other.y]), objective, theta, step)
+            one = softmax_along(
+                Block(other.x[None, : self.sweep.n_features], np.array([other.y])), objective, theta, step
+            )
             total = total + other.sign * one.values
         P = objective.penalty_hessian(len(theta) // objective.classes)
         return total + np.array([float((theta + s * step) @ P @ (theta + s * step)) / 2 for s in LENGTHS])

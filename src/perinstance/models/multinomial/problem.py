@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import exprel
 
 from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, classes_of
 from perinstance.folds.sweep import Sweep, refits_told
 from perinstance.models.interface.problem import Movement
@@ -125,10 +126,11 @@ class ClassifierProblem:
         slip = around.reach(softmax_slip(coded, objective, minimum.theta))
         return SoftmaxAudit(objective, minimum, classes, around, slip, ceiling, grade, precision)
 
-    def movement(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: Any, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
+        X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
-            return self.binary().movement(fit, X, y, inside)
+            return self.binary().movement(fit, block, inside)
         codes = fit.classes.codes(y)
         found = _movement(fit, X, codes, inside)
         alone = fit.classes.alone(codes, inside)
@@ -137,10 +139,11 @@ class ClassifierProblem:
         opened = alone if found.open is None else found.open | alone
         return replace(found, distance=np.where(alone, np.inf, found.distance), open=opened)
 
-    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
+        X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
-            return self.binary().refine(fit, sweep, X, y, inside)
+            return self.binary().refine(fit, sweep, block, inside)
         codes = fit.classes.codes(y)
         first = _movement(fit, X, codes, inside)
         coded = CodedSweep(sweep, fit.classes)
@@ -195,7 +198,8 @@ def _runs(n: int, width: int) -> list[slice]:
     return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 
-def _sharpest(X: NDArray, y: NDArray, objective: SoftmaxObjective, minimum: Minimum, around: Frame) -> Sharpest:
+def _sharpest(block: Block, objective: SoftmaxObjective, minimum: Minimum, around: Frame) -> Sharpest:
+    X, y = block.X, block.y
     K, p = objective.classes, objective.width(X.shape[1])
     top, steep, turned = 0.0, 0.0, np.zeros((K, p, K, p))
     for run in _runs(len(X), K * K * p):

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.fit.objective_folds import SmoothFit
@@ -45,8 +46,9 @@ class Whitened:
     shift: Floats
 
 
-def bend(X: NDArray, y: NDArray, fit: SmoothFit, D: Floats) -> Bends:
+def bend(block: Block, fit: SmoothFit, D: Floats) -> Bends:
     """Sum ``(l''(eta + x'D) - l''(eta)) x x'`` over a block, for every way D."""
+    X, y = block.X, block.y
     objective = fit.objective
     change = np.zeros((len(D), D.shape[1], D.shape[1]))
     for start in range(0, len(X), ROWS):

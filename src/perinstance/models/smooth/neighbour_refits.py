@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import NumericalTrouble
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design, predictor
 from perinstance.models.smooth.fit.objective_folds import Outsider, SmoothFit, fit_neighbour, slope_rounding
@@ -125,8 +126,9 @@ def _alone(neighbours: Neighbours, i: int) -> tuple[Floats, float]:
         return np.zeros(neighbours.width), np.inf
 
 
-def pull(X: NDArray, y: NDArray, fit: SmoothFit, D: Floats) -> Pull:
+def pull(block: Block, fit: SmoothFit, D: Floats) -> Pull:
     """Sum ``(l'(eta + x'D) - l'(eta)) x`` over one block, for every way D."""
+    X, y = block.X, block.y
     objective, d = fit.objective, X.shape[1]
     change = np.zeros_like(D)
     rows = max(64, PIECE // max(len(D), 1))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
 from perinstance.models.interface.problem import Movement
@@ -80,8 +81,9 @@ class SmoothProblem:
             self._check(sweep, fit.value, np.array(self.fitted), fit.theta)
         return SmoothAudit(prepare(sweep, fit, precision, grade_of(method, fit.n, len(fit.theta))), classes)
 
-    def movement(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def movement(self, fit: SmoothAudit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
+        X, y = block.X, block.y
         codes = _coded(fit, y)
         found = sensitivity(fit.model, X, codes, inside)
         kind = np.full(len(found.distance), "estimate" if fit.model.grade == "estimate" else "upper")
@@ -91,8 +93,9 @@ class SmoothProblem:
             distance, opened = np.where(alone, np.inf, distance), opened | alone
         return Movement(found.leverage, found.residual, distance, kind, opened if opened.any() else None)
 
-    def refine(self, fit: SmoothAudit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> Movement:
+    def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
+        X, y = block.X, block.y
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         target = _coded(fit, y)
         ways = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.models.linear.ridge import LinearFit, linear_fit, without
@@ -112,7 +112,7 @@ class AdaOPS(Promised):
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
         spent = plan(self._request(sweep.n_features))
         seen = ClippedSweep(sweep, self._clip)
-        sums: Gram = seen.fold(lambda X, y: gram(X, y, False))
+        sums: Gram = seen.fold(lambda block: gram(block, False))
         values, vectors = np.linalg.eigh(sums.cross)
         if hasattr(self, "coef_"):
             ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
@@ -121,7 +121,7 @@ class AdaOPS(Promised):
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
         return AdaFit(linear_fit(seen, ridge, False), gamma, floor, values, vectors, spent)
 
-    def people(self, fit: AdaFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.
 
         The eigenvalue's move is exact (secular equation), and so are those of n and of the estimate's size, and the
@@ -129,6 +129,7 @@ class AdaOPS(Promised):
         composition at the values that were drawn is an odometer reading (MATH 6), labelled ``"estimate"``. What holds
         for everybody whatever was drawn is ``privacy_``.
         """
+        X, y = block.X, block.y
         rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
         held = without(fit.linear, rows.X, rows.y, inside)
         squares = (eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
@@ -145,9 +146,9 @@ class AdaOPS(Promised):
         sample = Posterior(held.leverage, np.abs(held.residual) * np.sqrt(fit.gamma), "estimate")
         return People(held.leverage, held.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
 
-    def refine(self, fit: AdaFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here: the floor keeps leverages small."""
-        return self.people(fit, X, y, inside)
+        return self.people(fit, block, inside)
 
     def _request(self, d: int) -> Request:
         epsilon, delta, x_bound, y_bound = self._declared()

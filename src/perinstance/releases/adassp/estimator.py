@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
@@ -118,7 +118,7 @@ class AdaSSP(Promised):
         typical = adassp_mechanism.run(plan, _Noiseless(seen))
         return replace(fit, path=typical.path, clips=typical.clips)
 
-    def people(self, fit: SspFit, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: SspFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block.
 
         One person moves the Gram matrix by ``||x||^2`` and a moment by ``|clip(y - x'theta_k)| ||x||``. In the first
@@ -126,11 +126,13 @@ class AdaSSP(Promised):
         with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``. ``method="estimate"``
         takes the residuals at the estimates that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
         """
+        X, y = block.X, block.y
         rows = self._clip(X, y)
         return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows.X, rows.y)
 
-    def refine(self, fit: SspFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: SspFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
+        X, y = block.X, block.y
         rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
         held = refined(fit.linear, seen, rows.X, rows.y) if inside else without(fit.linear, rows.X, rows.y, False)
         return self._people(fit, held, rows.X, rows.y)
@@ -184,7 +186,7 @@ class _Noiseless:
         return self.sweep.n_features
 
     def gram(self, scale: float) -> Floats:
-        return self.sweep.fold(lambda X, y: X.T @ X)
+        return self.sweep.fold(lambda block: block.X.T @ block.X)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        return self.sweep.fold(lambda X, y: X.T @ np.clip(y - X @ theta, -clip, clip))
+        return self.sweep.fold(lambda block: block.X.T @ np.clip(block.y - block.X @ theta, -clip, clip))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from numpy.typing import NDArray
-
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 
 Method = Literal["auto", "exact", "certified", "estimate"]
@@ -18,8 +17,8 @@ class Release(Protocol):
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
         """Fit without noise, with everyone, by as many folds as it takes. The answer is confidential."""
 
-    def people(self, fit: Any, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, who are in the data (``inside``) or are not."""
 
-    def refine(self, fit: Any, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True) -> People:
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the few people that ``people`` left open; may fold again. Linear releases leave nobody open."""

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
@@ -104,17 +105,17 @@ class ClippedSweep:
         """The number of columns of X."""
         return self.sweep.n_features
 
-    def fold(self, step: Callable[[NDArray, NDArray], M]) -> M:
-        """Return the sum of ``step(X, y)`` over all clipped blocks."""
-        return self.sweep.fold(lambda X, y: step(*self._seen(X, y)))
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Return the sum of ``step(block)`` over all clipped blocks."""
+        return self.sweep.fold(lambda block: step(self._seen(block)))
 
-    def map(self, step: Callable[[NDArray, NDArray], T]) -> Iterator[T]:
-        """Yield ``step(X, y)`` of every clipped block."""
-        return self.sweep.map(lambda X, y: step(*self._seen(X, y)))
+    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
+        """Yield ``step(block)`` of every clipped block."""
+        return self.sweep.map(lambda block: step(self._seen(block)))
 
-    def _seen(self, X: NDArray, y: NDArray) -> tuple[Floats, Floats]:
-        rows = self.clip(X, y)
-        return rows.X, rows.y
+    def _seen(self, block: Block) -> Block:
+        rows = self.clip(block.X, block.y)
+        return Block(rows.X, rows.y, block.start)
 
 
 def declared_bound(name: str, value: Any) -> float:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
@@ -95,8 +95,9 @@ def steepest_fifth(loss: Loss, y: Floats, eta: Floats, reach: Floats) -> Floats:
         return loss.curvature(y, eta + away)
 
 
-def moments(X: NDArray, y: NDArray, fit: SmoothFit) -> Moments:
+def moments(block: Block, fit: SmoothFit) -> Moments:
     """Sum both tensors over one block."""
+    X, y = block.X, block.y
     p = len(fit.theta)
     first, second = np.triu_indices(p)
     third, fourth = np.zeros((p, len(first))), np.zeros((len(first), len(first)))
@@ -109,8 +110,9 @@ def moments(X: NDArray, y: NDArray, fit: SmoothFit) -> Moments:
     return Moments(third, fourth)
 
 
-def fifths(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
+def fifths(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
     """Sum ``|t|^3 l5 t t'`` over one block."""
+    X, y = block.X, block.y
     p = len(fit.theta)
     sums = np.zeros((len(radii), p, p))
     for run in pieces(X, 2 * p):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.analysis.bounds.refitted_people import Refits, Refitted
 from perinstance.analysis.within_bounds.by_sphere.crossing_search import Crossing, nobody_crosses
@@ -11,6 +10,7 @@ from perinstance.analysis.within_bounds.by_sphere.curvature_radius import held
 from perinstance.analysis.within_bounds.by_sphere.exact_ascent import uphill
 from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import Table, table
 from perinstance.analysis.within_bounds.by_sphere.slope_enclosure import has_chords
+from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.models.smooth.certificates.newton_step_ball import Step, bound, turn
 from perinstance.models.smooth.movement_bounds import Neighbourhood
@@ -103,7 +103,8 @@ def _rows(refits: Refits, radius: float) -> Table | None:
     return table(fit, X, y, radius, refits.targets)
 
 
-def _block(X: NDArray, y: NDArray) -> tuple[Floats, Floats]:
+def _block(block: Block) -> tuple[Floats, Floats]:
+    X, y = block.X, block.y
     return np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)
 
 

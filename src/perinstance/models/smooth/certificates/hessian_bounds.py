@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import exprel
 
+from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design, predictor
@@ -92,12 +93,13 @@ class Turned:
             return Turned(self.sums + other.sums)
 
 
-def highest(X: NDArray, y: NDArray, T: Floats, intercept: bool) -> Highest:
+def highest(block: Block, T: Floats, intercept: bool) -> Highest:
     """Bound the largest ``|T x|^2`` of a block from above, computing it only for rows that could hold it.
 
     Columns scaled by the lengths of T's columns, ``|T x|^2 = u'Mu``, M of unit diagonal. With M's top eigenvectors V
     taken apart, ``u'Mu <= |diag(lam - tau)^(1/2) V'u|^2 + tau |u|^2``: a few products instead of d for most rows.
     """
+    X = block.X
     d = X.shape[1]
     length = np.linalg.norm(T, axis=0)
     lam, V = np.linalg.eigh((T / length).T @ (T / length))
@@ -134,8 +136,9 @@ def highest(X: NDArray, y: NDArray, T: Floats, intercept: bool) -> Highest:
     return Highest(best)
 
 
-def turned(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> Turned:
+def turned(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Turned:
     """Sum ``w x x'`` over a block: twists at every radius, or (losses with knots) the drops, then the rises."""
+    X, y = block.X, block.y
     loss, intercept, p = fit.objective.loss, fit.objective.fit_intercept, len(fit.theta)
     kinked = not np.isfinite(loss.concordance)
     sums = np.zeros((len(radii) * (2 if kinked else 1), p, p))
@@ -227,7 +230,8 @@ def _penalty_turned(fit: SmoothFit, around: Frame, radius: float) -> Floats:
     return np.diag(fit.objective.times(fit.n + 1) * root * twist) if kappa else np.zeros((len(root), len(root)))
 
 
-def _steepest(X: NDArray, y: NDArray, fit: SmoothFit) -> Highest:
+def _steepest(block: Block, fit: SmoothFit) -> Highest:
+    X, y = block.X, block.y
     objective = fit.objective
     t = np.asarray(y, dtype=np.float64)
     l1 = objective.loss.slope(t, predictor(X, fit.theta, objective.fit_intercept))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.second_step import Beside, measure
@@ -76,8 +77,9 @@ def smallest(most: int, cut: float, ratio: Floats, t: Floats, y: Floats, eta: Fl
     return Kept(most, cut, ratio[order], t[order], y[order], eta[order])
 
 
-def keep(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, most: int) -> Kept:
+def keep(block: Block, fit: SmoothFit, T: Floats, most: int) -> Kept:
     """Keep the rows of a block that are nearest to a knot; rows that nothing moves need not be kept."""
+    X, y = block.X, block.y
     loss, p = fit.objective.loss, len(fit.theta)
     knots = not np.isfinite(loss.concordance)
     none = np.zeros(0)

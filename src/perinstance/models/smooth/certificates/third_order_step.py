@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.near_knot_step import solve
@@ -52,8 +53,9 @@ class Thirds:
             return Thirds(self.tensor + other.tensor, self.fourth + other.fourth)
 
 
-def thirds(X: NDArray, y: NDArray, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
+def thirds(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
     """Sum third derivatives and the bounds on the fourth over a block."""
+    X, y = block.X, block.y
     loss, p = fit.objective.loss, len(fit.theta)
     i, j = np.triu_indices(p)
     tensor, fourth = np.zeros((p, len(i))), np.zeros((len(radii), p, p))

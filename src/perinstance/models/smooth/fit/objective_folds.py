@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
+from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
@@ -74,18 +74,20 @@ class SmoothFit:
         return float(np.linalg.norm(self.gradient))
 
 
-def check_targets(X: NDArray, y: NDArray, objective: SmoothObjective) -> Targets:
+def check_targets(block: Block, objective: SmoothObjective) -> Targets:
     """Refuse targets outside the loss's domain; count the people."""
+    y = block.y
     t = np.asarray(y, dtype=np.float64)
     objective.loss.check(t)
     return Targets(len(t), float(t.sum()))
 
 
-def slopes(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
+def slopes(block: Block, objective: SmoothObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
     """Sum value, gradient and Hessian of the loss over one block; no temporary is larger than a piece of it.
 
     Rows equal to ``out`` are left out of the sums: subtracting them later would cancel when their leverage is near 1.
     """
+    X, y = block.X, block.y
     d, intercept = X.shape[1], objective.fit_intercept
     p = len(theta)
     value, gradient, hessian, left_out = 0.0, np.zeros(p), np.zeros((p, p)), 0
@@ -125,14 +127,13 @@ class Rounding:
         return Rounding(self.vector + other.vector, self.left_out + other.left_out)
 
 
-def rounding(
-    X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, out: Outsider | None = None
-) -> Rounding:
+def rounding(block: Block, objective: SmoothObjective, theta: Floats, out: Outsider | None = None) -> Rounding:
     """Bound what rounding does to the sum ``l' x`` of a block: in the sum itself, and through each x'theta.
 
     A sum of m terms is off by at most ``8 sqrt(m) u`` times the sum of their sizes, but for odds of e^-31 (Higham and
     Mary 2019, rounding errors taken as independent).
     """
+    X, y = block.X, block.y
     p = len(theta)
     total, left_out = np.zeros(p), 0
     for run in pieces(X, p):
@@ -157,8 +158,9 @@ def slope_rounding(l1: Floats, l2: Floats, size: Floats, p: int) -> Floats:
     return UNIT / 2 * (l2 * (8 * np.sqrt(p) * size + 4) + 4 * np.abs(l1))
 
 
-def values_along(X: NDArray, y: NDArray, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
+def values_along(block: Block, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
     """Sum the loss over one block at ``theta + s step`` for all the lengths s."""
+    X, y = block.X, block.y
     t = np.asarray(y, dtype=np.float64)
     at, by = predictor(X, np.stack([theta, step], axis=1), objective.fit_intercept).T
     return Values(np.array([objective.loss.value(t, at + s * by).sum() for s in LENGTHS]))
@@ -175,8 +177,9 @@ class Highest:
         return Highest(max(self.h, other.h))
 
 
-def farthest(X: NDArray, y: NDArray, step: Floats, intercept: bool) -> Highest:
+def farthest(block: Block, step: Floats, intercept: bool) -> Highest:
     """Return the largest ``|x'step|`` of a block; step may be several columns."""
+    X = block.X
     return Highest(float(np.abs(predictor(X, step, intercept)).max(initial=0.0)))
 
 
@@ -252,7 +255,7 @@ def _fit(folded: Folded, start: Floats) -> SmoothFit:
     slip: Rounding = folded.sweep.fold(partial(rounding, objective=objective, theta=found.theta, out=out))
     vector = slip.vector
     if other is not None and (times := min(other.sign, 0) + slip.left_out):
-        one = rounding(other.x[None, : folded.sweep.n_features], np.array([other.y]), objective, found.theta)
+        one = rounding(Block(other.x[None, : folded.sweep.n_features], np.array([other.y])), objective, found.theta)
         vector = vector + times * one.vector
     vector = vector + UNIT * np.abs(objective.times(folded.n) * objective.penalty_slope(found.theta))
     return SmoothFit(
