@@ -92,7 +92,7 @@ def exact(n: int, d: int, out: Console) -> None:
     """Everyone's leave-one-out minimum."""
     sweep = simulated("logistic", n, d)
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"], RidgePenalty(1.0), fit_intercept=True))
-    model = prepare(sweep, fit, grade="exact")
+    model = prepare(sweep, fit, kind="exact")
     took = seconds(lambda: leave_one_out(model, sweep, sweep.X, sweep.y))
     out.print(f"exact: {n:,} people, d = {d}: {took:.1f} s")
 
@@ -105,10 +105,10 @@ def tightness(out: Console, d: int = 10) -> None:
     for loss, times in product(CATALOGUE, (3, 10, 30, 100)):
         sweep = simulated(loss, times * d, d)
         fit = fit_smooth(sweep, SmoothObjective(CATALOGUE[loss], RidgePenalty(1.0), fit_intercept=True))
-        truth = distances(leave_one_out(prepare(sweep, fit, grade="exact"), sweep, sweep.X, sweep.y), None)
+        truth = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, sweep.X, sweep.y), None)
         moved = truth > 1e-10
         bound = sensitivity(prepare(sweep, fit), sweep.X, sweep.y).distance[moved] / truth[moved]
-        rough = sensitivity(prepare(sweep, fit, grade="estimate"), sweep.X, sweep.y).distance[moved] / truth[moved]
+        rough = sensitivity(prepare(sweep, fit, kind="estimate"), sweep.X, sweep.y).distance[moved] / truth[moved]
         sure = bound[np.isfinite(bound)]
         ratios = [f"{q:.4f}" for q in (*np.quantile(sure, [0.5, 0.95, 1.0]), np.min(rough), np.max(rough))]
         table.add_row(loss, f"{times} d", f"{1 - len(sure) / len(bound):.1%}", *ratios)

@@ -39,7 +39,7 @@ def besieged(rng, sweep, estimator, domain, size, climbs, x_bound, scale, seed):
     """Return the answer for one table, after all have tried."""
     d = sweep.n_features
     release = OutputPerturbation(estimator, scale=scale)
-    fit = release.confidential_fit(sweep, "certified")
+    fit = release.confidential_fit(sweep, "upper")
     answer = everyone(release, fit, DELTA, x_bound=x_bound, y_bound=5.0, domain=domain, sweep=sweep)
     ends = _targets(fit.model.fit.objective.loss, 5.0)
 
@@ -136,7 +136,7 @@ def test_without_the_data_somebody_is_still_sure_to_lose(estimator):
     """Nobody can be refitted: the person found loses at least what is said, and the bound is a little higher."""
     _, sweep = world(2, estimator)
     release = OutputPerturbation(estimator, scale=0.2)
-    fit = release.confidential_fit(sweep, "certified")
+    fit = release.confidential_fit(sweep, "upper")
     answer = everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0)
     exact = release.refine(fit, sweep, Block(answer.x[None], np.array([answer.y])), inside=False).pairs.epsilon(DELTA)[
         0
@@ -153,7 +153,7 @@ def test_a_loss_or_a_penalty_without_expansion_has_the_plain_certificate():
         SmoothObjective(PseudoHuber(1.0), SmoothL1Penalty(0.5), fit_intercept=True),
     ):
         release = OutputPerturbation(SmoothProblem(objective), scale=0.2)
-        fit = release.confidential_fit(sweep, "certified")
+        fit = release.confidential_fit(sweep, "upper")
         answer = everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0, sweep=sweep)
         x, y = crowd(rng, fit, 3, 300, 0.8, "ball"), rng.choice([-5.0, 5.0], 300)
         found = release.refine(fit, sweep, Block(x, y), inside=False).pairs.epsilon(DELTA).max()
@@ -163,7 +163,7 @@ def test_a_loss_or_a_penalty_without_expansion_has_the_plain_certificate():
 def test_a_domain_of_one_point_and_of_one_feature():
     _, sweep = world(6, MODELS[0], d=1)
     release = OutputPerturbation(MODELS[0], scale=0.2)
-    fit = release.confidential_fit(sweep, "certified")
+    fit = release.confidential_fit(sweep, "upper")
     for domain in ("ball", "box"):
         nowhere = everyone(release, fit, DELTA, x_bound=0.0, domain=domain, sweep=sweep)
         assert nowhere.gap < 0.01 and not nowhere.x.any()
@@ -183,11 +183,11 @@ def test_targets_as_far_as_the_loss_allows_them():
 def test_other_grades_have_no_certificate():
     _, sweep = world(3, MODELS[0])
     release = OutputPerturbation(MODELS[0], scale=0.2)
-    with pytest.raises(InvalidInput, match="certified"):
+    with pytest.raises(InvalidInput, match="upper"):
         everyone(release, release.confidential_fit(sweep, "estimate"), DELTA)
 
 
-@pytest.mark.parametrize("method", ["auto", "certified", "estimate"])
+@pytest.mark.parametrize("method", ["auto", "upper", "estimate"])
 def test_an_audit_reads_its_table_again(method):
     """Whatever the grade of the audit: with its table everyone() has a bound and somebody beside it."""
     _, sweep = world(7, MODELS[0], n=200)
@@ -221,6 +221,6 @@ def test_a_domain_of_one_point_in_several_features(domain):
     """Only the intercept is left; the forms of the rows are all zero."""
     _, sweep = world(6, MODELS[0], d=3)
     release = OutputPerturbation(MODELS[0], scale=0.2)
-    fit = release.confidential_fit(sweep, "certified")
+    fit = release.confidential_fit(sweep, "upper")
     answer = everyone(release, fit, DELTA, x_bound=0.0, domain=domain, sweep=sweep)
     assert 0 < answer.attained <= answer.epsilon and answer.gap < 0.01 and not answer.x.any()

@@ -32,7 +32,7 @@ MODELS = [
 def rows_of(estimator, seed=0, n=40, d=2, radius=1.0, precision=None):
     _, sweep = world(seed, estimator, n, d, 0.5)
     release = OutputPerturbation(estimator, scale=0.2, precision=precision)
-    fit = release.confidential_fit(sweep, "certified")
+    fit = release.confidential_fit(sweep, "upper")
     y = sweep.y if fit.classes is None else fit.classes.codes(sweep.y)
     return table(fit, sweep.X, y, radius, _targets(fit.model.fit.objective.loss, 5.0)), release, fit, sweep
 

@@ -28,7 +28,7 @@ Y_BOUND, X_BOUND = 4.0, 0.9
 def prepared(seed, estimator, n=120, d=3, precision=None):
     rng, sweep = world(seed, estimator, n, d, spread=0.5, most=4, lift=0.1)
     release = OutputPerturbation(estimator, scale=1.0, precision=precision)
-    fit = release.confidential_fit(sweep, "certified")
+    fit = release.confidential_fit(sweep, "upper")
     return rng, release, fit, (sweep if fit.classes is None else CodedSweep(sweep, fit.classes))
 
 

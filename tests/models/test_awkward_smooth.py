@@ -100,7 +100,7 @@ def test_an_outsider_who_outweighs_everybody(name, far):
     assert truth > 0
     certified = sensitivity(prepare(sweep, fit), Z, z, inside=False)
     assert certified.distance[0] >= truth * (1 - 1e-7)
-    exact = distances(leave_one_out(prepare(sweep, fit, grade="exact"), sweep, Z, z, inside=False), None)
+    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, Z, z, inside=False), None)
     assert exact[0] == pytest.approx(truth, rel=1e-5, abs=1e-10)
 
 
@@ -116,7 +116,7 @@ def test_an_outsider_with_an_exponential_curvature(name):
         theta = _refit(name, np.vstack([X, Z]), np.append(y, z), np.full(2, 0.5), 1.0, np.zeros(2))
         truth = np.linalg.norm(theta - fit.theta)
         assert sensitivity(prepare(sweep, fit), Z, z, inside=False).distance[0] >= truth * (1 - 1e-9)
-        exact = distances(leave_one_out(prepare(sweep, fit, grade="exact"), sweep, Z, z, inside=False), None)
+        exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, Z, z, inside=False), None)
         assert exact[0] == pytest.approx(truth, rel=1e-6) or np.isinf(exact[0])
 
 
@@ -145,7 +145,7 @@ def test_multinomial_is_never_below_the_truth(seed):
         y[:K] = np.arange(K)
         C = float(10 ** rng.uniform(-2, 0.5))
         model, sweep = problem_of(LogisticRegression(C=C, fit_intercept=bool(rng.random() < 0.5))), ArraySweep(X, y)
-        fit = model.fit(sweep, None, "certified")
+        fit = model.fit(sweep, None, "upper")
         theta = softmax_refit(X, y, 1 / C, K, intercept=model.fit_intercept)
         for i in rng.choice(np.arange(K, n), 2, replace=False):
             found = model.movement(fit, Block(X[i : i + 1], y[i : i + 1]))

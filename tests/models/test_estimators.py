@@ -89,7 +89,7 @@ def test_multi_class_of_older_versions_is_refused():
             problem_of(old)
 
 
-@pytest.mark.parametrize("method", ["exact", "certified", "estimate", "auto"])
+@pytest.mark.parametrize("method", ["exact", "upper", "estimate", "auto"])
 def test_breast_cancer_against_refits(method):
     X, y = _cancer()
     model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y, rows=100)
@@ -111,7 +111,7 @@ def test_breast_cancer_against_refits(method):
     if method in ("exact", "auto"):
         assert (kind == "exact").all()
         assert distance[people] == pytest.approx(truth, rel=1e-8, abs=1e-10)
-    elif method == "certified":
+    elif method == "upper":
         assert (distance[people] >= truth * (1 - 1e-8) - 1e-10).all()
         assert set(kind) == {"exact", "upper"}
         exact = kind[people] == "exact"
@@ -143,7 +143,7 @@ def test_digits_multinomial_against_refits():
     X = X.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)[:350] / 8
     y = y[:350].astype(float)
     model, sweep = problem_of(LogisticRegression(C=0.1)), ArraySweep(X, y, rows=300)
-    fit = model.fit(sweep, None, "certified")
+    fit = model.fit(sweep, None, "upper")
     theta = softmax_refit(X, y, 10.0, 10)
     assert fit.theta == pytest.approx(theta.ravel(), rel=1e-7, abs=1e-9)
     people = np.arange(0, 350, 120)
@@ -169,7 +169,7 @@ def test_multinomial_norm_of_a_precision():
     root = rng.normal(size=(9, 9))
     A = root @ root.T + np.eye(9)
     model, sweep = problem_of(LogisticRegression(C=1.0)), ArraySweep(X, y)
-    fit = model.fit(sweep, A, "certified")
+    fit = model.fit(sweep, A, "upper")
     theta = softmax_refit(X, y, 1.0, 3).ravel()
     bound, exact = model.movement(fit, Block(X[:5], y[:5])), model.refine(fit, sweep, Block(X[:5], y[:5])).distance
     for i in range(5):
@@ -246,13 +246,13 @@ def test_whoever_is_alone_in_a_class_moves_it_without_limit():
     fit = model.fit(sweep, None, "exact")
     assert np.isinf(model.refine(fit, sweep, Block(X[7:8], y[7:8])).distance[0])
     assert np.isfinite(model.refine(fit, sweep, Block(X[:3], y[:3])).distance).all()
-    certified = model.fit(sweep, None, "certified")
+    certified = model.fit(sweep, None, "upper")
     assert model.movement(certified, Block(X, y)).open[7]
 
 
 @pytest.mark.parametrize(
     ("release", "method", "count"),
-    [(pi.OutputPerturbation, method, count) for method in ("exact", "certified", "estimate") for count in (2, 3)]
+    [(pi.OutputPerturbation, method, count) for method in ("exact", "upper", "estimate") for count in (2, 3)]
     + [(pi.LaplacePosterior, "exact", 2), (pi.LaplacePosterior, "estimate", 2), (pi.ObjectivePerturbation, "auto", 2)],
 )
 def test_whoever_is_alone_in_a_class_is_given_away_by_the_list_of_classes(release, method, count):
@@ -298,7 +298,7 @@ def test_columns_too_small_for_float64_are_an_error_that_says_so(estimator):
 @pytest.mark.parametrize(
     "estimator", [PoissonRegressor(alpha=0.5), LinearSVC(), LogisticRegression(), HuberRegressor()]
 )
-@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("method", ["exact", "upper"])
 def test_tables_of_one_to_three_people(n, estimator, method):
     """An answer that is a number or infinity, or a typed error: never a NaN, never a warning."""
     X = np.random.default_rng(4).normal(size=(n, 2))
@@ -319,7 +319,7 @@ def test_huge_counts_and_zero_rows():
     X[5] = 0.0
     y = rng.poisson(np.exp(18 + 0.3 * X[:, 0])).astype(float)  # tens of millions
     model, sweep = problem_of(PoissonRegressor(alpha=0.1)), ArraySweep(X, y)
-    fit = model.fit(sweep, None, "certified")
+    fit = model.fit(sweep, None, "upper")
     theta = refit("poisson", X, y, 0.1, intercept=True, mean=True, start=fit.theta)
     moved = model.movement(fit, Block(X, y))
     exact = model.refine(fit, sweep, Block(X, y)).distance

@@ -119,7 +119,7 @@ def _never_below(seed, count, share=0.9):
         inside = bool(rng.random() < 0.6)
         Z, z = (X, y) if inside else (X[:4] * 1.5, y[:4] + y.std() * rng.normal(size=4))
         model, sweep = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)), ArraySweep(X, y, rows=31)
-        found = model.movement(model.fit(sweep, None if k % 2 else A, "certified"), Block(Z, z), inside)
+        found = model.movement(model.fit(sweep, None if k % 2 else A, "upper"), Block(Z, z), inside)
         unit = y.std()  # the dumb road walks where sigma is near one: targets and coefficients divided by a unit
         start = np.append(np.zeros(4), 1.0)
         everyone = _refit(X, y / unit, start, ALPHA * unit)
@@ -160,7 +160,7 @@ def test_a_row_on_a_knot_is_not_certified():
     """Rounding would decide whether she has a curvature; then only a refit will do."""
     X, y = _table()
     model, sweep = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)), ArraySweep(X, y)
-    fit = model.fit(sweep, None, "certified")
+    fit = model.fit(sweep, None, "upper")
     assert fit.turn.kept.cut > 0
     on_knot = X[0] @ fit.theta[:3] + fit.theta[3] + EPSILON * fit.scale
     kept = huber_keep(Block(X[:1], np.array([on_knot])), model.objective, fit.minimum.theta, fit.around.T, 10)

@@ -78,8 +78,8 @@ def test_publishing_and_refusals():
     assert release.coef_.shape == (1, 2)
     assert release.predict_proba(X[:3]).sum(axis=1) == pytest.approx(np.ones(3))
     assert release.score(X, y) == pytest.approx(expected.score(X, y), abs=0.05)
-    with pytest.raises(InvalidInput, match="certified"):
-        release.confidential_fit(ArraySweep(X, y), "certified")
+    with pytest.raises(InvalidInput, match="upper"):
+        release.confidential_fit(ArraySweep(X, y), "upper")
     for refused in (Ridge(), huber()):
         with pytest.raises(RefusedModel, match="Laplace"):
             LaplacePosterior(refused).problem()

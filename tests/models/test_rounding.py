@@ -153,11 +153,11 @@ def test_the_rounding_of_a_gradient_is_part_of_the_certificate(model, seed):
     X = rng.normal(size=(40, 2)) + [0.0, 10.0 ** (seed / 2)]
     if model == "multinomial":
         y = np.arange(40) % 3.0
-        fit = problem_of(LogisticRegression(C=2.0, fit_intercept=False)).fit(ArraySweep(X, y), None, "certified")
+        fit = problem_of(LogisticRegression(C=2.0, fit_intercept=False)).fit(ArraySweep(X, y), None, "upper")
         true = _softmax_gradient(X, y, fit.theta.reshape(3, 2), mpmath.mpf(0.5))
     else:
         y = 1e3 + X[:, 0] + rng.standard_t(2, size=40)
-        fit = problem_of(HuberRegressor(alpha=0.5, fit_intercept=False)).fit(ArraySweep(X, y), None, "certified")
+        fit = problem_of(HuberRegressor(alpha=0.5, fit_intercept=False)).fit(ArraySweep(X, y), None, "upper")
         true = _huber_gradient(X, y, fit.minimum.theta, 1.35, mpmath.mpf(0.5))
     off = np.array([float(a - mpmath.mpf(b)) for a, b in zip(true, fit.minimum.slopes.gradient.tolist(), strict=True)])
     assert 0 < fit.around.norm(off) <= fit.slip <= 1e-9

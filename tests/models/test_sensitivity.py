@@ -82,7 +82,7 @@ def test_within_five_percent_for_most_people_when_there_are_many(name):
     sweep = ArraySweep(X, y)
     fit = fit_smooth(sweep, objective)
     certified = sensitivity(prepare(sweep, fit), X, y)
-    exact = distances(leave_one_out(prepare(sweep, fit, grade="exact"), sweep, X, y), None)
+    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y), None)
     moved = exact > 1e-12
     ratio = certified.distance[moved] / exact[moved]
     assert ratio.min() >= 1 - 1e-9
@@ -100,7 +100,7 @@ def test_few_people_for_each_parameter_are_certified_too(name, times):
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE[name], RidgePenalty(1.0), fit_intercept=True))
     found = sensitivity(prepare(sweep, fit), X, y)
     assert found.open.mean() <= 0.06
-    exact = distances(leave_one_out(prepare(sweep, fit, grade="exact"), sweep, X, y), None)
+    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y), None)
     moved = (exact > 1e-12) & ~found.open
     ratio = found.distance[moved] / exact[moved]
     assert ratio.min() >= 1 - 1e-7  # the exact road adds its own error bar
@@ -135,7 +135,7 @@ def test_a_smooth_lasso_is_certified_too():
     sweep = ArraySweep(X, y)
     fit = fit_smooth(sweep, objective)
     certified = sensitivity(prepare(sweep, fit), X, y)
-    ways = leave_one_out(prepare(sweep, fit, grade="exact"), sweep, X, y)
+    ways = leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y)
     for i in (0, 5, 9):  # independent of the batch: a plain fit of the smaller table
         alone = fit_smooth(ArraySweep(np.delete(X, i, 0), np.delete(y, i)), objective)
         assert ways.D[i] == pytest.approx(alone.theta - fit.theta, rel=1e-7, abs=1e-12)
@@ -180,7 +180,7 @@ def test_progress_is_called():
     rng = np.random.default_rng(2)
     X, y = problem("logistic", rng, 30, 2)
     sweep = ArraySweep(X, y)
-    model = prepare(sweep, fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"])), grade="exact")
+    model = prepare(sweep, fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"])), kind="exact")
     seen = []
     leave_one_out(model, sweep, X, y, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(30, 30)]

@@ -15,9 +15,8 @@ from perinstance.auditing.streamed_output import Outflow
 from perinstance.data import loss_writer, read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.releases.base.release import Method, Release
-
-METHODS = ("auto", "exact", "certified", "estimate")
+from perinstance.pairs.interface.kinds import Method, check_method
+from perinstance.releases.base.release import Release
 
 
 def audit(
@@ -55,7 +54,7 @@ def audit(
         ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
         instead of those who are.
     method
-        ``"exact"``, ``"certified"`` or ``"estimate"``; ``"auto"`` is the best grade that the model affords. Linear
+        ``"exact"``, ``"upper"`` or ``"estimate"``; ``"auto"`` is the best code that the model affords. Linear
         models are always exact.
     engine
         Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
@@ -80,8 +79,7 @@ def audit(
         )
     if isinstance(delta, bool) or not isinstance(delta, (float, int, np.floating)) or not 0 < delta < 1:
         raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
+    check_method(method)
     writer = None if out is None else loss_writer(out)  # an unusable path is refused before the work
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)

@@ -109,7 +109,7 @@ class _Gather:
             "0": people.leverage,
             "1": people.residual,
             "2": part.epsilon,
-            "3": people.pairs._grades,
+            "3": people.pairs._codes,
         }
         values |= people.pairs._columns()
         same = people.leverage is getattr(people.pairs, "_leverage", None)
@@ -134,8 +134,8 @@ class _Gather:
             residual = np.concatenate([part.people.residual for part in self.parts])
             return Answer(leverage, residual, np.concatenate([part.epsilon for part in self.parts]), pairs, 0)
         assert self.kind is not None  # a table without rows was refused before
-        leverage, residual, epsilon, grade = (self.columns.pop(name) for name in "0123")
+        leverage, residual, epsilon, code = (self.columns.pop(name) for name in "0123")
         if self.one_leverage:
             self.columns["leverage"] = leverage
             leverage = frozen(leverage)
-        return Answer(leverage, residual, epsilon, self.kind(**self.columns, kind=grade), 0)  # type: ignore[call-arg]
+        return Answer(leverage, residual, epsilon, self.kind(**self.columns, kind=code), 0)  # type: ignore[call-arg]

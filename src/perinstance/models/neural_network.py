@@ -22,8 +22,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.problem import Movement
-from perinstance.models.smooth.problem import check_method
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import check_method
 
 #: layers with two continuous derivatives; everything else is refused by name
 SMOOTH_LAYERS = ("Linear", "Bilinear", "Tanh", "Sigmoid", "Softplus", "GELU", "SiLU", "LogSigmoid", "Softmax")
@@ -68,7 +68,7 @@ class NetworkProblem:
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> NetworkFit:
         """Gather the rows and train to a local minimum."""
         check_method(method)
-        if method in ("exact", "certified"):
+        if method in ("exact", "upper"):
             raise InvalidInput("a network has local minima: only estimates are offered; use method='estimate'")
         rows: Rows = sweep.fold(gather)
         x, y = np.concatenate([r for r, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])

@@ -13,13 +13,18 @@ _OPTIONS: dict[str, Any] = {**_EXACT, "fastmath": {"contract"}}
 
 
 def _sources() -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of every file of the package: kernels call kernels of other rooms."""
+    """Name, size and time of every file of the package that has kernels: they call each other across rooms."""
+    root = pathlib.Path(__file__).parents[1]
     try:
-        root = pathlib.Path(__file__).parents[1]
-        files = sorted(root.rglob("*.py"))
-        return tuple((str(file.relative_to(root)), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+        files = [file for file in sorted(root.rglob("*.py")) if b"numba_compile" in file.read_bytes()]
+        return tuple((file.relative_to(root).as_posix(), *_size_and_time(file)) for file in files)
     except OSError:
         return ()
+
+
+def _size_and_time(file: pathlib.Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 _SOURCES = _sources()

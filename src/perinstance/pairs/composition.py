@@ -54,9 +54,9 @@ class Composed(SpectralPairs):
         self._bounded: NDArray[np.bool_] = np.logical_or.reduce([_costs(part) for part in bounds] or [nothing > 0])
         self._offset = np.sum([part.offset for part in bounds] or [nothing], axis=0) * (1 + 1e-15)
         self._tail = np.sum([part.tail for part in bounds] or [nothing], axis=0) * (1 + 1e-15)
-        weakest = np.maximum.reduce([part._grades for part in self._parts])
+        weakest = np.maximum.reduce([part._codes for part in self._parts])
         upper = (self._all.rounded | self._bounded).astype(np.uint8) * np.uint8(KINDS.index("upper"))
-        self._grades = np.maximum(weakest, upper)
+        self._codes = np.maximum(weakest, upper)
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
@@ -139,12 +139,12 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     rest = [part for part in parts if not isinstance(part, Shift)]
     if len(shifts) > 1:
         distance = _lengths(np.stack([part.distance for part in shifts]))
-        shifts = [Shift(distance, np.maximum.reduce([part._grades for part in shifts]))]
+        shifts = [Shift(distance, np.maximum.reduce([part._codes for part in shifts]))]
     merged = shifts + rest
     live = [part for part in merged if _costs(part).any()]
-    graded = np.maximum.reduce([part._grades for part in merged])
+    graded = np.maximum.reduce([part._codes for part in merged])
     kept = live or merged[:1]
-    if (np.maximum.reduce([part._grades for part in kept]) == graded).all():
+    if (np.maximum.reduce([part._codes for part in kept]) == graded).all():
         merged = kept
     return merged[0] if len(merged) == 1 else Composed(merged)
 

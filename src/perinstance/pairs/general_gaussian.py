@@ -104,7 +104,7 @@ class Gaussian(ColumnPairs, SpectralPairs):
     def _padded(self, k: int) -> Gaussian:
         """Return the same pairs in k coordinates."""
         more = ((0, 0), (0, k - self._excess.shape[1]))
-        return Gaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._grades)
+        return Gaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._codes)
 
     def _columns(self) -> dict[str, Floats]:
         k = self._excess.shape[1]

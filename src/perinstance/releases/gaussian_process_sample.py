@@ -14,9 +14,9 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, predictions
 from perinstance.pairs import Posterior
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive, validated
 from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID
 
 

@@ -21,10 +21,10 @@ from perinstance.models.smooth.neighbour_refits import first_steps, leave_one_ou
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.general_gaussian import Gaussian
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law
-from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID
 
 
@@ -70,7 +70,7 @@ class LaplacePosterior(AnsweringModel):
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SmoothAudit:
         """Fit without noise."""
         positive("gamma", self.gamma)
-        if method == "certified":
+        if method == "upper":
             raise InvalidInput("a Laplace posterior has no certified bound; use method='exact' or method='estimate'")
         return self.problem().fit(sweep, None, "estimate" if method == "estimate" else "exact")
 
@@ -80,7 +80,7 @@ class LaplacePosterior(AnsweringModel):
         codes = y if fit.classes is None else fit.classes.codes(y)
         first = sensitivity(fit.model, X, codes, inside)
         w = whitened(fit.model, None, X, codes, first_steps(fit.model, X, codes, inside), float(self.gamma), inside)
-        opened = np.full(len(X), fit.model.grade == "exact") | ~np.isfinite(first.distance)
+        opened = np.full(len(X), fit.model.kind == "exact") | ~np.isfinite(first.distance)
         if fit.classes is not None:
             opened = opened | fit.classes.alone(codes, inside)
         pairs = Gaussian(w.excess, w.shift, kind="estimate")

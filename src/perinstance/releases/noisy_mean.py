@@ -14,9 +14,9 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Laplace, Shift
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import one_of, positive, validated
 from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.variates import NOISES, Noise
 

@@ -22,10 +22,10 @@ from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID
 
 
@@ -143,5 +143,5 @@ class ObjectivePerturbation(AnsweringModel):
         with np.errstate(invalid="ignore"):
             direction = held.length * (1.0 + held.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
         residual = np.where(np.isnan(held.residual), np.inf, np.abs(held.residual))
-        pairs = Objective(held.leverage, residual / float(self.scale), rows, direction**2, kind=held.grade)
+        pairs = Objective(held.leverage, residual / float(self.scale), rows, direction**2, kind=held.kind_code)
         return People(held.leverage, held.residual, pairs, held.open)

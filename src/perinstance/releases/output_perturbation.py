@@ -16,10 +16,10 @@ from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Shift
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID
 
 

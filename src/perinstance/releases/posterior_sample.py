@@ -13,9 +13,9 @@ from perinstance.models.linear.ridge import LinearFit, Without, check_alpha, lin
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
-from perinstance.releases.base.release import Method
 from perinstance.sampling import GRID
 
 
@@ -71,7 +71,7 @@ class PosteriorSample(Publishing):
     def _people(self, held: Without) -> People:
         rho = np.empty(len(held.residual))
         _standardise(held.residual, np.sqrt(float(self.gamma)), rho)
-        return People(held.leverage, held.residual, Posterior(held.leverage, rho, kind=held.grade), held.open)
+        return People(held.leverage, held.residual, Posterior(held.leverage, rho, kind=held.kind_code), held.open)
 
 
 @kernel

@@ -34,15 +34,15 @@ def one(
     """Return the losses of one person who joins each of some data sets."""
     delta = float(delta_array(delta, 1, zero=False))
     row, target = np.asarray(x, dtype=np.float64)[None, :], np.array([float(y)])
-    losses, grade = [], 0
+    losses, weakest = [], 0
     for X, others in datasets:
         pairs = joined(release, np.asarray(X, dtype=np.float64), np.asarray(others, dtype=np.float64), row, target)
         losses.append(float(pairs.epsilon(delta)[0]))
-        grade = max(grade, KINDS.index(pairs.kind))
+        weakest = max(weakest, KINDS.index(pairs.kind))
     if not losses:
         raise InvalidInput("there is no data set to join: pass at least one (X, y)")
     return LossSample(
-        np.array(losses), delta, KINDS[grade], ("the person is fixed", "the data sets are the ones given")
+        np.array(losses), delta, KINDS[weakest], ("the person is fixed", "the data sets are the ones given")
     )
 
 

@@ -37,7 +37,7 @@ def prior(
     if draws < 1:
         raise InvalidInput(f"draws must be at least 1, got {draws}")
     rng = np.random.default_rng() if rng is None else rng
-    losses, grade = [], 0
+    losses, weakest = [], 0
     for _ in range(draws):
         X, y = (np.asarray(a, dtype=np.float64) for a in sampler(rng))
         rows, values = (
@@ -45,10 +45,10 @@ def prior(
         )
         pairs = joined(release, X, y, np.atleast_2d(rows), values)
         losses.append(np.asarray(pairs.epsilon(delta)))
-        grade = max(grade, KINDS.index(pairs.kind))
+        weakest = max(weakest, KINDS.index(pairs.kind))
     return LossSample(
         np.array(losses),
         delta,
-        KINDS[grade],
+        KINDS[weakest],
         ("data sets are independent draws of the sampler", "each person joins a data set that she is not in"),
     )

@@ -81,7 +81,7 @@ def smooth_bracket(
     if side.ceiling is None or not np.isfinite(objective.loss.concordance):
         raise InvalidInput(
             "everyone() needs the certificates of a smooth model with |l'''| <= kappa l'' (logistic, Poisson, ...): "
-            "pass the data that was fitted, or fit with method='certified'"
+            "pass the data that was fitted, or fit with method='upper'"
         )
     theta = np.asarray(model.fit.theta)
     intercept = bool(objective.fit_intercept)
@@ -136,7 +136,7 @@ def _with_certificates(fit: Any, sweep: Sweep) -> Any:
         raise InvalidInput("this is not the table that the model was fitted on; pass the one that was audited")
     if model.outside.ceiling is not None:
         return fit
-    return replace(fit, model=prepare(coded, here, model.precision, "certified"))
+    return replace(fit, model=prepare(coded, here, model.precision, "upper"))
 
 
 def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> Plain:

@@ -27,10 +27,10 @@ from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRO
 from perinstance.models.smooth.fit.newton import Minimum, minimise
 from perinstance.models.smooth.fit.objective_folds import Outsider
 from perinstance.models.smooth.fit.whitening import Frame, frame
-from perinstance.models.smooth.movement_bounds import Grade
 from perinstance.models.smooth.neighbour_refits import BATCH, PIECE, Places, Pull, chase, measured
-from perinstance.models.smooth.problem import check_method, grade_of
+from perinstance.models.smooth.problem import kind_asked
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Kind, check_method
 
 NO_SCALE = (
     "HuberRegressor fits a scale too, which has no minimum above zero when about as many people as there are "
@@ -46,7 +46,7 @@ class HuberFit:
     around: Frame
     slip: float  #: what rounding may hide of the gradient, in the frame
     precision: Floats | None
-    grade: Grade
+    kind: Kind
     turn: HuberTurn | None  #: what certificates need
 
     @property
@@ -106,9 +106,9 @@ class HuberProblem:
         A = np.zeros((p + 1, p + 1))
         A[:p, :p] = np.eye(p) if precision is None else precision
         around = frame(minimum.slopes.hessian, A)
-        grade = grade_of(method, minimum.slopes.n, p + 1)
-        turn = self._turn(sweep, minimum, around) if grade == "certified" else None
-        return HuberFit(minimum, around, around.reach(folded.slip(minimum.theta)), precision, grade, turn)
+        kind = kind_asked(method, minimum.slopes.n, p + 1)
+        turn = self._turn(sweep, minimum, around) if kind == "upper" else None
+        return HuberFit(minimum, around, around.reach(folded.slip(minimum.theta)), precision, kind, turn)
 
     def _turn(self, sweep: Sweep, minimum: Minimum, around: Frame) -> HuberTurn:
         """Fold for the rows near a knot."""
@@ -130,8 +130,8 @@ class HuberProblem:
             distance *= 1 + 16 * fit.around.error / np.maximum(near.left, 1e-3)
         else:
             distance = _norm(fit, -near.solve(np.arange(len(near.x)), near.base)[0])
-        open_ = near.hopeless | (fit.grade == "exact") | ~np.isfinite(distance)
-        kind = np.full(len(distance), "upper" if fit.grade == "certified" else "estimate")
+        open_ = near.hopeless | (fit.kind == "exact") | ~np.isfinite(distance)
+        kind = np.full(len(distance), "upper" if fit.kind == "upper" else "estimate")
         return Movement(
             near.leverage, near.residual, np.where(open_, np.inf, distance), kind, open_ if open_.any() else None
         )

@@ -101,7 +101,7 @@ class Without:
     leverage: Floats  #: mu
     residual: Floats  #: r; NaN where theta_without is not determined
     length: Floats  #: ||H_with^-1 x||_A, H taken with the person; empty when the fit has no precision
-    grade: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
+    kind_code: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
     open: NDArray[np.bool_] | None = None
 
 
@@ -212,8 +212,8 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> With
         rows.leverage[outside], rows.residual[outside] = np.inf, np.nan
         if len(rows.length):
             rows.length[outside] = np.inf
-    grade = rows.grade if rows.open is None else np.where(rows.open, 0, rows.grade).astype(np.uint8)
-    return Without(rows.leverage, rows.residual, rows.length, grade, rows.open)
+    kind_code = rows.kind_code if rows.open is None else np.where(rows.open, 0, rows.kind_code).astype(np.uint8)
+    return Without(rows.leverage, rows.residual, rows.length, kind_code, rows.open)
 
 
 def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
@@ -267,7 +267,7 @@ def _movement(held: Without) -> Movement:
     distance = np.abs(held.residual)
     distance *= held.length
     distance[np.isinf(held.leverage)] = np.inf
-    return Movement(held.leverage, held.residual, distance, held.grade, held.open)
+    return Movement(held.leverage, held.residual, distance, held.kind_code, held.open)
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:

@@ -75,7 +75,7 @@ class Rows:
     leverage: Floats  #: mu
     residual: Floats  #: r
     length: Floats  #: ||H_with^-1 x||_A; empty when there is no norm
-    grade: NDArray[np.uint8]  #: 0 exact, 1 upper: rounding took too much
+    kind_code: NDArray[np.uint8]  #: 0 exact, 1 upper: rounding took too much
     open: NDArray[np.bool_] | None  #: people of the data whose leverage is near one: not answered here
 
 
@@ -108,7 +108,7 @@ def walk(
     a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
-    grade = np.empty(n, dtype=np.uint8)
+    kind_code = np.empty(n, dtype=np.uint8)
     limits = (
         (rounding.leverage, rounding.leverage_row),
         (rounding.residual, rounding.residual_row),
@@ -131,8 +131,8 @@ def walk(
         part = ones[: run.stop - run.start]
         if rounding.reach is not None:
             part = _parts(X[run], mu[run], rounding.reach, intercept)
-        hard += _finish(contiguous(y[run]), part, limits, inside, mu[run], r[run], length[run], grade[run])
-    return Rows(mu, r, length, grade, grade == 2 if hard else None)
+        hard += _finish(contiguous(y[run]), part, limits, inside, mu[run], r[run], length[run], kind_code[run])
+    return Rows(mu, r, length, kind_code, kind_code == 2 if hard else None)
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
@@ -149,7 +149,7 @@ def _parts(X: NDArray, m: Floats, reach: Floats, intercept: bool) -> Floats:
 
 
 @kernel
-def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover - compiled
+def _finish(y, part, limits, inside, mu, r, length, kind_code):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
     u = 2.220446049250313e-16
     (leverage, leverage_row), (residual, residual_row), (length_all, length_row), share = limits
@@ -169,7 +169,7 @@ def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover 
         r[i] = np.copysign((abs(e) + lost) * rest, e)
         # EXACT_SHARE, EXACT_RESIDUAL
         g = away > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
-        grade[i] = 2 if near else 1 if g else 0
+        kind_code[i] = 2 if near else 1 if g else 0
         hard += near
     if moves:
         for i in range(len(y)):
@@ -178,6 +178,6 @@ def _finish(y, part, limits, inside, mu, r, length, grade):  # pragma: no cover 
             root = np.sqrt(m)
             away = root * length_all + part[i] * (root * length_row + b * leverage_row) + b * share
             length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
-            if away > 1e-6 * b and grade[i] == 0:
-                grade[i] = 1
+            if away > 1e-6 * b and kind_code[i] == 0:
+                kind_code[i] = 1
     return hard

@@ -27,7 +27,7 @@ BATCH = 128
 
 def softmax_pull(block: Block, objective: SoftmaxObjective, theta: Floats, D: Floats) -> Pull:
     """Sum ``(pi(eta + Dx) - pi(eta)) (x) x`` over a block, for every way D."""
-    X, y = block.X, block.y
+    X = block.X
     K, B = objective.classes, len(D)
     p = objective.width(X.shape[1])
     change = np.zeros((B * K, p))

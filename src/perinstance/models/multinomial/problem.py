@@ -34,10 +34,11 @@ from perinstance.models.smooth.certificates.hessian_bounds import Average, Ceili
 from perinstance.models.smooth.certificates.newton_step_ball import Own, Step, bound, turn
 from perinstance.models.smooth.fit.newton import Minimum, Slopes
 from perinstance.models.smooth.fit.whitening import Frame, frame
-from perinstance.models.smooth.movement_bounds import HEAVY, THIN, Grade
+from perinstance.models.smooth.movement_bounds import HEAVY, THIN
 from perinstance.models.smooth.neighbour_refits import chase, distances
-from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem, check_method, grade_of
+from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem, kind_asked
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Kind, check_method
 
 #: numbers in one temporary
 PIECE = 1 << 20
@@ -66,7 +67,7 @@ class SoftmaxAudit:
     around: Frame
     slip: float  #: what rounding may hide of the gradient, in the frame
     ceiling: Ceiling | None
-    grade: Grade
+    kind: Kind
     precision: Floats | None
 
     @property
@@ -121,10 +122,10 @@ class ClassifierProblem:
         if self.fitted is not None:
             _check_fitted(coded, objective, minimum, np.array(self.fitted))
         around = frame(minimum.slopes.hessian, precision)
-        grade = grade_of(method, minimum.slopes.n, len(minimum.theta))
-        ceiling = _ceiling(coded, objective, minimum, around) if grade == "certified" else None
+        kind = kind_asked(method, minimum.slopes.n, len(minimum.theta))
+        ceiling = _ceiling(coded, objective, minimum, around) if kind == "upper" else None
         slip = around.reach(softmax_slip(coded, objective, minimum.theta))
-        return SoftmaxAudit(objective, minimum, classes, around, slip, ceiling, grade, precision)
+        return SoftmaxAudit(objective, minimum, classes, around, slip, ceiling, kind, precision)
 
     def movement(self, fit: Any, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
@@ -239,8 +240,8 @@ def _movement(fit: SoftmaxAudit, X: NDArray, y: Floats, inside: bool) -> Movemen
     ]
     columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*parts, strict=True)] or [np.zeros(0)] * 3
     leverage, residual, distance = columns
-    kind = np.full(len(distance), "estimate" if fit.grade == "estimate" else "upper")
-    opened = np.full(len(distance), True) if fit.grade == "exact" else ~np.isfinite(distance)
+    kind = np.full(len(distance), "estimate" if fit.kind == "estimate" else "upper")
+    opened = np.full(len(distance), True) if fit.kind == "exact" else ~np.isfinite(distance)
     return Movement(leverage, residual, distance, kind, opened if opened.any() else None)
 
 

@@ -7,7 +7,6 @@ Inside, G = H - l''_i x x' (minus R'' when the penalty belongs to the people); f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,7 @@ from perinstance.models.smooth.certificates.second_step import Beside
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slope_rounding
 from perinstance.models.smooth.fit.whitening import Frame, frame
 from perinstance.numerics.array_types import Floats
-
-Grade = Literal["exact", "certified", "estimate"]
+from perinstance.pairs.interface.kinds import Kind
 
 #: with less than this left of a person's information in the others, only a refit is trusted
 THIN = 1e-4
@@ -52,7 +50,7 @@ class SmoothModel:
 
     fit: SmoothFit
     precision: Floats | None
-    grade: Grade
+    kind: Kind
     inside: Neighbourhood
     outside: Neighbourhood
 
@@ -67,16 +65,16 @@ class Sensitivity:
     open: NDArray[np.bool_]  #: wants an exact refit
 
 
-def prepare(sweep: Sweep, fit: SmoothFit, precision: Floats | None = None, grade: Grade = "certified") -> SmoothModel:
+def prepare(sweep: Sweep, fit: SmoothFit, precision: Floats | None = None, kind: Kind = "upper") -> SmoothModel:
     """Fold for the constants of the certificates (nothing to fold for the other grades)."""
     own = fit.objective.penalty_curvature(fit.theta) if fit.objective.mean else None
-    inside = _neighbourhood(sweep, fit, precision, grade, own, -1)
-    outside = inside if own is None else _neighbourhood(sweep, fit, precision, grade, own, +1)
-    return SmoothModel(fit, precision, grade, inside, outside)
+    inside = _neighbourhood(sweep, fit, precision, kind, own, -1)
+    outside = inside if own is None else _neighbourhood(sweep, fit, precision, kind, own, +1)
+    return SmoothModel(fit, precision, kind, inside, outside)
 
 
 def _neighbourhood(
-    sweep: Sweep, fit: SmoothFit, precision: Floats | None, grade: Grade, own: Floats | None, sign: int
+    sweep: Sweep, fit: SmoothFit, precision: Floats | None, kind: Kind, own: Floats | None, sign: int
 ) -> Neighbourhood:
     H = fit.hessian if own is None else fit.hessian + sign * np.diag(own)
     around = frame(H, precision)
@@ -85,7 +83,7 @@ def _neighbourhood(
         around,
         around.T @ gradient,
         fit.stray(around),
-        ceiling(sweep, fit, around) if grade == "certified" else None,
+        ceiling(sweep, fit, around) if kind == "upper" else None,
     )
 
 
@@ -148,7 +146,7 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
     if side.ceiling is None:
         distance = np.sqrt(size2)
         # where almost nothing is left without her, even an estimate needs the refit
-        return Sensitivity(np.where(thin, np.inf, distance), leverage, residual, thin | (model.grade == "exact"))
+        return Sensitivity(np.where(thin, np.inf, distance), leverage, residual, thin | (model.kind == "exact"))
     stray = side.stray * np.sqrt(inflation)
     if not inside:  # the rounding of an insider's own slope is part of the fit's
         stray = stray + _slip(fit, X, l1, l2) * np.sqrt(h0 / left)

@@ -70,7 +70,7 @@ def prepare_perturbed(sweep: Sweep, fit: SmoothFit, scale: float) -> SmoothModel
     around = frame(fit.hessian)
     constants = ceiling(sweep, fit, around, ROOM * noise_radius(around.nu, scale))
     side = Neighbourhood(around, np.zeros_like(fit.theta), fit.stray(around), constants)
-    return SmoothModel(fit, None, "certified", side, side)
+    return SmoothModel(fit, None, "upper", side, side)
 
 
 def ex_post(sweep: Sweep, objective: SmoothObjective, theta: Floats, scale: float, X: NDArray, y: NDArray) -> Floats:
@@ -97,7 +97,7 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
     side = model.inside if inside else model.outside
     around, constants = side.around, side.ceiling
     if constants is None:
-        raise InvalidInput("objective perturbation of a smooth loss is certified only; use method='certified'")
+        raise InvalidInput("objective perturbation of a smooth loss is certified only; use method='upper'")
     x = design(X, objective.fit_intercept)
     target = np.asarray(y, dtype=np.float64)
     eta = predictor(X, fit.theta, objective.fit_intercept)

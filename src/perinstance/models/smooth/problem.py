@@ -1,6 +1,6 @@
 """The model behind a smooth estimator, as releases ask for it: fit, movement of each person, refinement.
 
-``method``: "exact" refits without each person (batched), "certified" gives an upper bound from one sweep and refits
+``method``: "exact" refits without each person (batched), "upper" gives an upper bound from one sweep and refits
 only those it cannot certify, "estimate" is one Newton step. "auto" is exact while that costs seconds, else certified.
 """
 
@@ -21,13 +21,13 @@ from perinstance.models.interface.problem import Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
-from perinstance.models.smooth.movement_bounds import Grade, Sensitivity, SmoothModel, prepare, sensitivity
+from perinstance.models.smooth.movement_bounds import Sensitivity, SmoothModel, prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Kind, check_method
 
 T = TypeVar("T")
 
-METHODS = ("auto", "exact", "certified", "estimate")
 #: n^2 d up to which "auto" refits everyone: a few seconds
 AUTO_EXACT = 5e8
 
@@ -79,14 +79,14 @@ class SmoothProblem:
         fit = fit_smooth(sweep, self.objective)
         if self.fitted is not None:
             self._check(sweep, fit.value, np.array(self.fitted), fit.theta)
-        return SmoothAudit(prepare(sweep, fit, precision, grade_of(method, fit.n, len(fit.theta))), classes)
+        return SmoothAudit(prepare(sweep, fit, precision, kind_asked(method, fit.n, len(fit.theta))), classes)
 
     def movement(self, fit: SmoothAudit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
         X, y = block.X, block.y
         codes = _coded(fit, y)
         found = sensitivity(fit.model, X, codes, inside)
-        kind = np.full(len(found.distance), "estimate" if fit.model.grade == "estimate" else "upper")
+        kind = np.full(len(found.distance), "estimate" if fit.model.kind == "estimate" else "upper")
         distance, opened = found.distance, found.open
         if fit.classes is not None:
             alone = fit.classes.alone(codes, inside)
@@ -130,21 +130,15 @@ def _estimating(model: SmoothModel) -> SmoothModel:
     """The same model without certificates: for the leverages and residuals that go with an exact distance."""
     return replace(
         model,
-        grade="estimate",
+        kind="estimate",
         inside=replace(model.inside, ceiling=None),
         outside=replace(model.outside, ceiling=None),
     )
 
 
-def grade_of(method: str, n: int, width: int) -> Grade:
-    """Return the grade that a method asks for; "auto" refits everybody while that costs seconds."""
+def kind_asked(method: str, n: int, width: int) -> Kind:
+    """Return the kind that a method asks for; "auto" refits everybody while that costs seconds."""
     if method == "estimate":
         return "estimate"
     cheap = method == "auto" and float(n) ** 2 * width <= AUTO_EXACT
-    return "exact" if method == "exact" or cheap else "certified"
-
-
-def check_method(method: str) -> None:
-    """Refuse a method that does not exist."""
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
+    return "exact" if method == "exact" or cheap else "upper"

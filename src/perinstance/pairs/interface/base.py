@@ -28,10 +28,10 @@ class Pairs(ABC):
     ``direction`` is ``"without"`` for P over Q, ``"with"`` for Q over P and ``"worst"`` for the larger of the two.
     """
 
-    __slots__ = ("_grades",)
+    __slots__ = ("_codes",)
 
     #: One code per person: an index into ``KINDS``.
-    _grades: NDArray[np.uint8]
+    _codes: NDArray[np.uint8]
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -83,12 +83,12 @@ class Pairs(ABC):
     @property
     def kinds(self) -> NDArray[np.str_]:
         """Of each person: ``"exact"``, ``"upper"`` or ``"estimate"``."""
-        return np.array(KINDS)[self._grades]
+        return np.array(KINDS)[self._codes]
 
     @property
     def kind(self) -> Kind:
         """The weakest claim among all these people."""
-        return KINDS[int(self._grades.max(initial=0))]
+        return KINDS[int(self._codes.max(initial=0))]
 
     def __add__(self, other: Pairs) -> Pairs:
         """Compose independent releases on the same people."""

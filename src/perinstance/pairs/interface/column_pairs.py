@@ -11,7 +11,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import frozen, people_array, positions, same_length
 from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Kind, grades
+from perinstance.pairs.interface.kinds import Kind, kind_codes
 
 Self = TypeVar("Self", bound="ColumnPairs")
 
@@ -41,7 +41,7 @@ class ColumnPairs(Pairs):
     def __init__(self, kind: Kind | ArrayLike, **columns: ArrayLike) -> None:
         for name, array in self._validated(columns).items():
             setattr(self, "_" + name, array)
-        self._grades = grades(kind, len(self))
+        self._codes = kind_codes(kind, len(self))
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return one number >= 0 per person and column."""
@@ -54,7 +54,7 @@ class ColumnPairs(Pairs):
     def __getitem__(self: Self, index: Any) -> Self:
         index = positions(index)
         columns = {slot[1:]: getattr(self, slot)[index] for slot in self.__slots__}
-        return type(self)(kind=self._grades[index], **columns)
+        return type(self)(kind=self._codes[index], **columns)
 
     @classmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:
@@ -64,7 +64,7 @@ class ColumnPairs(Pairs):
         if len({type(part) for part in parts}) > 1:
             raise InvalidInput("only pairs of one type can be concatenated; concatenate each type by itself")
         columns = {slot[1:]: np.concatenate([getattr(part, slot) for part in parts]) for slot in cls.__slots__}
-        return cls(kind=np.concatenate([part._grades for part in parts]), **columns)
+        return cls(kind=np.concatenate([part._codes for part in parts]), **columns)
 
     def _columns(self) -> dict[str, Floats]:
         return {slot[1:]: getattr(self, slot[1:]) for slot in self.__slots__}

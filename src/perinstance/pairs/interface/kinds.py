@@ -10,12 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 
 Kind = Literal["exact", "upper", "estimate"]
-
+#: What may be asked for: a kind, or the strongest one that the model affords at a reasonable cost.
+Method = Literal["auto", "exact", "upper", "estimate"]
 
 KINDS: tuple[Kind, ...] = ("exact", "upper", "estimate")  # from the strongest claim to the weakest
+METHODS: tuple[Method, ...] = ("auto", *KINDS)
 
 
-def grades(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
+def check_method(method: str) -> None:
+    """Refuse a method that does not exist."""
+    if method not in METHODS:
+        raise InvalidInput(f"method must be one of {METHODS}, got {method!r}")
+
+
+def kind_codes(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
     """Codes of a kind given for everybody, or of one kind per person."""
     if isinstance(kind, str):
         if kind not in KINDS:

@@ -14,9 +14,9 @@ from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.models.linear.ridge import LinearFit, linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Composed, Posterior, Shift
+from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
-from perinstance.releases.base.release import Method
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise

@@ -13,9 +13,8 @@ from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.base.release import Method
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-
-Method = Literal["auto", "exact", "certified", "estimate"]
+from perinstance.pairs.interface.kinds import Method
 
 
 @runtime_checkable
