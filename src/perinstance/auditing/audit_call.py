@@ -116,7 +116,7 @@ def audit(
 
 def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:
     """Make a source; a release without a target (a mean) gets one of zeros."""
-    if getattr(release, "needs_target", True):
+    if release.mechanism().needs_target:
         return read_table(X, y, target=target, ids=ids, features=features)
     if y is not None or target is not None:
         raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")

@@ -27,7 +27,7 @@ def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[s
     return {
         "format": FORMAT,
         "perinstance": __version__,
-        "method": type(estimator).__name__,
+        "method": estimator.mechanism().name,
         "promise": {
             "epsilon": float(estimator.epsilon),
             "delta": float(estimator.delta),

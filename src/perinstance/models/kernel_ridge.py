@@ -24,7 +24,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.problem import Movement
+from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 
 Kernel = Callable[[Floats, Floats], Floats]
@@ -77,6 +77,11 @@ class KernelProblem:
     noise: float  #: alpha
     points: Floats
     published: str = field(default="values_", init=False)  #: the attribute of a release that holds the predictions
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """The predictions."""
+        return "predictions"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> KernelFit:
         """Gather the rows, factorise the Gram matrix; every method is exact here."""

@@ -21,7 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.problem import Movement
+from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import check_method
 
@@ -57,6 +57,11 @@ class NetworkProblem:
     damping: float = 0.0
     steps: int = 500
     published: str = field(default="parameters_", init=False)
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """The parameters."""
+        return "smooth"
 
     def __post_init__(self) -> None:
         if self.loss not in ("squared", "logistic"):

@@ -16,6 +16,7 @@ from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, pred
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive, validated
+from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID
 
@@ -50,6 +51,18 @@ class ProcessSample(BaseEstimator):
     def problem(self) -> KernelProblem:
         """Return the model behind the estimator."""
         return predictions(self.estimator, [] if self.points is None else self.points)
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: one draw of the posterior at public points."""
+        gamma = positive("gamma", self.gamma)
+        return Mechanism(
+            name="ProcessSample",
+            moved="predictions",
+            family="posterior",
+            noise="gaussian",
+            scale=gamma**-0.5,
+            words=("one posterior sample of ", *estimator_words(self.estimator), " at public points, gamma = ", gamma),
+        )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> KernelFit:
         """Factorise the Gram matrix of everyone; every method is exact here."""

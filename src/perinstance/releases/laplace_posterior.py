@@ -23,6 +23,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.general_gaussian import Gaussian
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law
 from perinstance.sampling import GRID
@@ -66,6 +67,19 @@ class LaplacePosterior(AnsweringModel):
                 "continuous curvature and one linear predictor; use PosteriorSample for ridge regression"
             )
         return problem
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: one draw of ``N(theta, H(theta)^-1 / gamma)``."""
+        gamma = positive("gamma", self.gamma)
+        model = ("LogisticRegression, C = ", 1.0) if self.estimator is None else estimator_words(self.estimator)
+        return Mechanism(
+            name="LaplacePosterior",
+            moved="smooth",
+            family="posterior",
+            noise="gaussian",
+            scale=gamma**-0.5,
+            words=("one sample of the Laplace approximation of ", *model, ", gamma = ", gamma),
+        )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SmoothAudit:
         """Fit without noise."""

@@ -16,6 +16,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import one_of, positive, validated
+from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.variates import NOISES, Noise
@@ -57,9 +58,6 @@ class NoisyMean(BaseEstimator):
         The public power of two to whose multiples ``fit`` rounds.
     """
 
-    #: the audit does not ask for a target
-    needs_target = False
-
     def __init__(self, scale: float = 1.0, noise: str = "laplace", statistic: str = "mean", grid: float = GRID) -> None:
         self.scale = scale
         self.noise = noise
@@ -71,6 +69,21 @@ class NoisyMean(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         return tags
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: means or sums plus independent noise."""
+        scale = positive("scale", self.scale)
+        noise: Noise = "laplace" if one_of("noise", self.noise, NOISES) == "laplace" else "gaussian"
+        statistic: Moved = "sum" if one_of("statistic", self.statistic, ("mean", "sum")) == "sum" else "mean"
+        return Mechanism(
+            name="NoisyMean",
+            moved=statistic,
+            family="output",
+            noise=noise,
+            scale=scale,
+            words=(f"a {statistic} with {noise} noise of scale ", scale),
+            needs_target=False,
+        )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
         """Add up, twice: the second time about the first mean."""

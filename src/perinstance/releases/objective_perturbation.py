@@ -24,6 +24,7 @@ from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.sampling import GRID
@@ -64,6 +65,25 @@ class ObjectivePerturbation(AnsweringModel):
                 f"{type(self.estimator).__name__}; use OutputPerturbation"
             )
         return problem
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: the minimum of the objective with a Gaussian linear term."""
+        problem, scale = self.problem(), positive("scale", self.scale)
+        return Mechanism(
+            name="ObjectivePerturbation",
+            moved=problem.moved,
+            family="objective",
+            noise="gaussian",
+            scale=scale,
+            words=(
+                *estimator_words(self.estimator),
+                ", with a Gaussian linear term of scale ",
+                scale,
+                " in the objective",
+            ),
+            alpha=float(problem.alpha),
+            fit_intercept=bool(problem.fit_intercept),
+        )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | SmoothAudit:
         """Fit without noise; linear models are exact and logistic regression is certified, whatever the method."""

@@ -18,6 +18,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.sampling import GRID
@@ -57,6 +58,24 @@ class OutputPerturbation(AnsweringModel):
 
             return problem_of(Ridge(alpha=1.0))
         return problem_of(self.estimator)
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: the model's parameters plus noise of a covariance that was fixed in advance."""
+        problem = self.problem()
+        scale = positive("scale", self.scale)
+        ridge = problem if isinstance(problem, LinearProblem) else LinearProblem(0.0, fit_intercept=False)
+        shape = "isotropic" if self.precision is None else "shaped"
+        return Mechanism(
+            name="OutputPerturbation",
+            moved=problem.moved,
+            family="output",
+            noise="gaussian",
+            scale=scale,
+            words=(*estimator_words(self.estimator), f", plus {shape} Gaussian noise of scale ", scale),
+            alpha=float(ridge.alpha),
+            fit_intercept=bool(ridge.fit_intercept),
+            precision=None if self.precision is None else np.asarray(self.precision, dtype=np.float64),
+        )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
         """Fit the estimator without noise."""

@@ -15,6 +15,7 @@ from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
+from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
 from perinstance.sampling import GRID
 
@@ -39,6 +40,21 @@ class PosteriorSample(Publishing):
         self.gamma = gamma
         self.fit_intercept = fit_intercept
         self.grid = grid
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: one draw of ``N(theta, H^-1 / gamma)``."""
+        alpha, gamma = check_alpha(self.alpha), positive("gamma", self.gamma)
+        constant = ", with intercept" if self.fit_intercept else ""
+        return Mechanism(
+            name="PosteriorSample",
+            moved="ridge",
+            family="posterior",
+            noise="gaussian",
+            scale=gamma**-0.5,
+            words=(f"one posterior sample of ridge regression{constant}, alpha = ", alpha, ", gamma = ", gamma),
+            alpha=alpha,
+            fit_intercept=bool(self.fit_intercept),
+        )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
         """Fit without noise; every method is exact here."""

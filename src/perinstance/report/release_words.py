@@ -9,40 +9,13 @@ from typing import Any
 import numpy as np
 
 from perinstance._version import __version__
+from perinstance.releases.base.release import Release
 from perinstance.report.words import loss, number, people, share
 
 
-def release_line(release: Any) -> str:
+def release_line(release: Release) -> str:
     """Say what was released, in one line without data."""
-    name = type(release).__name__
-    parameters = release.get_params(deep=False) if hasattr(release, "get_params") else {}
-    estimator = parameters.get("estimator")
-    model = "ridge regression, alpha = 1" if estimator is None else _estimator_line(estimator)
-    if name == "PosteriorSample" and parameters.get("alpha") is not None:
-        constant = ", with intercept" if parameters.get("fit_intercept") else ""
-        return (
-            f"one posterior sample of ridge regression{constant}, alpha = {number(float(parameters['alpha']))}, "
-            f"gamma = {number(float(parameters['gamma']))}"
-        )
-    if name == "OutputPerturbation":
-        shape = "isotropic " if parameters.get("precision") is None else "shaped "
-        return f"{model}, plus {shape}Gaussian noise of scale {number(float(parameters['scale']))}"
-    if name == "ObjectivePerturbation":
-        return f"{model}, with a Gaussian linear term of scale {number(float(parameters['scale']))} in the objective"
-    if name == "NoisyMean":
-        return f"a mean with {parameters.get('noise')} noise of scale {number(float(parameters['scale']))}"
-    told = ", ".join(
-        f"{key} = {number(float(value))}" for key, value in parameters.items() if isinstance(value, int | float)
-    )
-    return f"{name}({told})" if told else name
-
-
-def _estimator_line(estimator: Any) -> str:
-    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    told = [
-        f"{k} = {number(float(parameters[k]))}" for k in ("alpha", "C") if isinstance(parameters.get(k), int | float)
-    ]
-    return ", ".join([type(estimator).__name__, *told])
+    return "".join(word if isinstance(word, str) else number(word) for word in release.mechanism().words)
 
 
 def accuracy_cost(audit: Any) -> float | None:

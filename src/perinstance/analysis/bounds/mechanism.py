@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from perinstance.errors import RefusedModel
 from perinstance.models.linear.ridge import LinearFit
 from perinstance.numerics.array_types import Floats
-
-Family = Literal["posterior", "output", "objective"]
-
-
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    """The public part of a release of ridge regression.
-
-    ``posterior``: ``N(theta, H^-1 / gamma)``, scale = gamma^-1/2. ``output``: ``N(theta, scale^2 A^-1)``.
-    ``objective``: ``N(theta, scale^2 H^-2)``. H is ``X'X`` plus ``alpha`` on the diagonal, none for an intercept.
-    """
-
-    family: Family
-    scale: float
-    alpha: float
-    fit_intercept: bool
-    precision: Floats | None = None  #: A
-
-    @property
-    def gamma(self) -> float:
-        """The inverse temperature of a posterior sample."""
-        return self.scale**-2
+from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Release, mechanism_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +28,20 @@ class Setting:
     n_features: int
 
 
-def mechanism_of(release: Any) -> Mechanism:
-    """Read a release; what has no closed form here is refused with the reason."""
-    name = type(release).__name__
-    if name == "PosteriorSample":
-        return Mechanism("posterior", float(release.gamma) ** -0.5, float(release.alpha), bool(release.fit_intercept))
-    if name in ("OutputPerturbation", "ObjectivePerturbation"):
-        problem = release.problem()
-        if type(problem).__name__ != "LinearProblem":
-            raise RefusedModel(
-                f"this analysis knows ridge and least squares, got {type(problem).__name__}; "
-                "audit the people of the data, or use Ridge"
-            )
-        A = getattr(release, "precision", None)
-        return Mechanism(
-            "output" if name == "OutputPerturbation" else "objective",
-            float(release.scale),
-            float(problem.alpha),
-            bool(problem.fit_intercept),
-            None if A is None else np.asarray(A, dtype=np.float64),
-        )
-    raise RefusedModel(
-        f"this analysis knows PosteriorSample, OutputPerturbation and ObjectivePerturbation, got {name}; "
-        "audit the people of the data instead"
-    )
-
-
-def setting_of(release: Any, fit: Any) -> Setting:
-    """Read a release and its confidential fit."""
+def ridge_mechanism(release: Release) -> Mechanism:
+    """Return what a release of ridge regression with Gaussian noise does; anything else is refused with the reason."""
     mechanism = mechanism_of(release)
+    if mechanism.moved != "ridge" or mechanism.noise != "gaussian" or mechanism.family == "adaptive":
+        raise RefusedModel(
+            "this analysis knows ridge and least squares under PosteriorSample, OutputPerturbation and "
+            f"ObjectivePerturbation, got {mechanism.name}; audit the people of the data, or use Ridge"
+        )
+    return mechanism
+
+
+def setting_of(release: Release, fit: Any) -> Setting:
+    """Read a release and its confidential fit."""
+    mechanism = ridge_mechanism(release)
     if not isinstance(fit, LinearFit):
         raise RefusedModel(f"this analysis needs the fit of a linear model, got {type(fit).__name__}")
     K = fit.inverse()

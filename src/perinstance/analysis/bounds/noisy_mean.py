@@ -12,32 +12,31 @@ All of them are attained, so these are the suprema.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Laplace, Shift
+from perinstance.releases.base.release import Release, mechanism_of
 
 
-def is_mean(release: Any) -> bool:
+def is_mean(release: Release) -> bool:
     """Tell whether this is a noisy mean or sum."""
-    return type(release).__name__ == "NoisyMean"
+    return mechanism_of(release).moved in ("mean", "sum")
 
 
-def farthest(release: Any, centre: Floats, bounds: Floats, domain: str) -> Floats:
+def farthest(release: Release, centre: Floats, bounds: Floats, domain: str) -> Floats:
     """Return the x of the domain that is farthest from the centre in the norm that the noise counts."""
     away = np.where(centre > 0, -1.0, 1.0)
     if domain == "box":
         return away * bounds
-    if release.noise == "laplace":
+    if release.mechanism().noise == "laplace":
         return away * bounds[0] / np.sqrt(len(centre))
     length = float(np.linalg.norm(centre))
     return -centre / length * bounds[0] if length > 0 else np.eye(len(centre))[0] * bounds[0]
 
 
-def loss(release: Any, move: Floats, delta: float) -> float:
+def loss(release: Release, move: Floats, delta: float) -> float:
     """Return epsilon of a movement of the mean or sum, rounded up."""
-    laplace = release.noise == "laplace"
-    distance = np.linalg.norm(move, ord=1 if laplace else 2) / float(release.scale) * (1 + 1e-14)
+    laplace = release.mechanism().noise == "laplace"
+    distance = np.linalg.norm(move, ord=1 if laplace else 2) / release.mechanism().scale * (1 + 1e-14)
     return float((Laplace if laplace else Shift)([distance]).epsilon(delta)[0])

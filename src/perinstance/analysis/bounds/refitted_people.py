@@ -46,7 +46,7 @@ class Refits:
         """Return the one of these people who moves the model farthest."""
         x = np.ascontiguousarray(self.into(x))
         people = self.release.refine(self.fit, self.sweep, Block(x, y), inside=False)
-        distance = np.asarray(people.pairs.distance) * float(self.release.scale)
+        distance = np.asarray(people.pairs.distance) * self.release.mechanism().scale
         top = int(np.argmax(distance))
         return Refitted(float(distance[top]), x[top], float(y[top]))
 

@@ -24,13 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.analysis.bounds.mechanism import Mechanism, mechanism_of
+from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.linear.ridge import LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.releases.base.mechanism import Mechanism
 
 #: the loss of a group is refused when its leverage 1 - c^2 would be known to fewer digits than this
 LEAST_PRECISION = 1e-6
@@ -186,7 +187,7 @@ def chain(pairs: Pairs, delta: float) -> Chain:
 
 def _rows(release: Any, fit: Any, X: ArrayLike, y: ArrayLike) -> tuple[Mechanism, Floats, Floats, Floats]:
     """Return the mechanism, the group's rows, residuals at the fit and the rows in coordinates where H is I."""
-    mechanism = mechanism_of(release)
+    mechanism = ridge_mechanism(release)
     if not isinstance(fit, LinearFit):
         raise RefusedModel(f"group losses need the fit of a linear model, got {type(fit).__name__}")
     X = np.asarray(X, dtype=np.float64)

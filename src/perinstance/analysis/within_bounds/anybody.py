@@ -146,7 +146,7 @@ def everyone(
 def _mean(release: Any, fit: Any, delta: float, x_bound: ArrayLike, domain: Any) -> Everyone:
     """Answer for a noisy mean or sum; there is no target."""
     bounds = check_bounds(x_bound, len(fit.theta), domain)
-    summed = release.statistic == "sum"
+    summed = release.mechanism().moved == "sum"
     centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
     x = noisy_mean.farthest(release, centre, bounds, domain)
     epsilon = noisy_mean.loss(release, x if summed else (x - centre) / (fit.n_people + 1), delta)

@@ -32,7 +32,9 @@ from perinstance.models.smooth.certificates.newton_step_ball import Step, bound,
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import slopes
 from perinstance.models.smooth.movement_bounds import prepare
+from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
+from perinstance.releases.base.release import mechanism_of
 
 CELLS = 512
 #: slices whose people are tried
@@ -60,7 +62,8 @@ class Plain:
 
 def is_smooth(release: Any, fit: Any) -> bool:
     """Tell whether this is output perturbation of a smooth model, which has certificates."""
-    return type(release).__name__ == "OutputPerturbation" and type(fit).__name__ == "SmoothAudit"
+    mechanism = mechanism_of(release)
+    return mechanism.family == "output" and mechanism.noise == "gaussian" and isinstance(fit, SmoothAudit)
 
 
 def smooth_bracket(
@@ -90,7 +93,7 @@ def smooth_bracket(
     ys = _targets(objective.loss, y_bound)
     labels = ys if fit.classes is None else np.asarray(fit.classes.labels)
     plain = _plain(side, objective.loss, theta, region, ys)
-    scale = float(release.scale)
+    scale = release.mechanism().scale
 
     def into(x: Floats) -> Floats:
         if domain == "box":

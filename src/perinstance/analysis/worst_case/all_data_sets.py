@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.analysis.bounds.branch_and_bound import Found, grid, search
-from perinstance.analysis.bounds.mechanism import Mechanism
 from perinstance.analysis.bounds.monotone_losses import (
     objective_below,
     objective_ceiling,
@@ -32,6 +31,7 @@ from perinstance.analysis.bounds.monotone_losses import (
 )
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Posterior, Shift
+from perinstance.releases.base.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.analysis.bounds.mechanism import Mechanism, mechanism_of
+from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.analysis.bounds.monotone_losses import objective_ceiling, posterior_ceiling, shift_ceiling
 from perinstance.analysis.within_bounds.anybody import check_bound
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.releases.base.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def with_assumptions(
     y_bound: float = 1.0,
 ) -> Assumed:
     """Return everybody's loss on all data sets whose H and estimate keep to the two bounds."""
-    c = mechanism_of(release)
+    c = ridge_mechanism(release)
     delta = float(delta_array(delta, 1, zero=False))
     h = float(smallest_eigenvalue)
     if not h > 0:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds import noisy_mean
 from perinstance.analysis.bounds.branch_and_bound import Found
-from perinstance.analysis.bounds.mechanism import Mechanism, mechanism_of
+from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.analysis.within_bounds.anybody import check_bound
 from perinstance.analysis.worst_case.all_data_sets import Region
 from perinstance.errors import InvalidInput
@@ -23,6 +23,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.releases.base.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def dp(
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
     if hasattr(release, "promise"):  # AdaOPS, AdaSSP: the statement is what they are made for
         return _promised(release, delta, 2 if d is None else int(d), n)
-    return _supremum(mechanism_of(release), delta, x_bound, y_bound, n, d, None, None)
+    return _supremum(ridge_mechanism(release), delta, x_bound, y_bound, n, d, None, None)
 
 
 def _promised(release: Any, delta: float, d: int, n: int | None) -> WorstCase:
@@ -89,7 +90,7 @@ def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> 
     bounds = np.array([check_bound("x_bound", x_bound)])
     row = -noisy_mean.farthest(release, np.full(d, -1.0), bounds, "ball")
     notes: tuple[str, ...] = ("adding or removing one person", f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
-    if release.statistic == "sum":
+    if release.mechanism().moved == "sum":
         epsilon = noisy_mean.loss(release, row, delta)
         return WorstCase(epsilon, epsilon, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
     if not n:
@@ -109,7 +110,9 @@ def personal_dp(
     release: Any, x: ArrayLike, y: float, delta: float, x_bound: float = 1.0, y_bound: float = 1.0, *, n: int | None
 ) -> WorstCase:
     """Return personal DP: the supremum over data sets for one fixed person (x, y)."""
-    return _supremum(mechanism_of(release), delta, x_bound, y_bound, n, None, np.asarray(x, dtype=np.float64), float(y))
+    return _supremum(
+        ridge_mechanism(release), delta, x_bound, y_bound, n, None, np.asarray(x, dtype=np.float64), float(y)
+    )
 
 
 def _supremum(

@@ -21,7 +21,7 @@ from perinstance.models.huber_regression.objective import (
     huber_terms,
     moments,
 )
-from perinstance.models.interface.problem import Movement
+from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRODUCTS
 from perinstance.models.smooth.fit.newton import Minimum, minimise
@@ -76,6 +76,11 @@ class HuberProblem:
 
     objective: HuberObjective
     fitted: tuple[float, ...] | None = None  #: parameters of an estimator that comes fitted, its scale last
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """The coefficients."""
+        return "smooth"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> HuberFit:
         """Minimise the joint objective of everyone."""

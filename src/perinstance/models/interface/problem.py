@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,10 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
+
+#: What a person moves: the coefficients of ridge regression (closed form) or of a smooth model, or the predictions of
+#: a kernel model at public points.
+MovedByPerson = Literal["ridge", "smooth", "predictions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,10 @@ class Movement:
 @runtime_checkable
 class Problem(Protocol):
     """A model that can be fitted by folds and knows how far each person moves it."""
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """What a person moves."""
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> Any:
         """Fit with everyone; ``precision`` is the matrix A of the norm of ``distance`` (None: Euclidean)."""

@@ -23,7 +23,7 @@ from scipy.linalg import qr, solve_triangular
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.problem import Movement
+from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import Factor, factorise
 from perinstance.models.linear.row_statistics import EXACT_RESIDUAL, EXACT_SHARE, Norm, Rounding, walk
 from perinstance.numerics.array_types import Floats
@@ -246,6 +246,11 @@ class LinearProblem:
 
     alpha: float
     fit_intercept: bool = False
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """The coefficients."""
+        return "ridge"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> LinearFit:
         """Fit with everyone; every method is exact here."""

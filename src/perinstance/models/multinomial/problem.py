@@ -19,7 +19,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, classes_of
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.interface.problem import Movement
+from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Logistic
 from perinstance.models.multinomial.neighbour_refits import softmax_neighbours
@@ -94,6 +94,11 @@ class ClassifierProblem:
     fit_intercept: bool
     penalize_intercept: bool = False
     fitted: tuple[tuple[float, ...], ...] | None = None
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """The coefficients."""
+        return "smooth"
 
     def binary(self) -> SmoothProblem:
         """Return the model of two classes."""

@@ -17,7 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.interface.problem import Movement
+from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
@@ -68,6 +68,11 @@ class SmoothProblem:
 
     objective: SmoothObjective
     fitted: tuple[float, ...] | None = None
+
+    @property
+    def moved(self) -> MovedByPerson:
+        """The coefficients."""
+        return "smooth"
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> SmoothAudit:
         """Minimise the objective of everyone and fold for what the certificates need."""

@@ -17,6 +17,7 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -103,6 +104,24 @@ class AdaOPS(Promised):
         self.y_bound = y_bound
         self.n_public = n_public
         self.kappa = kappa
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: what it promises does not depend on the data."""
+        epsilon, delta, *_ = self._declared()
+        return Mechanism(
+            name="AdaOPS",
+            moved="ridge",
+            family="adaptive",
+            noise="gaussian",
+            scale=float("nan"),
+            words=(
+                "a posterior sample whose temperature is adapted to the data, promised at epsilon = ",
+                epsilon,
+                ", delta = ",
+                delta,
+            ),
+            promises=True,
+        )
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep on a table of so many features."""

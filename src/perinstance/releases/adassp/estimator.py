@@ -15,6 +15,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -97,6 +98,24 @@ class AdaSSP(Promised):
         self.y_bound = y_bound
         self.rounds = rounds
         self.residual_bound = residual_bound
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: what it promises does not depend on the data."""
+        epsilon, delta, *_ = self._declared()
+        return Mechanism(
+            name="AdaSSP",
+            moved="ridge",
+            family="adaptive",
+            noise="gaussian",
+            scale=float("nan"),
+            words=(
+                "ridge regression from noisy sufficient statistics, promised at epsilon = ",
+                epsilon,
+                ", delta = ",
+                delta,
+            ),
+            promises=True,
+        )
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""

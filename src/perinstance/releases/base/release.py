@@ -1,17 +1,22 @@
-"""What the audit asks of a release. Nothing else of a release is known on the floors above."""
+"""What the floors above ask of a release. Nothing else of it is known there."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
+from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.pairs.interface.kinds import Method
+from perinstance.releases.base.mechanism import Mechanism
 
 
 @runtime_checkable
 class Release(Protocol):
     """A randomized estimator that knows the pair of every person."""
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release in public terms."""
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
         """Fit without noise, with everyone, by as many folds as it takes. The answer is confidential."""
@@ -21,3 +26,12 @@ class Release(Protocol):
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the few people that ``people`` left open; may fold again. Linear releases leave nobody open."""
+
+
+def mechanism_of(release: Any) -> Mechanism:
+    """Return the public description of a release; what is not a release is refused."""
+    if not isinstance(release, Release):
+        raise RefusedModel(
+            f"a release is analysed (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
+        )
+    return release.mechanism()

@@ -1,0 +1,55 @@
+"""What a release is, in public terms: the one record that the floors above read.
+
+Whoever analyses, audits or describes a release asks ``release.mechanism()`` and nothing else of its class. The record
+holds declared parameters only; nothing in it depends on the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from perinstance.models.interface.problem import MovedByPerson
+from perinstance.numerics.array_types import Floats
+
+Moved = MovedByPerson | Literal["mean", "sum"]
+#: Where the noise's covariance comes from. ``output``: fixed in advance, ``scale^2 A^-1``. ``posterior``:
+#: ``scale^2 H^-1`` with ``scale = gamma^-1/2``. ``objective``: ``scale^2 H^-2``. ``adaptive``: from noisy numbers that
+#: were paid for.
+Family = Literal["output", "posterior", "objective", "adaptive"]
+NoiseLaw = Literal["gaussian", "laplace", "student"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mechanism:
+    """The public part of a release."""
+
+    name: str  #: of the release's class, for messages and files
+    moved: Moved
+    family: Family
+    noise: NoiseLaw
+    scale: float  #: of the noise, in the units of ``family``
+    words: tuple[str | float, ...]  #: what is published; whoever shows it formats the numbers
+    alpha: float = 0.0  #: the ridge penalty, of ``moved == "ridge"``
+    fit_intercept: bool = False
+    precision: Floats | None = None  #: A; None is the identity
+    degrees_of_freedom: float | None = None  #: of Student's law
+    promises: bool = False  #: whether an (epsilon, delta) promise holds for everybody
+    needs_target: bool = True
+
+    @property
+    def gamma(self) -> float:
+        """The inverse temperature of a posterior sample."""
+        return self.scale**-2
+
+
+def estimator_words(estimator: Any) -> tuple[str | float, ...]:
+    """Name an estimator and its penalty; None is ridge regression with alpha = 1."""
+    if estimator is None:
+        return ("ridge regression, alpha = ", 1.0)
+    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    told: list[str | float] = [type(estimator).__name__]
+    for name in ("alpha", "C"):
+        if isinstance(parameters.get(name), int | float):
+            told += [f", {name} = ", float(parameters[name])]
+    return tuple(told)
