@@ -19,20 +19,9 @@ ROUNDING = "numerics/rounding.py"
 ARITHMETIC = ("numerics/double_double.py", "numerics/double_double_complex.py", "numerics/inline_exp_log.py")
 
 #: Words that only the first authors knew; a term of the field, or of docs/glossary.md, stands in their place.
-JARGON = (
-    "tilt",
-    "tilts",
-    "slip",
-    "uphill",
-    "stray",
-    "beside her",
-    "grade",
-    "grades",
-    "certified",
-    "her",
-    "she",
-    "hers",
-)
+JARGON = ("tilt", "tilts", "slip", "uphill", "stray", "grade", "grades", "certified", "her", "she", "hers", "herself")
+#: The same for what is defined: ordinary words that had a private meaning as names.
+JARGON_NAMES = {"tilt", "tilts", "pull", "pulls", "held", "beside", "stray", "slip", "way", "ways", "reach", "uphill"}
 
 
 def functions(tree: ast.AST):
