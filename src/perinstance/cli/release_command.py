@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ def release(
     from perinstance.errors import InvalidInput
 
     o.check_places(out)
-    promise = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
     else:

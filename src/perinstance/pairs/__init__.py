@@ -1,32 +1,5 @@
 """Two distributions per person, and every number that follows from them."""
 
-from __future__ import annotations
+from perinstance._lazy_loading import load_when_used
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from perinstance.pairs.gaussian_shift import Shift
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.laplace_shift import Laplace
-from perinstance.pairs.posterior_sample import Posterior
-
-if TYPE_CHECKING:
-    from perinstance.pairs.composition import Composed, compose
-    from perinstance.pairs.general_gaussian import Gaussian
-    from perinstance.pairs.objective_perturbation import Objective
-
-# Loaded when first asked for: most audits need none of them.
-_LATER = {
-    "Objective": "objective_perturbation",
-    "Gaussian": "general_gaussian",
-    "Composed": "composition",
-    "compose": "composition",
-}
-
-__all__ = ["Composed", "Gaussian", "Laplace", "Objective", "Pairs", "Posterior", "Shift", "compose"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(f"perinstance.pairs.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'perinstance.pairs' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = load_when_used(__name__)

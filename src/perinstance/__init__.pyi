@@ -1,0 +1,25 @@
+"""The public names of ``perinstance``: one line each, loaded when first used."""
+
+from . import analysis as analysis
+from . import auditing as auditing
+from . import data as data
+from . import engines as engines
+from . import errors as errors
+from . import models as models
+from . import pairs as pairs
+from . import plots as plots
+from . import releases as releases
+from . import report as report
+from . import sampling as sampling
+from ._version import __version__ as __version__
+from .auditing import Audit as Audit
+from .auditing import audit as audit
+from .data import scan as scan
+from .releases import AdaOPS as AdaOPS
+from .releases import AdaSSP as AdaSSP
+from .releases import LaplacePosterior as LaplacePosterior
+from .releases import NoisyMean as NoisyMean
+from .releases import ObjectivePerturbation as ObjectivePerturbation
+from .releases import OutputPerturbation as OutputPerturbation
+from .releases import PosteriorSample as PosteriorSample
+from .releases import ProcessSample as ProcessSample

@@ -1,0 +1,10 @@
+"""The public names of ``perinstance.pairs``: one line each, loaded when first used."""
+
+from .composition import Composed as Composed
+from .composition import compose as compose
+from .gaussian_shift import Shift as Shift
+from .general_gaussian import Gaussian as Gaussian
+from .interface.base import Pairs as Pairs
+from .laplace_shift import Laplace as Laplace
+from .objective_perturbation import Objective as Objective
+from .posterior_sample import Posterior as Posterior

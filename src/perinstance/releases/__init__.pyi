@@ -1,0 +1,11 @@
+"""The public names of ``perinstance.releases``: one line each, loaded when first used."""
+
+from .adaops.estimator import AdaOPS as AdaOPS
+from .adassp.estimator import AdaSSP as AdaSSP
+from .base.release import Release as Release
+from .gaussian_process_sample import ProcessSample as ProcessSample
+from .laplace_posterior import LaplacePosterior as LaplacePosterior
+from .noisy_mean import NoisyMean as NoisyMean
+from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
+from .output_perturbation import OutputPerturbation as OutputPerturbation
+from .posterior_sample import PosteriorSample as PosteriorSample
