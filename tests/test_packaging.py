@@ -16,6 +16,14 @@ def test_every_folder_of_the_package_is_shipped():
     assert listed == found | {"perinstance_experiments"}
 
 
+def test_types_and_stubs_are_shipped():
+    """The stubs are read at run time too: a wheel without them could not load a single name."""
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert "*.pyi" in shipped["*"] and "py.typed" in shipped["perinstance"]
+    assert (ROOT / "src" / "perinstance" / "py.typed").exists()
+
+
 def test_every_public_name_exists():
     import perinstance
 

@@ -67,7 +67,7 @@ def test_mypy_sees_the_package(tmp_path, pytestconfig):
     program.write_text(PROGRAM, encoding="utf-8")
     # as after an installation: what stands in the package itself is not the user's, and not reported
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "program.py"]
-    command += [f"--cache-dir={pytestconfig.cache.mkdir('mypy')}", "--ignore-missing-imports"]
+    command += [f"--cache-dir={pytestconfig.cache.mkdir('mypy')}"]
     environment = {**os.environ, "MYPYPATH": str(SOURCE)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert {int(line) for line in re.findall(r"program\.py:(\d+): error", done.stdout)} == WRONG, done.stdout
