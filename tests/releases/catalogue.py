@@ -1,0 +1,40 @@
+"""Every release, ready to be audited. A new release is added here, and gets every test of ``test_catalogue``."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import perinstance as pi
+
+_RNG = np.random.default_rng(8)
+X = _RNG.uniform(-0.5, 0.5, size=(60, 3))
+Y = np.clip(X @ [0.5, -0.3, 0.2] + 0.2 * _RNG.normal(size=60), -1, 1)
+CLASSES = (Y > 0).astype(float)
+
+
+class Example(NamedTuple):
+    """A release, and a table it can be fitted on."""
+
+    release: Any
+    X: NDArray = X
+    y: NDArray | None = Y
+
+
+CATALOGUE = {
+    "output": Example(pi.OutputPerturbation(Ridge(alpha=1.0), scale=0.3)),
+    "logistic output": Example(pi.OutputPerturbation(LogisticRegression(C=1.0), scale=0.5), y=CLASSES),
+    "posterior": Example(pi.PosteriorSample(alpha=1.0, gamma=2.0, fit_intercept=True)),
+    "objective": Example(pi.ObjectivePerturbation(Ridge(alpha=1.0), scale=2.0)),
+    "laplace posterior": Example(pi.LaplacePosterior(LogisticRegression(C=1.0), gamma=0.5), y=CLASSES),
+    "process": Example(pi.ProcessSample(GaussianProcessRegressor(RBF(), alpha=0.5, optimizer=None), X[:2] + 0.1)),
+    "mean": Example(pi.NoisyMean(scale=0.2), y=None),
+    "gaussian sum": Example(pi.NoisyMean(scale=2.0, noise="gaussian", statistic="sum"), y=None),
+    "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),
+    "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
+}
