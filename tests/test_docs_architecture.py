@@ -57,6 +57,18 @@ def test_every_floor_is_drawn():
     assert not {floor for floor in floors if f"`{floor}`" not in page}
 
 
+def test_the_glossary_defines_every_term_once():
+    """The terms are the bold words that begin an entry, or follow within it as a second term."""
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = [term.lower() for term in re.findall(r"\*\*(.+?)\*\*", page)]
+    assert len(set(terms)) == len(terms)
+    words = set(re.findall(r"\w+", " ".join(terms)))
+    wanted = "person table block fold map sweep release mechanism pair loss δ ε direction with without kind exact upper"
+    wanted += " estimate method leverage residual distance movement refit neighbour promise reading filter atom"
+    wanted += " coordinates profile knot whitening certificate expansion enclosure grid draw slack kernel"
+    assert not set(wanted.split()) - words
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_is_documented(room):
     """A name of ``__all__`` has an entry on the API page, and a docstring to show there."""
