@@ -15,11 +15,4 @@ from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .data import scan as scan
-from .releases import AdaOPS as AdaOPS
-from .releases import AdaSSP as AdaSSP
-from .releases import LaplacePosterior as LaplacePosterior
-from .releases import NoisyMean as NoisyMean
-from .releases import ObjectivePerturbation as ObjectivePerturbation
-from .releases import OutputPerturbation as OutputPerturbation
-from .releases import PosteriorSample as PosteriorSample
-from .releases import ProcessSample as ProcessSample
+from .releases import *

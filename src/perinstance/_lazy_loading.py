@@ -30,9 +30,23 @@ def load_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[], lis
 
 
 def _homes(package: str) -> dict[str, str]:
-    """Return public name -> the module it is imported from, relative to the package; ``.`` for a module inside it."""
+    """Return public name -> the module it is imported from, relative to the package; ``.`` for a module inside it.
+
+    ``from .room import *`` takes over what the stub of a room lists.
+    """
     module: Any = sys.modules[package]
-    # by the loader, as from a zip archive; without a parser, which would be most of the time of an import
-    stub = module.__loader__.get_data(os.path.join(os.path.dirname(module.__file__), "__init__.pyi")).decode()
+    folder = os.path.dirname(module.__file__)
+    homes: dict[str, str] = {}
+    for home, name in _imports(module.__loader__, folder):
+        if name == "*":
+            homes |= dict.fromkeys((n for _, n in _imports(module.__loader__, os.path.join(folder, home[1:]))), home)
+        else:
+            homes[name] = home
+    return homes
+
+
+def _imports(loader: Any, folder: str) -> list[tuple[str, str]]:
+    """Read a stub's imports: by the loader, as from a zip archive; a parser would take most of an import's time."""
+    stub = loader.get_data(os.path.join(folder, "__init__.pyi")).decode()
     lines = [line.split() for line in stub.splitlines() if line.startswith("from ")]
-    return {name: home for _, home, _, name, *_ in lines}
+    return [(home, name) for _, home, _, name, *_ in lines]

@@ -38,3 +38,14 @@ CATALOGUE = {
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),
     "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
 }
+
+FINE = 2.0**-120
+#: With noise this small, on so fine a grid, every check of scikit-learn must pass: only noise stands in their way.
+QUIET = [
+    pi.NoisyMean(),
+    pi.NoisyMean(noise="gaussian", statistic="sum"),
+    pi.OutputPerturbation(scale=1e-20, grid=FINE),
+    pi.PosteriorSample(gamma=1e40, grid=FINE),
+    pi.PosteriorSample(gamma=1e40, fit_intercept=True, grid=FINE),
+    pi.ObjectivePerturbation(scale=1e-20, grid=FINE),
+]
