@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile, attained_rank
 from perinstance.pairs.interface.kinds import Kind
 
 
@@ -80,15 +81,12 @@ def moments(epsilon: ArrayLike, k: int = 2, *, delta: float = np.nan, kind: Kind
 
 
 def quantile(epsilon: ArrayLike, q: ArrayLike) -> Floats:
-    """Return the smallest loss that a share q of the people does not exceed (no interpolation, so never too small).
+    """Return the smallest loss that at least a share q of the people does not exceed: attained, nothing interpolated.
 
     >>> quantile([0.1, 0.2, 0.3, 4.0], [0.5, 0.75, 1.0])
     array([0.2, 0.3, 4. ])
     """
-    share = np.asarray(q, dtype=np.float64)
-    if ((share < 0) | (share > 1)).any():
-        raise InvalidInput("q must lie in [0, 1]; the median is q=0.5")
-    return np.asarray(np.quantile(_losses(epsilon), share, method="inverted_cdf"))
+    return np.asarray(attained_quantile(_losses(epsilon), q))
 
 
 def tail(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
@@ -149,7 +147,7 @@ def bootstrap(
             raise InvalidInput(f'statistic must be "moments" or a share in [0, 1], got {share:g}')
         ordered = np.sort(losses)
         # the quantile of a resample is the order statistic at a Beta-distributed position
-        rank = max(int(np.ceil(share * n)), 1)
+        rank = int(attained_rank(n, share))
         position = rng.beta(rank, n - rank + 1, size=draws)
         sims = ordered[np.minimum((position * n).astype(int), n - 1)][:, None]
         estimate = np.atleast_1d(quantile(losses, share))

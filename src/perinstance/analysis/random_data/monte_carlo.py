@@ -10,6 +10,7 @@ from scipy.special import bdtr, ndtri
 from perinstance.analysis.people.loss_moments import Moments, moments
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.kinds import Kind
 
 
@@ -62,7 +63,7 @@ class LossSample:
         low = int(np.searchsorted(below, side)) - 1
         high = int(np.searchsorted(below, 1 - side)) + 1
         return Between(
-            float(each[max(int(np.ceil(share * n)) - 1, 0)]),
+            float(attained_quantile(each, share)),
             float(each[low]) if low >= 0 else 0.0,
             float(each[high]) if high < n else np.inf,
             level,
