@@ -109,5 +109,5 @@ def variants(pairs: Pairs | Any, delta: float | None = None, orders: Sequence[fl
         float(delta),
         tuple(float(order) for order in orders),
         vector.kind,
-        ("the data set is fixed", "each target is one person; the pair is without and with her"),
+        ("the data set is fixed", "each target is one person; the pair is without and with that person"),
     )
