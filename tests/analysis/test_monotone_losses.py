@@ -1,4 +1,4 @@
-"""A ceiling is never below anybody with smaller parameters; the monotonicities behind it, one by one."""
+"""A bound is never below anybody with smaller parameters; the monotonicities behind it, one by one."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_nobody_with_less_leverage_and_residual_loses_more(mu, rho, delta):
 
 
 def test_the_corner_alone_would_not_do():
-    """Beyond the golden ratio the loss can fall with the leverage: the ceiling knows."""
+    """Beyond the golden ratio the loss can fall with the leverage: the bound knows."""
     few, many = Posterior([3.0, 40.0], [30.0, 30.0]).epsilon(0.9)
     assert few > many
     assert posterior_upper(40.0, 30.0, 0.9) >= few
@@ -55,7 +55,7 @@ def test_objective_perturbation_nobody_below_the_corner_loses_more(seed):
 
 
 @pytest.mark.parametrize("seed", range(12, 20))
-def test_the_rough_ceiling_and_the_test_below_agree_with_the_ceiling(seed):
+def test_the_rough_bound_and_the_test_below_agree_with_the_bound(seed):
     _, points, delta = cloud(seed, 10)
     ceiling = objective_upper(*points.T, delta)
     assert (objective_rough(*points.T, delta) >= ceiling * (1 - 1e-9)).all()

@@ -96,10 +96,10 @@ EIGENVALUE_UNITS = 64
 #: The same for the eigenvalues of one form, which are asked for at many places.
 FORM_UNITS = 4
 
-#: Added to eigenvalues that may all be zero: the square of a quotient by 64 units of it overflows to inf, not NaN.
+#: Added to eigenvalues that may all be zero: 64 units of it are still a normal float, so that it can be divided by.
 ZERO_EIGENVALUE = 1e-290
 
-#: The same for one form; its square does not underflow.
+#: The same for one form; its square is still a normal float.
 ZERO_FORM = 1e-150
 
 #: Two numbers are the same when their difference is 4 units of them.

@@ -137,7 +137,9 @@ def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:
 
     Any order gives a bound; as a function of the order it has one valley, so nothing is lost.
     """
-    parts = getattr(total, "parts", (total,))
+    from perinstance.pairs import Composed
+
+    parts = total.parts if isinstance(total, Composed) else (total,)
     coarse = {*range(0, len(orders), STRIDE), len(orders) - 1}
     answers = []
     for direction in ("without", "with"):

@@ -25,6 +25,7 @@ from perinstance.pairs import Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import mechanism_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def dp(
     """
     if noisy_mean.is_mean(release):
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
-    if hasattr(release, "promise"):  # AdaOPS, AdaSSP: the statement is what they are made for
+    if mechanism_of(release).promises:  # AdaOPS, AdaSSP: the statement is what they are made for
         return _promised(release, delta, 2 if d is None else int(d), n)
     _check_number("n", n, 0)
     _check_number("d", d, 1)
