@@ -202,7 +202,7 @@ def _rows(release: Any, fit: Any, X: ArrayLike, y: ArrayLike) -> tuple[Mechanism
 
 
 def _check_left(fit: LinearFit, left: Floats) -> None:
-    """Refuse a group without which (almost) nothing holds up some direction: its 1 - c^2 would be rounding."""
+    """Refuse a group without which (almost) nothing determines some direction: its 1 - c^2 would be rounding."""
     if fit.error > LEAST_PRECISION * left.min(initial=1.0):
         raise NumericalTrouble(
             "without this group the fit is too close to singular to be had from the fit with everyone; "
@@ -211,5 +211,5 @@ def _check_left(fit: LinearFit, left: Floats) -> None:
 
 
 def _open(fit: LinearFit, X: Floats, inside: bool) -> bool:
-    """Tell whether the group moves a direction that nothing else holds up."""
+    """Tell whether the group moves a direction that nothing else determines."""
     return not inside and bool(np.isinf(without(fit, X, np.zeros(len(X)), False).leverage).any())
