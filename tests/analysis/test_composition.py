@@ -137,9 +137,9 @@ def test_the_filter_stops_before_the_budget_is_passed():
 
 
 def test_the_filter_keeps_its_promise_against_an_adaptive_analyst():
-    """An analyst who picks the next noise from the last output: simulate the worst privacy loss she can cause.
+    """An analyst who picks the next noise from the last output: simulate the worst privacy loss they can cause.
 
-    Each of the people is one run of the sequence; the noise of her next release depends on her loss so far.
+    Each of the people is one run of the sequence; the noise of the next release depends on the loss so far.
     """
     rng = np.random.default_rng(1)
     epsilon, delta, runs = 2.0, 0.05, 20_000

@@ -75,7 +75,7 @@ def test_a_purely_gaussian_recipe_is_exact():
 
 
 def test_what_only_rises_needs_no_wider_upper_bound():
-    """An upper bound on n without her: the release with her is higher by one and errs on the safe side."""
+    """An upper bound on n without the person: the release with them is higher by one and errs on the safe side."""
     rng = np.random.default_rng(1)
     count = KeyQuantity("count", 1.0, "upper", rises=True).released(distance=0.5, failure=0.02)
     noise = count.scale * rng.standard_normal(400_000)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from perinstance.analysis import bootstrap, moments, quantile, tail
 from perinstance.errors import InvalidInput
+from perinstance.numerics.quantiles import attained_quantile
 
 LOSSES = st.lists(st.floats(0.0, 50.0), min_size=1, max_size=60)
 
@@ -69,3 +70,12 @@ def test_nonsense_is_refused():
 def test_infinite_losses_stay_infinite():
     assert moments([1.0, np.inf]).mean == np.inf
     assert quantile([1.0, np.inf], 0.5) == 1.0
+
+
+@given(LOSSES, st.integers(0, 100))
+def test_there_is_one_definition_of_a_quantile(losses, percent):
+    """The smallest attained value that at least a share q does not exceed, whatever q * n is rounded to."""
+    q, n, ordered = percent / 100, len(losses), sorted(losses)
+    first = next(k for k in range(1, n + 1) if k / n >= q)
+    assert attained_quantile(losses, q) == quantile(losses, q) == ordered[first - 1]
+    assert attained_quantile([*losses, np.inf], [0.0, 1.0]).tolist() == [ordered[0], np.inf]

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import perinstance as pi
 from perinstance.pairs import Posterior, Shift
-from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
+from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.promises.noisy_queries import SimulatedWindow
@@ -25,7 +25,7 @@ rows = arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), eleme
 def test_eigenvalue_moves_against_refits(X):
     G = X.T @ X
     values, vectors = np.linalg.eigh(G)
-    inside, outside = (eigenvalue_moves(values, vectors, X, where) for where in (True, False))
+    inside, outside = (smallest_eigenvalue_moves(values, vectors, X, where) for where in (True, False))
     for i, x in enumerate(X):
         one = np.outer(x, x)
         for fast, other in ((inside[i], G - one), (outside[i], G + one)):
@@ -37,8 +37,8 @@ def test_eigenvalue_moves_against_refits(X):
 def test_eigenvalue_moves_of_empty_and_equal_directions():
     values, vectors = np.array([2.0, 2.0, 5.0]), np.eye(3)
     X = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]])
-    np.testing.assert_allclose(eigenvalue_moves(values, vectors, X, True), [0, 0, 1, 1], atol=1e-12)
-    np.testing.assert_allclose(eigenvalue_moves(values, vectors, X, False), [0, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(smallest_eigenvalue_moves(values, vectors, X, True), [0, 0, 1, 1], atol=1e-12)
+    np.testing.assert_allclose(smallest_eigenvalue_moves(values, vectors, X, False), [0, 0, 0, 0], atol=1e-12)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import ANY_POSITIVE, EIGENVALUE_UNITS, UNIT, VANISHING, ZERO_EIGENVALUE
+from perinstance.numerics.secular_equation import secular_root
 
+#: Newton steps on the secular equation
 SECULAR_STEPS = 12
 #: times that the multipliers of a box on a sphere are adjusted
 ADJUSTED = 3
@@ -32,14 +34,14 @@ def part_of_ball(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats, Y
         inner = np.swapaxes(Y, 1, 2) @ (M @ Y)
         values, U = np.linalg.eigh(0.5 * (inner + np.swapaxes(inner, 1, 2)))
         W = np.swapaxes(Y @ U, 1, 2)
-        pull, cross = np.einsum("cxi,ci->cx", W, b), W @ (M @ E)
+        w, cross = np.einsum("cxi,ci->cx", W, b), W @ (M @ E)
     else:
-        values, pull, cross = np.zeros((len(c), 0)), np.zeros((len(c), 0)), np.zeros((len(c), 0, h.shape[1]))
+        values, w, cross = np.zeros((len(c), 0)), np.zeros((len(c), 0)), np.zeros((len(c), 0, h.shape[1]))
 
     def bound(multiplier: Floats) -> Floats:
         inverse = 1 / (multiplier[:, None] - values)
-        value = constant + multiplier * room + np.einsum("cx,cx->c", pull**2, inverse)
-        slope = linear + np.einsum("cxp,cx,cx->cp", cross, inverse, pull)
+        value = constant + multiplier * room + np.einsum("cx,cx->c", w**2, inverse)
+        slope = linear + np.einsum("cxp,cx,cx->cp", cross, inverse, w)
         slope[:, :k] -= multiplier[:, None] * c
         bend = square + np.einsum("cxp,cx,cxq->cpq", cross, inverse, cross)
         bend[:, np.arange(k), np.arange(k)] -= multiplier[:, None]
@@ -53,8 +55,8 @@ def part_of_ball(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats, Y
     # quadratic does not change towards the middle of the ball
     widest = 1 - (np.maximum(np.abs(c) - h[:, :k], 0.0) ** 2).sum(axis=1)
     floor = least_multiplier(values)
-    radial = np.einsum("cp,cp->c", linear[:, :k], c) / np.maximum(1 - room, 1e-300)
-    tried = [secular(values, pull, np.maximum(r, 0.0)) for r in (room, widest)] if Y.shape[2] else [floor]
+    radial = np.einsum("cp,cp->c", linear[:, :k], c) / np.maximum(1 - room, VANISHING)
+    tried = [secular(values, w, np.maximum(r, 0.0)) for r in (room, widest)] if Y.shape[2] else [floor]
     return np.minimum.reduce([bound(multiplier) for multiplier in (*tried, np.maximum(radial, floor))])
 
 
@@ -78,7 +80,7 @@ def part_of_sphere(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats)
     e = c / np.linalg.norm(c, axis=1)[:, None]
     slope = np.einsum("cij,cj->ci", M, e - c) + b
     slope -= np.einsum("ci,ci->c", slope, e)[:, None] * e
-    m = np.abs(slope) / (h + 1e-12)
+    m = np.abs(slope) / (h + ANY_POSITIVE)
     m[at, np.abs(c).argmax(axis=1)] += 2 * np.linalg.norm(M, axis=(1, 2))  # the other side of the sphere is far away
     best, cost = np.full(n, np.inf), np.zeros((n, p))
     room = 1 - np.einsum("ci,ci->c", c, c)
@@ -89,18 +91,16 @@ def part_of_sphere(c: Floats, h: Floats, M: Floats, b: Floats, constant: Floats)
         ub, uc = np.einsum("cji,cj->ci", U, b), np.einsum("cji,cj->ci", U, c)
         top = values[:, -1]
         mu = top + secular(values - top[:, None], ub - values * uc, np.ones(n))
-        gap, pull = mu[:, None] - values, ub - mu[:, None] * uc
+        gap, w = mu[:, None] - values, ub - mu[:, None] * uc
         spent = np.einsum("ci,ci->c", m, h**2)
-        bound = constant + mu * room + spent + np.einsum("ci,ci->c", pull / gap, pull)
+        bound = constant + mu * room + spent + np.einsum("ci,ci->c", w / gap, w)
         size = np.abs(constant) + np.abs(mu) + spent + np.abs(values).max(axis=1)
-        bound += (
-            64 * p * UNIT * (size + np.einsum("ci,ci->c", np.abs(ub) + np.abs(mu[:, None] * uc), np.abs(pull) / gap))
-        )
+        bound += 64 * p * UNIT * (size + np.einsum("ci,ci->c", np.abs(ub) + np.abs(mu[:, None] * uc), np.abs(w) / gap))
         better = bound < best
         best = np.where(better, bound, best)
         cost = np.where(better[:, None], m * h**2 + 0.2 * np.abs(slope) * h, cost)
-        z = np.einsum("cij,cj->ci", U, pull / gap)
-        away = np.clip(np.abs(z) / (h + 1e-300), 0.2, 5.0)
+        z = np.einsum("cij,cj->ci", U, w / gap)
+        away = np.clip(np.abs(z) / (h + VANISHING), 0.2, 5.0)
         m = np.where((m > 0) | (away <= 1), m * away, 1e-3)
     return OnSphere(best, cost)
 
@@ -109,22 +109,15 @@ def least_multiplier(values: Floats) -> Floats:
     """Return the smallest multiplier that can be used: not negative, and just above all values."""
     if not values.shape[1]:
         return np.zeros(len(values))
-    return np.asarray(np.maximum(values[:, -1], 0.0) + 64 * UNIT * (np.abs(values).max(axis=1) + 1e-290))
+    return np.asarray(np.maximum(values[:, -1], 0.0) + _above(values))
 
 
-def secular(values: Floats, pull: Floats, room: Floats) -> Floats:
-    """Solve ``sum pull^2/(m - values)^2 = room`` for m above all values and 0; any answer is safe, a good one tight."""
+def secular(values: Floats, w: Floats, radius2: Floats) -> Floats:
+    """Solve ``sum w^2/(m - values)^2 = radius2`` for m above all values and 0."""
     top = np.maximum(values[:, -1], 0.0)
-    gap = top[:, None] - values
-    radius = np.sqrt(np.maximum(room, 1e-14))
-    floor = 64 * UNIT * (np.abs(values).max(axis=1) + 1e-290)
-    # Newton on 1/|x| - 1/radius climbs to the root from below; each term alone gives a point below it
-    t = np.maximum(np.max(np.abs(pull) / radius[:, None] - gap, axis=1), floor)
-    for _ in range(SECULAR_STEPS):
-        inverse = 1 / (t[:, None] + gap)
-        x2 = (pull * inverse) ** 2
-        norm2, slope = x2.sum(axis=1), np.einsum("cx,cx->c", x2, inverse)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = (np.sqrt(norm2) / radius - 1) * norm2 / slope
-        t = np.maximum(t + np.where(slope > 0, step, 0.0), floor)
-    return np.asarray(top + t)
+    return np.asarray(top + secular_root(w, top[:, None] - values, radius2, _above(values), SECULAR_STEPS))
+
+
+def _above(values: Floats) -> Floats:
+    """Return how far above all values a multiplier must lie."""
+    return np.asarray(EIGENVALUE_UNITS * UNIT * (np.abs(values).max(axis=1) + ZERO_EIGENVALUE))

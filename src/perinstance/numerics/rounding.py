@@ -34,6 +34,107 @@ LARGEST = float(np.finfo(np.float64).max)
 # ---------------------------------------------------------------------------------------------------------------------
 # Analysis
 
+#: Bounds from some dozen operations on numbers of one size lose less than a hundred units; this is 4500 of them.
+BOUND_UP = 1 + 1e-12
+#: The same, downwards.
+BOUND_DOWN = 1 - 1e-12
+
+#: A norm, a product or a ratio, a handful of operations: 45 units.
+NORM_UP = 1 + 1e-14
+#: The same, downwards.
+NORM_DOWN = 1 - 1e-14
+
+#: Sums over all rows of a table, and eigenvalues and tensor norms made of them: a million terms lose 2e-10 at most.
+TABLE_SUM = 1e-9
+#: A bound made of such sums, rounded up.
+TABLE_SUM_UP = 1 + TABLE_SUM
+#: The same, downwards.
+TABLE_SUM_DOWN = 1 - TABLE_SUM
+
+#: A predictor x'theta of size one, moved by a bisection or a shift: a sum of some hundred products.
+PREDICTOR_ERROR = 1e-12
+
+#: A row that is scaled to the length of a bound must not lie beyond it when its norm is taken again: 4 units.
+INTO_BALL = 1 - 1e-15
+
+#: One addition of losses, for each term of a sum: 4 units.
+ADDITION = 1e-15
+
+#: A budget that is a difference of logarithms, rounded down by 4 units.
+BUDGET_DOWN = 1 - 1e-15
+
+#: A step from corner to corner must gain more than the rounding of a loss, or two equal corners would alternate.
+GAIN = 1 + 1e-12
+
+#: A refined bound that gains less than this is not worth one more form to evaluate in every cell.
+WORTH_REFINING = 1 - 1e-6
+
+#: A profile is asked in place of its inversion, which is done to better than this, relatively to delta.
+PROFILE_DOWN = 1 - 1e-6
+
+#: A denominator that must not be zero, small beside every number of a table; its inverse is still finite.
+VANISHING = 1e-300
+
+#: The same under a square root that is divided by, where numbers up to 1e100 stand above it.
+VANISHING_ROOT = 1e-200
+
+#: Added to a quantity whose value is free: every positive number gives a valid bound, this one keeps it finite.
+ANY_POSITIVE = 1e-12
+
+#: A row of zeros has no length to take a step by; it gets this one.
+SHORTEST_ROW = 1e-12
+
+#: No feature weighs less in the ellipsoid around a box: its half axis is at most 3e4 times the width of the box.
+LEAST_WEIGHT = 1e-9
+
+#: The squared radius that a secular equation is solved for at least; any multiplier is valid, this one is finite.
+LEAST_SQUARED_RADIUS = 1e-14
+
+#: A multiplier lies this many units above the eigenvalues, so that rounding them leaves a positive difference.
+EIGENVALUE_UNITS = 64
+
+#: The same for the eigenvalues of one form, which are asked for at many places.
+FORM_UNITS = 4
+
+#: Added to eigenvalues that may all be zero: 64 units of it are still a normal float, so that it can be divided by.
+ZERO_EIGENVALUE = 1e-290
+
+#: The same for one form; its square is still a normal float.
+ZERO_FORM = 1e-150
+
+#: Two numbers are the same when their difference is 4 units of them.
+SAME = 1e-15
+
+#: A difference is noise when it is smaller than this share of the numbers that cancelled in it.
+CANCELLED = 1e-12
+
+#: Edges of a box that are shorter than this, relatively, are taken whole where they are cut.
+SHORT_EDGE = 1e-6
+#: What interpolation along an edge may lose, relatively to the largest value at a corner: two units over SHORT_EDGE.
+EDGE_ERROR = 1e-8
+
+#: Coordinates on the unit sphere from square roots of differences of squares.
+SPHERE_ERROR = 1e-12
+#: The sum of their squares may be off by a few times that.
+SPHERE_UP = 1 + 1e-11
+#: The same, downwards.
+SPHERE_DOWN = 1 - 1e-11
+
+#: What an enclosure on a cell may lose, relatively to its terms: a few hundred products each.
+ENCLOSURE_ERROR = 1e-12
+
+#: A gradient summed over the rows of a small table (at most 2^18 cells), relatively to the sum of absolute values.
+GRADIENT_ERROR = 1e-13
+
+#: Added to a Hessian, relatively to its trace, before it is inverted; any inverse is valid, this one exists.
+INVERTIBLE = 1e-13
+
+#: Values of an objective, relatively: below this a line search cannot tell two places apart.
+OBJECTIVE_ERROR = 1e-13
+
+#: A direction in which the release measures this much less than in the largest is not measured at all.
+UNMEASURED = 1e-14
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Releases, sampling, data, report

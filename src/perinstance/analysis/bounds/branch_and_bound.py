@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-
-#: no loss below this is told apart from zero
-TINY = 1e-300
+from perinstance.numerics.rounding import VANISHING
+from perinstance.pairs.interface.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,17 @@ class Found:
     upper: float
     attained: float
     where: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """Nobody is above ``epsilon``; the person (x, y) loses at least ``attained``."""
+
+    epsilon: float
+    attained: float
+    x: Floats
+    y: float
+    kind: Kind = "upper"
 
 
 class Landscape(Protocol):
@@ -55,12 +65,12 @@ def search(
 ) -> Found:
     """Split cells until every bound is at most ``1 + tolerance`` times a loss that was found, or patience ends."""
     best, settled = start, 0.0
-    for turn in range(rounds):
+    for step in range(rounds):
         guess = landscape.rough(cells)
-        found = landscape.explore(cells if turn == 0 else cells[:, _promising(guess)])
+        found = landscape.explore(cells if step == 0 else cells[:, _promising(guess)])
         if found.attained > best.attained:
             best = found
-        level = max(best.attained, TINY) * (1 + tolerance)
+        level = max(best.attained, VANISHING) * (1 + tolerance)
         done = guess <= level
         settled = max(settled, float(guess[done].max(initial=0.0)))
         close = ~done
@@ -82,7 +92,7 @@ def search(
 
 
 def _promising(guess: Floats) -> NDArray[np.intp]:
-    """Pick the cells of the largest bounds, and some of all others: a rough bound may point the wrong way."""
+    """Pick the cells of the largest bounds, and some of all others: a rough bound may mislead."""
     order = np.argsort(-guess)
     return np.unique(np.concatenate([order[:8], order[:: max(1, len(order) // 8)]]))
 

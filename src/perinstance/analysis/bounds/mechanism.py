@@ -22,7 +22,7 @@ class Setting:
     theta: Floats  #: (p,) the intercept last
     K: Floats  #: (p, p) H^-1
     G: Floats  #: (p, p) H^-1 A H^-1 / scale^2: ``x'Gx`` is the squared movement per unit of residual, in noise units
-    proper: bool  #: every direction is held up by data or penalty
+    proper: bool  #: every direction is determined by data or penalty
     error: float  #: relative error of the leverages
     length: float  #: sqrt(theta' H theta)
     n_features: int

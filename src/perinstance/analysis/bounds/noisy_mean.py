@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import NORM_UP
 from perinstance.pairs import Laplace, Shift
 from perinstance.releases.base.release import Release, mechanism_of
 
@@ -38,5 +39,5 @@ def farthest(release: Release, centre: Floats, bounds: Floats, domain: str) -> F
 def loss(release: Release, move: Floats, delta: float) -> float:
     """Return epsilon of a movement of the mean or sum, rounded up."""
     laplace = release.mechanism().noise == "laplace"
-    distance = np.linalg.norm(move, ord=1 if laplace else 2) / release.mechanism().scale * (1 + 1e-14)
+    distance = np.linalg.norm(move, ord=1 if laplace else 2) / release.mechanism().scale * NORM_UP
     return float((Laplace if laplace else Shift)([distance]).epsilon(delta)[0])

@@ -1,4 +1,4 @@
-"""Somebody who moves a smooth model far: people climb to where they move it most, and are refitted exactly."""
+"""Somebody who moves a smooth model far: found by gradient ascent on the first Newton step, and refitted exactly."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.analysis.bounds.projected_ascent import StepRule, ascend_corners, ascend_rows
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import SHORTEST_ROW
 
-#: lengths of the steps of a climb, relative to the row
+#: lengths of the last steps, relative to the row
 STEPS = (0.2, 0.06, 0.02, 0.006)
 #: directions tried at each length
 DIRECTIONS = 16
-#: rounds of corner flips
+#: steps over the corners of a box
 FLIPS = 64
+#: of the ascent on the first Newton step
+ASCENT = StepRule(rounds=60, longer=1.5, shorter=0.5, normalised=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Refitted:
-    """One person and how far she moves the model."""
+    """One person and how far they move the model."""
 
     distance: float
     x: Floats
@@ -40,11 +44,11 @@ class Refits:
     sweep: Sweep
     targets: Floats  #: worth trying, as the loss sees them
     labels: Floats  #: the same, as the table writes them
-    into: Callable[[Floats], Floats]  #: the nearest rows of the domain
+    nearest: Callable[[Floats], Floats]  #: the nearest rows of the domain
 
     def best(self, x: Floats, y: Floats) -> Refitted:
         """Return the one of these people who moves the model farthest."""
-        x = np.ascontiguousarray(self.into(x))
+        x = np.ascontiguousarray(self.nearest(x))
         people = self.release.refine(self.fit, self.sweep, Block(x, y), inside=False)
         distance = np.asarray(people.pairs.distance) * self.release.mechanism().scale
         top = int(np.argmax(distance))
@@ -56,12 +60,12 @@ class Refits:
 
 
 def best_refit(refits: Refits, start: Floats, corners: Floats | None) -> Refitted:
-    """Climb from some rows and their mirror images; ``corners`` are the half widths of a box."""
-    start = refits.into(np.concatenate([start, -start]))
-    climbed = [ascend(refits.fit.model, start, target, refits.into) for target in refits.targets]
-    best = refits.best(np.concatenate(climbed), np.repeat(refits.labels, len(start)))
+    """Ascend from some rows and their mirror images; ``corners`` are the half widths of a box."""
+    start = refits.nearest(np.concatenate([start, -start]))
+    ends = [first_step_ascent(refits.fit.model, start, target, refits.nearest) for target in refits.targets]
+    best = refits.best(np.concatenate(ends), np.repeat(refits.labels, len(start)))
     if corners is not None:
-        best = _flipped(refits, best, corners)
+        best = _best_corner(refits, best, corners)
     directions = np.random.default_rng(len(best.x)).standard_normal((DIRECTIONS, len(best.x)))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     for step in STEPS:
@@ -71,8 +75,8 @@ def best_refit(refits: Refits, start: Floats, corners: Floats | None) -> Refitte
     return best
 
 
-def ascend(model: SmoothModel, x: Floats, target: float, into: Callable[[Floats], Floats], rounds: int = 60) -> Floats:
-    """Walk uphill on the length of the first Newton step; no fold.
+def first_step_ascent(model: SmoothModel, x: Floats, target: float, nearest: Callable[[Floats], Floats]) -> Floats:
+    """Ascend on the length of the first Newton step; no fold.
 
     The direction is the gradient of ``|l' t + share|_N``, without what the person's own curvature takes off.
     """
@@ -91,28 +95,12 @@ def ascend(model: SmoothModel, x: Floats, target: float, into: Callable[[Floats]
         slope = (l2 * np.einsum("ij,ij->i", t, vN))[:, None] * theta + l1[:, None] * (vN @ T)
         return np.einsum("ij,j,ij->i", step, nu, step), slope[:, :d]
 
-    f, slope = value(x)
-    length = np.linalg.norm(x, axis=1) + 1e-12
-    step = 0.3 * length
-    for _ in range(rounds):
-        size = np.linalg.norm(slope, axis=1)
-        trial = into(x + (step / np.where(size > 0, size, 1.0))[:, None] * slope)
-        f_trial, slope_trial = value(trial)
-        better = f_trial > f
-        x, slope = np.where(better[:, None], trial, x), np.where(better[:, None], slope_trial, slope)
-        f = np.where(better, f_trial, f)
-        step = np.where(better, step * 1.5, step * 0.5)
-    return x
+    step = 0.3 * (np.linalg.norm(x, axis=1) + SHORTEST_ROW)
+    return ascend_rows(value, nearest, x, step, ASCENT)
 
 
-def _flipped(refits: Refits, best: Refitted, corners: Floats) -> Refitted:
-    """Go to the nearest corner, then flip the one coordinate that gains most, until none gains."""
-    at = refits.either(np.where(best.x < 0, -corners, corners)[None])
-    for _ in range(FLIPS):
-        flips = np.tile(at.x, (len(at.x), 1))
-        np.fill_diagonal(flips, -at.x)
-        found = refits.either(flips)
-        if not found.distance > at.distance * (1 + 1e-12):
-            break
-        at = found
+def _best_corner(refits: Refits, best: Refitted, corners: Floats) -> Refitted:
+    """Go to the nearest corner, and from there over the corners."""
+    start = refits.either(np.where(best.x < 0, -corners, corners)[None])
+    at = ascend_corners(start, refits.either, lambda found: found.distance, lambda found: found.x, FLIPS)
     return at if at.distance > best.distance else best

@@ -20,8 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import BOUND_UP, FORM_UNITS, LEAST_WEIGHT, UNIT, VANISHING, ZERO_FORM
+from perinstance.numerics.secular_equation import secular_root
 
+#: on the secular equation
 NEWTON_STEPS = 8
 
 
@@ -69,13 +71,13 @@ def enclosing(bounds: Floats, M: Floats, intercept: bool, steps: int = 60) -> Do
         values, V = np.linalg.eigh(M * np.outer(root, root))
         if values[-1] < least:
             best, least = w, values[-1]
-        share = (values.clip(0) / max(values[-1], 1e-300)) ** 24
-        pull = (V**2 @ share) / max(share.sum(), 1e-300)
-        w = w * np.exp((1.0 if step < 20 else 0.4) * (pull - w))
-        w = np.maximum(w / w.sum(), 1e-9)
+        share = (values.clip(0) / max(values[-1], VANISHING)) ** 24
+        along = (V**2 @ share) / max(share.sum(), VANISHING)
+        w = w * np.exp((1.0 if step < 20 else 0.4) * (along - w))
+        w = np.maximum(w / w.sum(), LEAST_WEIGHT)
         w /= w.sum()
-    around = ellipsoid(bounds / np.sqrt(best) * (1 + 1e-12), intercept)
-    return replace(around, longest=float(bounds @ bounds + int(intercept)) * (1 + 1e-12))
+    around = ellipsoid(bounds / np.sqrt(best) * BOUND_UP, intercept)
+    return replace(around, longest=float(bounds @ bounds + int(intercept)) * BOUND_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +105,14 @@ class Slices:
         if not len(self.a):
             return np.zeros(len(sigma))
         w = sigma[:, None] * self.alpha + self.beta
-        radius = np.sqrt(np.maximum(1.0 - sigma**2, 1e-14))
-        gap = self.top - self.a
-        floor = 4 * UNIT * float(np.max(np.abs(self.a))) + 1e-150  # a form that is zero too
-        # Newton on 1/||z|| - 1/radius climbs to the root from below; each term alone gives a point below it
-        t = np.maximum(np.max(np.abs(w) / radius[:, None] - gap, axis=1), floor)
-        for _ in range(NEWTON_STEPS):
-            inverse = 1.0 / (t[:, None] + gap)
-            z2 = (w * inverse) ** 2
-            norm2 = z2.sum(axis=1)
-            slope = np.einsum("ij,ij->i", z2, inverse)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                step = (np.sqrt(norm2) / radius - 1.0) * norm2 / slope
-            t = np.maximum(t + np.where(slope > 0, step, 0.0), floor)
+        floor = FORM_UNITS * UNIT * float(np.max(np.abs(self.a))) + ZERO_FORM
+        t = secular_root(w, self.top - self.a, 1.0 - sigma**2, floor, NEWTON_STEPS)
         return self.top + t
 
     def upper(self, low: Floats, high: Floats) -> Floats:
         """Return a bound of x'Mx for all x with sigma in [low, high], one for each interval."""
         end = np.where(np.abs(low) > np.abs(high), low, high)
-        # at sigma = 0 the linear term can vanish and the best nu there is useless beside it: also try that of one end
+        # at sigma = 0 the linear term can vanish and the best nu there is useless for it: also try that of one end
         return np.minimum(*(self._parabola(self.multipliers(at), low, high) for at in (0.5 * (low + high), end)))
 
     def _parabola(self, nu: Floats, low: Floats, high: Floats) -> Floats:
@@ -165,7 +156,7 @@ class Rescaled:
     first: Slices
     form: Slices  #: over the other one
     ratio: float  #: of the two sigmas
-    turn: Floats  #: (m,) half axes of the other ellipsoid over those of the first
+    stretch: Floats  #: (m,) half axes of the other ellipsoid over those of the first
 
     def upper(self, low: Floats, high: Floats) -> Floats:
         """Return a bound for all x of the box with sigma in [low, high]: the better of the two."""
@@ -174,7 +165,7 @@ class Rescaled:
 
     def maximisers(self, sigma: Floats) -> Floats:
         """Return u as the first ellipsoid has it; perhaps outside."""
-        return self.form.maximisers(np.clip(sigma * self.ratio, -1.0, 1.0)) * self.turn
+        return self.form.maximisers(np.clip(sigma * self.ratio, -1.0, 1.0)) * self.stretch
 
 
 def best_slices(domain: Domain, theta: Floats, M: Floats, bounds: Floats | None) -> Slices | Rescaled:
@@ -185,8 +176,8 @@ def best_slices(domain: Domain, theta: Floats, M: Floats, bounds: Floats | None)
     m = len(bounds)
     own = enclosing(bounds, M[:m, :m], len(theta) > m)
     here, there = (float(np.linalg.norm(d.T.T @ theta)) for d in (domain, own))
-    turn = np.diag(own.T[:m]) / np.diag(domain.T[:m])
-    return Rescaled(first, slices(own, theta, M), here / there if there > 0 else 1.0, turn)
+    stretch = np.diag(own.T[:m]) / np.diag(domain.T[:m])
+    return Rescaled(first, slices(own, theta, M), here / there if there > 0 else 1.0, stretch)
 
 
 def slices(domain: Domain, theta: Floats, M: Floats) -> Slices:

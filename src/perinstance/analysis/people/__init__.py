@@ -1,3 +1,4 @@
-"""What the losses of the people in the data add up to: ``loss_moments``, several definitions of privacy at once
-(``dp_definitions``), odds of membership, groups, composition over releases.
+"""What the losses of the people in the data add up to: ``loss_moments`` (moments, quantiles, tails), several
+definitions of privacy at once (``dp_definitions``), odds of membership (``membership_odds``), people who leave together
+(``group_privacy``), several releases (``composition_bounds``).
 """

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
@@ -40,7 +41,7 @@ SHARES = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The total loss of each person over all releases, four ways, all at the same delta. Confidential."""
+    """The total loss of each person over all releases by four methods, all at the same delta. Confidential."""
 
     simple: Floats
     advanced: Floats
@@ -99,7 +100,7 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
 def simple(pairs: Sequence[Pairs], delta: float) -> Floats:
     """Return ``sum_i eps_i(delta/k)``."""
     pairs = _checked(pairs)
-    return np.sum([p.epsilon(delta / len(pairs)) for p in pairs], axis=0) * (1 + 1e-15 * len(pairs))
+    return np.sum([p.epsilon(delta / len(pairs)) for p in pairs], axis=0) * (1 + ADDITION * len(pairs))
 
 
 def advanced(pairs: Sequence[Pairs], delta: float) -> Floats:
@@ -132,11 +133,13 @@ def renyi(pairs: Sequence[Pairs], delta: float, orders: ArrayLike = ORDERS) -> F
 
 
 def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:
-    """Try every STRIDE-th order for everybody, then the orders beside her best one for each person.
+    """Try every STRIDE-th order for everybody, then, for each person, the orders next to the best one.
 
     Any order gives a bound; as a function of the order it has one valley, so nothing is lost.
     """
-    parts = getattr(total, "parts", (total,))
+    from perinstance.pairs import Composed
+
+    parts = total.parts if isinstance(total, Composed) else (total,)
     coarse = {*range(0, len(orders), STRIDE), len(orders) - 1}
     answers = []
     for direction in ("without", "with"):
@@ -188,11 +191,12 @@ def odometer(pairs: Sequence[Pairs], delta: float = 1e-6, *, fixed_in_advance: b
 
 @dataclass(frozen=True, slots=True)
 class RenyiFilter:
-    """An individual Renyi filter: a person's row is used only while her budget at one fixed order lasts.
+    """An individual Renyi filter: a person's row is used only while their budget at one fixed order lasts.
 
     Feldman and Zrnic (2021): if nobody's row is ever used beyond ``budget`` at ``order``, the whole adaptive sequence
-    is (epsilon, delta) for her. What is charged must not depend on the *other* rows, or admission itself would give
-    them away: charge ``personal`` losses (a supremum over data sets, see ``personal_dp``), not losses on this data.
+    is (epsilon, delta) for everybody. What is charged must not depend on the *other* rows, or admission itself would
+    give them away: charge ``personal`` losses (a supremum over data sets, see ``personal_dp``), not losses on this
+    data.
     """
 
     epsilon: float
@@ -203,7 +207,7 @@ class RenyiFilter:
     kind: Kind = "upper"
     assumptions: tuple[str, ...] = (
         "the losses charged hold for every data set that contains the person's row",
-        "a person who is not admitted is left out of that release and all her later charges are zero",
+        "a person who is not admitted is left out of that release and all their later charges are zero",
     )
 
     @classmethod
@@ -222,7 +226,7 @@ class RenyiFilter:
             raise InvalidInput(
                 f"no Renyi budget of order {order:g} gives epsilon={epsilon:g} at delta={delta:g}; raise the order"
             )
-        return cls(float(epsilon), delta, float(order), room(order) * (1 - 1e-15), np.zeros(people))
+        return cls(float(epsilon), delta, float(order), room(order) * BUDGET_DOWN, np.zeros(people))
 
     def admits(self, pairs: Pairs) -> NDArray[np.bool_]:
         """Tell whose budget lasts for one more release."""

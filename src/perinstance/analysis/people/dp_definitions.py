@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -74,7 +74,19 @@ class Variants:
         return "\n".join(lines)
 
 
-def variants(pairs: Pairs | Any, delta: float | None = None, orders: Sequence[float] = (2.0, 10.0)) -> Variants:
+class Audited(Protocol):
+    """What an audit is asked for here: its pairs and its delta."""
+
+    @property
+    def pairs(self) -> Pairs:
+        """One pair per person."""
+
+    @property
+    def delta(self) -> float:
+        """At which it was made."""
+
+
+def variants(pairs: Pairs | Audited, delta: float | None = None, orders: Sequence[float] = (2.0, 10.0)) -> Variants:
     """Put the definitions side by side, for pairs or for an audit.
 
     >>> from perinstance.pairs import Shift
@@ -88,13 +100,14 @@ def variants(pairs: Pairs | Any, delta: float | None = None, orders: Sequence[fl
     tv                  0.2114     0.03988      0.3829      0.3829
     approximate at delta = 1e-06; 2 people; exact
     """
-    vector: Pairs = pairs if isinstance(pairs, Pairs) else pairs.pairs
+    if isinstance(pairs, Pairs):
+        vector = pairs
+    else:
+        vector, delta = pairs.pairs, pairs.delta if delta is None else delta
     if not len(vector):
         raise InvalidInput("there is nobody to compare definitions for: pass the pairs of at least one person")
     if delta is None:
-        delta = getattr(pairs, "delta", None)
-        if delta is None or callable(delta):
-            raise InvalidInput("delta is needed with pairs; try delta=1e-6")
+        raise InvalidInput("delta is needed with pairs; try delta=1e-6")
     columns = {
         "pure": vector.epsilon(0.0),
         "approximate": vector.epsilon(delta),
@@ -109,5 +122,5 @@ def variants(pairs: Pairs | Any, delta: float | None = None, orders: Sequence[fl
         float(delta),
         tuple(float(order) for order in orders),
         vector.kind,
-        ("the data set is fixed", "each target is one person; the pair is without and with her"),
+        ("the data set is fixed", "each target is one person; the pair is without and with that person"),
     )

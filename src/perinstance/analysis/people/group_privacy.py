@@ -28,6 +28,7 @@ from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.linear.ridge import LinearFit, without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import NORM_UP
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
@@ -51,7 +52,7 @@ class Group:
 
 
 def group(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, delta: float = 1e-6, *, inside: bool = True) -> Group:
-    """Return the exact loss of a group, beside the chain bound.
+    """Return the exact loss of a group, and the chain bound.
 
     ``inside``: the group is part of the data that ``fit`` was made with. Otherwise it would join.
     """
@@ -86,7 +87,7 @@ def group_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
     if mechanism.family == "output":
         move = fit.basis @ (Wt.T @ without_to_with)
         square = move @ move if mechanism.precision is None else move @ mechanism.precision @ move
-        return Shift([np.sqrt(square) / mechanism.scale * (1 + 1e-14)])
+        return Shift([np.sqrt(square) / mechanism.scale * NORM_UP])
     # objective: residuals and H^-1 without the group
     r = e + U @ (c**2 / left * ue) if inside else e
     K_Xt = fit.basis @ (Wt.T @ ((c / left)[:, None] * U.T))  # H_without^-1 X_g'
@@ -98,7 +99,7 @@ def group_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
 
 
 def chain_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: bool = True) -> Pairs:
-    """Return the single pairs ``(Z, z_1), ([Z, z_1], z_2), ..``: each person joins those before her."""
+    """Return the single pairs ``(Z, z_1), ([Z, z_1], z_2), ..``: each person joins those before."""
     mechanism, X, e, V = _rows(release, fit, X, y)
     k = len(V)
     if _open(fit, X, inside):
@@ -135,7 +136,7 @@ class Chain:
     delta_without: float  #: P over Q: weights of those who come before
     delta_with: float  #: Q over P: weights of those who come after
     kind: Kind = "upper"
-    assumptions: tuple[str, ...] = ("the losses are those of each person joining all before her",)
+    assumptions: tuple[str, ...] = ("the losses are those of each person joining all who come before",)
 
 
 def chain_bound(epsilon: ArrayLike, delta: ArrayLike) -> Chain:
@@ -201,7 +202,7 @@ def _rows(release: Any, fit: Any, X: ArrayLike, y: ArrayLike) -> tuple[Mechanism
 
 
 def _check_left(fit: LinearFit, left: Floats) -> None:
-    """Refuse a group without which (almost) nothing holds up some direction: its 1 - c^2 would be rounding."""
+    """Refuse a group without which (almost) nothing determines some direction: its 1 - c^2 would be rounding."""
     if fit.error > LEAST_PRECISION * left.min(initial=1.0):
         raise NumericalTrouble(
             "without this group the fit is too close to singular to be had from the fit with everyone; "
@@ -210,5 +211,5 @@ def _check_left(fit: LinearFit, left: Floats) -> None:
 
 
 def _open(fit: LinearFit, X: Floats, inside: bool) -> bool:
-    """Tell whether the group moves a direction that nothing else holds up."""
+    """Tell whether the group moves a direction that nothing else determines."""
     return not inside and bool(np.isinf(without(fit, X, np.zeros(len(X)), False).leverage).any())

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile, attained_rank
 from perinstance.pairs.interface.kinds import Kind
 
 
@@ -80,15 +81,12 @@ def moments(epsilon: ArrayLike, k: int = 2, *, delta: float = np.nan, kind: Kind
 
 
 def quantile(epsilon: ArrayLike, q: ArrayLike) -> Floats:
-    """Return the smallest loss that a share q of the people does not exceed (no interpolation, so never too small).
+    """Return the smallest loss that at least a share q of the people does not exceed: attained, nothing interpolated.
 
     >>> quantile([0.1, 0.2, 0.3, 4.0], [0.5, 0.75, 1.0])
     array([0.2, 0.3, 4. ])
     """
-    share = np.asarray(q, dtype=np.float64)
-    if ((share < 0) | (share > 1)).any():
-        raise InvalidInput("q must lie in [0, 1]; the median is q=0.5")
-    return np.asarray(np.quantile(_losses(epsilon), share, method="inverted_cdf"))
+    return np.asarray(attained_quantile(_losses(epsilon), q))
 
 
 def tail(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
@@ -127,32 +125,18 @@ def bootstrap(
     to first order only and is always an estimate.
     """
     losses = _losses(epsilon)
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie in (0, 1), got {level:g}; try 0.95")
+    check_level(level)
     if draws < 1:
         raise InvalidInput(f"draws must be at least 1, got {draws}; try 1000")
     rng = np.random.default_rng() if rng is None else rng
-    n = len(losses)
     if statistic == "moments":
         _check_order(k)
-        with np.errstate(over="ignore"):
-            powers = losses[:, None] ** np.arange(1, k + 1)
-        finite = np.where(np.isfinite(powers), powers, 0.0)
-        # multinomial weights: a resample without an n x draws table of positions
-        weights = [rng.multinomial(n, np.full(n, 1 / n)) for _ in range(draws)]
-        # a resample with an infinite loss in it has infinite moments
-        sims = np.stack([np.where((w > 0) @ np.isinf(powers), np.inf, w @ finite / n) for w in weights])
-        estimate = powers.mean(axis=0)
+        estimate, sims = _resampled_moments(losses, k, draws, rng)
     else:
         share = float(statistic)
         if not 0 <= share <= 1:
             raise InvalidInput(f'statistic must be "moments" or a share in [0, 1], got {share:g}')
-        ordered = np.sort(losses)
-        # the quantile of a resample is the order statistic at a Beta-distributed position
-        rank = max(int(np.ceil(share * n)), 1)
-        position = rng.beta(rank, n - rank + 1, size=draws)
-        sims = ordered[np.minimum((position * n).astype(int), n - 1)][:, None]
-        estimate = np.atleast_1d(quantile(losses, share))
+        estimate, sims = np.atleast_1d(quantile(losses, share)), _resampled_quantile(losses, share, draws, rng)
     side = (1 - level) / 2
     # order statistics, outwards: nothing is interpolated towards an infinite loss
     low = np.quantile(sims, side, axis=0, method="lower")
@@ -160,6 +144,33 @@ def bootstrap(
     return Intervals(
         estimate, low, high, level, draws, "estimate", ("the people are independent draws from a population",)
     )
+
+
+def _resampled_moments(losses: Floats, k: int, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the raw moments, and those of each resample: (draws, k)."""
+    n = len(losses)
+    with np.errstate(over="ignore"):
+        powers = losses[:, None] ** np.arange(1, k + 1)
+    finite = np.where(np.isfinite(powers), powers, 0.0)
+    # multinomial weights: a resample without an n x draws table of positions
+    weights = [rng.multinomial(n, np.full(n, 1 / n)) for _ in range(draws)]
+    # a resample with an infinite loss in it has infinite moments
+    sims = np.stack([np.where((w > 0) @ np.isinf(powers), np.inf, w @ finite / n) for w in weights])
+    return powers.mean(axis=0), sims
+
+
+def _resampled_quantile(losses: Floats, share: float, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the quantile of each resample: the order statistic at a Beta-distributed position."""
+    n = len(losses)
+    rank = int(attained_rank(n, share))
+    position = rng.beta(rank, n - rank + 1, size=draws)
+    return np.sort(losses)[np.minimum((position * n).astype(int), n - 1)][:, None]
+
+
+def check_level(level: float) -> None:
+    """Validate the level of an interval."""
+    if not 0 < level < 1:
+        raise InvalidInput(f"level must lie in (0, 1), got {level:g}; try 0.95")
 
 
 def _check_order(k: int) -> None:

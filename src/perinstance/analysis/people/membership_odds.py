@@ -1,7 +1,7 @@
 """What an attacker who knows everything but one bit can conclude about that bit: is the person in the data?
 
-With prior probability pi that she is in, an output theta moves the odds by exactly ``q(theta)/p(theta) = e^-L``. The
-best guess (the likelihood-ratio test) is right with probability
+With prior probability pi of "in", an output theta moves the odds by exactly ``q(theta)/p(theta) = e^-L``. The best
+guess (the likelihood-ratio test) is right with probability
 
     1 - pi + pi delta_QP(log((1 - pi)/pi)),
 

@@ -1,1 +1,3 @@
-"""Losses when the data is random: one person among random others, a random table, and estimates by Monte Carlo."""
+"""Losses when the data is random: one person among random others (``one_person``), a random table (``random_tables``),
+and how far to trust such a sample (``monte_carlo``).
+"""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr, ndtri
 
-from perinstance.analysis.people.loss_moments import Moments, moments
+from perinstance.analysis.people.loss_moments import Moments, check_level, moments
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.kinds import Kind
 
 
@@ -40,7 +41,7 @@ class LossSample:
 
     def mean(self, level: float = 0.95) -> Between:
         """Return the mean with a normal interval over the draws (people of one draw share a data set)."""
-        _check_level(level)
+        check_level(level)
         each = self.epsilon if self.epsilon.ndim == 1 else self.epsilon.mean(axis=1)
         centre = float(each.mean())
         spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.inf
@@ -53,7 +54,7 @@ class LossSample:
         The i-th smallest of n is below the quantile with probability ``P(Binomial(n, share) >= i)``. The losses must be
         independent for that: with several people per draw, ask about one of them (``person``).
         """
-        _check_level(level)
+        check_level(level)
         if not 0 < share < 1:
             raise InvalidInput(f"share must lie in (0, 1), got {share:g}; the median is 0.5")
         each = np.sort(self.epsilon if self.epsilon.ndim == 1 else self.epsilon[:, person])
@@ -62,7 +63,7 @@ class LossSample:
         low = int(np.searchsorted(below, side)) - 1
         high = int(np.searchsorted(below, 1 - side)) + 1
         return Between(
-            float(each[max(int(np.ceil(share * n)) - 1, 0)]),
+            float(attained_quantile(each, share)),
             float(each[low]) if low >= 0 else 0.0,
             float(each[high]) if high < n else np.inf,
             level,
@@ -71,8 +72,3 @@ class LossSample:
     def moments(self, k: int = 2) -> Moments:
         """Return raw moments of all losses that occurred; an estimate of those of the distribution."""
         return moments(self.epsilon, k, delta=self.delta, kind="estimate")
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie in (0, 1), got {level:g}; try 0.95")

@@ -50,5 +50,5 @@ def prior(
         np.array(losses),
         delta,
         KINDS[weakest],
-        ("data sets are independent draws of the sampler", "each person joins a data set that she is not in"),
+        ("data sets are independent draws of the sampler", "each person joins a data set without them"),
     )

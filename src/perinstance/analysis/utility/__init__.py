@@ -1,1 +1,3 @@
-"""What the noise costs: generalisation and statistical efficiency."""
+"""What privacy and its noise mean for accuracy: ``generalization_bounds`` from the losses, and the
+``statistical_efficiency`` of one posterior sample.
+"""

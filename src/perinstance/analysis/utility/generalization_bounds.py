@@ -86,40 +86,19 @@ def generalization(
         raise InvalidInput(f"delta must lie in [0, 1), got {delta:g}")
     if weights is not None and epsilon_target is not None:
         raise InvalidInput("pass weights or epsilon_target, not both")
-    w = None
-    if weights is not None:
-        w = _shaped("weights", weights, eps.shape)
-        if not ((w >= 0) & np.isfinite(w)).all():
-            raise InvalidInput("weights must be finite and >= 0: the density of the target over that of the data")
+    w = None if weights is None else _weights(weights, eps.shape)
     target = eps if epsilon_target is None else _table("epsilon_target", epsilon_target)
     if len(target) != len(eps):
         raise InvalidInput(
             f"epsilon and epsilon_target must be about the same data sets, got {len(eps)}, {len(target)}"
         )
     same = epsilon_target is None and w is None
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        E1, E2 = np.exp(eps), np.exp(target)
-        here = E1.mean(axis=1)
-        there = E2.mean(axis=1) if w is None else (w * E2).mean(axis=1)
-        product = here * there
-        if epsilon_target is None and not population and eps.shape[1] > 1:
-            # z' and z'' are different people: leave the pairs (i, i) out
-            k = eps.shape[1]
-            diagonal = (E1**2 if w is None else w * E1**2).sum(axis=1)
-            product = (here * there * k**2 - diagonal) / (k * (k - 1))
-        mass = 1.0 if w is None else w.mean(axis=1)
-        per_set = product - 1 + delta + here * delta * mass
-        # infinite losses are not differences of infinities; people of weight zero do not count in the target
-        per_set = np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
-        double = np.exp(2 * eps).mean()
-        double_target = (np.exp(2 * target) if w is None else w * np.exp(2 * target)).mean()
-        simple = 0.5 * (double + double_target) - 1 + delta * (1 + E1.mean())
+    per_set = _conditional(eps, target, w, delta, distinct=epsilon_target is None and not population)
     n = len(per_set)
     error = float(per_set.std(ddof=1) / n**0.5) if n > 1 and not population else np.nan
     return GeneralizationBound(
         float(per_set.mean()),
-        float(simple),
+        _unconditional(eps, target, w, delta),
         _variation(tv, tv_target, w, eps.shape),
         0.0 if population else error,
         n,
@@ -131,6 +110,31 @@ def generalization(
             "each loss is that of a person who joins n - 1 others",
         ),
     )
+
+
+def _conditional(eps: Floats, target: Floats, w: Floats | None, delta: float, *, distinct: bool) -> Floats:
+    """``E_D[e^eps] E_D'[e^eps] - 1 + delta + E_D[e^eps] E_D' delta`` of each data set; inf where a loss is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        E1, E2 = np.exp(eps), np.exp(target)
+        here = E1.mean(axis=1)
+        there = E2.mean(axis=1) if w is None else (w * E2).mean(axis=1)
+        product = here * there
+        k = eps.shape[1]
+        if distinct and k > 1:  # z' and z'' are different people: leave the pairs (i, i) out
+            diagonal = (E1**2 if w is None else w * E1**2).sum(axis=1)
+            product = (here * there * k**2 - diagonal) / (k * (k - 1))
+        mass = 1.0 if w is None else w.mean(axis=1)
+        per_set = product - 1 + delta + here * delta * mass
+        # infinite losses are not differences of infinities; people of weight zero do not count in the target
+        return np.where(np.isfinite(here) & np.isfinite(product), per_set, np.inf)
+
+
+def _unconditional(eps: Floats, target: Floats, w: Floats | None, delta: float) -> float:
+    """``(E_D e^{2 eps} + E_D' e^{2 eps})/2 - 1 + delta (1 + E_D e^eps)``."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        double = np.exp(2 * eps).mean()
+        double_target = (np.exp(2 * target) if w is None else w * np.exp(2 * target)).mean()
+        return float(0.5 * (double + double_target) - 1 + delta * (1 + np.exp(eps).mean()))
 
 
 def series(moments: ArrayLike, moments_target: ArrayLike, delta: float, mean_exp: float) -> float:
@@ -169,6 +173,13 @@ def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | No
         return float((here.mean(axis=1) * w.mean(axis=1)).mean() + (w * here).mean())
     there = here if tv_target is None else np.asarray(tv_target, dtype=np.float64)
     return float(here.mean() + there.mean())
+
+
+def _weights(weights: ArrayLike, shape: tuple) -> Floats:
+    w = _shaped("weights", weights, shape)
+    if not ((w >= 0) & np.isfinite(w)).all():
+        raise InvalidInput("weights must be finite and >= 0: the density of the target over that of the data")
+    return w
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:

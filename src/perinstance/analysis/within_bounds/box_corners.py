@@ -12,17 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import EDGE_ERROR, SHORT_EDGE, UNIT
 
 MOST_FEATURES = 10
-#: the length in sigma below which an edge counts as a whole wherever it is cut
-FLAT = 1e-6
 #: numbers in one temporary
 CHUNK = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class Corners:
+class SlabMaxima:
     """One form over the slabs of a box; slabs are told in the sigma of the ellipsoid around it."""
 
     sigma: Floats  #: of each corner of the box, increasing
@@ -39,7 +37,7 @@ class Corners:
         padded = np.append(self.value, -np.inf)  # so that an empty or a last run has somewhere to point
         inside = np.maximum.reduceat(padded, np.column_stack([first, np.maximum(last, first)]).ravel())[::2]
         best = np.maximum(cut, np.where(last > first, inside, -np.inf))
-        slack = 1e-8 * float(np.abs(self.value).max())  # edges shorter than FLAT are not cut but taken whole
+        slack = EDGE_ERROR * float(np.abs(self.value).max())  # short edges are not cut but taken whole
         return np.where(np.isfinite(best), best, 0.0) + slack  # an interval without anybody
 
     def _cut(self, at: Floats) -> Floats:
@@ -62,7 +60,7 @@ class Box:
     first: NDArray[np.intp]  #: edges: from this corner
     second: NDArray[np.intp]  #: to that one
 
-    def corners(self, M: Floats, sigma: Floats) -> Corners:
+    def slab_maxima(self, M: Floats, sigma: Floats) -> SlabMaxima:
         """Prepare a positive semidefinite form M; ``sigma`` belongs to each corner."""
         xM = self.x @ M
         value = np.einsum("ij,ij->i", xM, self.x)
@@ -71,12 +69,12 @@ class Box:
         between = np.einsum("ij,ij->i", xM[a], self.x[b])
         # x = x_a + t (x_b - x_a); widened by a hair so that no crossing is missed
         hair = 8 * UNIT * (1 + np.abs(sigma).max())
-        flat = sigma[b] - sigma[a] < FLAT * (1 + np.abs(sigma).max())
+        flat = sigma[b] - sigma[a] < SHORT_EDGE * (1 + np.abs(sigma).max())
         along = np.stack([value[a], 2 * (between - value[a]), value[a] + value[b] - 2 * between])
         along[:, flat] = 0.0
         along[0, flat] = np.maximum(value[a], value[b])[flat]
         order = np.argsort(sigma)
-        return Corners(sigma[order], value[order], sigma[a] - hair, sigma[b] + hair, along)
+        return SlabMaxima(sigma[order], value[order], sigma[a] - hair, sigma[b] + hair, along)
 
 
 def box(bounds: Floats, intercept: bool) -> Box | None:

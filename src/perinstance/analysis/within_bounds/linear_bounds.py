@@ -2,8 +2,8 @@
 
 A slice is an interval of ``x'theta``; y is the worst one, ``|r| <= y_bound + |x'theta|``. Inside a slice the three
 losses are functions of ``k = x'Kx`` and ``g = x'Gx``, whose joint range is bounded by ``g <= W_psi + psi k`` for any
-psi, ``W_psi`` the trust-region maximum of ``x'(G - psi K)x`` (``slices``): tight where psi is the slope at the best
-target.
+psi, ``W_psi`` the trust-region maximum of ``x'(G - psi K)x`` (``trust_region_slices``): tight where psi is the slope at
+the best target.
 """
 
 from __future__ import annotations
@@ -15,26 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.analysis.bounds.branch_and_bound import Found
+from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
 from perinstance.analysis.bounds.mechanism import Setting
 from perinstance.analysis.bounds.monotone_losses import (
     objective_below,
-    objective_ceiling,
     objective_rough,
-    posterior_ceiling,
-    shift_ceiling,
+    objective_upper,
+    posterior_upper,
+    shift_upper,
 )
+from perinstance.analysis.bounds.projected_ascent import StepRule, ascend_rows
 from perinstance.analysis.bounds.trust_region_slices import Domain, Rescaled, Slices, best_slices, slices
-from perinstance.analysis.within_bounds.box_corners import Box, Corners
+from perinstance.analysis.within_bounds.box_corners import Box, SlabMaxima
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP, SHORTEST_ROW, WORTH_REFINING
 
+#: slopes psi to begin with
 SLOPES = 5
+#: lengths of rows that are tried, relative to the domain
 LENGTHS = (1.0, 0.7, 0.4, 0.2)
+#: of the ascent on the leading term
+ASCENT = StepRule(rounds=40, longer=1.6, shorter=0.4, normalised=False)
 #: slopes tried around the best one so far; negative ones are tight where the leverage is near its largest
 FACTORS = (0.3, 0.7, 0.9, 1.1, 1.4, 3.0, -0.3, -1.0, -3.0, -10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class SliceLandscape:
     """One mechanism over one domain: a landscape over sigma (the slice) and the share of its largest ``x'Kx``."""
 
     setting: Setting
@@ -47,12 +54,12 @@ class Sheet:
     stretch: float
     polish: Callable[[Floats], Found]  #: from rows near good ones to a person of the domain
     #: in a box: (psi, form) of convex forms by its corners; that of K itself has psi = None
-    corners: tuple[tuple[float | None, Corners], ...] = ()
+    corners: tuple[tuple[float | None, SlabMaxima], ...] = ()
     bounds: Floats | None = None  #: half widths of the box
 
     @property
     def geometric(self) -> tuple[bool | None, ...]:
-        """Halve slices; halve the leverage too where it pulls both ways."""
+        """Halve slices; halve the leverage too where the loss does not grow with it."""
         return (False, None if self.setting.mechanism.family == "posterior" else False)
 
     def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
@@ -66,16 +73,16 @@ class Sheet:
         highest = np.maximum(highest, 0.0) * error
         k1, k2 = least * highest, most * highest
         s = np.maximum(np.abs(self.centre + self.stretch * low), np.abs(self.centre + self.stretch * high))
-        r = (self.y_bound + s) * (1 + 1e-12) + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
+        r = (self.y_bound + s) * BOUND_UP + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
         moved = np.full(len(k2), np.inf)
-        forms: list[tuple[float | None, Slices | Rescaled | Corners]] = [*self.movement, *self.corners]
+        forms: list[tuple[float | None, Slices | Rescaled | SlabMaxima]] = [*self.movement, *self.corners]
         for psi, form in forms:
             if psi is not None:
                 moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
         return r, k2, moved * error
 
     def through(
-        self, psi: float, form: Slices | Rescaled | Corners, low: Floats, high: Floats, k1: Floats, k2: Floats
+        self, psi: float, form: Slices | Rescaled | SlabMaxima, low: Floats, high: Floats, k1: Floats, k2: Floats
     ) -> Floats:
         """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
         W = form.upper(low, high)
@@ -95,11 +102,11 @@ class Sheet:
         """Return an epsilon that holds for everybody in each cell."""
         mechanism = self.setting.mechanism
         if mechanism.family == "objective":
-            return objective_ceiling(*self.parameters(cells), self.delta)
+            return objective_upper(*self.parameters(cells), self.delta)
         r, k, moved = self.corner(cells)
         if mechanism.family == "posterior":
-            return posterior_ceiling(k, r / mechanism.scale, self.delta)
-        return shift_ceiling(r * moved, self.delta)
+            return posterior_upper(k, r / mechanism.scale, self.delta)
+        return shift_upper(r * moved, self.delta)
 
     def rough(self, cells: Floats) -> Floats:
         """Return the same, quickly."""
@@ -122,7 +129,7 @@ class Sheet:
             u = np.concatenate([t * u for t in LENGTHS])
         return self.polish(self.domain.rows(u)[:, : self.setting.n_features])
 
-    def sharpened(self, cell: Floats) -> Sheet:
+    def sharpened(self, cell: Floats) -> SliceLandscape:
         """Add the slope psi that is best for one cell."""
         if not self.movement or len(self.movement) > 40:
             return self
@@ -141,10 +148,12 @@ class Sheet:
             for factor in FACTORS
         ]
         psi, form = min(tried, key=lambda entry: value(*entry))
-        return self if value(psi, form) >= best * (1 - 1e-6) else replace(self, movement=(*self.movement, (psi, form)))
+        return (
+            self if value(psi, form) >= best * WORTH_REFINING else replace(self, movement=(*self.movement, (psi, form)))
+        )
 
 
-def sheet(
+def slice_landscape(
     setting: Setting,
     domain: Domain,
     y_bound: float,
@@ -152,7 +161,7 @@ def sheet(
     polish: Callable[[Floats], Found],
     bounds: Floats | None = None,
     box: Box | None = None,
-) -> Sheet:
+) -> SliceLandscape:
     """Prepare the trust regions of one domain, and what the corners of a box inside it know better."""
     theta, K, G = setting.theta, setting.K, setting.G
     leverage = slices(domain, theta, K)
@@ -168,14 +177,14 @@ def sheet(
         choice = [psi for psi in np.quantile(slope, np.linspace(0, 1, SLOPES)) if psi > 0]
         movement = ((0.0, plain), *((float(psi), best_slices(domain, theta, G - psi * K, bounds)) for psi in choice))
     stretch = float(np.linalg.norm(domain.T.T @ theta))
-    corners: tuple[tuple[float | None, Corners], ...] = ()
+    corners: tuple[tuple[float | None, SlabMaxima], ...] = ()
     if box is not None:
         sigma = (box.x - domain.x0) @ theta / (stretch if stretch > 0 else 1.0)
-        corners = ((None, box.corners(K, sigma)),)
+        corners = ((None, box.slab_maxima(K, sigma)),)
         # g + psi k is convex for psi >= 0 only: the side of long rows
         slopes = sorted({abs(psi) for psi, _ in movement})
-        corners += tuple((-psi, box.corners(G + psi * K, sigma)) for psi in slopes)
-    return Sheet(
+        corners += tuple((-psi, box.slab_maxima(G + psi * K, sigma)) for psi in slopes)
+    return SliceLandscape(
         setting=setting,
         domain=domain,
         y_bound=y_bound,
@@ -190,13 +199,13 @@ def sheet(
     )
 
 
-def climb(setting: Setting, x: Floats, y_bound: float, into: Callable[[Floats], Floats], steps: int = 40) -> Floats:
-    """Walk uphill from each row inside the domain, on the logarithm of the leading term of the loss.
+def leading_term_ascent(setting: Setting, x: Floats, bounds: DeclaredBounds) -> Floats:
+    """Ascend from each row inside the domain, on the logarithm of the leading term of the loss.
 
     ``(y_bound + |x'theta|) sqrt(x'Gx) / (1 + x'Kx)`` is the movement of output perturbation itself. For the other two
     it is a guide only: ``(y_bound + |x'theta|) sqrt(x'Kx)`` (posterior), ``(y_bound + |x'theta|) ||x||`` (objective).
     """
-    d, family = setting.n_features, setting.mechanism.family
+    d, family, y_bound = setting.n_features, setting.mechanism.family, bounds.y
     M = {"output": setting.G, "posterior": setting.K, "objective": np.eye(len(setting.theta))}[family]
     damping = 1.0 if family == "output" else 0.0
     ones = np.ones((len(x), len(setting.theta) - d))
@@ -212,14 +221,5 @@ def climb(setting: Setting, x: Floats, y_bound: float, into: Callable[[Floats], 
         slope = slope - 2 * zK / (1 + k)[:, None]
         return f, np.where(np.isfinite(slope), slope, 0.0)[:, :d]
 
-    f, slope = value(x)
-    size = np.linalg.norm(x, axis=1) + 1e-12
-    step = 0.3 * size**2
-    for _ in range(steps):
-        trial = into(x + step[:, None] * slope)
-        f_trial, slope_trial = value(trial)
-        better = f_trial > f
-        x, slope = np.where(better[:, None], trial, x), np.where(better[:, None], slope_trial, slope)
-        f = np.where(better, f_trial, f)
-        step = np.where(better, step * 1.6, step * 0.4)
-    return x
+    step = 0.3 * (np.linalg.norm(x, axis=1) + SHORTEST_ROW) ** 2
+    return ascend_rows(value, bounds.nearest, x, step, ASCENT)

@@ -1,30 +1,36 @@
 """pDP for everyone under output perturbation of a smooth model (logistic, Poisson, ...): certificates and refits.
 
-Somebody who joins is a tilt ``s z`` of the objective without her, ``|s| <= |l'(y, z'theta)|`` (``tilts``). The plain
+Somebody who joins adds a gradient ``s z`` to that of the others' objective, ``|s| <= |l'(y, z'theta)|``. The plain
 certificate needs nothing but what the fit has folded already: over a slice of ``eta = z'theta`` and all y of the domain
 ``|l'|`` is largest at a corner (l' grows with eta, by convexity, and is monotone in y), and ``z'H^-1z``,
-``z'H^-1AH^-1z``, ``z'H^-1AH^-1AH^-1z`` are at most their trust-region maxima (``slices``); each step of
-``models.certificate`` grows with them. With the data at hand the objective is expanded to fourth order, and the tilts
-are searched: a few tenths of a percent instead of several percent. Where one person moves the fit farther than that
-expansion reaches, the rows themselves are searched (``closing``).
+``z'H^-1AH^-1z``, ``z'H^-1AH^-1AH^-1z`` are at most their trust-region maxima (``trust_region_slices``); each step of
+``models.smooth.certificates`` grows with them. With the data at hand the objective is expanded to fourth order, and the
+added gradients are searched (``by_expansion``): a few tenths of a percent instead of several percent. Where one person
+moves the fit farther than that expansion is valid, the rows themselves are searched (``by_sphere``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from perinstance.analysis.bounds.branch_and_bound import Found, grid, search
-from perinstance.analysis.bounds.monotone_losses import shift_ceiling
+from perinstance.analysis.bounds.branch_and_bound import Bracket, Found, grid, search
+from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
+from perinstance.analysis.bounds.monotone_losses import shift_upper
 from perinstance.analysis.bounds.refitted_people import Refits, best_refit
 from perinstance.analysis.bounds.trust_region_slices import Domain, ellipsoid, enclosing, slices
 from perinstance.analysis.within_bounds.by_expansion.fourth_order_expansion import expansion, has_expansion
-from perinstance.analysis.within_bounds.by_expansion.gradient_search import Tilt, radii, rows_of, tilts
-from perinstance.analysis.within_bounds.by_expansion.step_polynomial import polynomial
-from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import closed_in
+from perinstance.analysis.within_bounds.by_expansion.gradient_search import (
+    GradientLandscape,
+    framed_domain,
+    gradient_landscapes,
+    radii,
+)
+from perinstance.analysis.within_bounds.by_expansion.step_polynomial import step_polynomial_of
+from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import sphere_bracket
 from perinstance.errors import InvalidInput
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep
@@ -34,22 +40,17 @@ from perinstance.models.smooth.fit.objective_folds import slopes
 from perinstance.models.smooth.movement_bounds import prepare
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP, PREDICTOR_ERROR, TABLE_SUM_DOWN, TINY
 from perinstance.releases.base.release import mechanism_of
 
+#: slices of the plain certificate
 CELLS = 512
 #: slices whose people are tried
 TRIED = 8
+#: lengths of rows that are tried, relative to the domain
 LENGTHS = (1.0, 0.8, 0.6)
-
-
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """Nobody is above ``epsilon``; the person (x, y) loses at least ``attained``."""
-
-    epsilon: float
-    attained: float
-    x: Floats
-    y: float
+#: how far the bound may lie above the person found, relatively, where nothing is asked for
+TOLERANCE = 2e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +68,10 @@ def is_smooth(release: Any, fit: Any) -> bool:
 
 
 def smooth_bracket(
-    release: Any,
-    fit: Any,
-    delta: float,
-    bounds: Floats,
-    y_bound: float,
-    domain: Literal["ball", "box"],
-    sweep: Sweep | None,
-    tolerance: float,
+    release: Any, fit: Any, delta: float, bounds: DeclaredBounds, sweep: Sweep | None, tolerance: float | None
 ) -> Bracket:
     """Return an epsilon for everybody in the domain, and somebody who comes close."""
+    tolerance = TOLERANCE if tolerance is None else tolerance
     if sweep is not None:
         fit = _with_certificates(fit, sweep)
     model = fit.model
@@ -89,40 +84,34 @@ def smooth_bracket(
     theta = np.asarray(model.fit.theta)
     intercept = bool(objective.fit_intercept)
     d = len(theta) - int(intercept)
-    region = _region(bounds, d, intercept, domain, side.around)
-    ys = _targets(objective.loss, y_bound)
+    region = _region(bounds, d, intercept, side.around)
+    ys = _targets(objective.loss, bounds.y)
     labels = ys if fit.classes is None else np.asarray(fit.classes.labels)
     plain = _plain(side, objective.loss, theta, region, ys)
     scale = release.mechanism().scale
-
-    def into(x: Floats) -> Floats:
-        if domain == "box":
-            return np.clip(x, -bounds, bounds)
-        norm = np.linalg.norm(x, axis=-1, keepdims=True)
-        return x * np.minimum(1.0, bounds[0] * (1 - 1e-15) / np.where(norm > 0, norm, 1.0))
-
-    start = into(np.concatenate([t * plain.rows[:, :d] for t in LENGTHS]))
+    start = bounds.nearest(np.concatenate([t * plain.rows[:, :d] for t in LENGTHS]))
     if sweep is None:
         at, which, least = _certain(side, objective.loss, theta, start, intercept, ys)
-        epsilon = float(shift_ceiling(np.array([plain.distance / scale]), delta)[0])
-        attained = float(shift_ceiling(np.array([least / scale]), delta)[0]) * (1 - 1e-9)
-        return Bracket(epsilon, attained, start[at], float(labels[which]))
+        attained = _epsilon(least / scale, delta) * TABLE_SUM_DOWN
+        return Bracket(_epsilon(plain.distance / scale, delta), attained, start[at], float(labels[which]))
 
-    refits = Refits(release, fit, sweep, ys, labels, into)
-    best = best_refit(refits, start, bounds if domain == "box" else None)
-    upper, upper_tilts = plain.distance, best.distance
+    refits = Refits(release, fit, sweep, ys, labels, bounds.nearest)
+    best = best_refit(refits, start, bounds.x if bounds.domain == "box" else None)
+    upper = plain.distance
     landscapes = _landscapes(fit, sweep, region, theta, ys)
-    reach = float(bounds @ np.abs(theta[:d])) if domain == "box" else np.inf
-    for tilt in landscapes or ():
-        upper_tilts = max(upper_tilts, _highest(tilt, best.distance, reach, tolerance))
     if landscapes is not None:
-        upper = min(upper, upper_tilts)
-    if domain == "ball" and upper > best.distance * (1 + 2 * tolerance):
-        best, upper = closed_in(refits, best, upper, float(bounds[0]), tolerance)
+        farthest = float(bounds.x @ np.abs(theta[:d])) if bounds.domain == "box" else np.inf
+        highest = [_highest(landscape, best.distance, farthest, tolerance) for landscape in landscapes]
+        upper = min(upper, max(best.distance, *highest, 0.0))
+    if bounds.domain == "ball" and upper > best.distance * (1 + 2 * tolerance):
+        best, upper = sphere_bracket(refits, best, upper, float(bounds.x[0]), tolerance)
     upper = (upper + 4 * float(np.sqrt(side.around.nu[-1])) * side.stray) * (1 + 16 * side.around.error)
-    attained = float(shift_ceiling(np.array([best.distance / scale]), delta)[0])
-    epsilon = float(shift_ceiling(np.array([upper / scale]), delta)[0])
-    return Bracket(max(epsilon, attained), attained, best.x, best.y)
+    attained = _epsilon(best.distance / scale, delta)
+    return Bracket(max(_epsilon(upper / scale, delta), attained), attained, best.x, best.y)
+
+
+def _epsilon(distance: float, delta: float) -> float:
+    return float(shift_upper(np.array([distance]), delta)[0])
 
 
 def _with_certificates(fit: Any, sweep: Sweep) -> Any:
@@ -144,30 +133,30 @@ def _with_certificates(fit: Any, sweep: Sweep) -> Any:
 
 def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> Plain:
     """Bound ``|theta' - theta|_A`` over the domain by the constants that the fit has folded."""
-    T, nu, stray = side.around.T, side.around.nu, side.stray
+    T, nu, error = side.around.T, side.around.nu, side.stray
     forms = [slices(region, theta, (T.T * nu**j) @ T) for j in range(3)]
     edges = np.linspace(-1, 1, CELLS + 1)
     low, high = edges[:-1], edges[1:]
     h0, h1, h2 = (np.maximum(form.upper(low, high), 0.0) * (1 + 16 * side.around.error) for form in forms)
     centre, stretch = float(region.x0 @ theta), float(np.linalg.norm(region.T.T @ theta))
-    # where the penalty is an average over people she brings a share of it, which shifts the predictor as well: by
+    # where the penalty is an average over people everybody brings a share of it, which shifts the predictor as well: by
     # |t||share|/lo at most, and nothing is said where lo is below one half
     share = [float(np.sqrt(side.share**2 @ nu**j)) for j in range(3)]
-    shift = 2 * np.sqrt(h0) * share[0] + 1e-12
+    shift = 2 * np.sqrt(h0) * share[0] + PREDICTOR_ERROR
     ends = [centre + stretch * low - shift, centre + stretch * high + shift]
     slopes = np.array([[loss.derivatives(np.full(CELLS, y), eta)[0] for eta in ends] for y in ys])
-    steep = np.abs(slopes).max(axis=(0, 1)) * (1 + 1e-12)
+    steep = np.abs(slopes).max(axis=(0, 1)) * BOUND_UP
     step = Step(
-        steep * np.sqrt(h0) + share[0] + stray,
-        steep * np.sqrt(h1) + share[1] + np.sqrt(nu[-1]) * stray,
-        steep * np.sqrt(h2) + share[2] + nu[-1] * stray,
+        steep * np.sqrt(h0) + share[0] + error,
+        steep * np.sqrt(h1) + share[1] + np.sqrt(nu[-1]) * error,
+        steep * np.sqrt(h2) + share[2] + nu[-1] * error,
         np.full(CELLS, nu[-1]),
         np.ones(CELLS),
     )
-    turned = turn(side.ceiling, step.a, step.inflation, None)
+    ball = turn(side.ceiling, step.a, step.inflation, None)
     with np.errstate(invalid="ignore"):
-        distance = bound(step, turned) + 2 * np.sqrt(nu[-1]) * stray
-    distance = np.where(np.isnan(distance) | ((turned.low < 0.5) & (share[0] > 0)), np.inf, distance)
+        distance = bound(step, ball) + 2 * np.sqrt(nu[-1]) * error
+    distance = np.where(np.isnan(distance) | ((ball.low < 0.5) & (share[0] > 0)), np.inf, distance)
     distance = distance * (1 + 16 * side.around.error)
     guess = steep * np.sqrt(h1)
     sigma = 0.5 * (low + high)[np.argsort(-guess)[:TRIED]]
@@ -178,8 +167,8 @@ def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> P
 def _certain(side: Any, loss: Any, theta: Floats, x: Floats, intercept: bool, ys: Floats) -> tuple[int, int, float]:
     """Return which row and target are sure to move far, and how far at least; nobody is refitted.
 
-    ``|w - centre v| <= half a`` for the tilt v (``models.certificate``), and the slope has not fallen further than at
-    ``eta`` moved back by ``|t||w|``.
+    ``|w - centre v| <= half a`` for the added gradient v (``models.smooth.certificates``), and the slope has not fallen
+    further than at ``eta`` moved back by ``|t||w|``.
     """
     z = np.concatenate([x, np.ones((len(x), int(intercept)))], axis=1)
     t = z @ side.around.T.T
@@ -192,11 +181,11 @@ def _certain(side: Any, loss: Any, theta: Floats, x: Floats, intercept: bool, ys
         sign = np.sign(loss.derivatives(target, eta)[0])
         steep = np.abs(loss.derivatives(target, eta + 2 * sign * length * share)[0])
         a = steep * length + share + side.stray
-        way = turn(side.ceiling, a, np.ones(len(x)), None)
-        sure = np.isfinite(way.radius) & ((way.low >= 0.5) | (share == 0))
-        back = -sign * length * np.where(sure, way.radius, 0.0)
+        ball = turn(side.ceiling, a, np.ones(len(x)), None)
+        sure = np.isfinite(ball.radius) & ((ball.low >= 0.5) | (share == 0))
+        back = -sign * length * np.where(sure, ball.radius, 0.0)
         left = np.maximum(sign * loss.derivatives(target, eta + back)[0], 0.0)
-        centre, half = (1 / way.low + 1 / way.high) / 2, (1 / way.low - 1 / way.high) / 2
+        centre, half = (1 / ball.low + 1 / ball.high) / 2, (1 / ball.low - 1 / ball.high) / 2
         least = centre * (left * weighted - own) - half * a * np.sqrt(nu[-1]) - 4 * np.sqrt(nu[-1]) * side.stray
         least = np.where(sure, np.maximum(least, 0.0), 0.0)
         at = int(np.argmax(least))
@@ -205,42 +194,48 @@ def _certain(side: Any, loss: Any, theta: Floats, x: Floats, intercept: bool, ys
     return best
 
 
-def _landscapes(fit: Any, sweep: Sweep, region: Domain, theta: Floats, ys: Floats) -> tuple[Tilt, ...] | None:
-    """Expand the objective and prepare the search; None where there is no expansion or it does not reach far enough."""
+def _landscapes(
+    fit: Any, sweep: Sweep, region: Domain, theta: Floats, ys: Floats
+) -> tuple[GradientLandscape, ...] | None:
+    """Expand the objective and prepare the search; None where there is no valid expansion."""
     model = fit.model
     if not has_expansion(model.fit) or not model.outside.around.condition < 1e8:
         return None
     side, loss = model.outside, model.fit.objective.loss
     coded = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
-    rows = rows_of(side.around, region, theta)
-    near = expansion(coded, model.fit, side.around, radii(rows, side.share, loss, ys))
-    return tilts(polynomial(side.around, near, side.share), rows, loss, ys)
+    domain = framed_domain(side.around, region, theta)
+    near = expansion(coded, model.fit, side.around, radii(domain, side.share, loss, ys))
+    return gradient_landscapes(step_polynomial_of(side.around, near, side.share), domain, loss, ys)
 
 
-def _highest(tilt: Tilt, attained: float, reach: float, tolerance: float) -> float:
-    """Search one sign of the slope; a box does not reach as far along theta as its ellipsoid."""
-    limit = 1.0 if tilt.rows.stretch == 0 else min(1.0, reach / tilt.rows.stretch * (1 + 1e-12))
+def _highest(landscape: GradientLandscape, attained: float, farthest: float, tolerance: float) -> float:
+    """Search one sign of the slope; a box extends less far along theta than its ellipsoid."""
+    stretch = landscape.domain.stretch
+    limit = 1.0 if stretch == 0 else min(1.0, farthest / stretch * BOUND_UP)
     found, along = Found(np.inf, attained, np.zeros(0)), np.linspace(-limit, limit, 33)
-    upper = search(tilt, grid(along, np.linspace(0, 1, 17)), found, tolerance=tolerance, rounds=9, most=3000).upper
+    cells = grid(along, np.linspace(0, 1, 17))
+    upper = search(landscape, cells, found, tolerance=tolerance, rounds=9, most=3000).upper
     # where rows are not symmetric the cubic is large away from theta as well: one more axis
-    if upper <= attained * (1 + 4 * tolerance) or tilt.off_axes * tilt.steepest**3 <= tolerance * attained**2:
+    if upper <= attained * (1 + 4 * tolerance) or landscape.off_axes * landscape.steepest**3 <= tolerance * attained**2:
         return upper
     cells = grid(along[::2], np.linspace(-1, 1, 17), np.linspace(0, 1, 9))
-    return min(upper, search(tilt.turned(), cells, found, tolerance=tolerance, rounds=7, most=4000).upper)
+    return min(
+        upper, search(landscape.with_one_more_axis(), cells, found, tolerance=tolerance, rounds=7, most=4000).upper
+    )
 
 
-def _region(bounds: Floats, d: int, intercept: bool, domain: str, around: Any) -> Domain:
+def _region(bounds: DeclaredBounds, d: int, intercept: bool, around: Any) -> Domain:
     """Return the ball, or an ellipsoid around the box."""
-    if domain == "ball":
-        return ellipsoid(np.full(d, float(bounds[0])), intercept)
-    return enclosing(bounds, ((around.T.T * around.nu) @ around.T)[:d, :d], intercept)
+    if bounds.domain == "ball":
+        return ellipsoid(np.full(d, float(bounds.x[0])), intercept)
+    return enclosing(bounds.x, ((around.T.T * around.nu) @ around.T)[:d, :d], intercept)
 
 
 def _targets(loss: Any, y_bound: float) -> Floats:
     """Return the extreme targets, that of the largest slope first: both classes, or the ends that the loss allows."""
     if loss.binary:
         return np.array([0.0, 1.0])
-    for least in (-y_bound, 0.0, float(np.finfo(np.float64).tiny)):
+    for least in (-y_bound, 0.0, TINY):
         ends = np.array([least, max(y_bound, least)])
         try:
             loss.check(ends)

@@ -7,10 +7,10 @@ t. With p_j the share of the target's squared length along the j-th eigenvector 
 
 So every data set is a point (M, q) between the parabola ``q = M^2`` and its chord over
 ``1/(lambda + n B_x^2) <= m <= 1/lambda``. Every point is attained: n equal rows of length ``sqrt(a/n)`` with equal y,
-and a target that turns away from them into an empty direction. (In one dimension, and for a posterior sample in any,
-only the parabola matters.) The supremum is a search over two numbers, with upper bounds for cells of them. It corrects
-the paper's agnostic proposition. Under output perturbation a shorter target can lose more than a long one, which damps
-its own movement: t is searched too.
+and a target with a part orthogonal to them, where there is no data. (In one dimension, and for a posterior sample in
+any, only the parabola matters.) The supremum is a search over two numbers, with upper bounds for cells of them. It
+corrects the paper's agnostic proposition. Under output perturbation a shorter target can lose more than a long one,
+which damps its own movement: t is searched too.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from numpy.typing import NDArray
 from perinstance.analysis.bounds.branch_and_bound import Found, grid, search
 from perinstance.analysis.bounds.monotone_losses import (
     objective_below,
-    objective_ceiling,
     objective_pairs,
     objective_rough,
-    posterior_ceiling,
-    shift_ceiling,
+    objective_upper,
+    posterior_upper,
+    shift_upper,
 )
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP
 from perinstance.pairs import Posterior, Shift
 from perinstance.releases.base.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The points (M, q) that data sets can reach, and what the three mechanisms lose there."""
+    """The points (M, q) that data sets attain, and what the three mechanisms lose there."""
 
     mechanism: Mechanism
     n: int
@@ -82,14 +83,13 @@ class Region:
         least = M1**2 + c1 * np.minimum(self.bow(M1), self.bow(M2))
         # the movement is sqrt(q/M) sqrt(k)/(1 + k), k = t^2 M; q/M = M + c bow/M, and bow/M is concave
         low, high = self.limits
-        turn = np.clip(np.sqrt(low * high), M1, M2)
-        ratio = M2 + c2 * self.bow(turn) / turn
+        best = np.clip(np.sqrt(low * high), M1, M2)
+        ratio = M2 + c2 * self.bow(best) / best
         k = np.clip(1.0, t1**2 * M1, t2**2 * M2)
-        up = 1 + 1e-12
-        r = self.residual(t2, M2 - self.mechanism.alpha * least) * up
+        r = self.residual(t2, M2 - self.mechanism.alpha * least) * BOUND_UP
         # q - M^2 = c bow(M) <= c2 bow
         movement = np.sqrt(self.stretch * ratio * k) / (1 + k)
-        return r, movement * up, t2**2 * M2 * up, t2**2 * np.sqrt(c2 * bow) * up
+        return r, movement * BOUND_UP, t2**2 * M2 * BOUND_UP, t2**2 * np.sqrt(c2 * bow) * BOUND_UP
 
     def parameters(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
         """Return R, mu and kappa of objective perturbation."""
@@ -100,11 +100,11 @@ class Region:
         """Return an epsilon that holds for every data set and target in each cell."""
         c = self.mechanism
         if c.family == "objective":
-            return objective_ceiling(*self.parameters(cells), self.delta)
+            return objective_upper(*self.parameters(cells), self.delta)
         r, movement, mu, _ = self.corner(cells)
         if c.family == "posterior":
-            return posterior_ceiling(mu, r / c.scale, self.delta)
-        return shift_ceiling(r * movement / c.scale, self.delta)
+            return posterior_upper(mu, r / c.scale, self.delta)
+        return shift_upper(r * movement / c.scale, self.delta)
 
     def rough(self, cells: Floats) -> Floats:
         """Return the same, quickly."""
@@ -139,7 +139,7 @@ class Region:
     def stretch(self) -> float:
         """The largest eigenvalue of the public precision A of output perturbation."""
         A = self.mechanism.precision
-        return 1.0 if A is None else float(np.linalg.eigvalsh(A)[-1]) * (1 + 1e-12)
+        return 1.0 if A is None else float(np.linalg.eigvalsh(A)[-1]) * BOUND_UP
 
     def supremum(self, tolerance: float) -> Found:
         """Search the whole region."""

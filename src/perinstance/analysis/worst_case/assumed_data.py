@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.analysis.bounds.declared_bounds import declared_bound
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
-from perinstance.analysis.bounds.monotone_losses import objective_ceiling, posterior_ceiling, shift_ceiling
-from perinstance.analysis.within_bounds.anybody import check_bound
+from perinstance.analysis.bounds.monotone_losses import objective_upper, posterior_upper, shift_upper
 from perinstance.errors import InvalidInput
+from perinstance.numerics.rounding import BOUND_UP, NORM_UP
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.releases.base.mechanism import Mechanism
@@ -55,10 +56,10 @@ def with_assumptions(
     if not h > 0:
         raise InvalidInput(f"smallest_eigenvalue must be > 0, got {h:g}; it is that of X'X + alpha I")
     if c.fit_intercept:
-        x_bound = (check_bound("x_bound", x_bound) ** 2 + 1) ** 0.5  # the constant is one more feature
-    t, y_bound = check_bound("x_bound", x_bound), check_bound("y_bound", y_bound)
-    r = (y_bound + t * check_bound("theta_bound", theta_bound)) * (1 + 1e-12)
-    mu = t**2 / h * (1 + 1e-12)
+        x_bound = (declared_bound("x_bound", x_bound) ** 2 + 1) ** 0.5  # the constant is one more feature
+    t, y_bound = declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound)
+    r = (y_bound + t * declared_bound("theta_bound", theta_bound)) * BOUND_UP
+    mu = t**2 / h * BOUND_UP
     epsilon, kind = _corner(c, r, t, h, mu, delta)
     closed = None
     if c.family == "posterior":
@@ -82,17 +83,17 @@ def with_assumptions(
 
 def _corner(c: Mechanism, r: float, t: float, h: float, mu: float, delta: float) -> tuple[float, Kind]:
     if c.family == "posterior":
-        return float(posterior_ceiling(mu, r / c.scale, delta)), "exact" if mu**2 <= 1 + mu else "upper"
+        return float(posterior_upper(mu, r / c.scale, delta)), "exact" if mu**2 <= 1 + mu else "upper"
     if c.family == "output":
         stretch = 1.0 if c.precision is None else float(np.linalg.eigvalsh(c.precision)[-1])
         M = min(1 / h, 1 / t**2) if t > 0 else 1 / h
-        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * (1 + 1e-12)
+        distance = r * t * np.sqrt(stretch * M / h) / c.scale / (1 + t**2 * M) * BOUND_UP
         # reached by x along the weakest direction, unless it would damp itself or A is not round
         tight = mu <= 1 and c.precision is None
-        return float(shift_ceiling(distance, delta)), "exact" if tight else "upper"
+        return float(shift_upper(distance, delta)), "exact" if tight else "upper"
     # objective: kappa^2 = t^4 (q - M^2) <= t^4 (M/h - M^2), in cells of M
     edges = np.linspace(0.0, 1 / h, 65)
     M1, M2 = edges[:-1], edges[1:]
     peak = np.clip(0.5 / h, M1, M2)
-    kappa = t**2 * np.sqrt(np.maximum(peak / h - peak**2, 0.0)) * (1 + 1e-14)
-    return float(objective_ceiling(r * t / c.scale, t**2 * M2 * (1 + 1e-14), kappa, delta).max()), "upper"
+    kappa = t**2 * np.sqrt(np.maximum(peak / h - peak**2, 0.0)) * NORM_UP
+    return float(objective_upper(r * t / c.scale, t**2 * M2 * NORM_UP, kappa, delta).max()), "upper"

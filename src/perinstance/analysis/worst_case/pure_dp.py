@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perinstance.analysis.within_bounds.anybody import check_bound
+from perinstance.analysis.bounds.declared_bounds import declared_bound
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.kinds import Kind
 
@@ -24,15 +24,17 @@ def exponential_mechanism(gamma: float, x_bound: float, y_bound: float, theta_bo
 
     One person changes the exponent ``-gamma/2 ||y - X theta||^2`` by a number between ``-B`` and 0,
     ``B = gamma/2 (y_bound + x_bound theta_bound)^2``, and the normaliser by a factor in ``[e^-B, 1]``: epsilon = B for
-    adding or removing her.
+    adding or removing one person.
 
     >>> exponential_mechanism(gamma=1.0, x_bound=1.0, y_bound=1.0, theta_bound=1.0).epsilon
     2.0
     """
     if not gamma > 0:
         raise InvalidInput(f"gamma must be > 0, got {gamma:g}")
-    reach = check_bound("y_bound", y_bound) + check_bound("x_bound", x_bound) * check_bound("theta_bound", theta_bound)
-    B = 0.5 * gamma * reach**2
+    residual = declared_bound("y_bound", y_bound) + declared_bound("x_bound", x_bound) * declared_bound(
+        "theta_bound", theta_bound
+    )
+    B = 0.5 * gamma * residual**2
     return PureDP(
         B,
         4 * B,

@@ -1,8 +1,8 @@
 """The worst case over data sets: what differential privacy says of the same algorithm, and the data set that proves it.
 
-All data sets of at most n people in a bounded domain are points of a small region (``region``), each point is attained
-by a data set that is easy to write down, and the supremum over them is a search over two or three numbers. It corrects
-the paper's agnostic proposition.
+All data sets of at most n people in a bounded domain are points of a small region (``all_data_sets``), each point is
+attained by a data set that is easy to write down, and the supremum over them is a search over two or three numbers. It
+corrects the paper's agnostic proposition.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds import noisy_mean
 from perinstance.analysis.bounds.branch_and_bound import Found
+from perinstance.analysis.bounds.declared_bounds import declared_bound
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
-from perinstance.analysis.within_bounds.anybody import check_bound
 from perinstance.analysis.worst_case.all_data_sets import Region
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CANCELLED, SAME
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import mechanism_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class WorstCase:
     """A statement about every data set, with the one that (nearly) attains it. Public: no data enters."""
 
     epsilon: float  #: holds for every data set in the domain
-    attained: float  #: the loss of ``target`` when she joins the n equal people (``row``, ``row_y``)
+    attained: float  #: the loss of ``target`` who joins the n equal people (``row``, ``row_y``)
     delta: float
     n: int | None
     row: Floats
@@ -68,9 +70,13 @@ def dp(
     """
     if noisy_mean.is_mean(release):
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
-    if hasattr(release, "promise"):  # AdaOPS, AdaSSP: the statement is what they are made for
+    if mechanism_of(release).promises:  # AdaOPS, AdaSSP: the statement is what they are made for
         return _promised(release, delta, 2 if d is None else int(d), n)
-    return _supremum(ridge_mechanism(release), delta, x_bound, y_bound, n, d, None, None)
+    _check_number("n", n, 0)
+    _check_number("d", d, 1)
+    mechanism, x_bound, y_bound = _asked(release, x_bound, y_bound)
+    unit = _most_measured(mechanism, 2 if d is None else int(d))
+    return _supremum(mechanism, Bounds(x_bound, y_bound, n), Target(unit, x_bound, y_bound, -1.0, False), delta)
 
 
 def _promised(release: Any, delta: float, d: int, n: int | None) -> WorstCase:
@@ -87,7 +93,7 @@ def _promised(release: Any, delta: float, d: int, n: int | None) -> WorstCase:
 def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> WorstCase:
     """Answer for a noisy mean or sum: all others at one end, the target at the other."""
     delta = float(delta_array(delta, 1, zero=False))
-    bounds = np.array([check_bound("x_bound", x_bound)])
+    bounds = np.array([declared_bound("x_bound", x_bound)])
     row = -noisy_mean.farthest(release, np.full(d, -1.0), bounds, "ball")
     notes: tuple[str, ...] = ("adding or removing one person", f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
     if release.mechanism().moved == "sum":
@@ -110,65 +116,77 @@ def personal_dp(
     release: Any, x: ArrayLike, y: float, delta: float, x_bound: float = 1.0, y_bound: float = 1.0, *, n: int | None
 ) -> WorstCase:
     """Return personal DP: the supremum over data sets for one fixed person (x, y)."""
-    return _supremum(
-        ridge_mechanism(release), delta, x_bound, y_bound, n, None, np.asarray(x, dtype=np.float64), float(y)
-    )
-
-
-def _supremum(
-    mechanism: Mechanism,
-    delta: float,
-    x_bound: float,
-    y_bound: float,
-    n: int | None,
-    d: int | None,
-    x: Floats | None,
-    y: float | None,
-) -> WorstCase:
-    delta = float(delta_array(delta, 1, zero=False))
-    rows, y_bound = check_bound("x_bound", x_bound), check_bound("y_bound", y_bound)
     _check_number("n", n, 0)
-    _check_number("d", d, 1)
-    if x is None:
-        d = 2 if d is None else int(d)
-        unit, t, sign = _top(mechanism, d), rows, -1.0
-        target_y = y_bound
-    else:
-        if x.ndim != 1 or not len(x) or not np.isfinite(x).all() or not np.isfinite(y or 0.0):
-            raise InvalidInput("the person must be one row of finite numbers and one finite target")
-        d, t = len(x), float(np.linalg.norm(x))
-        unit = x / t if t > 0 else np.eye(d)[0]
-        target_y, sign = abs(float(y or 0.0)), -1.0 if (y or 0.0) <= 0 else 1.0
-    who = "every target" if x is None else "this target"
+    mechanism, x_bound, y_bound = _asked(release, x_bound, y_bound)
+    row, target = np.asarray(x, dtype=np.float64), float(y)
+    if row.ndim != 1 or not len(row) or not np.isfinite(row).all() or not np.isfinite(target):
+        raise InvalidInput("the person must be one row of finite numbers and one finite target")
+    t = float(np.linalg.norm(row))
+    unit = row / t if t > 0 else np.eye(len(row))[0]
+    person = Target(unit, t, abs(target), -1.0 if target <= 0 else 1.0, True)
+    return _supremum(mechanism, Bounds(x_bound, y_bound, n), person, delta)
+
+
+def _asked(release: Any, x_bound: float, y_bound: float) -> tuple[Mechanism, float, float]:
+    return ridge_mechanism(release), declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The data sets: at most n people with ``||x_i|| <= x`` and ``|y_i| <= y``."""
+
+    x: float
+    y: float
+    n: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who joins: ``length * unit``, ``sign * y``; one person, or everybody with at most that length and target."""
+
+    unit: Floats
+    length: float
+    y: float
+    sign: float
+    fixed: bool
+
+
+def _supremum(mechanism: Mechanism, bounds: Bounds, target: Target, delta: float) -> WorstCase:
+    """Search all data sets within bounds that the target may join."""
+    delta = float(delta_array(delta, 1, zero=False))
+    n, unit, t = bounds.n, target.unit, target.length
+    who = "this target" if target.fixed else "every target"
     assumptions = (
-        f"every data set of at most n = {n} people with ||x_i|| <= {rows:g} and |y_i| <= {y_bound:g}, {who}",
+        f"every data set of at most n = {n} people with ||x_i|| <= {bounds.x:g} and |y_i| <= {bounds.y:g}, {who}",
         "adding or removing one person",
     )
-
-    def answer(upper: float, attained: float, row: Floats, row_y: float, kind: Kind, why: str = "") -> WorstCase:
-        notes = (*assumptions, why) if why else assumptions
-        return WorstCase(upper, attained, delta, n, row, row_y, t * unit, sign * target_y, kind, notes)
-
-    nobody = np.zeros(d)
-    if mechanism.fit_intercept:
-        why = "infinite: an intercept has no penalty, and the empty data set does not hold it up"
-        return answer(np.inf, np.inf, nobody, 0.0, "exact", why)
-    if mechanism.alpha == 0 and t > 0:
-        why = "infinite: alpha is 0, and a data set may leave the target's direction open"
-        return answer(np.inf, np.inf, nobody, 0.0, "exact", why)
-    if n is None and min(rows, y_bound, t) > 0:
-        why = "infinite: the residual grows like sqrt(n) and n is not bounded"
-        return answer(np.inf, np.inf, nobody, 0.0, "exact", why)
-    if t == 0:
-        return answer(0.0, 0.0, nobody, 0.0, "exact", "a row of zeros changes nothing")
-    # output perturbation depends on t^2 M and q/M alone: with shorter targets at hand the parabola reaches all of them
-    shorter = x is None and mechanism.family == "output"
-    flat = d == 1 or mechanism.family == "posterior" or shorter or n == 0 or rows == 0
-    region = Region(mechanism, int(n or 0), rows, y_bound, t, target_y, delta, flat, shorter)
+    known = _without_search(mechanism, bounds, target)
+    if known is not None:
+        epsilon, why = known
+        end, nobody = target.sign * target.y, np.zeros(len(unit))
+        return WorstCase(epsilon, epsilon, delta, n, nobody, 0.0, t * unit, end, "exact", (*assumptions, why))
+    # output perturbation depends on t^2 M and q/M alone: with shorter targets at hand the parabola attains all of them
+    shorter = not target.fixed and mechanism.family == "output"
+    flat = len(unit) == 1 or mechanism.family == "posterior" or shorter or n == 0 or bounds.x == 0
+    region = Region(mechanism, int(n or 0), bounds.x, bounds.y, t, target.y, delta, flat, shorter)
     found = region.supremum(1e-5 if flat and not shorter else 1e-3)
     row, t = _witness(region, found, unit), float(found.where[2])
     attained = found.attained if mechanism.precision is None else _attained(region, row, t * unit)
-    return answer(found.upper, attained, row, -sign * y_bound, "upper")
+    row_y, target_y = -target.sign * bounds.y, target.sign * target.y
+    return WorstCase(found.upper, attained, delta, n, row, row_y, t * unit, target_y, "upper", assumptions)
+
+
+def _without_search(mechanism: Mechanism, bounds: Bounds, target: Target) -> tuple[float, str] | None:
+    """Return the supremum and the reason where it needs no search; None otherwise."""
+    if mechanism.fit_intercept:
+        return np.inf, "infinite: an intercept has no penalty, and the empty data set does not determine it"
+    if mechanism.alpha == 0 and target.length > 0:
+        return np.inf, "infinite: alpha is 0, and a data set may leave the target's direction open"
+    if bounds.n is None and min(bounds.x, bounds.y, target.length) > 0:
+        return np.inf, "infinite: the residual grows like sqrt(n) and n is not bounded"
+    if target.length == 0:
+        return 0.0, "a row of zeros changes nothing"
+    return None
 
 
 def _witness(region: Region, found: Found, unit: Floats) -> Floats:
@@ -178,8 +196,8 @@ def _witness(region: Region, found: Found, unit: Floats) -> Floats:
     """
     low, high = region.limits
     M, q, _ = found.where
-    m = high if high - M <= 1e-15 * high else min(max((M * high - q) / (high - M), low), high)
-    p = 0.0 if region.flat or high - m <= 1e-12 * high else min(max((M - m) / (high - m), 0.0), 1.0)
+    m = high if high - M <= SAME * high else min(max((M * high - q) / (high - M), low), high)
+    p = 0.0 if region.flat or high - m <= CANCELLED * high else min(max((M - m) / (high - m), 0.0), 1.0)
     a = max(1 / m - region.mechanism.alpha, 0.0)
     along = np.sqrt(1 - p) * unit
     if p > 0:
@@ -190,7 +208,7 @@ def _witness(region: Region, found: Found, unit: Floats) -> Floats:
 
 
 def _attained(region: Region, row: Floats, x: Floats) -> float:
-    """Return the loss of x when she joins the witness, for a precision that is not a multiple of the identity."""
+    """Return the loss of x who joins the witness, for a precision that is not a multiple of the identity."""
     mechanism = region.mechanism
     H = region.n * np.outer(row, row) + mechanism.alpha * np.eye(len(row))
     theta = np.linalg.solve(H, region.n * row * region.y_bound)
@@ -199,7 +217,7 @@ def _attained(region: Region, row: Floats, x: Floats) -> float:
     return float(Shift(distance).epsilon(region.delta)[0])
 
 
-def _top(mechanism: Mechanism, d: int) -> Floats:
+def _most_measured(mechanism: Mechanism, d: int) -> Floats:
     """Return the direction in which the noise is smallest."""
     if mechanism.precision is None:
         return np.eye(d)[0]

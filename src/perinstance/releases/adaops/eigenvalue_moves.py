@@ -3,6 +3,9 @@
 With ``G = V diag(w) V'`` and ``z = V'x``, the smallest eigenvalue t of ``G - x x'`` is the root of
 ``1 = sum_j z_j^2 / (w_j - t)`` in ``[w_1 - ||x||^2, w_1]``, and that of ``G + x x'`` the root of
 ``1 = sum_j z_j^2 / (t - w_j)`` in ``[w_1, min(w_2, w_1 + ||x||^2)]`` (Golub 1973). Weyl's bound is ``||x||^2``.
+
+Not the equation of ``numerics.secular_equation``: this one has first powers, a sign that depends on who leaves, and a
+bracket whose safe end is returned.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from perinstance.numerics.array_types import Floats
 STEPS = 60  # bisections: the bracket shrinks below the rounding of the eigenvalues
 
 
-def eigenvalue_moves(values: Floats, vectors: Floats, X: Floats, inside: bool) -> Floats:
+def smallest_eigenvalue_moves(values: Floats, vectors: Floats, X: Floats, inside: bool) -> Floats:
     """Return ``|lambda_min(with) - lambda_min(without)|`` of each row of X, G being with (``inside``) or without them.
 
     The end of the last bracket is returned that gives the larger move, so the answer is not too small.

@@ -15,7 +15,7 @@ from perinstance.models.linear.ridge import LinearFit, linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
+from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
@@ -151,7 +151,7 @@ class AdaOPS(Promised):
         X, y = block.X, block.y
         rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
         held = without(fit.linear, rows.X, rows.y, inside)
-        squares = (eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
+        squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
             squares = squares + spent.count.distance**2
         if spent.size is not None:

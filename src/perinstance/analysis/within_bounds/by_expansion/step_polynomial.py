@@ -1,6 +1,6 @@
-"""How far a tilt moves the minimum of a smooth objective, as a polynomial of the tilt and a bound of the rest.
+"""How far an added gradient moves the minimum of a smooth objective: a polynomial of it and a bound of the rest.
 
-In the frame of the Hessian (``models.expansion``) the tilted minimum w solves ``grad Phi(w) = -s t``. With g0 the
+In the frame of the Hessian (``fourth_order_expansion``) the new minimum w solves ``grad Phi(w) = -s t``. With g0 the
 gradient at the fit, ``v = -(s t + g0)`` is the first step and
 
     w = v - rho,     rho = Phi3[w,w]/2 + Phi4[w,w,w]/6 + ...  = Phi3[v,v]/2 + rho2.
@@ -12,7 +12,7 @@ Put into itself this says, N = diag(nu) the precision in the frame,
     rest = 2 Phi3[Nv,v,rho2] - Phi3[Nv,rho,rho] - (Phi4[Nv,w,w,w] - Phi4[Nv,v,v,v])/3 - 2 v'N (fifth order)
            + Phi3[v,v]'N rho2 + |rho2|_N^2.
 
-``-s t'w = |v + g0|^2 - (v + g0)'g0 - Phi3[v + g0,v,v]/2 - (v + g0)'rho2`` follows in the same way.
+``-s t'w = |v + g0|^2 - (v + g0)'g0 - Phi3[v + g0,v,v]/2 - (v + g0)'rho2`` follows in the same manner.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from perinstance.numerics.tensor_norms import cubic_top, quartic_size, quartic_t
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """Bounds of lengths, one entry for each set of tilts."""
+class StepLengths:
+    """Bounds of lengths, one entry for each set of added gradients."""
 
     first: Floats  #: |v|
     whole: Floats  #: |w|
-    bent: Floats  #: |rho|
-    more: Floats  #: |rho2|
+    correction: Floats  #: |rho|
+    second_correction: Floats  #: |rho2|
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True, slots=True)
-class Polynomial:
+class StepPolynomial:
     """The tensors of ``|w|_N^2`` and bounds of their size on the sphere."""
 
     expansion: Expansion
@@ -71,30 +71,30 @@ class Polynomial:
         """``|g0|``."""
         return float(np.linalg.norm(self.g0))
 
-    def way(self, first: Floats, radius: float, kappa5: float) -> Way:
+    def lengths(self, first: Floats, radius: float, kappa5: float) -> StepLengths:
         """Bound all lengths where ``|v| <= first`` and ``|w| <= radius`` is known."""
         e = self.expansion
         r = np.minimum(first / e.low(np.asarray(radius), kappa5), radius)
         for _ in range(6):  # |w| lo(|w|) <= |v|, and lo falls
             r = np.minimum(r, first / e.low(r, kappa5))
-        bent = r * (1 - e.low(r, kappa5))
-        last = 0.5 * e.size3 * bent**2 + kappa5 * r**4 / 24
-        more = e.size3 * first * bent + e.size4 * r**3 / 6 + last
+        rho = r * (1 - e.low(r, kappa5))
+        last = 0.5 * e.size3 * rho**2 + kappa5 * r**4 / 24
+        rho2 = e.size3 * first * rho + e.size4 * r**3 / 6 + last
         slope = 0.5 * e.size4 * np.maximum(r, first) ** 2
         for _ in range(2):
-            more = np.minimum(more, self.largest_next * first**3 + e.size3 * first * more + slope * bent + last)
-        return Way(first, r, np.minimum(bent, 0.5 * e.size3 * first**2 + more), more)
+            rho2 = np.minimum(rho2, self.largest_next * first**3 + e.size3 * first * rho2 + slope * rho + last)
+        return StepLengths(first, r, np.minimum(rho, 0.5 * e.size3 * first**2 + rho2), rho2)
 
-    def rest(self, way: Way, kappa5: float) -> Floats:
+    def rest(self, step: StepLengths, kappa5: float) -> Floats:
         """Bound the rest of ``|w|_N^2``."""
         e = self.expansion
-        farther = np.maximum(way.whole, way.first)
+        farther = np.maximum(step.whole, step.first)
         return self.top * (
-            3 * e.size3 * way.first**2 * way.more
-            + e.size3 * way.first * way.bent**2
-            + e.size4 * way.first * farther**2 * way.bent
-            + way.first * kappa5 * way.whole**4 / 12
-            + way.more**2
+            3 * e.size3 * step.first**2 * step.second_correction
+            + e.size3 * step.first * step.correction**2
+            + e.size4 * step.first * farther**2 * step.correction
+            + step.first * kappa5 * step.whole**4 / 12
+            + step.second_correction**2
         )
 
     def around(self, v: Floats, quartic: NDArray[np.bool_]) -> Quadratic:
@@ -113,8 +113,8 @@ class Polynomial:
             constant[at] += np.einsum("ci,ci->c", Quuu, u)
         return Quadratic(constant, b, M)
 
-    def turned(self, v: Floats) -> Quadratic:
-        """Expand ``|v + z + g0|^2 - Phi3[v+z,v+z,v+z]/2`` to second order in z."""
+    def predictor_change(self, v: Floats) -> Quadratic:
+        """Expand ``-s t'w`` but for g0 and rho2, ``|v + z + g0|^2 - Phi3[v+z,v+z,v+z]/2`` to second order in z."""
         Pv = np.einsum("ijk,cj->cik", self.expansion.third, v)
         Pvv = np.einsum("cik,ck->ci", Pv, v)
         moved = v + self.g0
@@ -122,7 +122,7 @@ class Polynomial:
         return Quadratic(constant, moved - 0.75 * Pvv, np.eye(len(self.nu)) - 1.5 * Pv)
 
 
-def polynomial(around: Frame, expansion: Expansion, g0: Floats) -> Polynomial:
+def step_polynomial_of(around: Frame, expansion: Expansion, g0: Floats) -> StepPolynomial:
     """Contract the tensors of an expansion with the precision."""
     nu, p = around.nu, len(around.nu)
     U = expansion.third.reshape(p, p * p)
@@ -133,7 +133,7 @@ def polynomial(around: Frame, expansion: Expansion, g0: Floats) -> Polynomial:
     Q = symmetric(flat.reshape(p, p, p, p), (0, 1, 2, 3))
     following = expansion.fourth / 6 - symmetric(twice, (1, 2, 3)) / 2
     slack = 1 + 64 * around.error
-    return Polynomial(
+    return StepPolynomial(
         expansion,
         nu,
         g0,

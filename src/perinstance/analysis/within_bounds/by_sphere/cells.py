@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, NORM_UP, SPHERE_DOWN, SPHERE_ERROR, SPHERE_UP
 
 Bools = NDArray[np.bool_]
 R = TypeVar("R", bound=Any)
@@ -23,7 +24,7 @@ class Cells:
 
     low: Floats  #: (cells, p)
     high: Floats
-    first: Floats  #: the predictor after the move, its sign turned with that of the slope, is in [first, last]
+    first: Floats  #: the new predictor, times the sign of the slope, is in [first, last]
     last: Floats
     sign: Floats  #: of the slope
     tail: Bools  #: instead: all slopes below that at ``first``
@@ -40,7 +41,7 @@ class Cells:
     @property
     def half(self) -> Floats:
         """Half the widths of the boxes."""
-        return 0.5 * (self.high - self.low) * (1 + 1e-14)
+        return 0.5 * (self.high - self.low) * NORM_UP
 
 
 def root_cells(p: int, farthest: float, pieces: int = 6) -> Cells:
@@ -53,9 +54,9 @@ def root_cells(p: int, farthest: float, pieces: int = 6) -> Cells:
     )
     face = face.astype(np.intp)
     at = np.arange(len(face))
-    high = np.full((len(face), p), np.sqrt(0.5) * (1 + 1e-12))
+    high = np.full((len(face), p), np.sqrt(0.5) * BOUND_UP)
     low = -high
-    least = 1 / np.sqrt(p) * (1 - 1e-12)
+    least = 1 / np.sqrt(p) * BOUND_DOWN
     low[at, face] = np.where(side > 0, least, -1.0)
     high[at, face] = np.where(side > 0, 1.0, -least)
     return Cells(low, high, first[piece], last[piece], sign, tail[piece], face)
@@ -68,14 +69,14 @@ def tightened(cells: Cells) -> Cells:
     alive = np.ones(len(cells), dtype=bool)
     for k in range(low.shape[1]):
         others, far = least.sum(axis=1) - least[:, k], most.sum(axis=1) - most[:, k]
-        top = np.sqrt(np.maximum(1 - others, 0.0)) + 1e-12
-        bottom = np.sqrt(np.maximum(1 - far, 0.0)) - 1e-12
+        top = np.sqrt(np.maximum(1 - others, 0.0)) + SPHERE_ERROR
+        bottom = np.sqrt(np.maximum(1 - far, 0.0)) - SPHERE_ERROR
         low[:, k] = np.maximum(low[:, k], np.where(low[:, k] >= 0, bottom, -top))
         high[:, k] = np.minimum(high[:, k], np.where(high[:, k] <= 0, -bottom, top))
         alive &= low[:, k] <= high[:, k]
         least[:, k], most[:, k] = _squares(low[:, k], high[:, k])
-    alive &= (least.sum(axis=1) <= 1 + 1e-11) & (most.sum(axis=1) >= 1 - 1e-11)
-    alive &= least.max(axis=1) <= most[np.arange(len(low)), cells.face] * (1 + 1e-11)
+    alive &= (least.sum(axis=1) <= SPHERE_UP) & (most.sum(axis=1) >= SPHERE_DOWN)
+    alive &= least.max(axis=1) <= most[np.arange(len(low)), cells.face] * SPHERE_UP
     return picked(replace(cells, low=low, high=high), alive)
 
 

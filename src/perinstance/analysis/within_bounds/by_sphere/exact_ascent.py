@@ -1,40 +1,45 @@
-"""Somebody of a small table walks to where she moves the fit farthest, along the exact gradient of her way.
+"""Gradient ascent of one person's row of a small table on how far it moves the fit, exactly.
 
-With theta' the minimum with her, xi her way in the coordinates of the release and ``a = (H + l'' t t')^-1 xi``,
-``t = K'z``, the gradient of ``|xi|^2/2`` by her row is ``-(l' K a + l'' (t'a) theta')``.
+With theta' the minimum with that person, xi its displacement in the coordinates of the release and
+``a = (H + l'' t t')^-1 xi``, ``t = K'z``, the gradient of ``|xi|^2/2`` by the row is ``-(l' K a + l'' (t'a) theta')``.
+
+Each value is a refit that starts from the last one, hence one row at a time (``bounds.projected_ascent`` takes many).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import Table
+from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import ScaledTable
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import INTO_BALL, OBJECTIVE_ERROR, VANISHING
 
+#: steps of the ascent, and of Newton's method in each of them
 ROUNDS = 150
 NEWTON_STEPS = 40
+#: relative to the radius; a shorter step ends the ascent
 SHORTEST = 1e-7
 
 
-def uphill(rows: Table, x: Floats, y: float) -> Floats:
-    """Return the row of the ball where the walk from x ends; nothing is certified here."""
-    way, slope = _way(rows, x, y, np.zeros(len(rows.theta)))
+def refit_ascent(rows: ScaledTable, x: Floats, y: float) -> Floats:
+    """Return the row of the ball where the ascent from x ends; nothing is proved here."""
+    xi, slope = _displacement(rows, x, y, np.zeros(len(rows.theta)))
     step = 1.0
     for _ in range(ROUNDS):
         size = float(np.linalg.norm(slope))
         if step < SHORTEST or not size > 0:
             break
         trial = x + step * rows.radius / size * slope
-        trial = trial * min(1.0, rows.radius * (1 - 1e-15) / max(float(np.linalg.norm(trial)), 1e-300))
-        there, turned = _way(rows, trial, y, way)
-        if there @ there > way @ way:
-            x, way, slope, step = trial, there, turned, 2 * step
+        trial = trial * min(1.0, rows.radius * INTO_BALL / max(float(np.linalg.norm(trial)), VANISHING))
+        there, slope_there = _displacement(rows, trial, y, xi)
+        if there @ there > xi @ xi:
+            x, xi, slope, step = trial, there, slope_there, 2 * step
         else:
             step /= 4
     return x
 
 
-def _way(rows: Table, x: Floats, y: float, start: Floats) -> tuple[Floats, Floats]:
+def _displacement(rows: ScaledTable, x: Floats, y: float, start: Floats) -> tuple[Floats, Floats]:
     """Return xi and the gradient of half its square; Newton's method, damped while values do not fall."""
     z = np.append(x, 1.0) if rows.intercept else x
     Z, eta = np.vstack([rows.Z, z @ rows.K]), np.append(rows.eta, z @ rows.theta)
@@ -52,7 +57,8 @@ def _way(rows: Table, x: Floats, y: float, start: Floats) -> tuple[Floats, Float
             g = l1 @ Z + rows.slope + rows.stiff @ xi
             move = -np.linalg.solve(H, g)
             now, length = value(xi), 1.0
-            if not -(g @ move) > 1e-13 * (1 + abs(now)):  # values no longer tell two places apart; the step still helps
+            # values no longer tell two places apart; the step still helps
+            if not -(g @ move) > OBJECTIVE_ERROR * (1 + abs(now)):
                 xi = xi + move
                 break
             while length > 1e-6 and not value(xi + length * move) < now:

@@ -1,7 +1,7 @@
 """The gradient of a smooth objective over parts of a sphere around the fit, from the rows themselves.
 
-Coordinates are those in which the release measures: ``theta' = theta + K xi``, ``|xi|`` the length of the way. On the
-sphere ``xi = rho e``, around the middle c of a box of e, row by row (``models.chords``),
+Coordinates are those in which the release measures: ``theta' = theta + K xi``, ``|xi|`` the distance that it counts. On
+the sphere ``xi = rho e``, around the middle c of a box of e, row by row (``slope_enclosure``),
 
     grad F = sum_j l'_j z_j + penalty = G + M delta + sum_j (bend_j u_j^2/2 + off_j w_j) z_j,   e = c + delta,
     u_j = rho z_j'delta,   |w_j| <= 1.
@@ -18,10 +18,11 @@ from perinstance.analysis.within_bounds.by_sphere.cells import Cells
 from perinstance.analysis.within_bounds.by_sphere.slope_enclosure import chords
 from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP, GRADIENT_ERROR, INVERTIBLE, TABLE_SUM, TABLE_SUM_UP
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ScaledTable:
     """The rows of everyone, the penalty of the neighbour's objective, and who may join."""
 
     loss: Any
@@ -44,14 +45,14 @@ class Table:
     def farthest(self, rho: float) -> float:
         """Bound the predictors of people on the sphere."""
         d = self.width
-        reach = self.radius * (np.linalg.norm(self.theta[:d]) + rho * np.linalg.norm(self.K[:d], 2))
+        most = self.radius * (np.linalg.norm(self.theta[:d]) + rho * np.linalg.norm(self.K[:d], 2))
         if self.intercept:
-            reach += abs(self.theta[d]) + rho * np.linalg.norm(self.K[d])
-        return float(reach) * (1 + 1e-9) + 1e-9
+            most += abs(self.theta[d]) + rho * np.linalg.norm(self.K[d])
+        return float(most) * TABLE_SUM_UP + TABLE_SUM
 
 
-def table(fit: Any, X: Floats, y: Floats, radius: float, targets: Floats) -> Table:
-    """Turn the rows into coordinates in which the release measures; softest direction first."""
+def scaled_table(fit: Any, X: Floats, y: Floats, radius: float, targets: Floats) -> ScaledTable:
+    """Write the rows in coordinates in which the release measures; softest direction first."""
     model, objective = fit.model, fit.model.fit.objective
     around, theta = model.outside.around, np.asarray(model.fit.theta)
     z = design(X, objective.fit_intercept)
@@ -60,13 +61,13 @@ def table(fit: Any, X: Floats, y: Floats, radius: float, targets: Floats) -> Tab
     stiff = K.T @ (weight[:, None] * K)
     slope = K.T @ (objective.times(len(z) + 1) * objective.penalty_slope(theta))
     target = np.asarray(y, dtype=np.float64)
-    return Table(
+    return ScaledTable(
         objective.loss, target, z @ theta, z @ K, theta, K, slope, stiff, radius, objective.fit_intercept, targets
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Gradient:
+class GradientEnclosure:
     """The enclosure, one for each cell."""
 
     G: Floats  #: (cells, p) at the middle
@@ -74,22 +75,22 @@ class Gradient:
     B: Floats  #: nearly its inverse; any matrix is safe
     bend: Floats  #: (cells, n)
     off: Floats
-    reach: Floats  #: of u
+    extent: Floats  #: the largest |u|
     rounded: Floats  #: (cells, p) what rounding may do to G
 
     @property
     def straight(self) -> Floats:
         """How far each slope may be off the line alone."""
-        return self.off + 0.5 * np.abs(self.bend) * self.reach**2
+        return self.off + 0.5 * np.abs(self.bend) * self.extent**2
 
 
-def gradient(rows: Table, rho: float, cells: Cells) -> Gradient:
+def enclosed_gradient(rows: ScaledTable, rho: float, cells: Cells) -> GradientEnclosure:
     """Enclose the gradient on each cell."""
     c, h, Z = cells.middle, cells.half, rows.Z
     p = Z.shape[1]
-    m, reach, most = rho * c @ Z.T, rho * h @ np.abs(Z).T, rho * np.linalg.norm(Z, axis=1) * (1 + 1e-12)
+    m, extent, most = rho * c @ Z.T, rho * h @ np.abs(Z).T, rho * np.linalg.norm(Z, axis=1) * BOUND_UP
     # a row of length |z| goes no farther than rho |z|, whatever the box says
-    low, high = np.maximum(m - reach, -most), np.minimum(m + reach, most)
+    low, high = np.maximum(m - extent, -most), np.minimum(m + extent, most)
     middle, half = 0.5 * (low + high), np.maximum(0.5 * (high - low), 0.0)
     share = np.minimum(np.linalg.norm(h, axis=1), 1.0)[:, None]
     y = np.broadcast_to(rows.y, m.shape)
@@ -102,14 +103,14 @@ def gradient(rows: Table, rho: float, cells: Cells) -> Gradient:
         M = rho * (squares(rows, steep) + rows.stiff)
         inner = rho * (squares(rows, found.slope) + rows.stiff)
         size = np.abs(level) @ np.abs(Z) + np.abs(rows.slope) + rho * np.abs(c) @ np.abs(rows.stiff)
-        inner = inner + 1e-13 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(p)
+        inner = inner + INVERTIBLE * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(p)
         inner = np.where(np.isfinite(inner).all(axis=(1, 2))[:, None, None], inner, np.eye(p))
     B = np.asarray(np.linalg.inv(inner), dtype=np.float64)
-    reached = np.abs(shift) + half
-    return Gradient(G, M, 0.5 * (B + np.swapaxes(B, 1, 2)), found.bend, found.off, reached, 1e-13 * size)
+    B = 0.5 * (B + np.swapaxes(B, 1, 2))
+    return GradientEnclosure(G, M, B, found.bend, found.off, np.abs(shift) + half, GRADIENT_ERROR * size)
 
 
-def squares(rows: Table, weight: Floats) -> Floats:
+def squares(rows: ScaledTable, weight: Floats) -> Floats:
     """``sum_j weight_j z_j z_j'``, one for each cell."""
     p = rows.Z.shape[1]
     first, second = np.triu_indices(p)

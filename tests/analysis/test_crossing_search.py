@@ -6,10 +6,10 @@ from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegr
 
 from perinstance.analysis.within_bounds.by_sphere.cells import Cells, halved, root_cells, tightened
 from perinstance.analysis.within_bounds.by_sphere.crossing_search import _test, nobody_crosses
-from perinstance.analysis.within_bounds.by_sphere.curvature_radius import held
-from perinstance.analysis.within_bounds.by_sphere.exact_ascent import _way, uphill
-from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import gradient, table
-from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import _alone
+from perinstance.analysis.within_bounds.by_sphere.curvature_radius import radius_by_curvature
+from perinstance.analysis.within_bounds.by_sphere.exact_ascent import _displacement, refit_ascent
+from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import enclosed_gradient, scaled_table
+from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import _penalty_displacement
 from perinstance.analysis.within_bounds.smooth_models import _targets
 from perinstance.folds.block import Block
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
@@ -34,30 +34,30 @@ def rows_of(estimator, seed=0, n=40, d=2, radius=1.0, precision=None):
     release = OutputPerturbation(estimator, scale=0.2, precision=precision)
     fit = release.confidential_fit(sweep, "upper")
     y = sweep.y if fit.classes is None else fit.classes.codes(sweep.y)
-    return table(fit, sweep.X, y, radius, _targets(fit.model.fit.objective.loss, 5.0)), release, fit, sweep
+    return scaled_table(fit, sweep.X, y, radius, _targets(fit.model.fit.objective.loss, 5.0)), release, fit, sweep
 
 
 def somebody(rng, rows):
-    """Return a person, her way in the rows' coordinates and her slope, by Newton's method on her objective."""
+    """Return a person and how far they move the fit in the rows' coordinates, by Newton's method on their objective."""
     x = rng.standard_normal(rows.width)
     x *= rows.radius * rng.uniform(0.3, 1) / np.linalg.norm(x)
     y = float(rng.choice(rows.targets))
-    return x, y, _way(rows, x, y, np.zeros(len(rows.theta)))[0]
+    return x, y, _displacement(rows, x, y, np.zeros(len(rows.theta)))[0]
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_where_somebody_holds_the_fit_nothing_is_ruled_out(estimator, d):
+def test_where_somebody_balances_the_gradient_nothing_is_ruled_out(estimator, d):
     rng = np.random.default_rng(d)
     rows = rows_of(estimator, d=d, radius=1.5)[0]
-    held = 0
+    tested_cells = 0
     for _ in range(40):
         x, y, xi = somebody(rng, rows)
         rho, theta = np.linalg.norm(xi), rows.theta + rows.K @ xi
         e = xi / rho
         predictor = x @ theta[:d] + (theta[d] if rows.intercept else 0.0)
         sign = float(np.sign(rows.loss.derivatives(np.array([y]), np.array([predictor]))[0][0]))
-        if y != rows.targets[int(sign < 0)]:  # her slope is that of the other target at another predictor
+        if y != rows.targets[int(sign < 0)]:  # their slope is that of the other target at another predictor
             continue
         sizes = np.exp(rng.uniform(-7, 0, 24))[:, None] * rng.uniform(0.1, 1, (24, len(e)))
         middle = e + sizes * rng.uniform(-0.99, 0.99, sizes.shape)
@@ -78,8 +78,8 @@ def test_where_somebody_holds_the_fit_nothing_is_ruled_out(estimator, d):
         tested = _test(rows, rho, shrunk)
         assert not (tested.excess < 0).any(), (x, y)
         assert (tested.low <= e + 1e-9).all() and (e - 1e-9 <= tested.high).all()
-        held += 24
-    assert held >= 20 * 24
+        tested_cells += 24
+    assert tested_cells >= 20 * 24
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
@@ -89,7 +89,7 @@ def test_gradients_stay_in_their_enclosure(estimator):
     cells = tightened(root_cells(len(rows.theta), 1.0))
     for _ in range(4):
         cells = halved(cells, rng.integers(0, len(rows.theta), len(cells)))
-    found = gradient(rows, rho, cells)
+    found = enclosed_gradient(rows, rho, cells)
     e = cells.middle + cells.half * rng.uniform(-1, 1, cells.low.shape)
     inside = np.linalg.norm(e, axis=1) <= 1
     assert inside.sum() > 100
@@ -150,15 +150,15 @@ def test_the_sphere_of_the_farthest_is_the_border(estimator, precision):
     best = 0.0
     for _ in range(12):
         x, y, _ = somebody(rng, rows)
-        end = uphill(rows, x, y)
+        end = refit_ascent(rows, x, y)
         assert np.linalg.norm(end) <= rows.radius
-        best = max(best, float(np.linalg.norm(_way(rows, end, y, np.zeros(len(rows.theta)))[0])))
+        best = max(best, float(np.linalg.norm(_displacement(rows, end, y, np.zeros(len(rows.theta)))[0])))
     assert nobody_crosses(rows, 1.004 * best, 1e7).nobody
     crossed = nobody_crosses(rows, 0.999 * best, 3e5)
     assert not crossed.nobody and len(crossed.x)
 
 
-def test_her_way_is_the_refit():
+def test_the_displacement_is_that_of_the_refit():
     for estimator in MODELS:
         rows, release, fit, sweep = rows_of(estimator, seed=5)
         rng = np.random.default_rng(1)
@@ -169,21 +169,21 @@ def test_her_way_is_the_refit():
             assert np.linalg.norm(xi) == pytest.approx(float(people.pairs.distance[0]) * 0.2, rel=1e-6)
 
 
-def test_uphill_follows_the_gradient():
+def test_the_ascent_follows_the_gradient():
     for estimator in MODELS:
         rows = rows_of(estimator, seed=6)[0]
         x, y, xi = somebody(np.random.default_rng(2), rows)
-        slope = _way(rows, x, y, xi)[1]
+        slope = _displacement(rows, x, y, xi)[1]
         for k in range(rows.width):
             step = 1e-5 * np.eye(rows.width)[k]
-            ahead, back = (_way(rows, x + way, y, xi)[0] for way in (step, -step))
+            ahead, back = (_displacement(rows, x + move, y, xi)[0] for move in (step, -step))
             assert (ahead @ ahead - back @ back) / 4e-5 == pytest.approx(slope[k], rel=1e-4, abs=1e-7)
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
-def test_what_holds_the_fit_holds_everybody(estimator):
+def test_nobody_gets_to_the_radius_of_the_curvature(estimator):
     for seed, n, d in ((0, 40, 2), (1, 15, 3), (2, 60, 1)):
         rows, _, fit, _ = rows_of(estimator, seed=seed, n=n, d=d, radius=1.5)
-        rng, radius = np.random.default_rng(seed), held(rows, _alone(fit.model.outside))
+        rng, radius = np.random.default_rng(seed), radius_by_curvature(rows, _penalty_displacement(fit.model.outside))
         farthest = max(float(np.linalg.norm(somebody(rng, rows)[2])) for _ in range(40))
         assert farthest < radius < 1e3 * farthest

@@ -24,7 +24,7 @@ def world(seed):
 @pytest.mark.parametrize("seed", range(24))
 def test_no_point_of_a_slab_beats_its_corners(seed):
     rng, d, intercept, M, theta, bounds, listed, sigma = world(seed)
-    form = listed.corners(M, sigma)
+    form = listed.slab_maxima(M, sigma)
     x = rng.uniform(-1, 1, (20_000, d))
     x[rng.random((20_000, d)) < 0.6] = 1.0
     x = np.concatenate([x * rng.choice([-1.0, 1.0], x.shape) * bounds, np.ones((20_000, int(intercept)))], axis=1)
@@ -40,7 +40,7 @@ def test_no_point_of_a_slab_beats_its_corners(seed):
 def test_somebody_in_the_slab_reaches_it(seed):
     """Climb on linear programs: a convex form grows towards the corner that its gradient points to."""
     rng, d, intercept, M, theta, bounds, listed, sigma = world(seed)
-    form, size = listed.corners(M, sigma), np.abs(listed.x @ theta).max()
+    form, size = listed.slab_maxima(M, sigma), np.abs(listed.x @ theta).max()
     edges = np.linspace(sigma.min(), sigma.max(), 8)
     upper = form.upper(edges[:-1], edges[1:])
     for low, high, bound in zip(edges[:-1], edges[1:], upper, strict=True):

@@ -1,4 +1,4 @@
-"""A ceiling is never below anybody with smaller parameters; the monotonicities behind it, one by one."""
+"""A bound is never below anybody with smaller parameters; the monotonicities behind it, one by one."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from perinstance.analysis.bounds.monotone_losses import (
     objective_below,
-    objective_ceiling,
     objective_pairs,
     objective_rough,
-    posterior_ceiling,
+    objective_upper,
+    posterior_upper,
 )
 from perinstance.pairs import Posterior
 
@@ -19,16 +19,16 @@ SHARES = np.array(np.meshgrid(np.linspace(0, 1, 9), np.linspace(0, 1, 9))).resha
 
 @given(st.floats(1e-6, 50.0), st.floats(0.0, 50.0), st.sampled_from([1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9]))
 def test_nobody_with_less_leverage_and_residual_loses_more(mu, rho, delta):
-    ceiling = float(posterior_ceiling(mu, rho, delta))
+    ceiling = float(posterior_upper(mu, rho, delta))
     a, b = SHARES
     assert Posterior(a * mu, b * rho).epsilon(delta).max() <= ceiling * (1 + 1e-8) + 1e-12
 
 
 def test_the_corner_alone_would_not_do():
-    """Beyond the golden ratio the loss can fall with the leverage: the ceiling knows."""
+    """Beyond the golden ratio the loss can fall with the leverage: the bound knows."""
     few, many = Posterior([3.0, 40.0], [30.0, 30.0]).epsilon(0.9)
     assert few > many
-    assert posterior_ceiling(40.0, 30.0, 0.9) >= few
+    assert posterior_upper(40.0, 30.0, 0.9) >= few
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 1.6])
@@ -50,14 +50,14 @@ def cloud(seed, size=40):
 @pytest.mark.parametrize("seed", range(12))
 def test_objective_perturbation_nobody_below_the_corner_loses_more(seed):
     corner, below, delta = cloud(seed)
-    ceiling = float(objective_ceiling(*corner, delta))
+    ceiling = float(objective_upper(*corner, delta))
     assert objective_pairs(*below.T).epsilon(delta).max() <= ceiling * (1 + 1e-8) + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(12, 20))
-def test_the_rough_ceiling_and_the_test_below_agree_with_the_ceiling(seed):
+def test_the_rough_bound_and_the_test_below_agree_with_the_bound(seed):
     _, points, delta = cloud(seed, 10)
-    ceiling = objective_ceiling(*points.T, delta)
+    ceiling = objective_upper(*points.T, delta)
     assert (objective_rough(*points.T, delta) >= ceiling * (1 - 1e-9)).all()
     assert objective_below(*points.T, delta, ceiling.max() * (1 + 1e-4)).all()
     half = objective_below(*points.T, delta, ceiling.max() / 2)

@@ -10,7 +10,7 @@ from tests.analysis.worlds import fit_of, release_of, table
 
 @pytest.mark.parametrize("prior", [0.5, 0.1, 0.9])
 def test_the_best_guess_by_simulation(prior):
-    """Draw membership, draw w, let the attacker use Bayes: she is right as often as computed."""
+    """Draw membership, draw w, let the attacker use Bayes: they are right as often as computed."""
     rng = np.random.default_rng(0)
     mu, rho, n = 0.4, 1.5, 400_000
     inside = rng.random(n) < prior
