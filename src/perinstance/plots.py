@@ -52,7 +52,7 @@ def plane(audit: Any, ax: Axes | None = None) -> Axes:
     seen = (
         (leverage > 0) & (size > 0) & (epsilon > 0) & np.isfinite(leverage) & np.isfinite(size) & np.isfinite(epsilon)
     )
-    ax.set(xscale="log", yscale="log", xlabel="leverage without her", ylabel="leave-one-out prediction error")
+    ax.set(xscale="log", yscale="log", xlabel="leverage without the person", ylabel="leave-one-out prediction error")
     if seen.sum() > 20_000:
         cells: Any = ax.hexbin(
             leverage[seen], size[seen], C=np.log10(epsilon[seen]), reduce_C_function=np.max, xscale="log", yscale="log",

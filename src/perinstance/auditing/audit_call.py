@@ -62,7 +62,7 @@ def audit(
         Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted).
     out
         A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
-        come (those behind somebody who is refitted wait for her); the file appears when it is complete.
+        come (those behind somebody who is refitted wait); the file appears when it is complete.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""A few people checked the slow way: refit without each of them, and ask what adding her would cost.
+"""A few people checked by refitting: fit without each of them, and ask what adding them would cost.
 
-The fast road goes from one fit with everyone to what holds without her; this one fits without her and goes the other
-way, as for somebody outside the data. The two share the sweep and the pairs, but not the downdate.
+An audit goes from one fit with everyone to what holds without the person; this fits without them and adds them, as for
+somebody outside the data. The two share the sweep and the pairs, but not the downdate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Recheck:
     name: str  #: which person: "most exposed", "median", "least exposed"
     position: int
     epsilon: float  #: by the formula
-    refitted: float  #: by refitting without her
+    refitted: float  #: by refitting without the person
 
     @property
     def difference(self) -> float:

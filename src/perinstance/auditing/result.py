@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
+from perinstance.releases.base.shown_decimals import short_loss_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Summary:
     def __str__(self) -> str:
         lines = [f"{self.people:,} people at delta = {self.delta:g} ({self.kind})"]
         for name in ("mean", "median", "p95", "p99", "maximum"):
-            lines.append(f"  {name:<8} {getattr(self, name):.6g}")
+            lines.append(f"  {name:<8} {short_loss_text(getattr(self, name))}")
         if self.infinite:
             lines.append(f"  infinite {self.infinite:,}")
         return "\n".join(lines)
@@ -133,11 +135,8 @@ class Audit:
             return np.array([np.mean(self.losses**j) for j in range(1, int(k) + 1)])
 
     def quantile(self, q: ArrayLike) -> Any:
-        """Return the loss that a share q of the people does not exceed: an attained value, never one below it."""
-        levels = np.asarray(q, dtype=np.float64)
-        if not ((levels >= 0) & (levels <= 1)).all():
-            raise InvalidInput("quantile levels must lie in [0, 1]; try quantile([0.5, 0.95, 1])")
-        return np.quantile(self.losses, levels, method="inverted_cdf")
+        """Return the smallest loss that at least a share q of the people does not exceed: an attained value."""
+        return attained_quantile(self.losses, q)
 
     def tail(self, t: ArrayLike) -> Any:
         """Return the share of people whose loss exceeds t."""
@@ -159,7 +158,7 @@ class Audit:
         rows = []
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             of = self.losses[order[start:stop]]
-            rows.append((len(of), of.mean(), *np.quantile(of, [0.5, 0.95, 1.0], method="inverted_cdf")))
+            rows.append((len(of), of.mean(), *attained_quantile(of, [0.5, 0.95, 1.0])))
         people, mean, median, p95, maximum = (np.array(column) for column in zip(*rows, strict=True))
         columns = {"group": names, "people": people, "mean": mean, "median": median, "p95": p95, "maximum": maximum}
         return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index

@@ -44,7 +44,7 @@ class _Total:
 class NoisyMean(BaseEstimator):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
-    ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without her. A sum moves by ``x``.
+    ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
 
     Parameters
     ----------

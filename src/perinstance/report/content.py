@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from perinstance._version import __version__
 from perinstance.errors import InvalidInput
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import charts, words
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
 from perinstance.report.group_lines import SMALL_GROUP, GroupLine, group_line, group_rows, groups_chart
@@ -129,7 +130,7 @@ def gather(
 
 def _blunted(epsilon: NDArray, redact: bool) -> NDArray:
     """Cap the losses at their 95% quantile for a redacted figure."""
-    return np.minimum(epsilon, np.quantile(epsilon, 0.95, method="higher")) if redact and len(epsilon) else epsilon
+    return np.minimum(epsilon, attained_quantile(epsilon, 0.95)) if redact and len(epsilon) else epsilon
 
 
 def _median_person(epsilon: NDArray) -> int:
@@ -137,13 +138,12 @@ def _median_person(epsilon: NDArray) -> int:
 
 
 def _quantile_person(epsilon: NDArray, q: float) -> int:
-    """Return the position of the person whose loss is that quantile (the higher of two)."""
-    value = np.quantile(epsilon, q, method="higher")
-    return int(np.argmax(epsilon == value))
+    """Return the position of the person whose loss is that quantile."""
+    return int(np.argmax(epsilon == attained_quantile(epsilon, q)))
 
 
 def _cards(audit: Any, epsilon: NDArray, dp: float | None, everyone: float | None, redact: bool) -> list[Card]:
-    q = np.quantile(epsilon, (0.5, 0.95, 0.99, 1.0), method="higher")
+    q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
     cards = [
         Card("People", f"{len(epsilon):,}", f"{audit.health.n_features} features"),
         Card("Median loss", words.loss(float(q[0])), "half lost at most this"),

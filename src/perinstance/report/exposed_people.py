@@ -49,5 +49,5 @@ def most_exposed(audit: Any, count: int) -> list[tuple[int, ExposedPerson]]:
 
 
 def _name(ids: Any, i: int) -> str:
-    """Return a person's id as written; without ids, her row."""
+    """Return a person's id as written; without ids, the number of their row."""
     return f"row {i}" if ids is None else clean(str(ids[i]))

@@ -10,10 +10,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import charts, words
 from perinstance.report.svg import clean
 
-# Of fewer people the 95% quantile is the largest loss, which belongs to one of them.
+# Of fewer people the 95% quantile is one of the two largest losses, and points to a single person.
 SMALL_GROUP = 40
 MOST_GROUPS = 40
 
@@ -37,7 +38,7 @@ def group_rows(epsilon: NDArray, labels: Sequence[Any]) -> list[charts.GroupRow]
     rows = []
     for code in by_size:
         values = epsilon[codes == code]
-        q = np.quantile(values, (0.5, 0.95, 1.0), method="higher")
+        q = attained_quantile(values, (0.5, 0.95, 1.0))
         small = len(values) < SMALL_GROUP
         rows.append(
             charts.GroupRow(clean(str(names[code]), 40), len(values), float(q[0]), float(q[1]), float(q[2]), small)

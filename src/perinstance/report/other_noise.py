@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs import Laplace, Pairs, Posterior, Shift
 
 FACTORS = np.geomspace(1 / 16, 16, 25)
@@ -60,5 +61,5 @@ def noise_sweep(audit: Any) -> Sweep | None:
     for factor in FACTORS:
         changed = with_noise(pairs, float(factor))
         assert changed is not None  # the first person's pair was of the same type
-        rows.append(np.quantile(changed.epsilon(audit.delta), QUANTILES, method="higher"))
+        rows.append(attained_quantile(changed.epsilon(audit.delta), QUANTILES))
     return Sweep(FACTORS, np.array(rows).T, sampled)

@@ -3,7 +3,7 @@
 from perinstance.sampling.exact_gram import ExactGram, NormalEquations, exact_sums
 from perinstance.sampling.fixed_point import FixedRows, fixed_rows
 from perinstance.sampling.grid_draw import GRID, GridPoint, draw
-from perinstance.sampling.ideal_laws import Noisy, Objective, Output, Posterior
+from perinstance.sampling.ideal_laws import IdealObjective, IdealOutput, IdealPosterior, Noisy
 from perinstance.sampling.noisy_eigenvalue import NoisyEigenvalue
 from perinstance.sampling.perturbed_logistic import PerturbedLogistic
 
@@ -15,10 +15,10 @@ __all__ = [
     "Noisy",
     "NoisyEigenvalue",
     "NormalEquations",
-    "Objective",
-    "Output",
+    "IdealObjective",
+    "IdealOutput",
     "PerturbedLogistic",
-    "Posterior",
+    "IdealPosterior",
     "draw",
     "exact_sums",
     "fixed_rows",

@@ -18,6 +18,7 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -115,10 +116,8 @@ class AdaOPS(Promised):
             noise="gaussian",
             scale=float("nan"),
             words=(
-                "a posterior sample whose temperature is adapted to the data, promised at epsilon = ",
-                epsilon,
-                ", delta = ",
-                delta,
+                "a posterior sample whose temperature is adapted to the data, promised at "
+                f"epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}",
             ),
             promises=True,
         )
@@ -136,7 +135,7 @@ class AdaOPS(Promised):
         if hasattr(self, "coef_"):
             ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
         else:
-            typical = run(spent, _Noiseless(sums))
+            typical = run(spent, _NoiselessEigenvalue(sums))
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
         return AdaFit(linear_fit(seen, ridge, False), gamma, floor, values, vectors, spent)
 
@@ -150,20 +149,20 @@ class AdaOPS(Promised):
         """
         X, y = block.X, block.y
         rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
-        held = without(fit.linear, rows.X, rows.y, inside)
+        loo = without(fit.linear, rows.X, rows.y, inside)
         squares = (eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
             squares = squares + spent.count.distance**2
         if spent.size is not None:
-            step = (rows.X @ fit.linear.inverse()) * held.residual[:, None]  # theta_with - theta_without, if inside
+            step = (rows.X @ fit.linear.inverse()) * loo.residual[:, None]  # theta_with - theta_without, if inside
             if not inside:
-                step /= (1.0 + held.leverage)[:, None]
+                step /= (1.0 + loo.leverage)[:, None]
             here = np.linalg.norm(fit.theta)
             there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
-        sample = Posterior(held.leverage, np.abs(held.residual) * np.sqrt(fit.gamma), "estimate")
-        return People(held.leverage, held.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
+        sample = Posterior(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
+        return People(loo.leverage, loo.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
 
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here: the floor keeps leverages small."""
@@ -199,7 +198,7 @@ class AdaOPS(Promised):
 
 
 @dataclass(frozen=True, slots=True)
-class _Noiseless:
+class _NoiselessEigenvalue:
     """A window without noise: what a release would typically look like. Its answers stay with the curator."""
 
     sums: Gram

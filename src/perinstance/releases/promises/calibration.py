@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, DISTANCE_STEP
 from perinstance.pairs import Shift
 from perinstance.releases.promises.promise import Promise, profile
 
@@ -53,10 +54,10 @@ def gaussian_distance(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while Shift(high).delta(epsilon)[0] <= delta:
         low, high = high, 2.0 * high
-    while high - low > 1e-13 * high:
+    while high - low > DISTANCE_STEP * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if Shift(middle).delta(epsilon)[0] <= delta else (low, middle)
-    return low * (1.0 - 1e-12)
+    return low * BOUND_DOWN
 
 
 def noise_scale(sensitivity: float, distance: float) -> float:
@@ -66,7 +67,7 @@ def noise_scale(sensitivity: float, distance: float) -> float:
 
 def tail_quantile(probability: float, distance: float) -> float:
     """Return q with ``Phi(-(q - D)) <= probability``: a one-sided bound that also holds on the neighbour's data."""
-    return (distance - float(ndtri(probability))) * (1.0 + 1e-12)
+    return (distance - float(ndtri(probability))) * BOUND_UP
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.releases.promises.calibration import noise_scale, tail_quantile
 from perinstance.releases.promises.promise import Promise
@@ -53,7 +54,7 @@ class KeyQuantity:
         _check("distance", distance)
         if not 0 < _number("failure", failure) < 1:
             raise InvalidInput(f"failure must lie in (0, 1), got {failure:g}; try failure=1e-7")
-        # what only rises is noisy-high on the data with her: an upper bound for the data without her is safe as it is
+        # what only rises is larger with the person: as it is, an upper bound is safe for the data without them
         moved = 0.0 if self.rises and self.side == "upper" else float(distance)
         return PrivateBound(
             self,
@@ -76,7 +77,7 @@ class PrivateBound:
 
     @property
     def margin(self) -> float:
-        """The way from the noisy value to the bound."""
+        """The distance from the noisy value to the bound."""
         return self.quantile * self.scale
 
     def bound(self, noisy: float) -> float:
@@ -101,8 +102,8 @@ def _check(name: str, value: Any) -> None:
 
 def spending(bounds: Sequence[PrivateBound]) -> tuple[float, float]:
     """Return the GDP distance of all the bounds' releases together, and the probability that any bound fails."""
-    distance = math.sqrt(math.fsum(bound.distance**2 for bound in bounds)) * (1.0 + 1e-15)
-    return distance, math.fsum(bound.failure for bound in bounds) * (1.0 + 1e-15)
+    distance = math.sqrt(math.fsum(bound.distance**2 for bound in bounds)) * STEP_UP
+    return distance, math.fsum(bound.failure for bound in bounds) * STEP_UP
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def convert(
     if not 0 <= _number("shift", shift) < math.inf:
         raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
     spent, failure = spending(parts)
-    distance = math.hypot(spent, shift) * (1.0 + 1e-15) if shift else spent
+    distance = math.hypot(spent, shift) * STEP_UP if shift else spent
     return Conversion(
         parts,
         tuple(enforced),
