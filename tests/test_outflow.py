@@ -150,7 +150,7 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
         if where == "progress" and stage == "map" and done > 250:
             raise error
 
-    monkeypatch.setattr("perinstance.auditing.audit_call.loss_writer", Full)
+    monkeypatch.setattr("perinstance.auditing.audit_call.LossWriter", Full)
     X, y = table(RELEASES[0], dominant=290)
     X[200, 0] = 7.0
     (tmp_path / f"losses.{suffix}").write_text("of last year")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from perinstance.data import read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
+    from perinstance.engines.protocol import TableSweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Recheck:
 
 
 def recheck(
-    audit: Any, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
+    audit: Audit, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
 ) -> tuple[Recheck, ...]:
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:
@@ -74,7 +78,7 @@ def _chosen(losses: NDArray) -> dict[str, int]:
     return kept
 
 
-def _rows(sweep: Any, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
+def _rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
     """Pick some rows out of the blocks, in the order asked for."""
     found: dict[int, tuple[NDArray, float]] = {}
     start = 0
@@ -94,7 +98,7 @@ def _rows(sweep: Any, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
 class _Without:
     """A sweep that leaves one row out; one thread, so that blocks come in order and rows can be counted."""
 
-    def __init__(self, sweep: Any, position: int) -> None:
+    def __init__(self, sweep: TableSweep, position: int) -> None:
         self._sweep, self._position = sweep, position
         self.n_features = sweep.n_features
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -21,6 +21,9 @@ from perinstance.report import words
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.release_words import release_line
 from perinstance.report.svg import clean
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
@@ -77,7 +80,7 @@ class _LineReporter:
 
 
 def show_audit(
-    audit: Any, out: Console, dp: float | None = None, everyone: float | None = None, report: Path | None = None
+    audit: Audit, out: Console, dp: float | None = None, everyone: float | None = None, report: Path | None = None
 ) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
@@ -117,7 +120,7 @@ def _quantiles(epsilon: np.ndarray, dp: float | None, everyone: float | None) ->
     return table
 
 
-def _kinds(audit: Any) -> str:
+def _kinds(audit: Audit) -> str:
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
     by = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
     n = len(audit.pairs)
@@ -129,7 +132,7 @@ def _kinds(audit: Any) -> str:
     return text + "."
 
 
-def audit_record(audit: Any, dp: float | None, everyone: float | None, report: Path | None) -> dict[str, Any]:
+def audit_record(audit: Audit, dp: float | None, everyone: float | None, report: Path | None) -> dict[str, Any]:
     """Return what ``--json`` prints: numbers of the whole table, no single person."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)

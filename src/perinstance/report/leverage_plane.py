@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.numerics.rounding import SEARCHED_RESIDUALS
 from perinstance.pairs import Laplace, Posterior, Shift
 from perinstance.report import charts
+from perinstance.report.sections import ReportRequest, Section
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 #: The pair of one displacement over the noise's scale, by the law of the noise.
 SHIFTS: dict[str, Callable[[NDArray], Shift | Laplace]] = {"gaussian": Shift, "laplace": Laplace}
@@ -28,29 +31,36 @@ class _Axis:
     loss_at: Callable[[NDArray, NDArray], NDArray] | None
 
 
-def plane_chart(audit: Any, worst: list[int], redact: bool) -> tuple[Markup, str]:
-    """Draw everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
+def plane_section(asked: ReportRequest) -> Section:
+    """Show everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
+    audit, redact = asked.audit, asked.redact
     residual = np.abs(np.asarray(audit.residual, dtype=float))
     axis = _axis(audit, residual)
+    curves = [] if axis.loss_at is None else _contours(axis.values, axis.loss_at, asked.epsilon)
     few = len(residual) <= charts.FEW and not redact
     caption = "Each dot is a person." if few else "Each cell holds some people; darker is more."
     if axis.loss_at is None:
         caption += " No lines of equal loss: here the loss depends on more than these two numbers."
-        return charts.plane(axis.values, residual, [], [] if redact else worst, axis.name, redact), caption
-    curves = _contours(axis.values, axis.loss_at, np.asarray(audit.epsilon, dtype=float))
-    caption += " Dashed: lines of equal loss."
-    if not redact:
-        caption += " Numbered: the most exposed people of the table above."
-    return charts.plane(axis.values, residual, curves, worst, axis.name, redact), caption
+    else:
+        caption += " Dashed: lines of equal loss."
+        if not redact:
+            caption += " Numbered: the most exposed people of the table above."
+    return Section(
+        "why",
+        "Why: rare features and surprise",
+        figure=charts.plane(axis.values, residual, curves, asked.worst, axis.name, redact),
+        figure_label="Rare features against surprise",
+        caption=caption,
+    )
 
 
-def _axis(audit: Any, residual: NDArray) -> _Axis:
+def _axis(audit: Audit, residual: NDArray) -> _Axis:
     """Choose by what the release says of itself."""
     mechanism, delta = audit.release.mechanism(), audit.delta
     if mechanism.family == "output" and mechanism.noise in SHIFTS:
-        shift = SHIFTS[mechanism.noise]
+        shift, pairs = SHIFTS[mechanism.noise], cast("Shift | Laplace", audit.pairs)
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(residual > 0, audit.pairs.distance / residual, 0.0)
+            values = np.where(residual > 0, pairs.distance / residual, 0.0)
         return _Axis(values, "distance per unit of prediction error", lambda x, r: shift(x * r).epsilon(delta))
     leverage, name = np.asarray(audit.leverage, dtype=float), "leverage without the person"
     if mechanism.family == "posterior" and mechanism.moved == "ridge":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -11,6 +11,9 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
 from perinstance.report.exposed_people import MOST_EXPOSED, most_exposed
 from perinstance.report.release_words import release_line
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 # Notebooks bring their own style: plain tables fit in, light and dark.
 _PAGE = """<div>
@@ -24,7 +27,7 @@ _PAGE = """<div>
 </div>"""
 
 
-def fragment(audit: Any) -> str:
+def fragment(audit: Audit) -> str:
     """Return a piece of HTML for a notebook."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     levels = (0.5, 0.95, 0.99, 1.0)

@@ -126,6 +126,16 @@ class AdaOPS(Promised):
         """Return the promise that ``fit`` will keep on a table of so many features."""
         return plan(self._request(n_features)).conversion.promise
 
+    def published_parameters(self) -> dict[str, float | None]:
+        """Return ridge, temperature and the noisy numbers that they follow from."""
+        return {
+            "lambda_": self.lambda_,
+            "gamma_": self.gamma_,
+            "eigenvalue_": self.eigenvalue_,
+            "count_": self.count_,
+            "log_size_": self.log_size_,
+        }
+
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
         spent = plan(self._request(sweep.n_features))

@@ -46,7 +46,10 @@ def short_loss_text(value: float, digits: int = 6) -> str:
     """
     if not value > 0 or math.isinf(value):
         return f"{value:.{digits}g}"
-    return f"{float(rounded_up(value, digits)):.{digits}g}"
+    up = rounded_up(value, digits).normalize(_EXACT)
+    if -5 < up.adjusted() < digits:
+        return f"{up:f}"
+    return f"{up.scaleb(-up.adjusted(), _EXACT):f}e{up.adjusted():+03d}"
 
 
 def declared_text(value: float) -> str:

@@ -42,6 +42,10 @@ class Promised(RegressorMixin, BaseEstimator):
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
 
+    def published_parameters(self) -> dict[str, float | None]:
+        """Return the numbers that were released with the coefficients, by name; each is paid for by the promise."""
+        return {}
+
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
