@@ -17,6 +17,7 @@ from perinstance.engines import Local
 from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.pairs.interface.kinds import Method, check_method
+from perinstance.releases.base.arguments import probability
 from perinstance.releases.base.release import Release
 
 
@@ -78,8 +79,7 @@ def audit(
         raise InvalidInput(
             f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
         )
-    if isinstance(delta, bool) or not isinstance(delta, (float, int, np.floating)) or not 0 < delta < 1:
-        raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
+    delta = probability("delta", delta)
     check_method(method)
     writer = None if out is None else LossWriter(out)  # an unusable path is refused before the work
     engine = Local() if engine is None else engine
@@ -95,11 +95,11 @@ def audit(
             who, inside = engine.sweep(asked, progress), False
         with nullcontext() if writer is None else writer:
             outflow = None if writer is None else Outflow(writer, who, asked.has_ids)
-            answer = walk_people(release, fit, sweep, who, inside, float(delta), outflow)
+            answer = walk_people(release, fit, sweep, who, inside, delta, outflow)
             found = Audit(
                 release=release,
                 fit=fit,
-                delta=float(delta),
+                delta=delta,
                 pairs=answer.pairs,
                 ids=who.ids,
                 flavour=asked.flavour,

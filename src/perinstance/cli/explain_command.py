@@ -49,7 +49,7 @@ def explain(
     for name in ("false alarms allowed", "guessing finds them", "Gaussian noise", "no mechanism more than"):
         table.add_column(name, justify="right")
     for rate, power, most in rows:
-        table.add_row(words.share(rate), words.share(rate), words.share(power), words.share(most))
+        table.add_row(words.share(rate), words.share(rate), words.share(power), words.share_at_most(most))
     out.print(table)
     out.print(
         f"Whatever somebody believed about this person before, the odds change by a factor of at most "

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.releases.base.shown_decimals import loss_text as loss
+from perinstance.releases.base.shown_decimals import rounded_up
 
-__all__ = ["loss", "number", "people", "reasons", "share", "verdict"]
+__all__ = ["loss", "number", "people", "reasons", "share", "share_at_most", "verdict"]
 
 RARE = "rare features"
 SURPRISING = "badly predicted"
@@ -64,6 +65,15 @@ def share(part: float) -> str:
         decimals = min(max(1 - math.floor(math.log10(missing)), 0), 12)
         return f"{percent:.{decimals}f}".rstrip("0").rstrip(".") + "%" if decimals else f"{percent:.0f}%"
     return f"{float(f'{percent:.2g}'):g}%"
+
+
+def share_at_most(part: float) -> str:
+    """Write an upper bound on a probability as a share, rounded up.
+
+    >>> share_at_most(0.05526), share_at_most(1.0)
+    ('5.6%', '100%')
+    """
+    return f"{rounded_up(part, 2).scaleb(2).normalize():f}%" if part > 0 else "0%"
 
 
 def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[str]:

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.releases.base.arguments import probability, real_number
 from perinstance.releases.promises.calibration import noise_scale, tail_quantile
 from perinstance.releases.promises.promise import Promise
 
@@ -52,8 +53,7 @@ class KeyQuantity:
     def released(self, distance: float, failure: float) -> PrivateBound:
         """Plan its release at a GDP distance, with a bound that fails with probability at most ``failure``."""
         _check("distance", distance)
-        if not 0 < _number("failure", failure) < 1:
-            raise InvalidInput(f"failure must lie in (0, 1), got {failure:g}; try failure=1e-7")
+        probability("failure", failure, "1e-7")
         # what only rises is larger with the person: as it is, an upper bound is safe for the data without them
         moved = 0.0 if self.rises and self.side == "upper" else float(distance)
         return PrivateBound(
@@ -89,14 +89,8 @@ class PrivateBound:
         return replace(self.quantity, sensitivity=sensitivity).released(self.distance, self.failure)
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InvalidInput(f"{name} must be a number, got {type(value).__name__}")
-    return float(value)
-
-
 def _check(name: str, value: Any) -> None:
-    if not 0 < _number(name, value) < math.inf:
+    if not 0 < real_number(name, value) < math.inf:
         raise InvalidInput(f"{name} must be finite and > 0, got {value:g}")
 
 
@@ -151,7 +145,7 @@ def convert(
         raise InvalidInput("leverage and residual must be finite numbers >= 0, one of each per corner")
     if not enforced:
         raise InvalidInput("say what is enforced: a corner that nothing enforces is a hope, not a bound")
-    if not 0 <= _number("shift", shift) < math.inf:
+    if not 0 <= real_number("shift", shift) < math.inf:
         raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
     spent, failure = spending(parts)
     distance = math.hypot(spent, shift) * STEP_UP if shift else spent

@@ -27,6 +27,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROFILE_UP
 from perinstance.pairs import Posterior, Shift
+from perinstance.releases.base.arguments import probability
 
 CELLS = 4096
 LOSS_RANGE = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
@@ -63,8 +64,7 @@ class Promise:
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon >= 0 at which both directions are at most delta: the smallest, plus at most 1e-6 of it."""
-        if not 0 < delta < 1:
-            raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
+        probability("delta", delta)
         if self.failure >= delta:
             return float("inf")
         low, high = 0.0, 1.0
