@@ -10,7 +10,7 @@ import numpy as np
 
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.result import Audit
-from perinstance.auditing.streamed_output import Outflow
+from perinstance.auditing.streamed_output import LossStream
 from perinstance.data import LossWriter, read_table
 from perinstance.data.source import Source
 from perinstance.engines import Local
@@ -94,8 +94,8 @@ def audit(
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
         with nullcontext() if writer is None else writer:
-            outflow = None if writer is None else Outflow(writer, who, asked.has_ids)
-            answer = walk_people(release, fit, sweep, who, inside, delta, outflow)
+            stream = None if writer is None else LossStream(writer, who, asked.has_ids)
+            answer = walk_people(release, fit, sweep, who, inside, delta, stream)
             found = Audit(
                 release=release,
                 fit=fit,
@@ -110,8 +110,8 @@ def audit(
                 n_features=table.n_features,
                 refined=answer.refined,
             )
-            if outflow is not None:
-                outflow.finish({name: column for name, column in found.columns().items() if name != "id"})
+            if stream is not None:
+                stream.finish({name: column for name, column in found.columns().items() if name != "id"})
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.streamed_output import Outflow
+from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
@@ -47,9 +47,9 @@ def walk_people(
     who: TableSweep,
     inside: bool,
     delta: float,
-    outflow: Outflow | None = None,
+    stream: LossStream | None = None,
 ) -> Answer:
-    """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``outflow``."""
+    """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
 
     def step(block: Block) -> _Part:
         people = release.people(fit, block, inside)
@@ -63,8 +63,8 @@ def walk_people(
     with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
         for part in parts:
             gather.add(part)
-            if outflow is not None:
-                outflow.add(part.people, part.epsilon)
+            if stream is not None:
+                stream.add(part.people, part.epsilon)
     answer = gather.answer()
     if not gather.open:
         return answer

@@ -17,7 +17,7 @@ from perinstance.folds.sweep import People
 ROWS = 1 << 17
 
 
-class Outflow:
+class LossStream:
     """What of one audit is written already, and what waits. ``who`` is the sweep that knows the ids."""
 
     def __init__(self, writer: LossWriter, who: TableSweep, has_ids: bool) -> None:

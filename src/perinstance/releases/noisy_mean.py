@@ -129,7 +129,7 @@ class NoisyMean(BaseEstimator):
         return Law(mean, float(self.scale) * np.eye(len(mean)), self.noise)
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
-        """Publish one draw: ``mean_`` or ``sum_``, as ``value_``."""
+        """Publish one draw, of the mean or of the sum: ``value_``."""
         refuse_weights(refused)
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values

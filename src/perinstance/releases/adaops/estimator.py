@@ -55,7 +55,7 @@ class AdaOPS(Promised):
     """One posterior sample ``N(theta_hat, H^-1/gamma)`` that keeps (epsilon, delta), for whatever data (MATH 4).
 
     The smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is as large as the exact
-    profile of the sample, composed exactly with the noisy numbers before it, allows (``adaptive_posterior``).
+    profile of the sample, composed exactly with the noisy numbers before it, allows (``adaops.mechanism``).
 
     Parameters
     ----------

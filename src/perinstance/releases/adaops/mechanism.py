@@ -8,8 +8,8 @@
 5. ``theta ~ N(theta_hat, H^-1/gamma)``, ``gamma = (rho_h / sup|y - x'theta|)^2`` with rho_h calibrated for that floor
 
 The parts 1, 2 and 4 are Gaussian with distances fixed in advance; whatever floor they lead to, the sample stays below
-the envelope of all corners (``promise``). Noise, bounds and promise are the parts of ``conversion``: bounds hold on the
-data set without the person, whoever runs the release.
+the envelope of all corners (``promises``). Noise, bounds and promise are the parts of ``private_bounds``: bounds
+hold on the data set without the person, whoever runs the release.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class AdaSSP(Promised):
     """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
 
     One noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated together as one
-    Gaussian release; the estimate is the posterior mean given these numbers (``refinement``, ``shrinkage``). Everything
-    is a function of released numbers: there is nothing to tune to the data.
+    Gaussian release; the estimate is the posterior mean given these numbers (``adassp.mechanism``, ``shrinkage``).
+    Everything is a function of released numbers: there is nothing to tune to the data.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@
    among several corners, all of them count.
 4. The promise: the Gaussian parts composed exactly with the pointwise envelope of all corners, plus the failures.
 
-``AdaOPS`` is the first user (``adaptive_posterior`` plans its bounds and its promise with these parts).
+``AdaOPS`` is the first user (``adaops.mechanism`` plans its bounds and its promise with these parts).
 """
 
 from __future__ import annotations
