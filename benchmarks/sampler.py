@@ -19,9 +19,9 @@ from rich.table import Table
 from benchmarks.ratio import Ratio
 from perinstance.sampling import (
     ExactGram,
-    IdealObjective,
-    IdealOutput,
-    IdealPosterior,
+    ExactObjective,
+    ExactOutput,
+    ExactPosterior,
     Noisy,
     NoisyEigenvalue,
     draw,
@@ -54,9 +54,9 @@ def draws(console: Console) -> None:
         equations = ExactGram.of(X, X @ rng.standard_normal(d)).normal_equations(1.0)
         ideals: dict[str, Ideal] = {
             "noisy": Noisy(np.zeros(d), 1.0),
-            "output": IdealOutput(equations, 1.0),
-            "posterior": IdealPosterior(equations, 1.0),
-            "objective": IdealObjective(equations, 1.0),
+            "output": ExactOutput(equations, 1.0),
+            "posterior": ExactPosterior(equations, 1.0),
+            "objective": ExactObjective(equations, 1.0),
             "eigenvalue": NoisyEigenvalue(equations, 1.0),
         }
         for name, ideal in ideals.items():
@@ -111,13 +111,13 @@ def run() -> list[Ratio]:
     equations = ExactGram.of(X, X @ rng.standard_normal(100)).normal_equations(1.0)
     found = [
         Ratio(f"one exact {name} draw, d = 100, padded", "a second", quantum(ideal.d, ideal.work), 0.5)
-        for name, ideal in (("posterior", IdealPosterior(equations, 1.0)), ("output", IdealOutput(equations, 1.0)))
+        for name, ideal in (("posterior", ExactPosterior(equations, 1.0)), ("output", ExactOutput(equations, 1.0)))
     ]
     found.append(
         Ratio(
             "one exact posterior draw, d = 100, unpadded",
             "a second",
-            seconds(lambda: unpadded(IdealPosterior(equations, 1.0)), 5),
+            seconds(lambda: unpadded(ExactPosterior(equations, 1.0)), 5),
         )
     )
     X, y = rng.standard_normal((100_000, 50)), rng.standard_normal(100_000)

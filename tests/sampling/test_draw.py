@@ -10,7 +10,7 @@ import pytest
 
 import perinstance.sampling as sampling
 from perinstance.errors import InvalidInput
-from perinstance.sampling import ExactGram, GridPoint, IdealObjective, IdealOutput, IdealPosterior, Noisy, draw, timing
+from perinstance.sampling import ExactGram, ExactObjective, ExactOutput, ExactPosterior, GridPoint, Noisy, draw, timing
 from perinstance.sampling.timing import quantum, steady_time
 
 rng = np.random.default_rng(0)
@@ -19,11 +19,11 @@ EQUATIONS = ExactGram.of(X, y).normal_equations(1.0)
 IDEALS = [
     Noisy([0.5, Fraction(1, 3), 7, lambda: sampling.ball_arithmetic.exact(2).sqrt()], 1e-3),
     Noisy([0.5, -2.0], [1.0, 2.0], "laplace"),
-    IdealOutput(EQUATIONS, 2.0),
-    IdealOutput(EQUATIONS, 2.0, np.diag([1.0, 2.0, 3.0])),
-    IdealOutput([0.25, 3.0], 2.0),
-    IdealPosterior(EQUATIONS, 4.0),
-    IdealObjective(EQUATIONS, 4.0),
+    ExactOutput(EQUATIONS, 2.0),
+    ExactOutput(EQUATIONS, 2.0, np.diag([1.0, 2.0, 3.0])),
+    ExactOutput([0.25, 3.0], 2.0),
+    ExactPosterior(EQUATIONS, 4.0),
+    ExactObjective(EQUATIONS, 4.0),
 ]
 
 
@@ -63,13 +63,13 @@ def test_values_beyond_the_floats_are_finite():
         lambda: Noisy([0.0], [1.0, -1.0]),
         lambda: Noisy([0.0], math.nan),
         lambda: Noisy([0.0], 1.0, "cauchy"),
-        lambda: IdealOutput(EQUATIONS, -1.0),
-        lambda: IdealOutput(EQUATIONS, 1.0, np.eye(2)),
-        lambda: IdealOutput(EQUATIONS, 1.0, np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])),
-        lambda: IdealPosterior(EQUATIONS, math.inf),
-        lambda: IdealObjective(EQUATIONS, 0.0),
+        lambda: ExactOutput(EQUATIONS, -1.0),
+        lambda: ExactOutput(EQUATIONS, 1.0, np.eye(2)),
+        lambda: ExactOutput(EQUATIONS, 1.0, np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])),
+        lambda: ExactPosterior(EQUATIONS, math.inf),
+        lambda: ExactObjective(EQUATIONS, 0.0),
         lambda: draw(Noisy([math.nan], 1.0)),
-        lambda: draw(IdealPosterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(), 1.0)),
+        lambda: draw(ExactPosterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(), 1.0)),
     ],
 )
 def test_refusals(bad):
@@ -81,9 +81,9 @@ def test_nearly_singular_is_not_singular():
     columns = np.column_stack([np.ones(4), np.ones(4)])
     columns[0, 1] += 2.0**-52
     equations = ExactGram.of(columns, np.arange(4.0)).normal_equations()
-    assert len(draw(IdealPosterior(equations, 1.0)).integers) == 2
+    assert len(draw(ExactPosterior(equations, 1.0)).integers) == 2
     assert (
-        len(draw(IdealPosterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(1e-300), 1.0)).integers) == 2
+        len(draw(ExactPosterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(1e-300), 1.0)).integers) == 2
     )
 
 
@@ -123,7 +123,7 @@ def test_time_is_padded_to_public_buckets(monkeypatch, spent, padded):
 
 
 def test_a_draw_takes_its_public_time():
-    ideal = IdealPosterior(EQUATIONS, 1.0)
+    ideal = ExactPosterior(EQUATIONS, 1.0)
     draw(ideal)
     start = time.monotonic()
     draw(ideal)

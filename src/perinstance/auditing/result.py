@@ -13,6 +13,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
+from perinstance.releases.base.arguments import is_whole
 from perinstance.releases.base.shown_decimals import short_loss_text
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Audit:
 
     def moments(self, k: int = 4) -> Floats:
         """Return ``E eps, E eps^2, ..., E eps^k`` over these people (the paper's moment pDP)."""
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        if not is_whole(k) or k < 1:
             raise InvalidInput(f"k must be a whole number >= 1, got {k!r}; try moments(4)")
         with np.errstate(over="ignore"):
             return np.array([np.mean(self.losses**j) for j in range(1, int(k) + 1)])

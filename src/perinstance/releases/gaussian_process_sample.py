@@ -116,5 +116,5 @@ class ProcessSample(BaseEstimator):
         except np.linalg.LinAlgError:
             raise NumericalTrouble("the points determine each other; publish fewer or more distant ones") from None
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
-        self.values_ = sampling.draw(sampling.IdealOutput(fit.theta, scale, precision.T @ precision), self.grid).values
+        self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
         return self

@@ -118,7 +118,7 @@ class LaplacePosterior(AnsweringModel):
         """Return ``N(theta, H^-1 / gamma)``."""
         return Law(fit.theta, frame(fit.model.fit.hessian).T.T / np.sqrt(positive("gamma", self.gamma)))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.IdealOutput:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return what ``fit`` draws from: mean and Hessian are float64, taken as they are; the noise is exact."""
         fit = self.confidential_fit(ArraySweep(X, y), "estimate")
-        return sampling.IdealOutput(fit.theta, 1 / np.sqrt(positive("gamma", self.gamma)), fit.model.fit.hessian)
+        return sampling.ExactOutput(fit.theta, 1 / np.sqrt(positive("gamma", self.gamma)), fit.model.fit.hessian)

@@ -110,11 +110,11 @@ class ObjectivePerturbation(AnsweringModel):
             return self._bounded(fit, X, y, inside)
         return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.IdealObjective | sampling.PerturbedLogistic:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
         problem, scale = self.problem(), positive("scale", self.scale)
         if isinstance(problem, LinearProblem):
-            return sampling.IdealObjective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+            return sampling.ExactObjective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
         if not problem.alpha > 0 or (problem.fit_intercept and not problem.penalize_intercept):
             raise RefusedModel(
                 "a perturbed logistic regression is published only with a penalty on every coefficient: noise on a "

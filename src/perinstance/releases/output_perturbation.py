@@ -92,7 +92,7 @@ class OutputPerturbation(AnsweringModel):
         """Answer for the people that ``people`` left open."""
         return self._people(self.problem().refine(fit, sweep, block, inside))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.IdealOutput:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return the same in exact numbers: what ``fit`` draws from.
 
         Least squares and ridge regression are solved exactly. The minimum of another loss has no closed form: its
@@ -102,8 +102,8 @@ class OutputPerturbation(AnsweringModel):
         problem, scale = self.problem(), positive("scale", self.scale)
         A = None if self.precision is None else check_precision(self.precision)
         if isinstance(problem, LinearProblem):
-            return sampling.IdealOutput(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
-        return sampling.IdealOutput(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
+            return sampling.ExactOutput(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
+        return sampling.ExactOutput(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
 
     def law(self, fit: Any) -> Law:
         """Return ``N(theta, scale^2 A^-1)``."""

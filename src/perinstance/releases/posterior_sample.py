@@ -71,10 +71,10 @@ class PosteriorSample(Publishing):
         X, y = block.X, block.y
         return self._people(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.IdealPosterior:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
         gamma, alpha = positive("gamma", self.gamma), check_alpha(self.alpha)
-        return sampling.IdealPosterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
+        return sampling.ExactPosterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
 
     def law(self, fit: LinearFit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""

@@ -17,6 +17,7 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.base.arguments import is_number, is_whole
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
@@ -181,9 +182,9 @@ class AdaOPS(Promised):
     def _request(self, d: int) -> Request:
         epsilon, delta, x_bound, y_bound = self._declared()
         n, kappa = self.n_public, self.kappa
-        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+        if n is not None and (not is_whole(n) or n < 1):
             raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {n!r}")
-        if kappa is not None and not (isinstance(kappa, (int, float, np.number)) and 0 < kappa < np.inf):
+        if kappa is not None and not (is_number(kappa) and 0 < kappa < np.inf):
             raise InvalidInput(f"kappa must be a number > 0 or None, got {kappa!r}; try kappa=1.0")
         return Request(
             epsilon, delta, x_bound, y_bound, d, None if n is None else int(n), None if kappa is None else float(kappa)

@@ -16,6 +16,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.base.arguments import is_whole
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
@@ -174,7 +175,7 @@ class AdaSSP(Promised):
     def _plan(self) -> adassp_mechanism.Rounds:
         epsilon, delta, x_bound, y_bound = self._declared()
         rounds: Any = self.rounds
-        if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or not 1 <= rounds <= 100:
+        if not is_whole(rounds) or not 1 <= rounds <= 100:
             raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
         clip = 0.25 if rounds > 1 else 1.0
         if self.residual_bound is not None:

@@ -58,6 +58,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
+def is_whole(value: Any) -> bool:
+    """Tell a whole number from anything else."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Validate a word."""
     if value not in choices:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.sampling import ExactGram, FixedRows, IdealPosterior, Noisy, NoisyEigenvalue, draw
+from perinstance.sampling import ExactGram, ExactPosterior, FixedRows, Noisy, NoisyEigenvalue, draw
 from perinstance.sampling.ball_arithmetic import exact
 from perinstance.sampling.ideal_laws import estimate
 
@@ -92,7 +92,7 @@ class ExactWindow:
 
     def posterior(self, ridge: float, gamma: float) -> Floats:
         """One posterior sample."""
-        return draw(IdealPosterior(self._sums.normal_equations(ridge), gamma)).values
+        return draw(ExactPosterior(self._sums.normal_equations(ridge), gamma)).values
 
     def gram(self, scale: float) -> Floats:
         """``X'X + E``."""
