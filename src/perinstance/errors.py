@@ -1,4 +1,4 @@
-"""Every error a user can meet.
+"""Every error and warning a user can meet.
 
 A message says what is wrong, what was got and what to do. It may name row and column *numbers*; it never
 carries the content of a cell, because error texts end up in logs and tickets.
@@ -37,3 +37,7 @@ class RefusedModel(InvalidInput):
 
 class NumericalTrouble(PerinstanceError):  # noqa: N818
     """A computation could not be completed to the precision that is promised."""
+
+
+class PerinstanceWarning(UserWarning):
+    """The root of all warnings of this package."""
