@@ -17,7 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.ratio import Ratio
-from perinstance.sampling import ExactGram, Noisy, NoisyEigenvalue, Objective, Output, Posterior, draw, fixed_rows
+from perinstance.sampling import (
+    ExactGram,
+    ExactObjective,
+    ExactOutput,
+    ExactPosterior,
+    Noisy,
+    NoisyEigenvalue,
+    draw,
+    fixed_rows,
+)
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.ideal_laws import Ideal
 from perinstance.sampling.random_bits import SystemBits
@@ -45,9 +54,9 @@ def draws(console: Console) -> None:
         equations = ExactGram.of(X, X @ rng.standard_normal(d)).normal_equations(1.0)
         ideals: dict[str, Ideal] = {
             "noisy": Noisy(np.zeros(d), 1.0),
-            "output": Output(equations, 1.0),
-            "posterior": Posterior(equations, 1.0),
-            "objective": Objective(equations, 1.0),
+            "output": ExactOutput(equations, 1.0),
+            "posterior": ExactPosterior(equations, 1.0),
+            "objective": ExactObjective(equations, 1.0),
             "eigenvalue": NoisyEigenvalue(equations, 1.0),
         }
         for name, ideal in ideals.items():
@@ -102,13 +111,13 @@ def run() -> list[Ratio]:
     equations = ExactGram.of(X, X @ rng.standard_normal(100)).normal_equations(1.0)
     found = [
         Ratio(f"one exact {name} draw, d = 100, padded", "a second", quantum(ideal.d, ideal.work), 0.5)
-        for name, ideal in (("posterior", Posterior(equations, 1.0)), ("output", Output(equations, 1.0)))
+        for name, ideal in (("posterior", ExactPosterior(equations, 1.0)), ("output", ExactOutput(equations, 1.0)))
     ]
     found.append(
         Ratio(
             "one exact posterior draw, d = 100, unpadded",
             "a second",
-            seconds(lambda: unpadded(Posterior(equations, 1.0)), 5),
+            seconds(lambda: unpadded(ExactPosterior(equations, 1.0)), 5),
         )
     )
     X, y = rng.standard_normal((100_000, 50)), rng.standard_normal(100_000)

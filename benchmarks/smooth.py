@@ -2,8 +2,9 @@
 
     python -m benchmarks.smooth [--n 1000000] [--d 50] [--exact 10000] [--repeats 5]
 
-The certified audit (the fold for its constants and the map over everyone) is compared with one more Newton iteration
-of the same fit in the same process: minima over interleaved repeats, so that a busy machine disturbs both alike.
+The audit by upper bounds (the fold for its constants and the map over everyone) is compared with one more Newton
+iteration of the same fit in the same process: minima over interleaved repeats, so that a busy machine disturbs both
+alike.
 """
 
 from __future__ import annotations

@@ -268,5 +268,5 @@ def test_one_person_alone():
         answer = pi.audit(release, [[2.0]], [3.0])
         assert answer.leverage[0] == pytest.approx(4.0) and answer.residual[0] == pytest.approx(3.0)
     assert pi.audit(pi.PosteriorSample(0.0), [[2.0]], [3.0]).epsilon[0] == np.inf
-    assert pi.audit(pi.NoisyMean(), [7.0]).epsilon[0] == np.inf  # without her there is no mean
+    assert pi.audit(pi.NoisyMean(), [7.0]).epsilon[0] == np.inf  # without the person there is no mean
     assert pi.audit(pi.NoisyMean(statistic="sum"), [7.0]).epsilon[0] == pytest.approx(7.0, abs=1e-5)

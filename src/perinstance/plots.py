@@ -16,11 +16,14 @@ from perinstance.report.other_noise import QUANTILES, noise_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from perinstance.auditing.result import Audit
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#888888"
 
 
-def distribution(audit: Any, ax: Axes | None = None, dp: float | None = None, everyone: float | None = None) -> Axes:
+def distribution(audit: Audit, ax: Axes | None = None, dp: float | None = None, everyone: float | None = None) -> Axes:
     """Draw the histogram of the losses on a logarithmic axis, with worst-case statements as lines."""
     ax = _axes(ax)
     epsilon = np.asarray(audit.epsilon, dtype=float)
@@ -44,7 +47,7 @@ def distribution(audit: Any, ax: Axes | None = None, dp: float | None = None, ev
     return ax
 
 
-def plane(audit: Any, ax: Axes | None = None) -> Axes:
+def plane(audit: Audit, ax: Axes | None = None) -> Axes:
     """Draw leverage against the leave-one-out prediction error, coloured by the loss."""
     ax = _axes(ax)
     leverage, size = np.asarray(audit.leverage, dtype=float), np.abs(np.asarray(audit.residual, dtype=float))
@@ -52,7 +55,7 @@ def plane(audit: Any, ax: Axes | None = None) -> Axes:
     seen = (
         (leverage > 0) & (size > 0) & (epsilon > 0) & np.isfinite(leverage) & np.isfinite(size) & np.isfinite(epsilon)
     )
-    ax.set(xscale="log", yscale="log", xlabel="leverage without her", ylabel="leave-one-out prediction error")
+    ax.set(xscale="log", yscale="log", xlabel="leverage without the person", ylabel="leave-one-out prediction error")
     if seen.sum() > 20_000:
         cells: Any = ax.hexbin(
             leverage[seen], size[seen], C=np.log10(epsilon[seen]), reduce_C_function=np.max, xscale="log", yscale="log",
@@ -65,7 +68,7 @@ def plane(audit: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def groups(audit: Any, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
+def groups(audit: Audit, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     """Draw median, 95% and maximum by group; small groups are grey."""
     ax = _axes(ax)
     if len(labels) != len(np.asarray(audit.epsilon)):
@@ -83,7 +86,7 @@ def groups(audit: Any, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     return ax
 
 
-def noise(audit: Any, ax: Axes | None = None) -> Axes:
+def noise(audit: Audit, ax: Axes | None = None) -> Axes:
     """Draw the loss quantiles against the size of the noise. Choosing noise by looking at this is itself a release."""
     ax = _axes(ax)
     swept = noise_sweep(audit)
@@ -116,7 +119,7 @@ def settings(losses: Mapping[str, Any], ax: Axes | None = None, dp: Mapping[str,
     return ax
 
 
-def plot(audit: Any) -> Any:
+def plot(audit: Audit) -> Figure:
     """Draw distribution and plane side by side: what ``audit.plot()`` shows."""
     import matplotlib.pyplot as plt
 

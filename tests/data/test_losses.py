@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance import PosteriorSample, audit
-from perinstance.data import LossWriter, loss_writer, write_losses
+from perinstance.data import LossWriter, write_losses
 from perinstance.data.confidential.loss_writer import spreadsheet_safe
 from perinstance.errors import InvalidInput, PerinstanceError, UnsafeFile
 
@@ -116,7 +116,7 @@ def test_round_trip(tmp_path_factory, people, chunk):
 
 def test_kinds_and_numbers(tmp_path):
     path = tmp_path / "losses.csv"
-    with loss_writer(path) as writer:
+    with LossWriter(path) as writer:
         writer.write({"row": np.arange(2), "epsilon": np.array([0.1, np.inf]), "kind": np.array(["exact", "upper"])})
         writer.write({"row": np.arange(2, 3), "epsilon": np.array([1 / 3]), "kind": np.array(["exact"])})
         assert not path.exists()

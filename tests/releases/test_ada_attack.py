@@ -64,7 +64,7 @@ def ada_ssp(epsilon, delta):
 
 
 def found(mechanism, epsilon, draws):
-    """Lower bounds on the hockey-stick divergence at epsilon, P without the person over Q with her and Q over P."""
+    """Lower bounds on the hockey-stick divergence at epsilon, P without the person over Q with them and Q over P."""
     losses = []
     for seed, (here, there) in enumerate(((NOBODY, ONE), (ONE, NOBODY))):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Each person's own loss under AdaOPS and AdaSSP, against data sets that are really made without her."""
+"""Each person's own loss under AdaOPS and AdaSSP, against data sets that are really made without the person."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table):
     audit = pi.audit(release, X, y)
     assert audit.pairs.kind == "upper"
     assert audit.losses.max() <= 1.0 + 1e-9
-    # somebody with a short row has little to lose, whatever her residuals turn out to be
+    # somebody with a short row has little to lose, whatever the residuals turn out to be
     short = np.linalg.norm(X, axis=1).argmin()
     assert audit.losses[short] == audit.losses.min() < 0.5
     # what a run really moves for each person, at the estimates it really had, is no more
@@ -170,7 +170,7 @@ class Replayed:
 
 
 class Recorded(SimulatedWindow):
-    """Sums, for each person, the squared distance that she really moved each answer by."""
+    """Sums, for each person, the squared distance that they really moved each answer by."""
 
     squares = 0.0
 

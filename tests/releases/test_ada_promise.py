@@ -104,7 +104,7 @@ def test_bounds_fail_no_more_often_than_charged():
 def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
     spent = spend(epsilon, delta, 2.0, 3.0, 0.25, rounds)
     assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
-    # a person at both bounds, clipped in every round: her distances add up to no more than the promise
+    # a person at both bounds, clipped in every round: the distances add up to no more than the promise
     assert np.hypot(spent.gram_distance, np.sqrt(rounds) * spent.round_distance) <= spent.promise.distance
 
 

@@ -141,10 +141,10 @@ def test_a_redacted_copy_shows_nothing_of_a_small_group():
     page = render(audit, redact=True, groups=labels)
     from perinstance.report.words import loss
 
-    hers = loss(float(np.asarray(audit.epsilon)[99]))
+    theirs = loss(float(np.asarray(audit.epsilon)[99]))
     figure = page[page.index("Losses by group") : page.index("What if")]
     assert "alone: " not in figure and "alone (1)" not in figure
-    assert not re.search(rf"(?<![\d.]){re.escape(hers)}(?![\d])", figure)
+    assert not re.search(rf"(?<![\d.]){re.escape(theirs)}(?![\d])", figure)
 
 
 def test_too_few_people_cannot_be_redacted():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from perinstance.sampling import ExactGram, Output
+from perinstance.sampling import ExactGram, ExactOutput
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.random_bits import SystemBits
 from tests.sampling.empirical import delta_lower_bound
@@ -56,7 +56,7 @@ def float_outputs(estimate: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def our_outputs(equations, count: int) -> np.ndarray:
-    ideal = Output(equations, SCALE)
+    ideal = ExactOutput(equations, SCALE)
     points = [settle(ideal, [SystemBits() for _ in range(ideal.d)], -40) for _ in range(count)]
     return np.array(points, dtype=float) * 2.0**-40
 

@@ -10,7 +10,7 @@ import pytest
 
 import perinstance.sampling as sampling
 from perinstance.errors import InvalidInput
-from perinstance.sampling import ExactGram, GridPoint, Noisy, Objective, Output, Posterior, draw, timing
+from perinstance.sampling import ExactGram, ExactObjective, ExactOutput, ExactPosterior, GridPoint, Noisy, draw, timing
 from perinstance.sampling.timing import quantum, steady_time
 
 rng = np.random.default_rng(0)
@@ -19,11 +19,11 @@ EQUATIONS = ExactGram.of(X, y).normal_equations(1.0)
 IDEALS = [
     Noisy([0.5, Fraction(1, 3), 7, lambda: sampling.ball_arithmetic.exact(2).sqrt()], 1e-3),
     Noisy([0.5, -2.0], [1.0, 2.0], "laplace"),
-    Output(EQUATIONS, 2.0),
-    Output(EQUATIONS, 2.0, np.diag([1.0, 2.0, 3.0])),
-    Output([0.25, 3.0], 2.0),
-    Posterior(EQUATIONS, 4.0),
-    Objective(EQUATIONS, 4.0),
+    ExactOutput(EQUATIONS, 2.0),
+    ExactOutput(EQUATIONS, 2.0, np.diag([1.0, 2.0, 3.0])),
+    ExactOutput([0.25, 3.0], 2.0),
+    ExactPosterior(EQUATIONS, 4.0),
+    ExactObjective(EQUATIONS, 4.0),
 ]
 
 
@@ -63,13 +63,13 @@ def test_values_beyond_the_floats_are_finite():
         lambda: Noisy([0.0], [1.0, -1.0]),
         lambda: Noisy([0.0], math.nan),
         lambda: Noisy([0.0], 1.0, "cauchy"),
-        lambda: Output(EQUATIONS, -1.0),
-        lambda: Output(EQUATIONS, 1.0, np.eye(2)),
-        lambda: Output(EQUATIONS, 1.0, np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])),
-        lambda: Posterior(EQUATIONS, math.inf),
-        lambda: Objective(EQUATIONS, 0.0),
+        lambda: ExactOutput(EQUATIONS, -1.0),
+        lambda: ExactOutput(EQUATIONS, 1.0, np.eye(2)),
+        lambda: ExactOutput(EQUATIONS, 1.0, np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 1]])),
+        lambda: ExactPosterior(EQUATIONS, math.inf),
+        lambda: ExactObjective(EQUATIONS, 0.0),
         lambda: draw(Noisy([math.nan], 1.0)),
-        lambda: draw(Posterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(), 1.0)),
+        lambda: draw(ExactPosterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(), 1.0)),
     ],
 )
 def test_refusals(bad):
@@ -81,8 +81,10 @@ def test_nearly_singular_is_not_singular():
     columns = np.column_stack([np.ones(4), np.ones(4)])
     columns[0, 1] += 2.0**-52
     equations = ExactGram.of(columns, np.arange(4.0)).normal_equations()
-    assert len(draw(Posterior(equations, 1.0)).integers) == 2
-    assert len(draw(Posterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(1e-300), 1.0)).integers) == 2
+    assert len(draw(ExactPosterior(equations, 1.0)).integers) == 2
+    assert (
+        len(draw(ExactPosterior(ExactGram.of(np.ones((4, 2)), np.ones(4)).normal_equations(1e-300), 1.0)).integers) == 2
+    )
 
 
 def test_there_is_no_seed():
@@ -121,7 +123,7 @@ def test_time_is_padded_to_public_buckets(monkeypatch, spent, padded):
 
 
 def test_a_draw_takes_its_public_time():
-    ideal = Posterior(EQUATIONS, 1.0)
+    ideal = ExactPosterior(EQUATIONS, 1.0)
     draw(ideal)
     start = time.monotonic()
     draw(ideal)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import factorial, factorial2
 
-from perinstance.sampling import ExactGram, Noisy, Objective, Output, Posterior
+from perinstance.sampling import ExactGram, ExactObjective, ExactOutput, ExactPosterior, Noisy
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.random_bits import SystemBits
 from perinstance.sampling.simulation import simulated_draws
@@ -27,10 +27,10 @@ H = X.T @ X + 0.7 * np.eye(4)
 THETA_HAT = np.linalg.solve(H, X.T @ y)
 A = np.diag([1.0, 4.0, 0.3, 1.0]) + 0.2
 COVARIANCES = {
-    "output": (Output(EQUATIONS, 0.8), 0.64 * np.eye(4)),
-    "shaped output": (Output(EQUATIONS, 0.8, A), 0.64 * np.linalg.inv(A)),
-    "posterior": (Posterior(EQUATIONS, 2.5), np.linalg.inv(H) / 2.5),
-    "objective": (Objective(EQUATIONS, 3.0), 9.0 * np.linalg.inv(H @ H)),
+    "output": (ExactOutput(EQUATIONS, 0.8), 0.64 * np.eye(4)),
+    "shaped output": (ExactOutput(EQUATIONS, 0.8, A), 0.64 * np.linalg.inv(A)),
+    "posterior": (ExactPosterior(EQUATIONS, 2.5), np.linalg.inv(H) / 2.5),
+    "objective": (ExactObjective(EQUATIONS, 3.0), 9.0 * np.linalg.inv(H @ H)),
 }
 
 

@@ -6,7 +6,15 @@ import pytest
 from mpmath import mp, mpf
 
 from perinstance.errors import NumericalTrouble
-from perinstance.sampling import ExactGram, Noisy, Objective, Output, Posterior, grid_rounding, known_answers
+from perinstance.sampling import (
+    ExactGram,
+    ExactObjective,
+    ExactOutput,
+    ExactPosterior,
+    Noisy,
+    grid_rounding,
+    known_answers,
+)
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.known_answers import KNOWN, ROUGH, StreamBits, answer, cases
 from tests.sampling import reference
@@ -79,9 +87,9 @@ def test_regression_draws_of_fixed_strings(count):
         gram = ExactGram.of(X, y).normal_equations(alpha)
         z = [reference.normal(f"regression {i} {j}") for j in range(d)]
         for ideal, expected in [
-            (Posterior(gram, s), reference.posterior(X, y, alpha, s, z)),
-            (Objective(gram, s), reference.objective(X, y, alpha, s, z)),
-            (Output(gram, s, A), reference.output(X, y, alpha, s, A, z)),
+            (ExactPosterior(gram, s), reference.posterior(X, y, alpha, s, z)),
+            (ExactObjective(gram, s), reference.objective(X, y, alpha, s, z)),
+            (ExactOutput(gram, s, A), reference.output(X, y, alpha, s, A, z)),
         ]:
             if settle(ideal, strings(f"regression {i}", d), ROUGH) != reference.rounded(expected, ROUGH):
                 wrong.append((i, type(ideal).__name__))

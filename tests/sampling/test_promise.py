@@ -1,6 +1,6 @@
 """Real draws against the audit's numbers: nothing above delta(epsilon) can be shown, and half of it can be refuted.
 
-The audit states the loss of one person of a small table; the release is drawn many times without and with her.
+The audit states the loss of one person of a small table; the release is drawn many times without and with that person.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from tests.sampling.empirical import audited_delta
 rng = np.random.default_rng(8)
 X = np.vstack([rng.standard_normal((7, 2)), [1.5, -1.0]])
 y = np.append(X[:-1] @ [1.0, 0.5] + 0.3 * rng.standard_normal(7), -1.0)
-HER = 7
+PERSON = 7
 RELEASES = {
     "posterior": pi.PosteriorSample(alpha=1.0, gamma=3.0),
     "output": pi.OutputPerturbation(Ridge(alpha=1.0, fit_intercept=False), scale=0.15),
@@ -39,14 +39,14 @@ def density(release, X, y):
 
 def pair_of_her(release):
     fit = release.confidential_fit(ArraySweep(X, y))
-    return release.people(fit, Block(X, y)).pairs[HER : HER + 1]
+    return release.people(fit, Block(X, y)).pairs[PERSON : PERSON + 1]
 
 
 @pytest.mark.parametrize("count", [4000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(RELEASES))
 def test_linear_releases(name, count):
     release = RELEASES[name]
-    without, everyone = (X[:HER], y[:HER]), (X, y)
+    without, everyone = (X[:PERSON], y[:PERSON]), (X, y)
     p, q = density(release, *without), density(release, *everyone)
     P, Q = draws(release.ideal(*without), count), draws(release.ideal(*everyone), count)
     pair = pair_of_her(release)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -11,11 +10,14 @@ import numpy as np
 
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.result import Audit
-from perinstance.auditing.streamed_output import Outflow
-from perinstance.data import loss_writer, read_table
+from perinstance.auditing.streamed_output import LossStream
+from perinstance.data import LossWriter, read_table
+from perinstance.data.source import Source
 from perinstance.engines import Local
+from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.pairs.interface.kinds import Method, check_method
+from perinstance.releases.base.arguments import probability
 from perinstance.releases.base.release import Release
 
 
@@ -30,8 +32,8 @@ def audit(
     features: Any = None,
     targets: tuple[Any, ...] | None = None,
     method: Method = "auto",
-    engine: Any = None,
-    progress: Callable[[str, int, int | None], None] | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Audit:
     """Return each person's privacy loss at ``delta`` when ``release`` is published on this table.
@@ -62,7 +64,7 @@ def audit(
         Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted).
     out
         A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
-        come (those behind somebody who is refitted wait for her); the file appears when it is complete.
+        come (those behind somebody who is refitted wait); the file appears when it is complete.
 
     Examples
     --------
@@ -77,10 +79,9 @@ def audit(
         raise InvalidInput(
             f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
         )
-    if isinstance(delta, bool) or not isinstance(delta, (float, int, np.floating)) or not 0 < delta < 1:
-        raise InvalidInput(f"delta must lie in (0, 1), got {delta!r}; try delta=1e-6")
+    delta = probability("delta", delta)
     check_method(method)
-    writer = None if out is None else loss_writer(out)  # an unusable path is refused before the work
+    writer = None if out is None else LossWriter(out)  # an unusable path is refused before the work
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
@@ -93,12 +94,12 @@ def audit(
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
         with nullcontext() if writer is None else writer:
-            outflow = None if writer is None else Outflow(writer, who, asked.has_ids)
-            answer = walk_people(release, fit, sweep, who, inside, float(delta), outflow)
+            stream = None if writer is None else LossStream(writer, who, asked.has_ids)
+            answer = walk_people(release, fit, sweep, who, inside, delta, stream)
             found = Audit(
                 release=release,
                 fit=fit,
-                delta=float(delta),
+                delta=delta,
                 pairs=answer.pairs,
                 ids=who.ids,
                 flavour=asked.flavour,
@@ -109,12 +110,12 @@ def audit(
                 n_features=table.n_features,
                 refined=answer.refined,
             )
-            if outflow is not None:
-                outflow.finish({name: column for name, column in found.columns().items() if name != "id"})
+            if stream is not None:
+                stream.finish({name: column for name, column in found.columns().items() if name != "id"})
     return found
 
 
-def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:
+def _read(release: Release, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Source:
     """Make a source; a release without a target (a mean) gets one of zeros."""
     if release.mechanism().needs_target:
         return read_table(X, y, target=target, ids=ids, features=features)
@@ -135,7 +136,7 @@ def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:
     return X, y, None, ids
 
 
-def _same_features(table: Any, asked: Any) -> None:
+def _same_features(table: Source, asked: Source) -> None:
     if table.n_features != asked.n_features:
         raise InvalidTable(
             f"the table has {table.n_features} features and targets have {asked.n_features}; they must be the same ones"

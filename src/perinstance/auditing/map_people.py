@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.streamed_output import Outflow
+from perinstance.auditing.streamed_output import LossStream
+from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
@@ -40,9 +41,15 @@ class _Part:
 
 
 def walk_people(
-    release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delta: float, outflow: Outflow | None = None
+    release: Release,
+    fit: Any,
+    sweep: TableSweep,
+    who: TableSweep,
+    inside: bool,
+    delta: float,
+    stream: LossStream | None = None,
 ) -> Answer:
-    """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``outflow``."""
+    """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
 
     def step(block: Block) -> _Part:
         people = release.people(fit, block, inside)
@@ -52,12 +59,12 @@ def walk_people(
         return _Part(people, epsilon, block.picked(people.open))
 
     keep_freed_memory()
-    gather = _Gather(getattr(who, "n_rows", None))
+    gather = _Gather(who.n_rows)
     with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
         for part in parts:
             gather.add(part)
-            if outflow is not None:
-                outflow.add(part.people, part.epsilon)
+            if stream is not None:
+                stream.add(part.people, part.epsilon)
     answer = gather.answer()
     if not gather.open:
         return answer

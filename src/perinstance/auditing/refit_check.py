@@ -1,14 +1,14 @@
-"""A few people checked the slow way: refit without each of them, and ask what adding her would cost.
+"""A few people checked by refitting: fit without each of them, and ask what adding them would cost.
 
-The fast road goes from one fit with everyone to what holds without her; this one fits without her and goes the other
-way, as for somebody outside the data. The two share the sweep and the pairs, but not the downdate.
+An audit goes from one fit with everyone to what holds without the person; this fits without them and adds them, as for
+somebody outside the data. The two share the sweep and the pairs, but not the downdate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
+    from perinstance.engines.protocol import TableSweep
+
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
@@ -26,7 +30,7 @@ class Recheck:
     name: str  #: which person: "most exposed", "median", "least exposed"
     position: int
     epsilon: float  #: by the formula
-    refitted: float  #: by refitting without her
+    refitted: float  #: by refitting without the person
 
     @property
     def difference(self) -> float:
@@ -37,7 +41,7 @@ class Recheck:
 
 
 def recheck(
-    audit: Any, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
+    audit: Audit, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
 ) -> tuple[Recheck, ...]:
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:
@@ -74,7 +78,7 @@ def _chosen(losses: NDArray) -> dict[str, int]:
     return kept
 
 
-def _rows(sweep: Any, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
+def _rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
     """Pick some rows out of the blocks, in the order asked for."""
     found: dict[int, tuple[NDArray, float]] = {}
     start = 0
@@ -94,7 +98,7 @@ def _rows(sweep: Any, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
 class _Without:
     """A sweep that leaves one row out; one thread, so that blocks come in order and rows can be counted."""
 
-    def __init__(self, sweep: Any, position: int) -> None:
+    def __init__(self, sweep: TableSweep, position: int) -> None:
         self._sweep, self._position = sweep, position
         self.n_features = sweep.n_features
 

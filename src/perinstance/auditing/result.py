@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
+from perinstance.releases.base.arguments import is_whole
+from perinstance.releases.base.shown_decimals import short_loss_text
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+    from perinstance.analysis import Everyone, WorstCase
+    from perinstance.auditing.refit_check import Recheck
+    from perinstance.data.answer_tables import Flavour
+    from perinstance.pairs.interface.kinds import Kind
+    from perinstance.releases.base.release import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +50,7 @@ class Summary:
 
     people: int
     delta: float
-    kind: str
+    kind: Kind
     mean: float
     median: float
     p95: float
@@ -45,7 +61,7 @@ class Summary:
     def __str__(self) -> str:
         lines = [f"{self.people:,} people at delta = {self.delta:g} ({self.kind})"]
         for name in ("mean", "median", "p95", "p99", "maximum"):
-            lines.append(f"  {name:<8} {getattr(self, name):.6g}")
+            lines.append(f"  {name:<8} {short_loss_text(getattr(self, name))}")
         if self.infinite:
             lines.append(f"  infinite {self.infinite:,}")
         return "\n".join(lines)
@@ -55,12 +71,12 @@ class Summary:
 class Audit:
     """One entry per person, in the caller's order, index and flavour of table."""
 
-    release: Any
-    fit: Any  #: the confidential fit with everyone
+    release: Release
+    fit: Any  #: the confidential fit with everyone; each release has a record of its own for it
     delta: float
     pairs: Pairs
-    ids: Any  #: strings as written, or None
-    flavour: Any
+    ids: pa.ChunkedArray | None  #: strings as written
+    flavour: Flavour  #: the caller's kind of table, in which answers are given back: what they are is known at run time
     losses: Floats  #: epsilon as a plain array
     leverages: Floats
     residuals: Floats
@@ -128,14 +144,26 @@ class Audit:
 
     def moments(self, k: int = 4) -> Floats:
         """Return ``E eps, E eps^2, ..., E eps^k`` over these people (the paper's moment pDP)."""
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        if not is_whole(k) or k < 1:
             raise InvalidInput(f"k must be a whole number >= 1, got {k!r}; try moments(4)")
         with np.errstate(over="ignore"):
             return np.array([np.mean(self.losses**j) for j in range(1, int(k) + 1)])
 
+    @overload
+    def quantile(self, q: float) -> float: ...
+
+    @overload
+    def quantile(self, q: Sequence[float] | NDArray) -> Floats: ...
+
     def quantile(self, q: ArrayLike) -> Any:
         """Return the smallest loss that at least a share q of the people does not exceed: an attained value."""
         return attained_quantile(self.losses, q)
+
+    @overload
+    def tail(self, t: float) -> float: ...
+
+    @overload
+    def tail(self, t: Sequence[float] | NDArray) -> Floats: ...
 
     def tail(self, t: ArrayLike) -> Any:
         """Return the share of people whose loss exceeds t."""
@@ -183,7 +211,7 @@ class Audit:
         ids: Any = None,
         features: Any = None,
         **options: Any,
-    ) -> Any:
+    ) -> Everyone:
         """Return pDP for all: the largest loss of anybody with ``||x|| <= x_bound, |y| <= y_bound``, data fixed.
 
         A smooth model (logistic, Poisson, ...) wants the table that was audited, passed as to ``audit``: it is read
@@ -202,26 +230,26 @@ class Audit:
         finally:
             sweep.close()
 
-    def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> Any:
+    def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> WorstCase:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
         options = {"n": getattr(self.fit, "n_people", None), "d": self.n_features, **options}
         return analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
 
-    def recheck(self, X: Any, y: Any = None, **columns: Any) -> Any:
+    def recheck(self, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:
         """Refit without the most, the median and the least exposed person of the audited table, and compare."""
         from perinstance.auditing.refit_check import recheck
 
         return recheck(self, X, y, **columns)
 
-    def plot(self, *arguments: Any, **options: Any) -> Any:
+    def plot(self) -> Figure:
         """Draw the losses (``perinstance.plots``)."""
         from perinstance import plots
 
-        return plots.plot(self, *arguments, **options)
+        return plots.plot(self)
 
-    def to_html(self, path: Any, **options: Any) -> Any:
+    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the curator's report to a file that only its owner can read. Do not publish it."""
         from perinstance import report
 

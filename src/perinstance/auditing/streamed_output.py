@@ -6,22 +6,21 @@ with such a person on nothing leaves until then: only the numbers that the audit
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.data import LossWriter
+from perinstance.engines.protocol import TableSweep
 from perinstance.folds.sweep import People
 
 #: rows written at once; the file does not depend on how the table was cut into blocks
 ROWS = 1 << 17
 
 
-class Outflow:
+class LossStream:
     """What of one audit is written already, and what waits. ``who`` is the sweep that knows the ids."""
 
-    def __init__(self, writer: LossWriter, who: Any, has_ids: bool) -> None:
+    def __init__(self, writer: LossWriter, who: TableSweep, has_ids: bool) -> None:
         self._writer, self._who = writer, who
         # ids that only reading tells are known, and known to be different, after the first pass
         self._flows = who.ids is not None or not has_ids

@@ -1,4 +1,4 @@
-"""The command line: the only place that prints."""
+"""The command line, the only place that prints: ``app`` is the list of commands, one module each."""
 
 from __future__ import annotations
 

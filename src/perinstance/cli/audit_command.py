@@ -5,11 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perinstance.cli import options as o
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 # Re-checking three people reads the table once more and fits three times: only where that is quick.
 RECHECKED_CELLS = 5_000_000
@@ -89,7 +92,7 @@ def audit(
 audit.__doc__ = (audit.__doc__ or "") + EXAMPLE
 
 
-def worst_cases(answer: Any, x_bound: float, y_bound: float) -> tuple[float | None, float | None]:
+def worst_cases(answer: Audit, x_bound: float, y_bound: float) -> tuple[float | None, float | None]:
     """Return the worst-case DP statement and the loss of anybody within the bounds, where this release has them."""
     from perinstance.errors import InvalidInput
 

@@ -26,6 +26,7 @@ def explain(
 
     from perinstance.cli import terminal
     from perinstance.errors import InvalidInput
+    from perinstance.releases.base.shown_decimals import declared_text
     from perinstance.report import words
     from perinstance.report.meaning import most_attack_power, shift_of_loss
 
@@ -40,18 +41,19 @@ def explain(
         return
     out = terminal.console()
     out.print(
-        f"A loss of ε = {epsilon:g} at δ = {delta:g} limits what anybody can learn about whether one person is in "
-        f"the data. The strongest attacker knows every other row and the mechanism, and tests for her."
+        f"A loss of ε = {declared_text(epsilon)} at δ = {declared_text(delta)} limits what anybody can learn about "
+        f"whether one person is in the data. The strongest attacker knows every other row and the mechanism, and tests "
+        f"for this person."
     )
     table = Table(box=None, pad_edge=False)
-    for name in ("false alarms allowed", "guessing finds her", "Gaussian noise", "no mechanism more than"):
+    for name in ("false alarms allowed", "guessing finds them", "Gaussian noise", "no mechanism more than"):
         table.add_column(name, justify="right")
     for rate, power, most in rows:
-        table.add_row(words.share(rate), words.share(rate), words.share(power), words.share(most))
+        table.add_row(words.share(rate), words.share(rate), words.share(power), words.share_at_most(most))
     out.print(table)
     out.print(
-        f"Whatever somebody believed about her before, the odds change by a factor of at most "
-        f"e^ε = {words.number(_odds(epsilon))} (but for probability {delta:g})."
+        f"Whatever somebody believed about this person before, the odds change by a factor of at most "
+        f"e^ε = {words.loss(_odds(epsilon))} (but for probability {declared_text(delta)})."
     )
 
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perinstance._version import __version__
 
+if TYPE_CHECKING:
+    from perinstance.releases.promises.estimator import Promised
+
 FORMAT = 1
-#: What an estimator released besides its coefficients; each is part of the accounted mechanism.
-RELEASED = ("lambda_", "gamma_", "eigenvalue_", "count_", "log_size_")
 
 
-def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[str, Any]:
+def model_record(estimator: Promised, features: Sequence[str], target: str) -> dict[str, Any]:
     """Gather what may be published: declared parameters and the release itself, nothing else that saw the data."""
-    from perinstance.sampling.grid_draw import (
-        GRID,  # released numbers are roundings of ideal draws to multiples of this
-    )
+    from perinstance.sampling.grid_draw import GRID
 
     declared = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
-    released = {name: _plain(getattr(estimator, name)) for name in RELEASED if hasattr(estimator, name)}
+    released = {name: _plain(value) for name, value in estimator.published_parameters().items()}
     return {
         "format": FORMAT,
         "perinstance": __version__,
@@ -39,11 +38,11 @@ def model_record(estimator: Any, features: Sequence[str], target: str) -> dict[s
         "coef": [float(value) for value in np.ravel(estimator.coef_)],
         "intercept": float(estimator.intercept_),
         "released": released,
-        "grid": GRID,
+        "grid": GRID,  # released numbers are roundings of ideal draws to multiples of this
     }
 
 
-def write_model(estimator: Any, path: Path, features: Sequence[str], target: str) -> dict[str, Any]:
+def write_model(estimator: Promised, path: Path, features: Sequence[str], target: str) -> dict[str, Any]:
     """Write the model; until the curator opens it up, readable by its owner alone."""
     from perinstance.data import private_file
 

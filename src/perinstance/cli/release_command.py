@@ -49,6 +49,7 @@ def release(
     from perinstance.cli import terminal
     from perinstance.cli.model_file import write_model
     from perinstance.errors import InvalidInput
+    from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
@@ -66,6 +67,7 @@ def release(
     elif not quiet:
         text = terminal.console()
         text.print(
-            f"Published {type(estimator).__name__}: (ε, δ) = ({epsilon:g}, {delta:g}), {len(rows.names)} coefficients."
+            f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
+            f"{len(rows.names)} coefficients."
         )
         text.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -16,10 +16,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.release_words import release_line
 from perinstance.report.svg import clean
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
@@ -76,7 +80,7 @@ class _LineReporter:
 
 
 def show_audit(
-    audit: Any, out: Console, dp: float | None = None, everyone: float | None = None, report: Path | None = None
+    audit: Audit, out: Console, dp: float | None = None, everyone: float | None = None, report: Path | None = None
 ) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
@@ -87,8 +91,9 @@ def show_audit(
     out.print(_quantiles(epsilon, dp, everyone))
     out.print(_kinds(audit))
     table = Table(title="Most exposed", title_justify="left", box=None, pad_edge=False)
-    for name, side in (("person", "left"), ("loss ε", "right"), ("leverage", "right"), ("error without her", "right")):
-        table.add_column(name, justify=side, no_wrap=name == "person")  # type: ignore[arg-type]
+    table.add_column("person", no_wrap=True)
+    for name in ("loss ε", "leverage", "error without the person"):
+        table.add_column(name, justify="right")
     table.add_column("why")
     for _, person in most_exposed(audit, 10):
         table.add_row(escape(clean(person.id, 24)), person.epsilon, person.leverage, person.residual, person.why)
@@ -100,7 +105,7 @@ def show_audit(
 
 def _quantiles(epsilon: np.ndarray, dp: float | None, everyone: float | None) -> Table:
     table = Table(box=None, pad_edge=False, title="Loss ε", title_justify="left")
-    q = np.quantile(epsilon, (0.5, 0.95, 0.99, 1.0), method="higher")
+    q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
     cells = [words.loss(float(v)) for v in q]
     names = ["median", "95%", "99%", "maximum"]
     if everyone is not None:
@@ -115,7 +120,7 @@ def _quantiles(epsilon: np.ndarray, dp: float | None, everyone: float | None) ->
     return table
 
 
-def _kinds(audit: Any) -> str:
+def _kinds(audit: Audit) -> str:
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
     by = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
     n = len(audit.pairs)
@@ -127,11 +132,11 @@ def _kinds(audit: Any) -> str:
     return text + "."
 
 
-def audit_record(audit: Any, dp: float | None, everyone: float | None, report: Path | None) -> dict[str, Any]:
+def audit_record(audit: Audit, dp: float | None, everyone: float | None, report: Path | None) -> dict[str, Any]:
     """Return what ``--json`` prints: numbers of the whole table, no single person."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
-    q = np.quantile(epsilon, (0.5, 0.95, 0.99, 1.0), method="higher")
+    q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
     return {
         "confidential": True,
         "release": release_line(audit.release),

@@ -1,10 +1,14 @@
-"""Tables in and out, in blocks of rows."""
+"""Tables in and out, in blocks of rows: ``source`` is the protocol, ``memory`` and ``files`` keep it.
+
+``checks`` refuse bad cells, ``confidential`` writes what only its owner may read, ``answer_tables`` gives answers back
+in the caller's kind of table.
+"""
 
 from __future__ import annotations
 
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.limits import Limits
-from perinstance.data.confidential.loss_writer import LossWriter, loss_writer, write_losses
+from perinstance.data.confidential.loss_writer import LossWriter, write_losses
 from perinstance.data.confidential.private_files import private_file, private_folder, refuse_wider
 from perinstance.data.files.group_labels import read_labels
 from perinstance.data.files.load_whole import Loaded, load
@@ -22,7 +26,6 @@ __all__ = [
     "Source",
     "Table",
     "load",
-    "loss_writer",
     "private_file",
     "private_folder",
     "read_labels",

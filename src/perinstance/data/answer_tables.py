@@ -1,4 +1,4 @@
-"""Answers in the caller's own flavour: pandas with her index, polars, pyarrow or numpy."""
+"""Answers in the caller's own flavour of table: pandas with its index, polars, pyarrow or numpy."""
 
 from __future__ import annotations
 

@@ -31,6 +31,10 @@ class Source(Protocol):
         """Names of the features; None when they have none (numpy)."""
 
     @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """Numbers of the features in the caller's table, for messages; None when they are all of its columns."""
+
+    @property
     def n_features(self) -> int:
         """Number of features, without target and ids."""
 

@@ -35,6 +35,7 @@ class DaskTable:
     y: Any
     flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
     names: None = None
+    numbers: None = None
     ids: None = None
     has_ids: bool = False
     rereadable: bool = True

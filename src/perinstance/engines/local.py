@@ -159,7 +159,7 @@ class LocalSweep:
         return part
 
     def _refuse(self, block: Block) -> None:
-        refuse_missing(block.X, block.y, block.start, self.source.names, getattr(self.source, "numbers", None))
+        refuse_missing(block.X, block.y, block.start, self.source.names, self.source.numbers)
 
     def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
         """Remember what a whole pass has taught."""

@@ -13,6 +13,7 @@ from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, predictions
+from perinstance.numerics.rounding import DEPENDENT_POINTS
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive, validated
@@ -24,9 +25,9 @@ from perinstance.sampling import GRID
 class ProcessSample(BaseEstimator):
     """``f(T) ~ N(K_T M y, (K_TT - K_T M K_T') / gamma)``: a draw of the posterior at the points T.
 
-    Given the values at T, her target is ``c'S^-1 f(T)`` plus noise of variance ``alpha + v - t``, S being the posterior
-    covariance at T without her, c that of T and x, v the variance at x and ``t = c'S^-1c``. So the pair is that of one
-    posterior sample with ``mu = t/(alpha + v - t)`` and ``rho = sqrt(gamma/(alpha + v - t)) |r|``.
+    Given the values at T, a person's target is ``c'S^-1 f(T)`` plus noise of variance ``alpha + v - t``, S being the
+    posterior covariance at T without them, c that of T and x, v the variance at x and ``t = c'S^-1c``. So the pair is
+    that of one posterior sample with ``mu = t/(alpha + v - t)`` and ``rho = sqrt(gamma/(alpha + v - t)) |r|``.
 
     Parameters
     ----------
@@ -86,13 +87,13 @@ class ProcessSample(BaseEstimator):
         c = seen.covariance * whole[:, None]
         S = (fit.covariance + fit.covariance.T) / 2
         values, V = np.linalg.eigh(S)
-        if not values[0] > 1e-10 * values[-1]:
+        if not values[0] > DEPENDENT_POINTS * values[-1]:
             # points that determine each other: the whole function is drawn from, which can only tell more
             rho = np.sqrt(gamma / alpha) * np.abs(seen.residual)
             return Posterior(seen.leverage, rho, kind="upper")
         rotated = c @ V
         g = (rotated * rotated) @ (1 / values)
-        # inside, S is the covariance with her: without her it is larger by cc'/(alpha + v)
+        # inside, S is the covariance with the person: without them it is larger by cc'/(alpha + v)
         t = g / (1 + g / whole) if inside else g
         t = np.minimum(t, alpha * seen.leverage)
         left = whole - t
@@ -115,5 +116,5 @@ class ProcessSample(BaseEstimator):
         except np.linalg.LinAlgError:
             raise NumericalTrouble("the points determine each other; publish fewer or more distant ones") from None
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
-        self.values_ = sampling.draw(sampling.Output(fit.theta, scale, precision.T @ precision), self.grid).values
+        self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
         return self

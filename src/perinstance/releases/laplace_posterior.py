@@ -32,8 +32,8 @@ from perinstance.sampling import GRID
 class LaplacePosterior(AnsweringModel):
     """``theta ~ N(theta_hat, H(theta_hat)^-1 / gamma)``: means **and** covariances differ between neighbours.
 
-    The pair of each person is exact, from refits of mean and Hessian without her (``method="exact"`` or ``"auto"``);
-    ``method="estimate"`` takes one Newton step and the others' curvature as it is. There is no certified bound.
+    The pair of each person is exact, from refits of mean and Hessian without them (``method="exact"`` or ``"auto"``);
+    ``method="estimate"`` takes one Newton step and the others' curvature as it is. There is no upper bound.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class LaplacePosterior(AnsweringModel):
         """Fit without noise."""
         positive("gamma", self.gamma)
         if method == "upper":
-            raise InvalidInput("a Laplace posterior has no certified bound; use method='exact' or method='estimate'")
+            raise InvalidInput("a Laplace posterior has no upper bound; use method='exact' or method='estimate'")
         return self.problem().fit(sweep, None, "estimate" if method == "estimate" else "exact")
 
     def people(self, fit: SmoothAudit, block: Block, inside: bool = True) -> People:
@@ -106,11 +106,11 @@ class LaplacePosterior(AnsweringModel):
         codes = y if fit.classes is None else fit.classes.codes(y)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)
-        ways = leave_one_out(fit.model, inner, X, codes, inside, refits_told(inner))
-        w = whitened(fit.model, inner, X, codes, ways.D, float(self.gamma), inside)
-        lost = ~np.isfinite(ways.error)  # no minimum without her: no finite loss can be stated
+        refits = leave_one_out(fit.model, inner, X, codes, inside, refits_told(inner))
+        w = whitened(fit.model, inner, X, codes, refits.D, float(self.gamma), inside)
+        lost = ~np.isfinite(refits.error)  # no minimum without the person: no finite loss can be stated
         if fit.classes is not None:
-            lost = lost | fit.classes.alone(codes, inside)  # without her there is one class less
+            lost = lost | fit.classes.alone(codes, inside)  # without the person there is one class less
         shift = np.where(lost[:, None], np.inf, w.shift)
         return People(first.leverage, first.residual, Gaussian(w.excess, shift))
 
@@ -118,7 +118,7 @@ class LaplacePosterior(AnsweringModel):
         """Return ``N(theta, H^-1 / gamma)``."""
         return Law(fit.theta, frame(fit.model.fit.hessian).T.T / np.sqrt(positive("gamma", self.gamma)))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.Output:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return what ``fit`` draws from: mean and Hessian are float64, taken as they are; the noise is exact."""
         fit = self.confidential_fit(ArraySweep(X, y), "estimate")
-        return sampling.Output(fit.theta, 1 / np.sqrt(positive("gamma", self.gamma)), fit.model.fit.hessian)
+        return sampling.ExactOutput(fit.theta, 1 / np.sqrt(positive("gamma", self.gamma)), fit.model.fit.hessian)

@@ -44,7 +44,7 @@ class _Total:
 class NoisyMean(BaseEstimator):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
-    ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without her. A sum moves by ``x``.
+    ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class NoisyMean(BaseEstimator):
         return Law(mean, float(self.scale) * np.eye(len(mean)), self.noise)
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
-        """Publish one draw: ``mean_`` or ``sum_``, as ``value_``."""
+        """Publish one draw, of the mean or of the sum: ``value_``."""
         refuse_weights(refused)
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values

@@ -1,4 +1,4 @@
-"""Objective perturbation: of linear and ridge regression, exact (MATH 1c); of logistic regression, certified."""
+"""Objective perturbation: of linear and ridge regression, exact (MATH 1c); of logistic regression, an upper bound."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ROW_OF_ZEROS
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
@@ -35,7 +36,7 @@ class ObjectivePerturbation(AnsweringModel):
 
     So ``theta ~ N(theta_hat, scale^2 H^-2)``: the "democratic" choice of the paper; its covariance depends on the data.
     With ``LogisticRegression`` (two classes) the same is done to its objective, ``sum l + ||theta||^2/(2C) + b'theta``:
-    audits then state a certified bound, and ``ex_post`` the exact loss at a parameter that was released. ``fit`` wants
+    audits then state an upper bound, and ``ex_post`` the exact loss at a parameter that was released. ``fit`` wants
     a penalty on every coefficient there, the intercept included (``solver="liblinear"``) or left out.
 
     Parameters
@@ -86,7 +87,7 @@ class ObjectivePerturbation(AnsweringModel):
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | SmoothAudit:
-        """Fit without noise; linear models are exact and logistic regression is certified, whatever the method."""
+        """Fit without noise; linear models are exact, logistic regression bounded from above, whatever the method."""
         positive("scale", self.scale)
         problem = self.problem()
         if isinstance(problem, LinearProblem):
@@ -99,21 +100,21 @@ class ObjectivePerturbation(AnsweringModel):
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
-            return self._certified(fit, X, y, inside)
+            return self._bounded(fit, X, y, inside)
         return self._people(fit, X, without(fit, X, y, inside))
 
     def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
-            return self._certified(fit, X, y, inside)
+            return self._bounded(fit, X, y, inside)
         return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.Objective | sampling.PerturbedLogistic:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
         problem, scale = self.problem(), positive("scale", self.scale)
         if isinstance(problem, LinearProblem):
-            return sampling.Objective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
+            return sampling.ExactObjective(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale)
         if not problem.alpha > 0 or (problem.fit_intercept and not problem.penalize_intercept):
             raise RefusedModel(
                 "a perturbed logistic regression is published only with a penalty on every coefficient: noise on a "
@@ -139,13 +140,13 @@ class ObjectivePerturbation(AnsweringModel):
             sweep, target = CodedSweep(sweep, classes), classes.codes(target)
         return ex_post(sweep, objective, np.asarray(theta, dtype=np.float64), scale, np.asarray(X), target)
 
-    def _certified(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
+    def _bounded(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
         codes = y if fit.classes is None else fit.classes.codes(y)
         found = perturbed(fit.model, X, codes, float(self.scale), inside)
         alone = np.zeros(len(X), dtype=bool) if fit.classes is None else fit.classes.alone(codes, inside)
-        distance = np.where(alone, np.inf, found.distance)  # without her there is one class, and no release
+        distance = np.where(alone, np.inf, found.distance)  # without the person there is one class, and no release
         pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
-        residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+        residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), ROW_OF_ZEROS)
         return People(found.leverage, residual, pairs)
 
     def law(self, fit: LinearFit) -> Law:
@@ -158,10 +159,10 @@ class ObjectivePerturbation(AnsweringModel):
             )
         return Law(fit.theta, float(self.scale) * fit.inverse())
 
-    def _people(self, fit: LinearFit, X: NDArray, held: Without) -> People:
+    def _people(self, fit: LinearFit, X: NDArray, loo: Without) -> People:
         rows = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit.fit_intercept)
         with np.errstate(invalid="ignore"):
-            direction = held.length * (1.0 + held.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
-        residual = np.where(np.isnan(held.residual), np.inf, np.abs(held.residual))
-        pairs = Objective(held.leverage, residual / float(self.scale), rows, direction**2, kind=held.kind_code)
-        return People(held.leverage, held.residual, pairs, held.open)
+            direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
+        residual = np.where(np.isnan(loo.residual), np.inf, np.abs(loo.residual))
+        pairs = Objective(loo.leverage, residual / float(self.scale), rows, direction**2, kind=loo.kind_code)
+        return People(loo.leverage, loo.residual, pairs, loo.open)

@@ -15,6 +15,7 @@ from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import positive
@@ -91,18 +92,18 @@ class OutputPerturbation(AnsweringModel):
         """Answer for the people that ``people`` left open."""
         return self._people(self.problem().refine(fit, sweep, block, inside))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.Output:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return the same in exact numbers: what ``fit`` draws from.
 
         Least squares and ridge regression are solved exactly. The minimum of another loss has no closed form: its
         float64 estimate is taken as it is, and the noise on it is exact. How far the estimate can be from the minimum,
-        here and in a neighbour (``SmoothFit.stray``), is part of the distances that ``people`` and ``refine`` state.
+        here and in a neighbour, is part of the distances that ``people`` and ``refine`` state.
         """
         problem, scale = self.problem(), positive("scale", self.scale)
         A = None if self.precision is None else check_precision(self.precision)
         if isinstance(problem, LinearProblem):
-            return sampling.Output(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
-        return sampling.Output(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
+            return sampling.ExactOutput(exact_equations(X, y, problem.alpha, problem.fit_intercept), scale, A)
+        return sampling.ExactOutput(problem.fit(ArraySweep(X, y), A, "estimate").theta, scale, A)
 
     def law(self, fit: Any) -> Law:
         """Return ``N(theta, scale^2 A^-1)``."""
@@ -123,7 +124,7 @@ def check_precision(precision: ArrayLike) -> Floats:
         raise InvalidInput(f"precision must be a square matrix, got shape {A.shape}")
     if not np.isfinite(A).all():
         raise InvalidInput("precision must be finite, got NaN or infinity")
-    if not np.allclose(A, A.T, rtol=1e-10, atol=0.0):
+    if not np.allclose(A, A.T, rtol=ASYMMETRY, atol=0.0):
         raise InvalidInput("precision must be symmetric, got one that is not; pass (A + A.T) / 2")
     A = (A + A.T) / 2
     if np.linalg.eigvalsh(A)[0] <= 0:

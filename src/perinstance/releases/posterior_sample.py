@@ -71,10 +71,10 @@ class PosteriorSample(Publishing):
         X, y = block.X, block.y
         return self._people(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
-    def ideal(self, X: NDArray, y: Floats) -> sampling.Posterior:
+    def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
         gamma, alpha = positive("gamma", self.gamma), check_alpha(self.alpha)
-        return sampling.Posterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
+        return sampling.ExactPosterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
 
     def law(self, fit: LinearFit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""
@@ -84,10 +84,10 @@ class PosteriorSample(Publishing):
             )
         return Law(fit.theta, fit.basis / np.sqrt(positive("gamma", self.gamma)))
 
-    def _people(self, held: Without) -> People:
-        rho = np.empty(len(held.residual))
-        _standardise(held.residual, np.sqrt(float(self.gamma)), rho)
-        return People(held.leverage, held.residual, Posterior(held.leverage, rho, kind=held.kind_code), held.open)
+    def _people(self, loo: Without) -> People:
+        rho = np.empty(len(loo.residual))
+        _standardise(loo.residual, np.sqrt(float(self.gamma)), rho)
+        return People(loo.leverage, loo.residual, Posterior(loo.leverage, rho, kind=loo.kind_code), loo.open)
 
 
 @kernel

@@ -1,22 +1,29 @@
-"""The curator's report: one file, no network, no script."""
+"""The curator's report: one file, no network, no script.
+
+``content`` gathers what it says and lists its sections, ``charts`` draws, ``words`` writes numbers.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from perinstance.report.content import gather
 
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
+
 __all__ = ["render", "to_html"]
 
 
-def render(audit: Any, **options: Any) -> str:
+def render(audit: Audit, **options: Any) -> str:
     """Return the report as one HTML page; see ``perinstance.report.content.gather`` for the options."""
     folder = resources.files("perinstance.report")
     style = folder.joinpath("report.css").read_text(encoding="utf-8")
@@ -28,7 +35,7 @@ def render(audit: Any, **options: Any) -> str:
     return page.render(c=gather(audit, **options), style=Markup(style), style_hash=Markup(digest))
 
 
-def to_html(audit: Any, path: str | Path, **options: Any) -> Path:
+def to_html(audit: Audit, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the report, readable by its owner alone."""
     from perinstance.data import private_file
 

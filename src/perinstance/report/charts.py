@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from perinstance.numerics.rounding import AXIS_RANGE
 from perinstance.report.svg import Drawing, LinearScale, LogScale, around, tick_label
 from perinstance.report.words import loss, people, share
 
@@ -55,7 +56,7 @@ def distribution(epsilon: NDArray, markers: Sequence[Marker]) -> Markup:
     shown = [m for m in markers if m.value > 0 and math.isfinite(m.value)]
     ends = [float(positive.min()), float(positive.max())] if len(positive) else []
     low, high = around([*ends, *(m.value for m in shown)])
-    low = max(low, high * 1e-12)  # a handful of almost untouched people must not squeeze everybody else
+    low = max(low, high * AXIS_RANGE)
     scale = LogScale(low, high, LEFT, RIGHT)
     drawing = Drawing(
         "distribution",
@@ -111,12 +112,12 @@ def _mark(drawing: Drawing, marker: Marker, scale: LogScale, place: int) -> None
 
 
 def plane(
-    pull: NDArray, residual: NDArray, contours: Sequence[Curve], worst: Sequence[int], pull_name: str, redact: bool
+    across: NDArray, residual: NDArray, contours: Sequence[Curve], worst: Sequence[int], name: str, redact: bool
 ) -> Markup:
     """Draw how rare the features are against how badly the person is predicted, as a density, with equal-loss lines."""
     size = np.abs(residual)
-    seen = (pull > 0) & (size > 0) & np.isfinite(pull) & np.isfinite(size)
-    x_low, x_high = around(_trim(pull[seen]))
+    seen = (across > 0) & (size > 0) & np.isfinite(across) & np.isfinite(size)
+    x_low, x_high = around(_trim(across[seen]))
     y_low, y_high = around(_trim(size[seen]))
     x, y = LogScale(x_low, x_high, LEFT, RIGHT), LogScale(y_low, y_high, 372, 24)
     drawing = Drawing(
@@ -124,14 +125,14 @@ def plane(
         WIDTH,
         430,
         "Why: rare features against surprise",
-        f"Density of {people(int(seen.sum()))} over {pull_name} and the leave-one-out prediction error, "
+        f"Density of {people(int(seen.sum()))} over {name} and the leave-one-out prediction error, "
         "with lines of equal loss. Loss grows towards the upper right.",
     )
     if seen.sum() <= FEW and not redact:
-        for a, b in zip(pull[seen], size[seen], strict=True):
+        for a, b in zip(across[seen], size[seen], strict=True):
             drawing.circle(x(a), y(b), 3, "person")
     else:
-        _density(drawing, pull[seen], size[seen], x, y)
+        _density(drawing, across[seen], size[seen], x, y)
     for curve in contours:
         inside = (curve.x >= x_low) & (curve.x <= x_high) & (curve.y >= y_low) & (curve.y <= y_high)
         points = [(x(a), y(b)) for a, b in zip(curve.x[inside], curve.y[inside], strict=True)]
@@ -142,9 +143,9 @@ def plane(
     if not redact:
         for rank, i in enumerate(worst, start=1):
             if seen[i]:
-                drawing.circle(x(pull[i]), y(size[i]), 5, "dot")
-                drawing.text(x(pull[i]) + 8, y(size[i]) + 4, str(rank), "note halo", "start")
-    drawing.bottom_axis(x, 372, pull_name + " (logarithmic)")
+                drawing.circle(x(across[i]), y(size[i]), 5, "dot")
+                drawing.text(x(across[i]) + 8, y(size[i]) + 4, str(rank), "note halo", "start")
+    drawing.bottom_axis(x, 372, name + " (logarithmic)")
     drawing.line(LEFT, 24, LEFT, 372, "axis")
     for tick in y.ticks():
         drawing.text(LEFT - 8, y(tick) + 4, tick_label(tick), "label", "end")
@@ -249,6 +250,6 @@ def attack(curves: Sequence[Curve]) -> Markup:
         drawing.text(524, 64 + 30 * k, curve.name, "label", "start")
     drawing.line(490, 60 + 30 * len(curves), 516, 60 + 30 * len(curves), "curve guess")
     drawing.text(524, 64 + 30 * len(curves), "guessing", "label", "start")
-    drawing.text(LEFT, 14, "finds her", "axis-title", "start")
+    drawing.text(LEFT, 14, "finds the person", "axis-title", "start")
     drawing.bottom_axis(x, 296, "false alarms (logarithmic)")
     return drawing.markup()

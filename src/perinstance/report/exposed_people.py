@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perinstance.report import words
 from perinstance.report.svg import clean
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 MOST_EXPOSED = 10
 
@@ -25,7 +28,7 @@ class ExposedPerson:
     kind: str
 
 
-def most_exposed(audit: Any, count: int) -> list[tuple[int, ExposedPerson]]:
+def most_exposed(audit: Audit, count: int) -> list[tuple[int, ExposedPerson]]:
     """Return positions and lines of the most exposed people, the worst first."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
@@ -49,5 +52,5 @@ def most_exposed(audit: Any, count: int) -> list[tuple[int, ExposedPerson]]:
 
 
 def _name(ids: Any, i: int) -> str:
-    """Return a person's id as written; without ids, her row."""
+    """Return a person's id as written; without ids, the number of their row."""
     return f"row {i}" if ids is None else clean(str(ids[i]))

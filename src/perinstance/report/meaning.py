@@ -6,6 +6,7 @@ import math
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Shift
+from perinstance.releases.base.arguments import probability
 
 
 def shift_of_loss(epsilon: float, delta: float) -> Shift:
@@ -15,8 +16,7 @@ def shift_of_loss(epsilon: float, delta: float) -> Shift:
     >>> bool(abs(shift.epsilon(1e-6)[0] - 1.0) < 1e-6)
     True
     """
-    if not 0 < delta < 1:
-        raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
+    probability("delta", delta)
     low, high = 0.0, 1.0
     while float(Shift([high]).epsilon(delta)[0]) <= epsilon:
         low, high = high, 2 * high

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
 
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
 from perinstance.report.exposed_people import MOST_EXPOSED, most_exposed
 from perinstance.report.release_words import release_line
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 # Notebooks bring their own style: plain tables fit in, light and dark.
 _PAGE = """<div>
 <p><strong>Confidential.</strong> {{ setup }}</p>
 <table><thead><tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr></thead>
 <tbody><tr>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr></tbody></table>
-<table><thead><tr><th>person</th><th>loss ε</th><th>leverage</th><th>error without her</th><th>why</th></tr></thead>
+<table><thead><tr><th>person</th><th>loss ε</th><th>leverage</th><th>error without the person</th>
+<th>why</th></tr></thead>
 <tbody>{% for p in worst %}<tr><td>{{ p.id }}</td><td>{{ p.epsilon }}</td><td>{{ p.leverage }}</td>
 <td>{{ p.residual }}</td><td>{{ p.why }}</td></tr>{% endfor %}</tbody></table>
 </div>"""
 
 
-def fragment(audit: Any) -> str:
+def fragment(audit: Audit) -> str:
     """Return a piece of HTML for a notebook."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     levels = (0.5, 0.95, 0.99, 1.0)
@@ -30,6 +35,6 @@ def fragment(audit: Any) -> str:
     return page.render(
         setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}",
         names=["median", "95%", "99%", "maximum"],
-        values=[words.loss(float(v)) for v in np.quantile(epsilon, levels, method="higher")],
+        values=[words.loss(float(v)) for v in attained_quantile(epsilon, levels)],
         worst=[line for _, line in most_exposed(audit, MOST_EXPOSED)],
     )

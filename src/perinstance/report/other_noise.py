@@ -7,12 +7,16 @@ residual by c (gamma becomes gamma / c^2) and leaves the leverage alone. No new 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs import Laplace, Pairs, Posterior, Shift
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
 
 FACTORS = np.geomspace(1 / 16, 16, 25)
 QUANTILES = (0.5, 0.95, 1.0)
@@ -23,7 +27,7 @@ MOST_SLOW_PEOPLE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class NoiseLevels:
     """Loss quantiles at several noise levels: one row per quantile."""
 
     factors: NDArray
@@ -45,7 +49,7 @@ def with_noise(pairs: Pairs, factor: float) -> Pairs | None:
     return None
 
 
-def noise_sweep(audit: Any) -> Sweep | None:
+def noise_sweep(audit: Audit) -> NoiseLevels | None:
     """Recompute the quantiles of the losses for noise from a sixteenth to sixteen times the audited one."""
     epsilon = np.asarray(audit.epsilon)
     pairs: Pairs = audit.pairs
@@ -60,5 +64,5 @@ def noise_sweep(audit: Any) -> Sweep | None:
     for factor in FACTORS:
         changed = with_noise(pairs, float(factor))
         assert changed is not None  # the first person's pair was of the same type
-        rows.append(np.quantile(changed.epsilon(audit.delta), QUANTILES, method="higher"))
-    return Sweep(FACTORS, np.array(rows).T, sampled)
+        rows.append(attained_quantile(changed.epsilon(audit.delta), QUANTILES))
+    return NoiseLevels(FACTORS, np.array(rows).T, sampled)

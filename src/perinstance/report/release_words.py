@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from perinstance._version import __version__
 from perinstance.releases.base.release import Release
 from perinstance.report.words import loss, number, people, share
 
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
+
 
 def release_line(release: Release) -> str:
     """Say what was released, in one line without data."""
     return "".join(word if isinstance(word, str) else number(word) for word in release.mechanism().words)
 
 
-def accuracy_cost(audit: Any) -> float | None:
+def accuracy_cost(audit: Audit) -> float | None:
     """Return the root mean square change that the noise makes to a prediction: ``sqrt(tr(root' X'X root) / n)``."""
     fit, release = audit.fit, audit.release
     H, penalty, n = getattr(fit, "H", None), getattr(fit, "penalty", None), getattr(fit, "n_people", 0)
@@ -34,7 +37,7 @@ def accuracy_cost(audit: Any) -> float | None:
     return math.sqrt(max(float(np.einsum("ij,ik,kj->", root, gram, root)), 0.0) / n)
 
 
-def health_lines(audit: Any, rechecks: Sequence[Any], redact: bool) -> list[tuple[str, str]]:
+def health_lines(audit: Audit, rechecks: Sequence[Any], redact: bool) -> list[tuple[str, str]]:
     """List what a careful reader wants to know about the numbers themselves."""
     health = audit.health
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
@@ -61,14 +64,15 @@ def health_lines(audit: Any, rechecks: Sequence[Any], redact: bool) -> list[tupl
     return lines
 
 
-def recipe(audit: Any, command: str | None) -> str:
+def recipe(audit: Audit, command: str | None) -> str:
     """Say how to get the same numbers again."""
     if command is not None:
         return f"{command}\n# perinstance {__version__}"
-    parameters = ", ".join(f"{k}={v!r}" for k, v in audit.release.get_params(deep=False).items())
+    release: Any = audit.release  # a scikit-learn estimator, which the protocol of releases does not ask for
+    parameters = ", ".join(f"{k}={v!r}" for k, v in release.get_params(deep=False).items())
     return (
         f"import perinstance as pi\n"
-        f"release = pi.{type(audit.release).__name__}({parameters})\n"
+        f"release = pi.{type(release).__name__}({parameters})\n"
         f"audit = pi.audit(release, X, y, delta={audit.delta:g})\n"
         f"# {people(len(audit.pairs))}; perinstance {__version__}"
     )

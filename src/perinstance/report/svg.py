@@ -13,6 +13,8 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
+from perinstance.numerics.rounding import TICK_SLACK
+
 # What XML 1.0 does not allow in text; hostile names may carry it.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -40,7 +42,7 @@ class LogScale:
 
     def ticks(self) -> list[float]:
         """Return the powers of ten inside, thinned to at most seven; on a short axis also their twos and fives."""
-        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        first, last = math.ceil(math.log10(self.low) - TICK_SLACK), math.floor(math.log10(self.high) + TICK_SLACK)
         if math.log10(self.high / self.low) <= 2.2:
             fine = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
             return [v for v in fine if self.low <= v <= self.high]
@@ -82,7 +84,7 @@ def tick_label(value: float) -> str:
     """
     if 1e-3 <= value <= 1e4:
         return f"{value:g}"
-    exponent = math.floor(math.log10(value) + 1e-9)
+    exponent = math.floor(math.log10(value) + TICK_SLACK)
     lead = round(value / 10.0**exponent)
     return (
         ("" if lead == 1 else f"{lead}·") + "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -11,38 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.releases.base.shown_decimals import loss_text as loss
+from perinstance.releases.base.shown_decimals import rounded_up
+
+__all__ = ["loss", "number", "people", "reasons", "share", "share_at_most", "verdict"]
+
 RARE = "rare features"
 SURPRISING = "badly predicted"
 BOTH = "rare features and badly predicted"
 ORDINARY = "neither stands out"
 
-# A person stands out when fewer than this share of the people exceed her.
+# A person stands out when fewer than this share of the people exceed them.
 STANDS_OUT = 0.05
-
-
-def loss(value: float, digits: int = 3) -> str:
-    """Write an epsilon with some significant digits, rounded up.
-
-    >>> loss(0.12341), loss(0.0), loss(float("inf")), loss(12345.6)
-    ('0.124', '0', '∞', '12,346')
-    """
-    if math.isinf(value):
-        return "∞"
-    if value <= 0:
-        return "0"
-    magnitude = math.floor(math.log10(value))
-    if magnitude < -4:
-        return _scientific_up(value, digits)
-    decimals = max(digits - 1 - magnitude, 0)
-    unit = 10.0**-decimals
-    up = math.ceil(value / unit - 1e-9) * unit
-    return f"{up:,.{decimals}f}"
-
-
-def _scientific_up(value: float, digits: int) -> str:
-    exponent = math.floor(math.log10(value))
-    unit = 10.0 ** (exponent - digits + 1)
-    return f"{math.ceil(value / unit - 1e-9) * unit:.{digits - 1}e}"
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -87,8 +67,17 @@ def share(part: float) -> str:
     return f"{float(f'{percent:.2g}'):g}%"
 
 
+def share_at_most(part: float) -> str:
+    """Write an upper bound on a probability as a share, rounded up.
+
+    >>> share_at_most(0.05526), share_at_most(1.0)
+    ('5.6%', '100%')
+    """
+    return f"{rounded_up(part, 2).scaleb(2).normalize():f}%" if part > 0 else "0%"
+
+
 def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[str]:
-    """Say why each of some people is exposed: her features are rare, her outcome is badly predicted, or both."""
+    """Say why each of some people is exposed: rare features, a badly predicted outcome, or both."""
     high_leverage = _threshold(leverage)
     high_residual = _threshold(np.abs(residual))
     words = {(True, True): BOTH, (True, False): RARE, (False, True): SURPRISING, (False, False): ORDINARY}
@@ -113,6 +102,6 @@ def verdict(n: int, median: float, largest: float, dp: float | None, power: floa
         first += f", where a worst-case statement would have said {loss(dp)} to everyone"
     second = (
         f"Somebody who knows all the other rows and wants to know whether the most exposed person is in the data "
-        f"would find her with probability {share(power)} at the price of {share(false_positive_rate)} false alarms"
+        f"would find them with probability {share(power)} at the price of {share(false_positive_rate)} false alarms"
     )
     return f"{first}. {second}."

@@ -3,22 +3,22 @@
 from perinstance.sampling.exact_gram import ExactGram, NormalEquations, exact_sums
 from perinstance.sampling.fixed_point import FixedRows, fixed_rows
 from perinstance.sampling.grid_draw import GRID, GridPoint, draw
-from perinstance.sampling.ideal_laws import Noisy, Objective, Output, Posterior
+from perinstance.sampling.ideal_laws import ExactObjective, ExactOutput, ExactPosterior, Noisy
 from perinstance.sampling.noisy_eigenvalue import NoisyEigenvalue
 from perinstance.sampling.perturbed_logistic import PerturbedLogistic
 
 __all__ = [
     "GRID",
     "ExactGram",
+    "ExactObjective",
+    "ExactOutput",
+    "ExactPosterior",
     "FixedRows",
     "GridPoint",
     "Noisy",
     "NoisyEigenvalue",
     "NormalEquations",
-    "Objective",
-    "Output",
     "PerturbedLogistic",
-    "Posterior",
     "draw",
     "exact_sums",
     "fixed_rows",

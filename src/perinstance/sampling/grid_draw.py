@@ -1,7 +1,7 @@
 """One draw from an ideal distribution, rounded to a public grid: the only way this package makes noise.
 
-The grid point is exactly the rounding of the ideal draw (see ``rounding``). Rounding is post-processing, so the release
-is as private as the ideal one and nothing is charged to delta.
+The grid point is exactly the rounding of the ideal draw (see ``grid_rounding``). Rounding is post-processing, so the
+release is as private as the ideal one and nothing is charged to delta.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.rounding import LARGEST
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.ideal_laws import Ideal
 from perinstance.sampling.known_answers import self_test
@@ -61,4 +62,4 @@ def _divide(p: int, q: int) -> float:
     try:
         return p / q  # correctly rounded, for integers of any size
     except OverflowError:
-        return float(np.finfo(np.float64).max) * (1 if p > 0 else -1)
+        return LARGEST * (1 if p > 0 else -1)

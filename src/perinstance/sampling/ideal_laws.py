@@ -1,11 +1,11 @@
 """The distributions that releases draw from, as functions of exact data and bit strings.
 
-==============  ================================================================
-``Noisy``       ``center + scale z``, coordinates independent, Gaussian or Laplace
-``Output``      ``N(theta_hat, scale^2 A^-1)``, A public; isotropic without A
-``Posterior``   ``N(theta_hat, H^-1 / gamma)``
-``Objective``   ``N(theta_hat, scale^2 H^-2)``
-==============  ================================================================
+==================  ================================================================
+``Noisy``           ``center + scale z``, coordinates independent, Gaussian or Laplace
+``ExactOutput``     ``N(theta_hat, scale^2 A^-1)``, A public; isotropic without A
+``ExactPosterior``  ``N(theta_hat, H^-1 / gamma)``
+``ExactObjective``  ``N(theta_hat, scale^2 H^-2)``
+==================  ================================================================
 
 ``enclose(strings, n)`` returns balls that contain the ideal draw which the infinite strings stand for, knowing n bits
 of each. The factors are fixed (L of the Cholesky factorisation ``L L'``), so equal strings mean the equal draw.
@@ -78,7 +78,7 @@ class Noisy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Output:
+class ExactOutput:
     """``theta_hat + scale M^-T z`` with ``A = M M'`` public: covariance ``scale^2 A^-1``; isotropic without A.
 
     ``center`` holds the normal equations of theta_hat, or theta_hat itself as exact numbers.
@@ -116,7 +116,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Posterior:
+class ExactPosterior:
     """``theta_hat + L^-T z / sqrt(gamma)`` with ``H = L L'``: one posterior sample."""
 
     equations: NormalEquations
@@ -143,7 +143,7 @@ class Posterior:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Objective:
+class ExactObjective:
     """``H^-1 (b - scale z)``: the minimiser of the objective with the linear term ``scale z'theta``."""
 
     equations: NormalEquations

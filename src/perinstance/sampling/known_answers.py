@@ -14,7 +14,7 @@ import numpy as np
 from perinstance.errors import NumericalTrouble
 from perinstance.sampling.exact_gram import ExactGram
 from perinstance.sampling.grid_rounding import settle
-from perinstance.sampling.ideal_laws import Ideal, Noisy, Objective, Output, Posterior
+from perinstance.sampling.ideal_laws import ExactObjective, ExactOutput, ExactPosterior, Ideal, Noisy
 from perinstance.sampling.random_bits import SystemBits
 
 X = np.array([[0.1, -0.7], [1.3, 0.2], [-0.4, 2.5]])
@@ -42,9 +42,9 @@ def cases() -> dict[str, tuple[Ideal, int]]:
         "gaussian": (Noisy([0.1, -3], scale=1.7), ROUGH),
         "fine": (Noisy([0.1, -3], scale=1.7), FINE),
         "laplace": (Noisy([0.1, -3], scale=1.7, noise="laplace"), ROUGH),
-        "output": (Output(equations, scale=1.7, A=A), ROUGH),
-        "posterior": (Posterior(equations, gamma=2.3), ROUGH),
-        "objective": (Objective(equations, scale=1.7), ROUGH),
+        "output": (ExactOutput(equations, scale=1.7, A=A), ROUGH),
+        "posterior": (ExactPosterior(equations, gamma=2.3), ROUGH),
+        "objective": (ExactObjective(equations, scale=1.7), ROUGH),
     }
 
 

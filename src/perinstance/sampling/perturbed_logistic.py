@@ -22,6 +22,7 @@ from scipy.special import expit
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import SHORTEST_STEP
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, product
 from perinstance.sampling.random_bits import BitString
 from perinstance.sampling.variates import variate
@@ -89,8 +90,8 @@ class PerturbedLogistic:
     def _gradient(self, rows: Matrix, theta: list[Ball], b: list[Ball]) -> list[Ball]:
         eta = product(rows, theta)
         off = [1 / (1 + (-e).exp()) - arb(v) for e, v in zip(eta, self.y.tolist(), strict=True)]
-        pull = product(rows.transpose(), off)
-        return [g + arb(w) * t + v for g, w, t, v in zip(pull, self.weights.tolist(), theta, b, strict=True)]
+        of_loss = product(rows.transpose(), off)
+        return [g + arb(w) * t + v for g, w, t, v in zip(of_loss, self.weights.tolist(), theta, b, strict=True)]
 
     def _hessian(self, rows: Matrix, theta: list[Ball]) -> list[list[Ball]]:
         eta = product(rows, theta)
@@ -106,25 +107,25 @@ class PerturbedLogistic:
 
     def _near(self, b: Sequence[float]) -> Floats:
         """Return the float64 minimum: nothing depends on how good it is but the number of steps that follow."""
-        tilt, theta = np.asarray(b), np.zeros(self.d)
+        linear, theta = np.asarray(b), np.zeros(self.d)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = self._value(theta, tilt)
+            value = self._value(theta, linear)
             for _ in range(FLOAT_STEPS):
                 p = expit(self.X @ theta)
-                g = self.X.T @ (p - self.y) + self.weights * theta + tilt
+                g = self.X.T @ (p - self.y) + self.weights * theta + linear
                 H = (self.X.T * (p * (1 - p))) @ self.X + np.diag(self.weights)
                 step, length = np.linalg.solve(H, -g), 1.0
-                while length > 1e-12 and not (new := self._value(theta + length * step, tilt)) < value:
+                while length > SHORTEST_STEP and not (new := self._value(theta + length * step, linear)) < value:
                     length /= 2
-                if length <= 1e-12:
+                if length <= SHORTEST_STEP:
                     break
                 theta, value = theta + length * step, new
         return theta
 
-    def _value(self, theta: Floats, tilt: Floats) -> float:
+    def _value(self, theta: Floats, linear: Floats) -> float:
         eta = self.X @ theta
         loss = np.logaddexp(0.0, eta) - self.y * eta
-        return float(loss.sum() + (self.weights * theta) @ theta / 2 + tilt @ theta)
+        return float(loss.sum() + (self.weights * theta) @ theta / 2 + linear @ theta)
 
 
 def _length(v: Sequence[Ball]) -> Ball:

@@ -14,7 +14,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.sampling.ball_arithmetic import exact
 from perinstance.sampling.exact_gram import NormalEquations
-from perinstance.sampling.ideal_laws import Ideal, Noisy, Objective, Output, Posterior
+from perinstance.sampling.ideal_laws import ExactObjective, ExactOutput, ExactPosterior, Ideal, Noisy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,16 +41,16 @@ def simulated_draws(ideal: Ideal, size: int, rng: np.random.Generator) -> Simula
         sampler = rng.standard_normal if ideal.noise == "gaussian" else rng.laplace
         return Simulated(center + scale * sampler(size=(size, ideal.d)))
     z = rng.standard_normal((ideal.d, size))
-    if isinstance(ideal, Output):
+    if isinstance(ideal, ExactOutput):
         given = ideal.center
         mean = _estimate(*_floats(given)) if isinstance(given, NormalEquations) else np.asarray(given, dtype=float)
         noise = z if ideal.A is None else solve_triangular(np.linalg.cholesky(ideal.A), z, lower=True, trans=1)
         return Simulated(mean + ideal.scale * noise.T)
-    if isinstance(ideal, Posterior):
+    if isinstance(ideal, ExactPosterior):
         H, b = _floats(ideal.equations)
         noise = solve_triangular(np.linalg.cholesky(H), z, lower=True, trans=1) / np.sqrt(ideal.gamma)
         return Simulated(_estimate(H, b) + noise.T)
-    if isinstance(ideal, Objective):
+    if isinstance(ideal, ExactObjective):
         H, b = _floats(ideal.equations)
         return Simulated(cho_solve(cho_factor(H), b[:, None] - ideal.scale * z).T)
     raise InvalidInput(f"no simulation is known for {type(ideal).__name__}")

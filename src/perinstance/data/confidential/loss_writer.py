@@ -110,8 +110,3 @@ def write_losses(path: str | os.PathLike[str], blocks: Iterable[Mapping[str, Any
         for block in blocks:
             writer.write(block)
     return writer.n_rows
-
-
-def loss_writer(path: str | os.PathLike[str]) -> LossWriter:
-    """Return the writer behind ``audit(..., out=path)``."""
-    return LossWriter(path)

@@ -119,15 +119,15 @@ class FileSource:
         start = 0
         rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
         for batch in self.reader.batches(self.chosen, rows, threads):
-            count, held = batch.num_rows, [batch]
+            count, only = batch.num_rows, [batch]
             del batch
             if count:
-                yield partial(self._block, start, held)
+                yield partial(self._block, start, only)
                 start += count
         pa.default_memory_pool().release_unused()  # the decoder's memory is wanted by the passes that follow
 
-    def _block(self, start: int, held: list[pa.RecordBatch]) -> Block:
-        batch = held.pop()  # nobody else has it: it goes when it is a matrix, not when the matrix goes
+    def _block(self, start: int, only: list[pa.RecordBatch]) -> Block:
+        batch = only.pop()  # nobody else has it: it goes when it is a matrix, not when the matrix goes
         arrays = [_floats(batch.column(k), start, self._label(at)) for k, at in enumerate(_numbers(self.chosen))]
         features = arrays[: self.n_features]
         kind = np.dtype(np.float32 if all(array.dtype == np.float32 for array in features) else np.float64)

@@ -30,7 +30,7 @@ def load(scanned: Any, target: Any, ids: Any = None, features: Any = None) -> Lo
     for piece in source.pieces():
         block = piece()
         if not is_finite(block.X, block.y):
-            refuse_missing(block.X, block.y, block.start, source.names, getattr(source, "numbers", None))
+            refuse_missing(block.X, block.y, block.start, source.names, source.numbers)
         blocks.append(block)
     X = np.concatenate([np.asarray(block.X, dtype=np.float64) for block in blocks])
     return Loaded(tuple(str(name) for name in names), X, np.concatenate([block.y for block in blocks]))

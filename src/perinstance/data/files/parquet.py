@@ -40,9 +40,9 @@ class ParquetReader:
             try:
                 with _open(path) as file:
                     for batch in file.iter_batches(rows, columns=columns, use_threads=threads > 1):
-                        held = [batch.select(names)]
+                        only = [batch.select(names)]
                         del batch  # whoever asks for it is to have the only one
-                        yield held.pop()
+                        yield only.pop()
             except (pa.ArrowException, OSError) as error:
                 raise _damaged(path, error) from None
 

@@ -57,7 +57,7 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FrameColumns:
     """A narwhals DataFrame: columns of several types."""
 
     frame: Any

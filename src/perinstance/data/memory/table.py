@@ -15,7 +15,7 @@ from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import check_dtype, column_label
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.memory.column_choice import choose_columns
-from perinstance.data.memory.columns import Columns, Frame, Matrix, Vector, check_series_type, plain_array
+from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_type, plain_array
 from perinstance.data.source import BLOCK_BYTES, VIEW_BYTES, Piece, Source, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
@@ -94,7 +94,7 @@ def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, fe
     >>> table.n_rows, table.n_features
     (3, 2)
     """
-    if hasattr(X, "pieces"):  # a source already, with its target beside it
+    if hasattr(X, "pieces"):  # a source already, with its target
         if not all(one is None for one in (y, target, ids, features)):
             raise InvalidTable("this table has its target beside it; leave y, target=, ids= and features= away")
         return X
@@ -207,7 +207,7 @@ def _from_frame(
     used = tuple(labels[at] for at in chosen.features)
     if matrix is not None:
         return Matrix(matrix, chosen.features, tuple(map(str, used))), inner, flavour, names
-    return Frame(frame, used, chosen.features), inner, flavour, names
+    return FrameColumns(frame, used, chosen.features), inner, flavour, names
 
 
 def _one_matrix(X: Any, kind: str) -> NDArray | None:

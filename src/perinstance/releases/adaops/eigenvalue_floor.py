@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP
 from perinstance.releases.promises.calibration import Corners
 from perinstance.releases.promises.private_bounds import PrivateBound
 
@@ -45,7 +46,7 @@ class Choice:
 
 def ridges(floors: Floats, low: float) -> Floats:
     """Return the ridge that lifts the smallest eigenvalue to each floor, rounded up."""
-    return np.maximum(0.0, floors - max(low, 0.0)) * (1.0 + 1e-12)
+    return np.maximum(0.0, floors - max(low, 0.0)) * BOUND_UP
 
 
 def residual_bound(floors: Floats, low: float, n_upper: float) -> Floats:
@@ -57,12 +58,12 @@ def residual_bound(floors: Floats, low: float, n_upper: float) -> Floats:
     ridge = ridges(floors, low)
     with np.errstate(divide="ignore"):
         gain = np.where(low >= ridge, np.sqrt(low) / (low + ridge), 0.5 / np.sqrt(ridge))
-    return (1.0 + np.sqrt(max(n_upper, 0.0)) * gain) * (1.0 + 1e-12)
+    return (1.0 + np.sqrt(max(n_upper, 0.0)) * gain) * BOUND_UP
 
 
 def size_sensitivity(floors: ArrayLike) -> Floats:
     """Return how far one person moves ``log(1 + ||theta||)``: at most ``log(1 + 1/h)``, rounded up."""
-    return np.log1p(1.0 / np.asarray(floors)) * (1.0 + 1e-12)
+    return np.log1p(1.0 / np.asarray(floors)) * BOUND_UP
 
 
 def predicted_errors(corners: Corners, known: Known) -> Floats:

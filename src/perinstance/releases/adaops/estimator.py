@@ -17,7 +17,9 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.base.arguments import is_number, is_whole
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -54,7 +56,7 @@ class AdaOPS(Promised):
     """One posterior sample ``N(theta_hat, H^-1/gamma)`` that keeps (epsilon, delta), for whatever data (MATH 4).
 
     The smallest eigenvalue is released with noise, the ridge lifts it to a floor, and gamma is as large as the exact
-    profile of the sample, composed exactly with the noisy numbers before it, allows (``adaptive_posterior``).
+    profile of the sample, composed exactly with the noisy numbers before it, allows (``adaops.mechanism``).
 
     Parameters
     ----------
@@ -115,10 +117,8 @@ class AdaOPS(Promised):
             noise="gaussian",
             scale=float("nan"),
             words=(
-                "a posterior sample whose temperature is adapted to the data, promised at epsilon = ",
-                epsilon,
-                ", delta = ",
-                delta,
+                "a posterior sample whose temperature is adapted to the data, promised at "
+                f"epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}",
             ),
             promises=True,
         )
@@ -126,6 +126,16 @@ class AdaOPS(Promised):
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep on a table of so many features."""
         return plan(self._request(n_features)).conversion.promise
+
+    def published_parameters(self) -> dict[str, float | None]:
+        """Return ridge, temperature and the noisy numbers that they follow from."""
+        return {
+            "lambda_": self.lambda_,
+            "gamma_": self.gamma_,
+            "eigenvalue_": self.eigenvalue_,
+            "count_": self.count_,
+            "log_size_": self.log_size_,
+        }
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
@@ -136,7 +146,7 @@ class AdaOPS(Promised):
         if hasattr(self, "coef_"):
             ridge, gamma, floor = self.lambda_, self.gamma_, self._floor
         else:
-            typical = run(spent, _Noiseless(sums))
+            typical = run(spent, _NoiselessEigenvalue(sums))
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
         return AdaFit(linear_fit(seen, ridge, False), gamma, floor, values, vectors, spent)
 
@@ -150,20 +160,20 @@ class AdaOPS(Promised):
         """
         X, y = block.X, block.y
         rows, spent, ask = self._clip(X, y), fit.plan, fit.plan.request
-        held = without(fit.linear, rows.X, rows.y, inside)
+        loo = without(fit.linear, rows.X, rows.y, inside)
         squares = (smallest_eigenvalue_moves(fit.values, fit.vectors, rows.X, inside) / spent.eigenvalue.scale) ** 2
         if spent.count is not None:
             squares = squares + spent.count.distance**2
         if spent.size is not None:
-            step = (rows.X @ fit.linear.inverse()) * held.residual[:, None]  # theta_with - theta_without, if inside
+            step = (rows.X @ fit.linear.inverse()) * loo.residual[:, None]  # theta_with - theta_without, if inside
             if not inside:
-                step /= (1.0 + held.leverage)[:, None]
+                step /= (1.0 + loo.leverage)[:, None]
             here = np.linalg.norm(fit.theta)
             there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
-        sample = Posterior(held.leverage, np.abs(held.residual) * np.sqrt(fit.gamma), "estimate")
-        return People(held.leverage, held.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
+        sample = Posterior(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
+        return People(loo.leverage, loo.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
 
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here: the floor keeps leverages small."""
@@ -172,9 +182,9 @@ class AdaOPS(Promised):
     def _request(self, d: int) -> Request:
         epsilon, delta, x_bound, y_bound = self._declared()
         n, kappa = self.n_public, self.kappa
-        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+        if n is not None and (not is_whole(n) or n < 1):
             raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {n!r}")
-        if kappa is not None and not (isinstance(kappa, (int, float, np.number)) and 0 < kappa < np.inf):
+        if kappa is not None and not (is_number(kappa) and 0 < kappa < np.inf):
             raise InvalidInput(f"kappa must be a number > 0 or None, got {kappa!r}; try kappa=1.0")
         return Request(
             epsilon, delta, x_bound, y_bound, d, None if n is None else int(n), None if kappa is None else float(kappa)
@@ -199,7 +209,7 @@ class AdaOPS(Promised):
 
 
 @dataclass(frozen=True, slots=True)
-class _Noiseless:
+class _NoiselessEigenvalue:
     """A window without noise: what a release would typically look like. Its answers stay with the curator."""
 
     sums: Gram

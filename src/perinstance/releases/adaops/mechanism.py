@@ -8,8 +8,8 @@
 5. ``theta ~ N(theta_hat, H^-1/gamma)``, ``gamma = (rho_h / sup|y - x'theta|)^2`` with rho_h calibrated for that floor
 
 The parts 1, 2 and 4 are Gaussian with distances fixed in advance; whatever floor they lead to, the sample stays below
-the envelope of all corners (``promise``). Noise, bounds and promise are the parts of ``conversion``: bounds hold on the
-data set without the person, whoever runs the release.
+the envelope of all corners (``promises``). Noise, bounds and promise are the parts of ``private_bounds``: bounds
+hold on the data set without the person, whoever runs the release.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, STEP_UP
 from perinstance.releases.adaops.eigenvalue_floor import Choice, Known, choose, residual_bound, ridges, size_sensitivity
 from perinstance.releases.promises.calibration import FLOORS, Corners, corners, gaussian_distance
 from perinstance.releases.promises.noisy_queries import PosteriorWindow
@@ -104,7 +105,7 @@ def run(spent: Plan, window: PosteriorWindow) -> Outcome:
         count = window.count(spent.count.scale)
         n, n_upper = max(count, 1.0), spent.count.bound(count)
     eigenvalue = window.eigenvalue(spent.eigenvalue.scale)
-    low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * (1.0 - 1e-12)
+    low = max(spent.eigenvalue.bound(eigenvalue), 0.0) / ask.x_bound**2 * BOUND_DOWN
     index = predict(spent, n, low, n_upper).index
     floor, rho = spent.corners.floors[index : index + 1], float(spent.corners.residuals[index])
     ridge = float(ridges(floor, low)[0]) * ask.x_bound**2
@@ -113,8 +114,8 @@ def run(spent: Plan, window: PosteriorWindow) -> Outcome:
     if spent.size is not None:
         size = spent.size_at(float(floor[0]))
         log_size = window.log_size(ridge, ask.x_bound, ask.y_bound, size.scale)
-        bound = min(bound, math.exp(min(size.bound(log_size), 700.0)) * (1.0 + 1e-12))
-    gamma = (rho / bound) ** 2 * (1.0 - 1e-12)
+        bound = min(bound, math.exp(min(size.bound(log_size), 700.0)) * BOUND_UP)
+    gamma = (rho / bound) ** 2 * BOUND_DOWN
     coef = window.posterior(ridge, gamma)
     return Outcome(coef, ridge, gamma, float(floor[0]), eigenvalue, count, log_size, spent.conversion.promise)
 
@@ -127,7 +128,7 @@ def _spend(request: Request, size: bool) -> Plan:
     def released(quantity: KeyQuantity, share: float) -> PrivateBound:
         return quantity.released(budget * math.sqrt(share), each)
 
-    x_squared = request.x_bound**2 * (1.0 + 1e-15)
+    x_squared = request.x_bound**2 * STEP_UP
     eigenvalue = released(KeyQuantity("smallest eigenvalue of X'X", x_squared, "lower", rises=True), EIGENVALUE)
     count = released(KeyQuantity("number of people", 1.0, "upper", rises=True), COUNT) if private_n else None
     most = float(size_sensitivity(FLOORS[0]))

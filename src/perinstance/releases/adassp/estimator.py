@@ -12,10 +12,13 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.base.arguments import is_whole
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -49,8 +52,8 @@ class AdaSSP(Promised):
     """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
 
     One noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated together as one
-    Gaussian release; the estimate is the posterior mean given these numbers (``refinement``, ``shrinkage``). Everything
-    is a function of released numbers: there is nothing to tune to the data.
+    Gaussian release; the estimate is the posterior mean given these numbers (``adassp.mechanism``, ``shrinkage``).
+    Everything is a function of released numbers: there is nothing to tune to the data.
 
     Parameters
     ----------
@@ -109,10 +112,8 @@ class AdaSSP(Promised):
             noise="gaussian",
             scale=float("nan"),
             words=(
-                "ridge regression from noisy sufficient statistics, promised at epsilon = ",
-                epsilon,
-                ", delta = ",
-                delta,
+                "ridge regression from noisy sufficient statistics, promised at "
+                f"epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}",
             ),
             promises=True,
         )
@@ -122,7 +123,7 @@ class AdaSSP(Promised):
         return self._plan().promise
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SspFit:
-        """Least squares on the clipped rows, to tell leverage and residual beside the losses.
+        """Least squares on the clipped rows, to tell leverage and residual with the losses.
 
         ``method="estimate"`` also asks for the estimates that the rounds went through: those of the release if it is
         fitted, else those of a release without noise.
@@ -133,7 +134,7 @@ class AdaSSP(Promised):
             return fit
         if hasattr(self, "coef_"):
             return replace(fit, path=self._path, clips=self._clips)
-        typical = adassp_mechanism.run(plan, _Noiseless(seen))
+        typical = adassp_mechanism.run(plan, _NoiselessMoments(seen))
         return replace(fit, path=typical.path, clips=typical.clips)
 
     def people(self, fit: SspFit, block: Block, inside: bool = True) -> People:
@@ -152,10 +153,10 @@ class AdaSSP(Promised):
         """Answer for the people whose leverage is near one."""
         X, y = block.X, block.y
         rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
-        held = refined(fit.linear, seen, rows.X, rows.y) if inside else without(fit.linear, rows.X, rows.y, False)
-        return self._people(fit, held, rows.X, rows.y)
+        loo = refined(fit.linear, seen, rows.X, rows.y) if inside else without(fit.linear, rows.X, rows.y, False)
+        return self._people(fit, loo, rows.X, rows.y)
 
-    def _people(self, fit: SspFit, held: Without, X: Floats, y: Floats) -> People:
+    def _people(self, fit: SspFit, loo: Without, X: Floats, y: Floats) -> People:
         plan = self._plan()
         unit = np.linalg.norm(X, axis=1) / plan.x_bound
         if fit.path:
@@ -168,13 +169,13 @@ class AdaSSP(Promised):
             rounds = plan.count - 1 + np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0) ** 2
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * (unit * plan.round_distance) ** 2
         exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
-        pairs = Shift(np.sqrt(squares) * (1.0 + 1e-13), "estimate" if fit.path else exact)
-        return People(held.leverage, held.residual, pairs, held.open)
+        pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else exact)
+        return People(loo.leverage, loo.residual, pairs, loo.open)
 
     def _plan(self) -> adassp_mechanism.Rounds:
         epsilon, delta, x_bound, y_bound = self._declared()
         rounds: Any = self.rounds
-        if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or not 1 <= rounds <= 100:
+        if not is_whole(rounds) or not 1 <= rounds <= 100:
             raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
         clip = 0.25 if rounds > 1 else 1.0
         if self.residual_bound is not None:
@@ -194,7 +195,7 @@ class AdaSSP(Promised):
 
 
 @dataclass(frozen=True, slots=True)
-class _Noiseless:
+class _NoiselessMoments:
     """A window without noise: what a release would typically look like. Its answers stay with the curator."""
 
     sweep: ClippedSweep

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
 from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
 from perinstance.releases.promises.noisy_queries import MomentWindow
@@ -52,14 +53,14 @@ class Published:
 def spend(epsilon: float, delta: float, x_bound: float, y_bound: float, clip: float, count: int) -> Rounds:
     """Split the budget: exact Gaussian composition, so the squared distances are what is shared out."""
     budget = gaussian_distance(epsilon, delta)
-    gram, each = budget * math.sqrt(GRAM), budget * math.sqrt((1.0 - GRAM) / count) * (1.0 - 1e-14)
-    promise = Promise(math.sqrt(gram**2 + count * each**2) * (1.0 + 1e-15))
+    gram, each = budget * math.sqrt(GRAM), budget * math.sqrt((1.0 - GRAM) / count) * ROUND_DOWN
+    promise = Promise(math.sqrt(gram**2 + count * each**2) * STEP_UP)
     return Rounds(x_bound, y_bound, clip, count, gram, each, promise)
 
 
 def run(rounds: Rounds, window: MomentWindow) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
-    unit_scale = noise_scale(1.0 + 1e-15, rounds.gram_distance)
+    unit_scale = noise_scale(STEP_UP, rounds.gram_distance)
     bx2, bxy = rounds.x_bound**2, rounds.x_bound * rounds.y_bound
     back = rounds.y_bound / rounds.x_bound  # coefficients in the user's units
     G = window.gram(unit_scale * bx2)
@@ -71,7 +72,7 @@ def run(rounds: Rounds, window: MomentWindow) -> Published:
     path: list[Floats] = []
     for k in range(rounds.count):
         clip = wide if k >= rounds.count - 2 else rounds.clip
-        scale = noise_scale(clip * (1.0 + 1e-15), rounds.round_distance)
+        scale = noise_scale(clip * STEP_UP, rounds.round_distance)
         m = window.moment(theta * back, clip * rounds.y_bound, scale * bxy)
         moments.append(m)
         clips.append(clip)

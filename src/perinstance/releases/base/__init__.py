@@ -1,3 +1,3 @@
 """What every release shares: the contract with the audit (``release``), publishing one exact draw (``publishing``),
-predicting (``predicting``), and validated arguments.
+predicting (``predicting``), validated arguments, and losses as text that is rounded up (``shown_decimals``).
 """

@@ -1,6 +1,6 @@
 """How published parameters answer questions: regressors predict means, classifiers predict classes.
 
-The classes are taken to be public: that somebody alone in a class would make it known is what her infinite loss says.
+The classes are taken to be public: that somebody alone in a class would make it known is what their infinite loss says.
 """
 
 from __future__ import annotations

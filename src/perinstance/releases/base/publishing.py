@@ -87,7 +87,7 @@ def refuse_weights(arguments: dict[str, Any]) -> None:
     """Refuse what ``fit`` does not take, with the reason."""
     if "sample_weight" in arguments:
         raise RefusedModel(
-            "sample_weight is refused: a weight is part of a person's data and the losses would not be hers alone; "
+            "sample_weight is refused: a weight is part of a person's data and the losses would not be theirs alone; "
             "repeat or scale rows instead, and audit those"
         )
     if arguments:

@@ -15,7 +15,9 @@ from scipy.special import ndtri
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, DISTANCE_STEP
 from perinstance.pairs import Shift
+from perinstance.releases.base.arguments import positive, probability
 from perinstance.releases.promises.promise import Promise, profile
 
 SEARCH_CELLS = 384  # of the Riemann sums while searching; the answer is checked with the fine ones
@@ -30,17 +32,7 @@ def check_promise(epsilon: Any, delta: Any) -> tuple[float, float]:
     ...
     perinstance.errors.InvalidInput: delta must lie in (0, 1), got 0; try delta=1e-6
     """
-    try:
-        epsilon, delta = float(epsilon), float(delta)
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            f"epsilon and delta must be numbers, got {type(epsilon).__name__} and {type(delta).__name__}"
-        ) from None
-    if not (0 < epsilon < math.inf):
-        raise InvalidInput(f"epsilon must be a number > 0, got {epsilon:g}; try epsilon=1.0")
-    if not 0 < delta < 1:
-        raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
-    return epsilon, delta
+    return positive("epsilon", epsilon), probability("delta", delta)
 
 
 @lru_cache(maxsize=256)
@@ -53,10 +45,10 @@ def gaussian_distance(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while Shift(high).delta(epsilon)[0] <= delta:
         low, high = high, 2.0 * high
-    while high - low > 1e-13 * high:
+    while high - low > DISTANCE_STEP * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if Shift(middle).delta(epsilon)[0] <= delta else (low, middle)
-    return low * (1.0 - 1e-12)
+    return low * BOUND_DOWN
 
 
 def noise_scale(sensitivity: float, distance: float) -> float:
@@ -66,7 +58,7 @@ def noise_scale(sensitivity: float, distance: float) -> float:
 
 def tail_quantile(probability: float, distance: float) -> float:
     """Return q with ``Phi(-(q - D)) <= probability``: a one-sided bound that also holds on the neighbour's data."""
-    return (distance - float(ndtri(probability))) * (1.0 + 1e-12)
+    return (distance - float(ndtri(probability))) * BOUND_UP
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.arguments import got, is_number, validated
 from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.noisy_queries import ExactWindow, Window
@@ -41,6 +41,10 @@ class Promised(RegressorMixin, BaseEstimator):
     @abstractmethod
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
+
+    def published_parameters(self) -> dict[str, float | None]:
+        """Return the numbers that were released with the coefficients, by name; each is paid for by the promise."""
+        return {}
 
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
@@ -126,8 +130,8 @@ def declared_bound(name: str, value: Any) -> float:
     ...
     perinstance.errors.InvalidInput: x_bound must be declared: a number > 0 chosen without looking at the data, got None
     """
-    number = value if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else 0
-    if not 0 < number < np.inf:
-        got = f"{value:g}" if number is value else ("None" if value is None else type(value).__name__)
-        raise InvalidInput(f"{name} must be declared: a number > 0 chosen without looking at the data, got {got}")
-    return float(number)
+    if not is_number(value) or not 0 < value < np.inf:
+        raise InvalidInput(
+            f"{name} must be declared: a number > 0 chosen without looking at the data, got {got(value)}"
+        )
+    return float(value)

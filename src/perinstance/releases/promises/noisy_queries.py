@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.sampling import ExactGram, FixedRows, Noisy, NoisyEigenvalue, Posterior, draw
+from perinstance.sampling import ExactGram, ExactPosterior, FixedRows, Noisy, NoisyEigenvalue, draw
 from perinstance.sampling.ball_arithmetic import exact
 from perinstance.sampling.ideal_laws import estimate
 
@@ -47,7 +47,7 @@ class MomentWindow(Protocol):
         """Number of columns: public."""
 
     def gram(self, scale: float) -> Floats:
-        """``X'X + E``, symmetric; ``scale`` on the diagonal, ``scale / sqrt(2)`` beside it.
+        """``X'X + E``, symmetric; ``scale`` on the diagonal, ``scale / sqrt(2)`` off it.
 
         That is isotropic noise in the Frobenius norm, in which one person moves ``X'X`` by ``||x||^2``.
         """
@@ -92,13 +92,13 @@ class ExactWindow:
 
     def posterior(self, ridge: float, gamma: float) -> Floats:
         """One posterior sample."""
-        return draw(Posterior(self._sums.normal_equations(ridge), gamma)).values
+        return draw(ExactPosterior(self._sums.normal_equations(ridge), gamma)).values
 
     def gram(self, scale: float) -> Floats:
         """``X'X + E``."""
         rows, columns = np.triu_indices(self.d)
-        beside = math.nextafter(scale / math.sqrt(2.0), math.inf)
-        scales = [scale if i == j else beside for i, j in zip(rows, columns, strict=True)]
+        off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
+        scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
         center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
         return _symmetric(draw(Noisy(center, scales)).values, self.d)
 

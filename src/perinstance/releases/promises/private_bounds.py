@@ -9,7 +9,7 @@
    among several corners, all of them count.
 4. The promise: the Gaussian parts composed exactly with the pointwise envelope of all corners, plus the failures.
 
-``AdaOPS`` is the first user (``adaptive_posterior`` plans its bounds and its promise with these parts).
+``AdaOPS`` is the first user (``adaops.mechanism`` plans its bounds and its promise with these parts).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.releases.base.arguments import probability, real_number
 from perinstance.releases.promises.calibration import noise_scale, tail_quantile
 from perinstance.releases.promises.promise import Promise
 
@@ -51,9 +53,8 @@ class KeyQuantity:
     def released(self, distance: float, failure: float) -> PrivateBound:
         """Plan its release at a GDP distance, with a bound that fails with probability at most ``failure``."""
         _check("distance", distance)
-        if not 0 < _number("failure", failure) < 1:
-            raise InvalidInput(f"failure must lie in (0, 1), got {failure:g}; try failure=1e-7")
-        # what only rises is noisy-high on the data with her: an upper bound for the data without her is safe as it is
+        probability("failure", failure, "1e-7")
+        # what only rises is larger with the person: as it is, an upper bound is safe for the data without them
         moved = 0.0 if self.rises and self.side == "upper" else float(distance)
         return PrivateBound(
             self,
@@ -76,7 +77,7 @@ class PrivateBound:
 
     @property
     def margin(self) -> float:
-        """The way from the noisy value to the bound."""
+        """The distance from the noisy value to the bound."""
         return self.quantile * self.scale
 
     def bound(self, noisy: float) -> float:
@@ -88,21 +89,15 @@ class PrivateBound:
         return replace(self.quantity, sensitivity=sensitivity).released(self.distance, self.failure)
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InvalidInput(f"{name} must be a number, got {type(value).__name__}")
-    return float(value)
-
-
 def _check(name: str, value: Any) -> None:
-    if not 0 < _number(name, value) < math.inf:
+    if not 0 < real_number(name, value) < math.inf:
         raise InvalidInput(f"{name} must be finite and > 0, got {value:g}")
 
 
 def spending(bounds: Sequence[PrivateBound]) -> tuple[float, float]:
     """Return the GDP distance of all the bounds' releases together, and the probability that any bound fails."""
-    distance = math.sqrt(math.fsum(bound.distance**2 for bound in bounds)) * (1.0 + 1e-15)
-    return distance, math.fsum(bound.failure for bound in bounds) * (1.0 + 1e-15)
+    distance = math.sqrt(math.fsum(bound.distance**2 for bound in bounds)) * STEP_UP
+    return distance, math.fsum(bound.failure for bound in bounds) * STEP_UP
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +145,10 @@ def convert(
         raise InvalidInput("leverage and residual must be finite numbers >= 0, one of each per corner")
     if not enforced:
         raise InvalidInput("say what is enforced: a corner that nothing enforces is a hope, not a bound")
-    if not 0 <= _number("shift", shift) < math.inf:
+    if not 0 <= real_number("shift", shift) < math.inf:
         raise InvalidInput(f"shift must be finite and >= 0, got {shift:g}; it is a distance")
     spent, failure = spending(parts)
-    distance = math.hypot(spent, shift) * (1.0 + 1e-15) if shift else spent
+    distance = math.hypot(spent, shift) * STEP_UP if shift else spent
     return Conversion(
         parts,
         tuple(enforced),

@@ -25,11 +25,12 @@ from scipy.special import ndtr
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import PROFILE_UP
 from perinstance.pairs import Posterior, Shift
+from perinstance.releases.base.arguments import probability
 
 CELLS = 4096
-REACH = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
-SLACK = 1e-9  # relative: far above the rounding of the profiles, far below anything that matters
+LOSS_RANGE = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,7 @@ class Promise:
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon >= 0 at which both directions are at most delta: the smallest, plus at most 1e-6 of it."""
-        if not 0 < delta < 1:
-            raise InvalidInput(f"delta must lie in (0, 1), got {delta:g}; try delta=1e-6")
+        probability("delta", delta)
         if self.failure >= delta:
             return float("inf")
         low, high = 0.0, 1.0
@@ -92,17 +92,17 @@ def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int
     In either direction the Gaussian loss is ``N(D^2/2, D^2)`` under the first distribution.
     """
     if distance == 0.0:
-        alone = Posterior(mu, rho).delta(epsilon) * (1.0 + SLACK)
+        alone = Posterior(mu, rho).delta(epsilon) * PROFILE_UP
         return Profile(alone, float(alone.max()))
-    edges = np.linspace(-REACH, REACH, cells + 1)
+    edges = np.linspace(-LOSS_RANGE, LOSS_RANGE, cells + 1)
     mass = _masses(edges)
     # T falls in its argument, so it is largest at the upper end of a cell of losses
     losses = distance * (0.5 * distance + edges[1:])
     pairs = Posterior(np.repeat(mu, cells), np.repeat(rho, cells))
     deltas = pairs.delta(np.tile(epsilon - losses, len(mu))).reshape(len(mu), cells)
-    beyond = 2.0 * float(ndtr(-REACH))
-    alone = (deltas @ mass + beyond) * (1.0 + SLACK)
-    return Profile(alone, float((deltas.max(axis=0) @ mass + beyond) * (1.0 + SLACK)))
+    beyond = 2.0 * float(ndtr(-LOSS_RANGE))
+    alone = (deltas @ mass + beyond) * PROFILE_UP
+    return Profile(alone, float((deltas.max(axis=0) @ mass + beyond) * PROFILE_UP))
 
 
 def _masses(edges: Floats) -> Floats:

@@ -113,7 +113,7 @@ def test_those_behind_an_open_person_wait_for_her(tmp_path, monkeypatch):
     engine = Local(threads=1, block_bytes=32 * 2000)
     found = pi.audit(RELEASES[0], X, y, engine=engine, progress=watch, out=tmp_path / "losses.csv")
     assert found.health.refined == 1
-    assert 10_000 < max(watch.rows.values()) <= 24_000  # the block of rows 24,000 to 26,000 holds her
+    assert 10_000 < max(watch.rows.values()) <= 24_000  # the block of rows 24,000 to 26,000 holds the person
     alone = pi.audit(RELEASES[0], X, y, engine=Local(block_bytes=1 << 30))
     written = np.genfromtxt(tmp_path / "losses.csv", delimiter=",", skip_header=1, usecols=(0, 1, 2, 3))
     assert (written[:, 0] == np.arange(40_000)).all()
@@ -150,7 +150,7 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
         if where == "progress" and stage == "map" and done > 250:
             raise error
 
-    monkeypatch.setattr("perinstance.auditing.audit_call.loss_writer", Full)
+    monkeypatch.setattr("perinstance.auditing.audit_call.LossWriter", Full)
     X, y = table(RELEASES[0], dominant=290)
     X[200, 0] = 7.0
     (tmp_path / f"losses.{suffix}").write_text("of last year")

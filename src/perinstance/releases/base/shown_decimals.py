@@ -1,0 +1,62 @@
+"""Losses as decimal text that is never below the number: exact decimal arithmetic, rounded up."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+
+# More digits than any float has, before or after its point: what is computed with it is exact.
+_EXACT = Context(prec=2000, rounding=ROUND_CEILING)
+
+
+def rounded_up(value: float, digits: int) -> Decimal:
+    """Return the smallest decimal >= value > 0 of so many significant digits.
+
+    >>> rounded_up(0.12341, 3), rounded_up(0.5, 3), rounded_up(0.9991, 3)
+    (Decimal('0.124'), Decimal('0.500'), Decimal('1.000'))
+    """
+    exact = Decimal(float(value))
+    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), context=_EXACT)
+
+
+def loss_text(value: float, digits: int = 3) -> str:
+    """Write a loss rounded up, with so many significant digits or, from there on, as a whole number.
+
+    >>> loss_text(0.12341), loss_text(0.0), loss_text(float("inf")), loss_text(12345.6), loss_text(1.2341e-7)
+    ('0.124', '0', '∞', '12,346', '1.24e-07')
+    """
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "∞"
+    if value <= 0:
+        return "0"
+    exponent = Decimal(float(value)).adjusted()
+    if -5 < exponent < 15:
+        return f"{rounded_up(value, max(digits, exponent + 1)):,f}"
+    up = rounded_up(value, digits)
+    return f"{up.scaleb(-up.adjusted(), _EXACT):.{digits - 1}f}e{up.adjusted():+03d}"
+
+
+def short_loss_text(value: float, digits: int = 6) -> str:
+    """Write a loss as the format ``.6g`` does, without trailing zeros, but rounded up.
+
+    >>> short_loss_text(1.0), short_loss_text(0.1234561), short_loss_text(1e-6)
+    ('1', '0.123457', '1e-06')
+    """
+    if not value > 0 or math.isinf(value):
+        return f"{value:.{digits}g}"
+    up = rounded_up(value, digits).normalize(_EXACT)
+    if -5 < up.adjusted() < digits:
+        return f"{up:f}"
+    return f"{up.scaleb(-up.adjusted(), _EXACT):f}e{up.adjusted():+03d}"
+
+
+def declared_text(value: float) -> str:
+    """Write a number that somebody declared as they wrote it: all its digits, none cut off.
+
+    >>> declared_text(1.0), declared_text(0.1), declared_text(1e-6), declared_text(1.23456789)
+    ('1', '0.1', '1e-06', '1.23456789')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
