@@ -127,6 +127,9 @@ def _sums() -> None:
     ):
         _ask(pair)
     _ask(Gaussian([[0.5, -0.1]], [[0.1, 0.2]]))
+    # terms that cancel, next to delta = 1: settled with twice the digits
+    Posterior([1908.87586266434], [0.0]).epsilon(0.9438659162667447)
+    Shift([9.571242855158664]).epsilon(0.9999982954089253)
     pi.audit(pi.OutputPerturbation(LogisticRegression(), scale=1.0), X, y > 0)
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from numba import njit
 
+from perinstance.numerics.compilation.compile_watch import listen_to_numba
 from perinstance.numerics.compilation.kernel_cache import KernelCache
 
 _EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _OPTIONS: dict[str, Any] = {**_EXACT, "fastmath": {"contract"}}
 _REORDERED: dict[str, Any] = {**_EXACT, "fastmath": {"reassoc", "contract", "nsz"}}
+
+listen_to_numba()
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -1,4 +1,7 @@
-"""Somebody waits: tell them, after a second of compiling, that this happens once."""
+"""Somebody waits: tell them, after a second of compiling, that this happens once.
+
+Numba is not imported here: whoever wants to be told may never compile anything.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from numba.core import event
-
 #: seconds of compiling before anybody is told
 PATIENCE = 1.0
 NOTICE = "preparing numerical code for this machine, once"
 
 
-class _Watch(event.Listener):
+class CompileWatch:
     """Adds up the time in which kernels compile (a kernel compiles others meanwhile) and calls back once."""
 
     def __init__(self, tell: Callable[[], None], patience: float) -> None:
@@ -25,35 +26,58 @@ class _Watch(event.Listener):
         self._told = False
         self._lock = threading.Lock()
 
-    def on_start(self, event: event.Event) -> None:
+    def begin(self) -> None:
+        """A kernel begins to compile."""
         with self._lock:
-            if event.kind == "numba:compile":
-                if self._depth == 0:
-                    self._since = time.monotonic()
-                self._depth += 1
+            if self._depth == 0:
+                self._since = time.monotonic()
+            self._depth += 1
+
+    def look(self) -> None:
+        """Look at the clock; compiling goes on."""
+        with self._lock:
             due = not self._told and self._depth > 0 and time.monotonic() - self._since >= self._left
             self._told |= due
         if due:
             self._tell()
 
-    def on_end(self, event: event.Event) -> None:
-        if event.kind != "numba:compile":
-            return
+    def end(self) -> None:
+        """A kernel is compiled, or was refused."""
         with self._lock:
-            self._depth = max(0, self._depth - 1)
+            self._depth = max(0, self._depth - 1)  # one that began before this watch may end within it
             if self._depth == 0:
                 self._left -= time.monotonic() - self._since
+
+
+_watches: list[CompileWatch] = []
 
 
 @contextmanager
 def telling_of_compilation(tell: Callable[[], None], patience: float = PATIENCE) -> Iterator[None]:
     """Call ``tell()`` once, from whichever thread compiles, when more than ``patience`` seconds go into compiling."""
-    watch = _Watch(tell, patience)
-    kinds = ("numba:compile", "numba:run_pass")  # a pass is short: its start is a moment to look at the clock
-    for kind in kinds:
-        event.register(kind, watch)
+    watch = CompileWatch(tell, patience)
+    _watches.append(watch)
     try:
         yield
     finally:
-        for kind in kinds:
-            event.unregister(kind, watch)
+        _watches.remove(watch)
+
+
+def listen_to_numba() -> None:
+    """Pass on numba's events, to whoever watches at that moment."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        """The start of a compiler's pass, which is short, is a moment to look at the clock."""
+
+        def on_start(self, event: event.Event) -> None:
+            for watch in list(_watches):
+                watch.begin() if event.kind == "numba:compile" else watch.look()
+
+        def on_end(self, event: event.Event) -> None:
+            for watch in list(_watches):
+                watch.end() if event.kind == "numba:compile" else watch.look()
+
+    listener = Listener()
+    for kind in ("numba:compile", "numba:run_pass"):
+        event.register(kind, listener)
