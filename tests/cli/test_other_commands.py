@@ -94,7 +94,7 @@ def test_reproduce_makes_figure_and_numbers(run, tmp_path):
 
 
 def test_help_shows_an_example_for_each(run):
-    for command in ("audit", "release", "demo", "explain", "reproduce"):
+    for command in ("audit", "release", "demo", "explain", "reproduce", "warm-up"):
         outcome = run(command, "--help")
         assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
 

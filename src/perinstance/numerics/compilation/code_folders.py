@@ -29,9 +29,10 @@ OLD_VERSIONS = 4
 
 
 def source_files() -> Iterator[Path]:
-    """Yield the files that compiled code depends on: those with kernels, and the constants of ``numerics``."""
+    """Yield the files that compiled code depends on: those with kernels, and the constants and errors below them."""
     for file in sorted(PACKAGE.rglob("*.py")):
-        if PACKAGE / "numerics" in file.parents or b"numba_compile" in file.read_bytes():
+        below = PACKAGE / "numerics" in file.parents or file == PACKAGE / "errors.py"
+        if below or b"numba_compile" in file.read_bytes():
             yield file
 
 

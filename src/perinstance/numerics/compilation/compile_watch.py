@@ -53,9 +53,9 @@ _watches: list[CompileWatch] = []
 
 
 @contextmanager
-def telling_of_compilation(tell: Callable[[], None], patience: float = PATIENCE) -> Iterator[None]:
-    """Call ``tell()`` once, from whichever thread compiles, when more than ``patience`` seconds go into compiling."""
-    watch = CompileWatch(tell, patience)
+def telling_of_compilation(tell: Callable[[], None]) -> Iterator[None]:
+    """Call ``tell()`` once, from whichever thread compiles, when more than ``PATIENCE`` seconds go into compiling."""
+    watch = CompileWatch(tell, PATIENCE)
     _watches.append(watch)
     try:
         yield
