@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite
 import numba
 import numpy as np
 import pytest
@@ -146,3 +148,38 @@ def test_a_users_folder_is_private(tmp_path):
     assert done.returncode == 0, done.stderr
     made = [path for path in tmp_path.rglob("perinstance") if path.is_dir()]
     assert [path.stat().st_mode & 0o777 for path in made] == [0o700]
+
+
+@pytest.mark.slow
+def test_a_wheel_carries_compiled_code_and_leaves_nothing_behind(tmp_path):
+    """Build and install as a stranger does, audit with empty caches, uninstall."""
+    root = Path(__file__).resolve().parents[1]
+    source = tmp_path / "source"
+    ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "_compiled")
+    shutil.copytree(root, source, ignore=ignored)
+    place = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    numbas = f"numba=={numba.__version__}\nllvmlite=={llvmlite.__version__}\nnumpy=={np.__version__}\n"
+    (tmp_path / "same.txt").write_text(numbas)
+    hidden = {"PYTHONPATH": "", "PIP_CONSTRAINT": str(tmp_path / "same.txt"), "PIP_BUILD_CONSTRAINT": ""}
+    environment = {**os.environ, **hidden, "NUMBA_CACHE_DIR": str(tmp_path / "caches")}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(python), *words], env=environment, cwd=tmp_path, capture_output=True, text=True)
+
+    built = run("-m", "pip", "install", "--no-deps", str(source))
+    if "No matching distribution" in built.stderr:
+        pytest.skip("no package index can be reached from here")
+    assert built.returncode == 0, built.stderr
+    # the packages of this environment, but not this package
+    libraries = Path(numba.__file__).parents[1]
+    package = Path(run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()) / "perinstance"
+    (package.parent / "others.pth").write_text(f"{libraries}\n")
+    assert list((package / "_compiled").glob("*.nbc"))
+    ask = "X = np.random.default_rng(0).normal(size=(20, 3)); pi.audit(pi.PosteriorSample(), X, X[:, 0])"
+    first = run("-c", f"import numpy as np, perinstance as pi; print(pi.__file__); {ask}")
+    assert first.returncode == 0 and Path(first.stdout.strip()).parent == package, first.stderr
+    assert not list(tmp_path.joinpath("caches").rglob("*.nbc"))  # nothing was compiled
+    assert run("-m", "pip", "uninstall", "-y", "perinstance").returncode == 0
+    assert not package.exists()
