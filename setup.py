@@ -31,8 +31,8 @@ class BuildWithKernels(build_py):
         here = pathlib.Path(self.build_lib).resolve()
         folder = here / "perinstance" / "_compiled"
         work = f"import sys; sys.path.insert(0, {str(here)!r})\n"
-        work += "import pathlib; from perinstance.warm_up import warm_up\n"
-        work += f"print(warm_up(pathlib.Path({str(folder)!r})))"
+        work += "import pathlib; from perinstance.warm_up import compile_ahead\n"
+        work += f"print(compile_ahead(pathlib.Path({str(folder)!r})))"
         try:
             subprocess.run([sys.executable, "-c", work], check=True, timeout=LONGEST, cwd=here)
         except (subprocess.SubprocessError, OSError) as error:

@@ -127,7 +127,7 @@ def test_nowhere_to_write_is_one_warning():
 
 def test_nowhere_to_write_is_one_line_of_a_command():
     inside = "\n".join(f"    {line}" for line in FRESH.strip().splitlines())
-    done = fresh(f"from perinstance.cli.notices import notices\nwith notices():\n{inside}", **NOWHERE)
+    done = fresh(f"from perinstance.cli.notices import announcing\nwith announcing():\n{inside}", **NOWHERE)
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("perinstance: no folder for compiled code") and "NUMBA_CACHE_DIR" in line
@@ -166,7 +166,7 @@ def test_a_wheel_carries_compiled_code_and_leaves_nothing_behind(tmp_path):
     environment = {**os.environ, **hidden, "NUMBA_CACHE_DIR": str(tmp_path / "caches")}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(python), *words], env=environment, cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run([str(python), *words], env=environment, cwd=source, capture_output=True, text=True)
 
     built = run("-m", "pip", "install", "--no-deps", str(source))
     if "No matching distribution" in built.stderr:
@@ -177,8 +177,8 @@ def test_a_wheel_carries_compiled_code_and_leaves_nothing_behind(tmp_path):
     package = Path(run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()) / "perinstance"
     (package.parent / "others.pth").write_text(f"{libraries}\n")
     assert list((package / "_compiled").glob("*.nbc"))
-    ask = "X = np.random.default_rng(0).normal(size=(20, 3)); pi.audit(pi.PosteriorSample(), X, X[:, 0])"
-    first = run("-c", f"import numpy as np, perinstance as pi; print(pi.__file__); {ask}")
+    ask = "from benchmarks.first_use import WORK, answer; [answer(what) for what in WORK]"
+    first = run("-c", f"import perinstance; print(perinstance.__file__); {ask}")
     assert first.returncode == 0 and Path(first.stdout.strip()).parent == package, first.stderr
     assert not list(tmp_path.joinpath("caches").rglob("*.nbc"))  # nothing was compiled
     assert run("-m", "pip", "uninstall", "-y", "perinstance").returncode == 0

@@ -32,7 +32,7 @@ class Prepared:
     seconds: float
 
 
-def warm_up(folder: Path | None = None) -> Prepared:
+def compile_ahead(folder: Path | None = None) -> Prepared:
     """Compile all kernels into ``folder``, side by side.
 
     By default that is the folder of this Python environment, which all its users read, and where that cannot be
@@ -45,7 +45,7 @@ def warm_up(folder: Path | None = None) -> Prepared:
     running = [_start(part, place) for part in PARTS]
     failed = [process.wait() for process in running]
     if any(failed):
-        raise NotPrepared(f"compiling ahead ended with codes {failed}; compiled code is made at first use instead")
+        raise NotPrepared(f"compiling ahead ended with {failed}; the code is compiled at first use instead")
     return Prepared(place, _count(place) - before, before, time.monotonic() - begin)
 
 

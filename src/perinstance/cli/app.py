@@ -11,7 +11,7 @@ import typer
 from perinstance.cli.audit_command import audit
 from perinstance.cli.demo_command import demo
 from perinstance.cli.explain_command import explain
-from perinstance.cli.notices import notices
+from perinstance.cli.notices import announcing
 from perinstance.cli.release_command import release
 from perinstance.cli.reproduce_command import reproduce
 from perinstance.cli.warm_up_command import warm_up
@@ -54,7 +54,7 @@ def main() -> None:
     from perinstance.errors import PerinstanceError
 
     try:
-        with notices():
+        with announcing():
             app()
     except PerinstanceError as error:
         _stop(str(error))

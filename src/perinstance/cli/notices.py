@@ -28,7 +28,7 @@ def say(sentence: str) -> None:
 
 
 @contextmanager
-def notices() -> Iterator[None]:
+def announcing() -> Iterator[None]:
     """While this lasts, long compiling is announced once, and the package's warnings are single lines."""
     _silent.clear()
     with telling_of_compilation(lambda: say(NOTICE)), warnings.catch_warnings():

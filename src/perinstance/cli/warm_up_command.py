@@ -25,7 +25,7 @@ def warm_up(
 
       perinstance warm-up
     """
-    from perinstance.warm_up import warm_up as compile_ahead
+    from perinstance.warm_up import compile_ahead
 
     if not quiet:
         typer.echo("Preparing numerical code for this machine, once: about a minute.")
