@@ -61,13 +61,13 @@ def test_changed_sources_find_no_old_code(folder, monkeypatch):
 
 
 def test_old_versions_are_dropped(tmp_path):
-    for age in range(9):
+    for age in range(12):
         (tmp_path / f"{age:016x}").mkdir()
         os.utime(tmp_path / f"{age:016x}", (age, age))
     (tmp_path / "somebody else's").mkdir()
     assert code_folders.writable(tmp_path) is not None
     left = {entry.name for entry in tmp_path.iterdir()}
-    expected = {f"{age:016x}" for age in range(9 - code_folders.OLD_VERSIONS, 9)}
+    expected = {f"{age:016x}" for age in range(12 - code_folders.OLD_VERSIONS, 12)}
     assert left == {"somebody else's", str(code_folders.source_hash()), *expected}
 
 

@@ -25,7 +25,7 @@ PACKAGE = Path(__file__).parents[2]
 #: compiled when the package was built, and installed with it
 SHIPPED = PACKAGE / "_compiled"
 #: folders of code of other versions that are left alone when a new one is made
-OLD_VERSIONS = 4
+OLD_VERSIONS = 8
 
 
 def source_files() -> Iterator[Path]:
