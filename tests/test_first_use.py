@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import perinstance as pi
+from perinstance import warm_up
 from perinstance.numerics import numba_compile
 from perinstance.numerics.compilation import code_folders, compile_watch, kernel_cache
 
@@ -103,6 +105,25 @@ def test_an_audit_makes_it_a_stage(monkeypatch):
     assert stages.count(("compile", 0, None)) == 1
 
 
+@pytest.mark.parametrize("part", warm_up.PARTS)
+def test_the_work_of_a_warm_up_can_be_done(part):
+    warm_up.PARTS[part]()
+
+
+def kernels() -> set[str]:
+    """Return every kernel of the package by the name of its file of compiled code."""
+    found = set()
+    for file in code_folders.source_files():
+        module = ".".join(file.relative_to(code_folders.PACKAGE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and any(
+                isinstance(mark, ast.Name) and mark.id in ("kernel", "exact_kernel", "sum_kernel")
+                for mark in node.decorator_list
+            ):
+                found.add(f"{module}.{node.name}")
+    return found
+
+
 NOWHERE = {"HOME": "/dev/null/nobody", "USERPROFILE": "/dev/null/nobody"}
 FRESH = """
 from perinstance.numerics.numba_compile import kernel
@@ -176,7 +197,8 @@ def test_a_wheel_carries_compiled_code_and_leaves_nothing_behind(tmp_path):
     libraries = Path(numba.__file__).parents[1]
     package = Path(run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()) / "perinstance"
     (package.parent / "others.pth").write_text(f"{libraries}\n")
-    assert list((package / "_compiled").glob("*.nbc"))
+    shipped = {file.name.rsplit("-", 1)[0] for file in (package / "_compiled").glob("*.nbc")}
+    assert len(shipped) > 100 and kernels() == shipped
     ask = "from benchmarks.first_use import WORK, answer; [answer(what) for what in WORK]"
     first = run("-c", f"import perinstance; print(perinstance.__file__); {ask}")
     assert first.returncode == 0 and Path(first.stdout.strip()).parent == package, first.stderr
