@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from perinstance.auditing.streamed_output import Outflow
 from perinstance.data import loss_writer, read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.numerics.compilation.compile_watch import telling_of_compilation
+from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
 from perinstance.releases.base.release import Release
 
@@ -87,7 +87,7 @@ def audit(
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
-    with closing(sweep), _compilation_told(progress):
+    with closing(sweep), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
         if targets is None:
             who, inside, asked = sweep, True, table
@@ -115,11 +115,6 @@ def audit(
             if outflow is not None:
                 outflow.finish({name: column for name, column in found.columns().items() if name != "id"})
     return found
-
-
-def _compilation_told(progress: Callable[[str, int, int | None], None] | None) -> AbstractContextManager[None]:
-    """Make long compiling a stage of its own."""
-    return nullcontext() if progress is None else telling_of_compilation(lambda: progress("compile", 0, None))
 
 
 def _read(release: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Any:

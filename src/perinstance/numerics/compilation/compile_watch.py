@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 #: seconds of compiling before anybody is told
 PATIENCE = 1.0
@@ -61,6 +61,11 @@ def telling_of_compilation(tell: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _watches.remove(watch)
+
+
+def compilation_as_stage(progress: Callable[[str, int, int | None], None] | None) -> AbstractContextManager[None]:
+    """Make long compiling a stage of its own for whoever is told of progress."""
+    return nullcontext() if progress is None else telling_of_compilation(lambda: progress("compile", 0, None))
 
 
 def listen_to_numba() -> None:
