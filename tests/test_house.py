@@ -81,7 +81,7 @@ def test_kernels_take_records():
     for path, tree in TREES.items():
         for f in functions(tree):
             marks = {ast.unparse(mark) for mark in f.decorator_list}
-            if marks & {"kernel", "exact_kernel", "piece"} and len(f.args.args) > 8:
+            if marks & {"kernel", "exact_kernel", "sum_kernel", "piece"} and len(f.args.args) > 8:
                 many[f"{NAMES[path]}:{f.name}"] = len(f.args.args)
     assert not many
 

@@ -39,5 +39,13 @@ class NumericalTrouble(PerinstanceError):  # noqa: N818
     """A computation could not be completed to the precision that is promised."""
 
 
+class NotPrepared(PerinstanceError):  # noqa: N818
+    """The numerical code could not be compiled ahead (``perinstance warm-up``); it is compiled at first use."""
+
+
 class PerinstanceWarning(UserWarning):
     """The root of all warnings of this package."""
+
+
+class CodeNotKept(PerinstanceWarning):
+    """No folder for compiled code can be written: everything works, and is compiled anew in each process."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
+import pytest
 
+from perinstance.errors import CodeNotKept
 from perinstance.numerics import numba_compile
+from perinstance.numerics.compilation import code_folders, kernel_cache
 
 
 def double(x):
@@ -12,22 +14,25 @@ def double(x):
 
 
 def test_without_a_place_for_the_cache(monkeypatch):
-    def no_cache(*arguments, cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(*arguments, **options)
+    for variable in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", "/dev/null/nobody")
+    monkeypatch.setattr(kernel_cache, "FOLDERS", code_folders.Folders())
+    compiled = numba_compile.kernel(double)
+    with pytest.warns(CodeNotKept, match="NUMBA_CACHE_DIR"):
+        assert compiled(1.5) == 3.0
 
-    monkeypatch.setattr(numba_compile, "njit", no_cache)
-    assert numba_compile.kernel(double)(1.5) == 3.0
 
-
-def test_the_cache_is_stamped_with_the_whole_package():
-    names = [name for name, _, _ in numba_compile._SOURCES]
+def test_the_cache_is_stamped_with_the_whole_package(monkeypatch, tmp_path):
+    names = [file.relative_to(code_folders.PACKAGE).as_posix() for file in code_folders.source_files()]
     assert {
         "numerics/normal_tails.py",
         "pairs/closed_form/profile.py",
         "pairs/loss_sums/profile.py",
         "errors.py",
     } <= set(names)
-    stamp = numba_compile.kernel(double)._cache._cache_file._source_stamp
-    assert stamp[1] == numba_compile._SOURCES
+    assert "numerics/rounding.py" in names  # kernels freeze its numbers
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert numba_compile.kernel(double)(1.5) == 3.0
+    kept = [file.parent.name for file in tmp_path.rglob("*.nbc")]
+    assert kept == [code_folders.source_hash()]

@@ -16,6 +16,7 @@ from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
 from perinstance.releases.base.arguments import probability
 from perinstance.releases.base.release import Release
@@ -61,7 +62,9 @@ def audit(
     engine
         Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
     progress
-        Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted).
+        Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted). Once
+        ``progress("compile", 0, None)``, from whichever thread it is, when numerical code has been compiling for more
+        than a second: that happens once on a machine (see ``perinstance warm-up``).
     out
         A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
         come (those behind somebody who is refitted wait); the file appears when it is complete.
@@ -85,7 +88,7 @@ def audit(
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
-    with closing(sweep):
+    with closing(sweep), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
         if targets is None:
             who, inside, asked = sweep, True, table

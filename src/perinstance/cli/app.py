@@ -11,8 +11,10 @@ import typer
 from perinstance.cli.audit_command import audit
 from perinstance.cli.demo_command import demo
 from perinstance.cli.explain_command import explain
+from perinstance.cli.notices import announcing
 from perinstance.cli.release_command import release
 from perinstance.cli.reproduce_command import reproduce
+from perinstance.cli.warm_up_command import warm_up
 
 app = typer.Typer(
     name="perinstance",
@@ -28,6 +30,7 @@ app.command()(release)
 app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)
+app.command("warm-up")(warm_up)
 
 
 def version(show: bool) -> None:
@@ -51,7 +54,8 @@ def main() -> None:
     from perinstance.errors import PerinstanceError
 
     try:
-        app()
+        with announcing():
+            app()
     except PerinstanceError as error:
         _stop(str(error))
     except KeyboardInterrupt:

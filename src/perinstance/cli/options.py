@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from perinstance.cli.notices import silenced
 from perinstance.errors import InvalidInput
 
 Table = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, CSV.gz, Parquet (file or folder) or Arrow.")]
@@ -23,8 +24,8 @@ Scale = Annotated[float, typer.Option("--scale", help="Output or objective pertu
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit a constant, not penalised.")]
 XBound = Annotated[float | None, typer.Option("--x-bound", help="Declared: every row has norm at most this.")]
 YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every target is at most this in size.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON record instead of tables.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=silenced, help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON record instead of tables.")]
 
 
 class ReleaseName(str, Enum):

@@ -60,8 +60,10 @@ class _BarReporter:
         self.bar, self.tasks, self.begun = bar, {}, {}  # type: tuple[Progress, dict[str, Any], dict[str, float]]
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if stage not in STAGES:  # compiling has a line of its own, see ``notices``
+            return
         if stage not in self.tasks:
-            self.tasks[stage] = self.bar.add_task(STAGES.get(stage, stage), total=total, rate="")
+            self.tasks[stage] = self.bar.add_task(STAGES[stage], total=total, rate="")
             self.begun[stage] = time.monotonic()
         passed = max(time.monotonic() - self.begun[stage], 1e-6)
         self.bar.update(self.tasks[stage], completed=done, total=total, rate=f"{done / passed:,.0f} people/s")
@@ -73,10 +75,10 @@ class _LineReporter:
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         now = time.monotonic()
-        if now - self.last >= PLAIN_EVERY:
+        if stage in STAGES and now - self.last >= PLAIN_EVERY:
             self.last = now
             of = f" of {total:,}" if total else ""
-            print(f"{STAGES.get(stage, stage)}: {done:,}{of} people", file=sys.stderr, flush=True)
+            print(f"{STAGES[stage]}: {done:,}{of} people", file=sys.stderr, flush=True)
 
 
 def show_audit(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: ``progress(stage, done, total)``: rows done of this pass, rows in all (None when unknown); stage is "fold", "map" or
-#: "refit" (people who are refitted, beside the passes that this takes).
+#: "refit" (people who are refitted, beside the passes that this takes). ``audit`` adds "compile", once, with no rows.
 Progress = Callable[[str, int, "int | None"], None]
 
 

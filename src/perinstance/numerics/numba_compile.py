@@ -1,33 +1,20 @@
-"""How the numerical kernels of the pairs are compiled: once, kept on disk, without the interpreter lock."""
+"""How the numerical kernels are compiled: once, kept on disk, without the interpreter lock."""
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 
+from perinstance.numerics.compilation.compile_watch import listen_to_numba
+from perinstance.numerics.compilation.kernel_cache import KernelCache
+
 _EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _OPTIONS: dict[str, Any] = {**_EXACT, "fastmath": {"contract"}}
+_REORDERED: dict[str, Any] = {**_EXACT, "fastmath": {"reassoc", "contract", "nsz"}}
 
-
-def _sources() -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of every file of the package that has kernels: they call each other across rooms."""
-    root = pathlib.Path(__file__).parents[1]
-    try:
-        files = [file for file in sorted(root.rglob("*.py")) if b"numba_compile" in file.read_bytes()]
-        return tuple((file.relative_to(root).as_posix(), *_size_and_time(file)) for file in files)
-    except OSError:
-        return ()
-
-
-def _size_and_time(file: pathlib.Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns
-
-
-_SOURCES = _sources()
+listen_to_numba()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -44,15 +31,15 @@ def exact_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, _EXACT)
 
 
+def sum_kernel(function: Callable[..., Any]) -> Any:
+    """Compile long sums, which may be added in any order; NaN and infinity keep their meaning."""
+    return _compiled(function, _REORDERED)
+
+
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    try:
-        compiled = njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no place for its cache
-        return njit(**options)(function)
-    # Numba looks only at the file of the function itself: a kernel would outlive a change in what it calls.
-    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
-        index._source_stamp = (index._source_stamp, _SOURCES)
+    compiled = njit(**options)(function)
+    if hasattr(compiled, "_cache"):  # a plain function under NUMBA_DISABLE_JIT
+        compiled._cache = KernelCache(function)
     return compiled
 
 

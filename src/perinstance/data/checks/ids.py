@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perinstance.errors import InvalidTable
+from perinstance.numerics.numba_compile import exact_kernel
 
 
 def read_ids(values: Any, start: int = 0) -> pa.Array:
@@ -66,7 +66,7 @@ def refuse_duplicates(ids: pa.ChunkedArray) -> None:
         seen[name] = row
 
 
-@numba.njit(nogil=True, cache=True)
+@exact_kernel
 def _fnv1a(ends, data, out):  # pragma: no cover - compiled
     for i in range(len(out)):
         h = np.uint64(14695981039346656037)

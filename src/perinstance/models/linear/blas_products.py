@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-
-_FAST = {"reassoc", "contract", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+from perinstance.numerics.numba_compile import sum_kernel
 
 
 @dataclass(slots=True)
@@ -63,7 +61,7 @@ class Products:
             np.einsum("ij,ij->i", v, v, out=square)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+@sum_kernel
 def _two_sums(q, offset, image, m, t):  # pragma: no cover - compiled
     """Add to the leverages and the predictions; four rows at a time share the loads of offset and image."""
     n, width = q.shape
@@ -96,7 +94,7 @@ def _two_sums(q, offset, image, m, t):  # pragma: no cover - compiled
             t[i] += v * image[j]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+@sum_kernel
 def _three_sums(q, offset, image, weights, m, t, square):  # pragma: no cover - compiled
     """Add to the leverages, the predictions and the squared movements; two rows at a time."""
     n, width = q.shape

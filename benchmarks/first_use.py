@@ -1,0 +1,124 @@
+"""``python -m benchmarks.first_use``: seconds to the first answer on 442 people, with the user's caches emptied.
+
+Three columns: nothing compiled before ("compiled at first use"), what this environment holds ("as installed": compiled
+into the wheel or by ``perinstance warm-up``; the caches of the user are emptied all the same), and the second time.
+Each answer is asked for in a process of its own; the time of the imports is not in it. The load of the machine is
+printed, because seconds mean nothing without it; processor seconds mean more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WORK = ("posterior", "output", "objective", "sums", "everyone", "logistic")
+#: seconds of compiling that a new install may take; None: no promise
+PROMISED = {"posterior": 3.0, "output": 3.0, "objective": 5.0, "sums": 5.0, "everyone": None, "logistic": None}
+
+
+def answer(what: str) -> None:
+    """Compute the first answer of one kind."""
+    from sklearn.datasets import load_diabetes
+
+    import perinstance as pi
+
+    X, y = load_diabetes(return_X_y=True)
+    y = y - 150.0
+    if what == "sums":
+        from perinstance.pairs import Laplace, Posterior
+
+        (Posterior([0.01, 0.1], [1.0, 2.0]) + Laplace([0.1, 0.2])).epsilon(1e-6)
+    elif what == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        pi.audit(pi.OutputPerturbation(LogisticRegression(), scale=1.0), X, y > 0)
+    elif what == "output":
+        pi.audit(pi.OutputPerturbation(scale=100.0), X, y).summary()
+    elif what == "objective":
+        pi.audit(pi.ObjectivePerturbation(scale=100.0), X, y).summary()
+    else:
+        found = pi.audit(pi.PosteriorSample(1.0, 1 / 3600), X, y)
+        found.everyone(0.5, 200.0) if what == "everyone" else found.summary()
+
+
+class Stopwatch:
+    """Seconds in which numba compiles."""
+
+    def __init__(self) -> None:
+        from numba.core import event
+
+        self.total, self.kernels = 0.0, 0
+        stopwatch, depth, since = self, 0, 0.0
+
+        class Listener(event.Listener):
+            def on_start(self, event):
+                nonlocal depth, since
+                since = time.perf_counter() if depth == 0 else since
+                depth += 1
+                stopwatch.kernels += 1
+
+            def on_end(self, event):
+                nonlocal depth
+                depth -= 1
+                stopwatch.total += time.perf_counter() - since if depth == 0 else 0.0
+
+        event.register("numba:compile", Listener())
+
+
+def child(what: str, only: str) -> None:
+    """Measure in this process; ``only`` is the one folder of compiled code, if any."""
+    import sklearn.datasets
+    import sklearn.linear_model  # noqa: F401 - its import is not what is measured
+
+    import perinstance as pi
+    from perinstance.numerics.compilation.code_folders import FOLDERS
+
+    pi.audit, pi.PosteriorSample  # noqa: B018 - loaded now
+    if only:
+        FOLDERS.use_only(Path(only))
+    compiling = Stopwatch()
+    wall, processor = time.perf_counter(), time.process_time()
+    answer(what)
+    measured = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    print(json.dumps({**measured, "compiling": compiling.total, "kernels": compiling.kernels}))
+
+
+def measured(what: str, only: str, caches: str) -> dict[str, float]:
+    """Measure in a new process whose user has no caches but ``caches``."""
+    command = [sys.executable, "-m", "benchmarks.first_use", "--child", what, "--only", only]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": caches}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.first_use", description=__doc__)
+    parser.add_argument("names", nargs="*", default=WORK, help=", ".join(WORK))
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--only", default="", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.child:
+        return child(chosen.child, chosen.only)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; s compiling / s to the answer / processor s")
+    print(f"{'':10} {'compiled at first use':>26} {'as installed':>20} {'second time':>20} {'promised':>9}")
+    for what in chosen.names:
+        cells = []
+        with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as caches:
+            for only, where in ((empty, caches), ("", caches), (empty, caches)):
+                m = measured(what, only, where)
+                cells.append(f"{m['compiling']:.1f} / {m['wall']:.1f} / {m['processor']:.1f}")
+        promised = "" if PROMISED[what] is None else f"<= {PROMISED[what]:g} s"
+        print(f"{what:10} {cells[0]:>26} {cells[1]:>20} {cells[2]:>20} {promised:>9}", flush=True)
+    print(f"load {os.getloadavg()[0]:.1f}")
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Compile ahead what would be compiled at first use: for images, for the building of wheels, for ``make demo``.
+
+Small computations are done whose only purpose is to call every kernel with the types that audits call it with, half of
+them in one process and half in another.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perinstance.errors import NotPrepared
+from perinstance.numerics.compilation import code_folders
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What compiling ahead did."""
+
+    folder: Path  #: where the code lies
+    new: int  #: compiled now, one for each kernel and signature
+    before: int  #: lay there already
+    seconds: float
+
+
+def compile_ahead(folder: Path | None = None) -> Prepared:
+    """Compile all kernels into ``folder``, side by side.
+
+    By default that is the folder of this Python environment, which all its users read, and where that cannot be
+    written, the user's own.
+    """
+    begin = time.monotonic()
+    place = _place() if folder is None else folder
+    place.mkdir(parents=True, exist_ok=True)
+    before = _count(place)
+    running = [_start(part, place) for part in PARTS]
+    failed = [process.wait() for process in running]
+    if any(failed):
+        raise NotPrepared(f"compiling ahead ended with {failed}; the code is compiled at first use instead")
+    return Prepared(place, _count(place) - before, before, time.monotonic() - begin)
+
+
+def _place() -> Path:
+    own = code_folders.user_folder()
+    for home in (code_folders.environment_folder(), own):
+        found = None if home is None else code_folders.writable(home)
+        if found is not None:
+            return found
+    raise NotPrepared(
+        "no folder for compiled code can be written; set NUMBA_CACHE_DIR to a folder that can be written, "
+        "or pass --folder"
+    )
+
+
+def _start(part: str, folder: Path) -> subprocess.Popen[bytes]:
+    paths = [str(code_folders.PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    command = [sys.executable, "-m", "perinstance.warm_up", part, str(folder)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+
+
+def _count(folder: Path) -> int:
+    return sum(1 for _ in folder.glob("*.nbc"))
+
+
+def _table(d: int, n: int = 60) -> tuple[Any, Any]:
+    random = np.random.default_rng(d)
+    X = random.normal(size=(n, d)) / np.sqrt(d)
+    return X, X[:, 0] + 0.1 * random.normal(size=n)
+
+
+def _tables() -> None:
+    """Fit and map: rows of float64 and float32, columns, few and many features, people outside, named people."""
+    import perinstance as pi
+
+    posterior = pi.PosteriorSample(1.0, 1.0)
+    output = pi.OutputPerturbation(scale=1.0)
+    for d in (3, 10, 80):
+        X, y = _table(d)
+        for table in (X, np.asfortranarray(X), X.astype(np.float32)):
+            for release in (posterior, output, pi.PosteriorSample(1.0, 1.0, fit_intercept=True)):
+                pi.audit(release, table, y)
+        pi.audit(posterior, X, y, targets=(X[:3], y[:3]))
+    X, y = _table(10)
+    pi.audit(posterior, X, y, ids=[f"person {i}" for i in range(len(y))]).summary()
+    for release in (posterior, output):
+        answer = pi.audit(release, X, y)
+        answer.everyone(x_bound=1.0, y_bound=1.0)
+        answer.dp(x_bound=1.0, y_bound=1.0)
+
+
+def _pairs() -> None:
+    """Closed forms: a few people, and more than ``MANY`` with tables per delta, in all directions."""
+    from perinstance.pairs import Laplace, Posterior, Shift
+    from perinstance.pairs.interface.base import MANY
+
+    size = np.geomspace(1e-4, 2.0, MANY + 8)
+    for n in (3, len(size)):
+        for pair in (Posterior(size[:n], size[:n]), Shift(size[:n]), Laplace(size[:n])):
+            _ask(pair)
+            pair.epsilon(np.full(n, 1e-6))
+
+
+def _sums() -> None:
+    """Sums of losses: composition, general Gaussians, objective perturbation."""
+    from sklearn.linear_model import LogisticRegression
+
+    import perinstance as pi
+    from perinstance.pairs import Gaussian, Laplace, Posterior, Shift
+
+    X, y = _table(10)
+    pi.audit(pi.ObjectivePerturbation(scale=1.0), X, y)
+    size = np.array([0.01, 0.1])
+    for pair in (
+        Posterior(size, size) + Laplace(size),
+        Laplace(size) + Laplace(2 * size) + Shift(size),
+        Shift(size) + Shift(size),
+        pi.audit(pi.ObjectivePerturbation(scale=10.0), X, y).pairs[:2],
+    ):
+        _ask(pair)
+    _ask(Gaussian([[0.5, -0.1]], [[0.1, 0.2]]))
+    # terms that cancel, next to delta = 1: settled with twice the digits
+    Posterior([1908.87586266434], [0.0]).epsilon(0.9438659162667447)
+    Shift([9.571242855158664]).epsilon(0.9999982954089253)
+    pi.audit(pi.OutputPerturbation(LogisticRegression(), scale=1.0), X, y > 0)
+
+
+def _ask(pair: Any) -> None:
+    for direction in ("worst", "with", "without"):
+        pair.epsilon(1e-6, direction)
+        pair.delta(0.5, direction)
+        pair.renyi(2.0, direction)
+    pair.epsilon(0.6)
+    pair.zcdp()
+    pair.attack_power(0.05)
+
+
+def _both(*work: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        for one in work:
+            one()
+
+    return run
+
+
+#: what one process does each; they share few kernels and take about as long
+PARTS: dict[str, Callable[[], None]] = {"tables": _both(_tables, _pairs), "sums": _sums}
+
+
+def main(part: str, folder: str) -> None:
+    """Do one part of the work in this process."""
+    code_folders.FOLDERS.use_only(Path(folder))
+    with tempfile.TemporaryDirectory() as elsewhere, np.errstate(all="ignore"):
+        os.chdir(elsewhere)
+        PARTS[part]()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
