@@ -128,7 +128,7 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
     thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
     if not np.isfinite(loss.concordance):  # rounding decides whether H has her curvature
         x = design(X, fit.objective.fit_intercept)
-        thin = thin | undecided(loss.knot(target, eta), target, x, fit.theta)
+        thin = thin | undecided(loss.knot_distance(target, eta), target, x, fit.theta)
     left = np.where(thin, 1.0, left)
     k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
     # q in the frame is l' t + share, so Delta is b t + share: nothing cancels, however large her curvature is
@@ -189,5 +189,5 @@ def _slip(fit: SmoothFit, X: NDArray, l1: Floats, l2: Floats) -> Floats:
 
 def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:
     radii = np.zeros(0) if ceiling.average is None else ceiling.average.radius
-    twist = [loss.twist(y, eta, rho * np.sqrt(h)) for rho in radii]
+    twist = [loss.largest_third(y, eta, rho * np.sqrt(h)) for rho in radii]
     return Own(h, curvature, np.array(twist).reshape(len(radii), len(y)))

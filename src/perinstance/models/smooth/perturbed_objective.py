@@ -25,7 +25,6 @@ from scipy.special import ndtri
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
-from perinstance.models.losses.smooth import Logistic
 from perinstance.models.smooth.certificates.hessian_bounds import Ceiling, ceiling
 from perinstance.models.smooth.certificates.newton_step_ball import Own, turn
 from perinstance.models.smooth.fit.newton import Slopes
@@ -50,8 +49,10 @@ class Perturbed:
 
 
 def check_perturbable(objective: SmoothObjective) -> None:
-    """Refuse losses whose slope has no bound or no fixed sign."""
-    if not isinstance(objective.loss, Logistic) or objective.mean:
+    """Refuse losses whose slope has no bound or no fixed sign, and those without a bound of the curvature's change."""
+    loss = objective.loss
+    stated = loss.slope_keeps_sign and np.isfinite([loss.slope_supremum, loss.curvature_supremum, loss.concordance])
+    if not np.all(stated) or objective.mean:
         raise RefusedModel(
             "objective perturbation is certified for ridge and logistic regression: the slope of a person's loss must "
             "have a bound and a fixed sign; use OutputPerturbation"
@@ -134,10 +135,10 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
             # curvature of H on the way: within e^{-c r} of that at the fit
             shrink = np.maximum(shrink, np.exp(constants.c * np.sqrt(inflation) * way.radius))
     reach = np.where(thin, np.inf, reach) + 1e-12 * np.abs(eta)
-    steepest = _steepest(target, eta, reach)
+    steepest = objective.loss.largest_slope(target, eta, reach)
     without = h * f if inside else h
     with np.errstate(over="ignore", invalid="ignore"):
-        mu = _flattest(eta, reach) * without * shrink
+        mu = objective.loss.largest_curvature(target, eta, reach) * without * shrink
     mu = np.minimum(np.where(np.isfinite(reach), mu, np.inf), _by_penalty(objective, x))
     slack = 1 + 16 * around.error * f
     return Perturbed(slack * steepest * length / scale, slack * mu, np.where(np.isfinite(reach), TAIL, 0.0))
@@ -145,25 +146,13 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
 
 def _own_twist(model: SmoothModel, constants: Ceiling, eta: Floats, y: Floats, h: Floats) -> Floats:
     radii = np.zeros(0) if constants.average is None else constants.average.radius
-    twist = [model.fit.objective.loss.twist(y, eta, rho * np.sqrt(h)) for rho in radii]
+    twist = [model.fit.objective.loss.largest_third(y, eta, rho * np.sqrt(h)) for rho in radii]
     return np.array(twist).reshape(len(radii), len(y))
 
 
-def _steepest(y: Floats, eta: Floats, reach: Floats) -> Floats:
-    """Return the largest ``|l'|`` within reach: the error probability where it is worst."""
-    margin = np.where(y > 0.5, eta, -eta)
-    loss = Logistic()
-    return np.abs(loss.slope(np.ones_like(eta), np.where(np.isfinite(reach), margin - reach, -800.0)))
-
-
-def _flattest(eta: Floats, reach: Floats) -> Floats:
-    """Return the largest ``l''`` within reach."""
-    nearest = np.maximum(np.abs(eta) - reach, 0.0)
-    return Logistic().curvature(np.ones_like(eta), np.where(np.isfinite(reach), nearest, 0.0))
-
-
 def _by_penalty(objective: SmoothObjective, x: Floats) -> Floats:
-    """``x'H^-1x / 4`` with nothing but the penalty in H: what holds wherever theta is."""
+    """``max l'' x'H^-1x`` with nothing but the penalty in H: what holds wherever theta is."""
     weight = objective.penalty_curvature(np.zeros(x.shape[1])) if objective.penalty.concordance == 0 else np.zeros(1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((weight > 0).all(), (x * x / np.where(weight > 0, weight, 1.0)).sum(axis=1) / 4, np.inf)
+        square = (x * x / np.where(weight > 0, weight, 1.0)).sum(axis=1)
+        return np.where((weight > 0).all(), square * objective.loss.curvature_supremum, np.inf)

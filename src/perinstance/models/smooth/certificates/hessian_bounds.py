@@ -151,11 +151,11 @@ def turned(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Turned:
         if kinked:
             weights = [loss.curvature_drop(target, eta, r * root) for r in radii]
             weights += [loss.curvature_rise(target, eta, r * root) for r in radii]
-            unsure = undecided(loss.knot(target, eta), target, x, fit.theta)
+            unsure = undecided(loss.knot_distance(target, eta), target, x, fit.theta)
             if unsure.any():  # they may be on either side
                 weights = [np.where(unsure, 1.0, w) for w in weights]
         else:
-            weights = [root * loss.twist(target, eta, r * root) for r in radii]
+            weights = [root * loss.largest_third(target, eta, r * root) for r in radii]
         for total, w in zip(sums, weights, strict=True):
             near = w > 0  # few rows are near a knot
             with np.errstate(over="ignore", invalid="ignore"):

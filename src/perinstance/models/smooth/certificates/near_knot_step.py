@@ -90,7 +90,7 @@ def keep(block: Block, fit: SmoothFit, T: Floats, most: int) -> Kept:
         t = x @ T.T
         root = np.sqrt(np.einsum("ij,ij->i", t, t))
         moves = root > 0
-        knot = loss.knot(target, eta)
+        knot = loss.knot_distance(target, eta)
         ratio = knot[moves] / root[moves] if knots else np.zeros(int(moves.sum()))
         cut = 0.0 if knots and undecided(knot, target, x, fit.theta).any() else np.inf
         found = found + smallest(most, cut, ratio, t[moves], target[moves], eta[moves])
@@ -171,15 +171,15 @@ def descend(
 
 def _bends(kept: Kept, people: Beside, loss: Loss, w: Floats) -> tuple[Floats, Floats]:
     """How the slopes of the kept rows (rows, people) and of each person's own bend on the way."""
-    bend = loss.bend(kept.y[:, None], kept.eta[:, None], kept.t @ w.T)
-    return bend, people.sign * loss.bend(people.y, people.eta, people.lean(w))
+    bend = loss.slope_remainder(kept.y[:, None], kept.eta[:, None], kept.t @ w.T)
+    return bend, people.sign * loss.slope_remainder(people.y, people.eta, people.lean(w))
 
 
 def _changes(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats) -> tuple[Floats, Floats]:
     """How the curvatures of the kept rows and of each person's own change, to the least within r of w."""
     there = kept.eta[:, None] + kept.t @ w.T
-    change = loss.least(kept.y[:, None], there, np.linalg.norm(kept.t, axis=1)[:, None] * r)
-    own = loss.least(people.y, people.eta + people.lean(w), np.linalg.norm(people.t, axis=1) * r)
+    change = loss.least_curvature(kept.y[:, None], there, np.linalg.norm(kept.t, axis=1)[:, None] * r)
+    own = loss.least_curvature(people.y, people.eta + people.lean(w), np.linalg.norm(people.t, axis=1) * r)
     return change - loss.curvature(kept.y, kept.eta)[:, None], people.sign * (own - people.curvature)
 
 

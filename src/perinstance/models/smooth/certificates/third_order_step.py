@@ -67,7 +67,7 @@ def thirds(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
         tensor += (t * loss.third(target, eta)[:, None]).T @ (t[:, i] * t[:, j])
         with np.errstate(over="ignore", invalid="ignore"):
             for total, r in zip(fourth, radii, strict=True):
-                z = t * np.sqrt(h * loss.jerk(target, eta, r * np.sqrt(h)))[:, None]
+                z = t * np.sqrt(h * loss.largest_fourth(target, eta, r * np.sqrt(h)))[:, None]
                 total += z.T @ z
     return Thirds(tensor, fourth)
 
@@ -107,7 +107,9 @@ class Cubic:
             # her own fourth derivative, when she joins: the others' are in Q (which has hers too when she leaves)
             h = np.einsum("ij,ij->i", people.t, people.t)
             mine = (
-                loss.jerk(people.y, people.eta, self.radius[at] * np.sqrt(h)) if people.sign > 0 else np.zeros(len(h))
+                loss.largest_fourth(people.y, people.eta, self.radius[at] * np.sqrt(h))
+                if people.sign > 0
+                else np.zeros(len(h))
             )
             along = np.sqrt(np.maximum(np.einsum("bi,bij,bj->b", w, self.fourth[at], w, optimize=True), 0))
             rest = (length**2 * along * np.sqrt(self.jerk[at]) + mine * np.abs(people.lean(w)) ** 3 * np.sqrt(h)) / 6
