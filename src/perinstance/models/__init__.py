@@ -12,6 +12,7 @@ from perinstance.models.problem_registry import problem_of
 if TYPE_CHECKING:
     from perinstance.models.kernel_ridge import predictions
     from perinstance.models.losses.catalogue import CATALOGUE
+    from perinstance.models.losses.negative_binomial import NegativeBinomial
     from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
     from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
     from perinstance.models.losses.with_knots import Huber, SquaredHinge
@@ -27,6 +28,7 @@ _HOMES = {
     "SquaredHinge": "losses.with_knots",
     "Gamma": "losses.smooth",
     "Logistic": "losses.smooth",
+    "NegativeBinomial": "losses.negative_binomial",
     "Poisson": "losses.smooth",
     "PseudoHuber": "losses.smooth",
     "SmoothHinge": "losses.smooth",
@@ -44,6 +46,7 @@ __all__ = [
     "Huber",
     "Logistic",
     "Movement",
+    "NegativeBinomial",
     "People",
     "Poisson",
     "Problem",
