@@ -24,6 +24,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 
@@ -45,6 +46,16 @@ class KernelFit:
     covariance: Floats  #: of f(T) in the posterior of the Gaussian process
     place: dict[bytes, int]
     precision: Floats | None
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(len(self.X))
+
+    @property
+    def gram(self) -> None:
+        """None: theta are the predictions."""
+        return None
 
     def find(self, X: NDArray, y: NDArray) -> NDArray[np.intp]:
         """Return where these people are in the data."""

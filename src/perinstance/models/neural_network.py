@@ -21,6 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import Rows, gather
 from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import check_method
@@ -42,6 +43,17 @@ class NetworkFit:
     factor: Floats  #: lower Cholesky factor of H + damping
     gradient_norm: float
     precision: Floats | None
+    n_people: int
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.n_people)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are not linear in theta."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +99,7 @@ class NetworkProblem:
                 "upwards; train longer (steps), use a larger alpha, or a damping"
             )
         factor = np.asarray(np.linalg.cholesky(H + self.damping * np.eye(len(H))), dtype=np.float64)
-        return NetworkFit(theta, factor, float(np.linalg.norm(gradient)), precision)
+        return NetworkFit(theta, factor, float(np.linalg.norm(gradient)), precision, len(x))
 
     def movement(self, fit: NetworkFit, block: Block, inside: bool = True) -> Movement:
         """Map: estimates for the people of one block."""

@@ -21,6 +21,7 @@ from perinstance.models.huber_regression.objective import (
     huber_terms,
     moments,
 )
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRODUCTS
@@ -68,6 +69,16 @@ class HuberFit:
     def decrement(self) -> float:
         """The Newton decrement at the minimum."""
         return self.minimum.decrement
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.minimum.slopes.n)
+
+    @property
+    def gram(self) -> None:
+        """None: only the rows near the line are summed."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

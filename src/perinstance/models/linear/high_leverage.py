@@ -53,7 +53,7 @@ class _Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rest:
+class _Rest(Sweep):
     """The sweep over everybody but the people who dominate."""
 
     whole: Sweep

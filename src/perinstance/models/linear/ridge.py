@@ -23,6 +23,7 @@ from scipy.linalg import qr, solve_triangular
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import Factor, factorise
 from perinstance.models.linear.row_statistics import EXACT_RESIDUAL, EXACT_SHARE, Norm, Rounding, walk
@@ -88,6 +89,16 @@ class LinearFit:
     def rank(self) -> int:
         """The number of directions that data and penalty determine."""
         return self.factor.rank
+
+    @property
+    def health(self) -> FitHealth:
+        """Condition, factorisation, error and rank."""
+        return FitHealth(self.n_people, self.condition, self.factorisation, self.error, self.rank)
+
+    @property
+    def gram(self) -> Floats:
+        """``[X 1]'[X 1]``."""
+        return self.H - np.diag(self.penalty)
 
     def inverse(self) -> Floats:
         """Return H^-1 (on the range of H)."""

@@ -19,6 +19,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, classes_of
 from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Logistic
@@ -84,6 +85,16 @@ class SoftmaxAudit:
     def decrement(self) -> float:
         """The Newton decrement at theta."""
         return self.minimum.decrement
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.minimum.slopes.n)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are not linear in theta."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

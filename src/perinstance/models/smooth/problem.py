@@ -17,6 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.fit.newton import Slopes
@@ -53,6 +54,16 @@ class SmoothAudit:
     def decrement(self) -> float:
         """The Newton decrement at theta."""
         return self.model.fit.decrement
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.model.fit.n)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are not linear in theta."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
