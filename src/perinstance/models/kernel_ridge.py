@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dtrtri
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import Rows, gather
+from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
@@ -96,7 +96,7 @@ class KernelProblem:
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> KernelFit:
         """Gather the rows, factorise the Gram matrix; every method is exact here."""
-        gathered: Rows = sweep.fold(gather)
+        gathered: GatheredRows = sweep.fold(gather)
         X = np.concatenate([x for x, _ in gathered.parts])
         y = np.concatenate([t for _, t in gathered.parts])
         if X.shape[1] != self.points.shape[1]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import Rows, gather
+from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
@@ -87,7 +87,7 @@ class NetworkProblem:
         check_method(method)
         if method in ("exact", "upper"):
             raise InvalidInput("a network has local minima: only estimates are offered; use method='estimate'")
-        rows: Rows = sweep.fold(gather)
+        rows: GatheredRows = sweep.fold(gather)
         x, y = np.concatenate([r for r, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
         objective = _Torch(self, x, y)
         theta = objective.train(self.steps)

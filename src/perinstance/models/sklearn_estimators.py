@@ -23,6 +23,7 @@ from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothOb
 from perinstance.models.losses.smooth import Gamma, Poisson, PseudoHuber, Squared
 from perinstance.models.losses.with_knots import Huber, SquaredHinge
 from perinstance.models.smooth.problem import SmoothProblem
+from perinstance.numerics.checked_numbers import non_negative
 
 NOT_SMOOTH = "the l1 penalty is not smooth: one person can switch a coefficient on or off"
 
@@ -71,7 +72,7 @@ def glm_problem(estimator: Any) -> Problem:
         loss = Gamma()
     else:
         raise RefusedModel(f"TweedieRegressor is known for power 0, 1 and 2, not for {power:g}")
-    alpha = _alpha(estimator.alpha)
+    alpha = non_negative("alpha", estimator.alpha)
     objective = SmoothObjective(loss, RidgePenalty(alpha), bool(estimator.fit_intercept), mean=True)
     return SmoothProblem(objective, _fitted(estimator))
 
@@ -97,14 +98,7 @@ def huber(alpha: float = 1e-4, width: float = 1.35, fit_intercept: bool = True, 
     With ``smooth`` the corner is rounded (pseudo-Huber), which certifies more people.
     """
     loss = PseudoHuber(width) if smooth else Huber(width)
-    return SmoothProblem(SmoothObjective(loss, RidgePenalty(_alpha(alpha)), fit_intercept))
-
-
-def _alpha(alpha: Any) -> float:
-    value = float(alpha)
-    if not (np.isfinite(value) and value >= 0):
-        raise InvalidInput(f"alpha must be a number >= 0, got {value:g}; try alpha=1.0")
-    return value
+    return SmoothProblem(SmoothObjective(loss, RidgePenalty(non_negative("alpha", alpha)), fit_intercept))
 
 
 def _inverse(C: Any) -> float:
