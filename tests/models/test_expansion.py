@@ -14,7 +14,7 @@ from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Logistic, PseudoHuber
 from perinstance.models.smooth.fit.objective_folds import fit_smooth
-from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.fit.whitening import whiten
 
 from .dumb import MP_VALUES
 
@@ -32,7 +32,7 @@ def world(seed, loss, n=80, d=3, intercept=True):
         y = rng.poisson(2.0, n).astype(float) + (0.5 if loss.targets.open else 0.0)
     sweep = ArraySweep(X, y, rows=17)
     fit = fit_smooth(sweep, SmoothObjective(loss, RidgePenalty(0.5), fit_intercept=intercept))
-    return rng, sweep, fit, frame(fit.hessian)
+    return rng, sweep, fit, whiten(fit.hessian)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)

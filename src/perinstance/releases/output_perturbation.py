@@ -96,7 +96,8 @@ class OutputPerturbation(AnsweringModel):
 
         Least squares and ridge regression are solved exactly. The minimum of another loss has no closed form: its
         float64 estimate is taken as it is, and the noise on it is exact. How far the estimate can be from the minimum,
-        here and in a neighbour (``SmoothFit.stray``), is part of the distances that ``people`` and ``refine`` state.
+        here and in a neighbour (``SmoothFit.gradient_bound``), is part of the distances that ``people`` and ``refine``
+        state.
         """
         problem, scale = self.problem(), positive("scale", self.scale)
         A = None if self.precision is None else check_precision(self.precision)

@@ -1,6 +1,6 @@
 """The objective around its fit to fourth order: what a second Newton correction and its remainder need.
 
-In the frame of the Hessian (``theta + T'w``, so that the second derivative is the identity) the gradient is
+In whitened coordinates of the Hessian (``theta + T'w``, so that the second derivative is the identity) the gradient is
 
     grad Phi(w) = g0 + w + Phi3[w,w]/2 + Phi4[w,w,w]/6 + rest,   |rest| <= kappa5(r) |w|^4 / 24   for |w| <= r,
 
@@ -21,7 +21,7 @@ from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.fit.objective_folds import SmoothFit
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.tensor_norms import cubic_top, quartic_size
 
@@ -46,15 +46,15 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class DerivativeTensors:
     """``sum l''' x (x x)`` and ``sum l'''' (x x)(x x)`` over some rows, pairs (j <= k) of columns once each."""
 
     third: Floats
     fourth: Floats
     finite = True  # the first fold has looked at every cell
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.third + other.third, self.fourth + other.fourth)
+    def __add__(self, other: DerivativeTensors) -> DerivativeTensors:
+        return DerivativeTensors(self.third + other.third, self.fourth + other.fourth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Fifths:
     """Sums of ``|t|^3 l5 t t'``, one for each radius."""
 
     sums: Floats
-    finite = True  # see Moments
+    finite = True  # see DerivativeTensors
 
     def __add__(self, other: Fifths) -> Fifths:
         return Fifths(self.sums + other.sums)
@@ -75,7 +75,7 @@ def has_expansion(fit: SmoothFit) -> bool:
     return known and fit.objective.penalty.concordance == 0 and len(fit.theta) <= WIDEST
 
 
-def moments(block: Block, fit: SmoothFit) -> Moments:
+def moments(block: Block, fit: SmoothFit) -> DerivativeTensors:
     """Sum both tensors over one block."""
     X, y, loss = block.X, block.y, fit.objective.loss
     p = len(fit.theta)
@@ -89,7 +89,7 @@ def moments(block: Block, fit: SmoothFit) -> Moments:
         products = x[:, first] * x[:, second]
         third += (x * l3[:, None]).T @ products
         fourth += (products * l4[:, None]).T @ products
-    return Moments(third, fourth)
+    return DerivativeTensors(third, fourth)
 
 
 def fifths(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
@@ -108,10 +108,10 @@ def fifths(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
     return Fifths(sums)
 
 
-def expansion(sweep: Sweep, fit: SmoothFit, around: Frame, radii: Floats) -> Expansion:
+def expansion(sweep: Sweep, fit: SmoothFit, around: Whitening, radii: Floats) -> Expansion:
     """Fold for the tensors and for the remainder within each radius."""
     p, T = len(fit.theta), around.T
-    sums: Moments = sweep.fold(partial(moments, fit=fit))
+    sums: DerivativeTensors = sweep.fold(partial(moments, fit=fit))
     place = np.empty((p, p), dtype=np.intp)
     first, second = np.triu_indices(p)
     place[first, second] = place[second, first] = np.arange(len(first))

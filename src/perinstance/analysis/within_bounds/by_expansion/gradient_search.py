@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perinstance.analysis.bounds.branch_and_bound import Found
 from perinstance.analysis.bounds.trust_region_slices import Domain, Slices, slices
 from perinstance.analysis.within_bounds.by_expansion.step_polynomial import Polynomial, Quadratic, Way
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quadratic_duality import part_of_ball
 from perinstance.numerics.rounding import UNIT
@@ -222,7 +222,7 @@ def _off(polynomial: Polynomial, rows: Rows) -> tuple[float, float]:
     return sizes[0] * (1 + 1e-9), sizes[1] * (1 + 1e-9)
 
 
-def rows_of(around: Frame, region: Domain, theta: Floats) -> Rows:
+def rows_of(around: Whitening, region: Domain, theta: Floats) -> Rows:
     """Turn the domain into the frame, its first axis along theta."""
     lengths = slices(region, theta, around.T.T @ around.T)
     J = around.T @ region.T @ lengths.basis

@@ -14,6 +14,7 @@ import numpy as np
 
 from perinstance.models.losses.base import Loss
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CHORD_ROUNDING, ENCLOSURE_ROUNDED_UP
 
 #: shorter than this, the ends of a chord are too close to tell its slope
 SHORT = 1e-7
@@ -51,11 +52,11 @@ def chords(loss: Loss, y: Floats, middle: Floats, radius: Floats, share: Floats)
             at = np.clip(np.nan_to_num(at, nan=0.0, posinf=FAR, neginf=-FAR), low, high)
             there = loss.derivatives(y, at)[0] - chord * (at - middle)
             below, above = np.minimum(below, there), np.maximum(above, there)
-        off = 0.5 * (above - below) + 1e-14 * (np.abs(first) + np.abs(last) + np.abs(level))
+        off = 0.5 * (above - below) + CHORD_ROUNDING * (np.abs(first) + np.abs(last) + np.abs(level))
         parabola = (radius <= SHORT) | (beyond + 0.5 * np.abs(bend) * radius**2 * share < off)
         return Chords(
             np.where(parabola, level, 0.5 * (above + below)),
             np.where(parabola, slope, chord),
             np.where(parabola, bend, 0.0),
-            np.where(parabola, beyond, off) * (1 + 1e-9),
+            np.where(parabola, beyond, off) * ENCLOSURE_ROUNDED_UP,
         )
