@@ -115,7 +115,9 @@ def test_third_derivatives_tighten_the_bound_where_a_table_is_too_large_to_be_ke
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE[name], RidgePenalty(1.0), fit_intercept=True))
     model = prepare(sweep, fit)
     assert isinstance(model.inside.hessian_bounds.second, Cubic)
-    plain = replace(model, inside=replace(model.inside, ceiling=replace(model.inside.hessian_bounds, second=None)))
+    plain = replace(
+        model, inside=replace(model.inside, hessian_bounds=replace(model.inside.hessian_bounds, second=None))
+    )
     some = slice(0, 200)
     exact = distances(leave_one_out(model, sweep, X[some], y[some]), None)
     before, after = (sensitivity(m, X[some], y[some]).distance / exact for m in (plain, model))

@@ -139,7 +139,7 @@ def highest(block: Block, T: Floats, intercept: bool) -> Highest:
 
 
 def weighted_grams(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> WeightedGrams:
-    """Sum ``w x x'`` over a block: largest third derivatives at every radius, or (losses with knots) the drops, then the rises."""
+    """Sum ``w x x'`` over a block: w are third derivatives at each radius, or (knots) the drops, then the rises."""
     X, y = block.X, block.y
     loss, intercept, p = fit.objective.loss, fit.objective.fit_intercept, len(fit.theta)
     kinked = not np.isfinite(loss.concordance)
