@@ -20,7 +20,7 @@ Progress = Callable[[str, int, "int | None"], None]
 
 
 class TableSweep(Protocol):
-    """A ``models.sweep.Sweep`` that also knows whose rows it walked over."""
+    """A ``folds.sweep.Sweep`` that also knows whose rows it walked over."""
 
     @property
     def n_features(self) -> int:

@@ -95,7 +95,7 @@ def huber(alpha: float = 1e-4, width: float = 1.35, fit_intercept: bool = True, 
     """Robust regression at a fixed scale: ``sum huber_k(y - x'w - c) + alpha |w|^2 / 2``, k = ``width``.
 
     ``HuberRegressor(epsilon, alpha)`` at its own scale s minimises this with ``width = epsilon s`` and ``alpha s``.
-    With ``smooth`` the corner is rounded (pseudo-Huber), which certifies more people.
+    With ``smooth`` the corner is rounded (pseudo-Huber), which bounds more people without a refit.
     """
     loss = PseudoHuber(width) if smooth else Huber(width)
     return SmoothProblem(SmoothObjective(loss, RidgePenalty(non_negative("alpha", alpha)), fit_intercept))

@@ -9,9 +9,9 @@ coordinates (D = T'w, u = T e_sigma, K the inliers' part of the Hessian, P the p
     Hess(w) = (I - u w'/(sigma s)) K (I - w u'/(sigma s))/s + P + (rows that pass).
 
 Only rows with ``| |z_j| - epsilon | sigma/|t_j|`` below ``|w|/(1 - |u||w|/sigma)`` can pass a knot; they are kept
-(``kept_rows``). Newton's method on phi ends at the neighbour's minimum but for ``eps``, and within r of that point the
-Hessian is at least ``(sqrt(lam) - |u| sqrt(Lam) r/(sigma' (1 - k)))^2/(1 + k)``, ``k = |u| r/sigma'``, with lam the
-smallest eigenvalue there less every row that could pass, and Lam the largest of the inliers' part.
+(``near_knot_step``). Newton's method on phi ends at the neighbour's minimum but for ``eps``, and within r of that
+point the Hessian is at least ``(sqrt(lam) - |u| sqrt(Lam) r/(sigma' (1 - k)))^2/(1 + k)``, ``k = |u| r/sigma'``, with
+lam the smallest eigenvalue there less every row that could pass, and Lam the largest of the inliers' part.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ It minimises ``sum_j [sigma + H(r_j/sigma) sigma] + alpha |w|^2``, ``H(z) = z^2`
     inlier  |r| <= epsilon sigma:  sigma/2 + r^2/(2 sigma),        Hessian (1/sigma) v v',  v = (x, r/sigma)
     outlier:                       epsilon |r| + (1 - epsilon^2) sigma/2,   no curvature
 
-The curvature changes with sigma as ``smooth.certificates`` do not cover; ``certificate`` does. Only the
+The curvature changes with sigma, which ``smooth.certificates`` do not cover; ``certificate`` does. Only the
 coefficients and the intercept are published and measured; sigma is not.
 """
 
@@ -52,7 +52,7 @@ class TargetMoments:
         return TargetMoments(self.n + other.n, self.total + other.total, self.square + other.square)
 
 
-def moments(block: Block) -> TargetMoments:
+def target_moments(block: Block) -> TargetMoments:
     """Sum the targets of a block."""
     y = block.y
     t = np.asarray(y, dtype=np.float64)

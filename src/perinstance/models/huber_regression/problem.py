@@ -19,7 +19,7 @@ from perinstance.models.huber_regression.objective import (
     TargetMoments,
     huber_rows,
     huber_terms,
-    moments,
+    target_moments,
 )
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
@@ -36,7 +36,7 @@ from perinstance.pairs.interface.kinds import Kind, check_method
 
 NO_SCALE = (
     "HuberRegressor fits a scale too, which has no minimum above zero when about as many people as there are "
-    "coefficients can be fitted exactly: use a larger epsilon or alpha, or models.estimators.huber with a fixed scale"
+    "coefficients can be fitted exactly: use a larger epsilon or alpha, or perinstance.models.huber with a fixed scale"
 )
 
 
@@ -97,7 +97,7 @@ class HuberProblem:
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> HuberFit:
         """Minimise the joint objective of everyone."""
         check_method(method)
-        start: TargetMoments = sweep.fold(moments)
+        start: TargetMoments = sweep.fold(target_moments)
         if start.n == 0:
             raise InvalidTable("the table has no rows; pass at least one person")
         p = sweep.n_features + int(self.objective.fit_intercept)

@@ -1,4 +1,4 @@
-"""The neighbours of a multinomial fit, for ``leave_one_out.refit_batch``: one row is K - 1 ranks of the Hessian."""
+"""The neighbours of a multinomial fit, for ``smooth.neighbour_refits``: one row is K - 1 ranks of the Hessian."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def probability_change(pi: Floats, step: Floats) -> Floats:
     small = step - top  # <= 0: nothing overflows
     fall = (pi * np.expm1(small)).sum(axis=-1, keepdims=True)
     m = np.log1p(np.maximum(fall, -0.5))
-    if (fall < -0.5).any():  # near -1 it has lost the digits of what is left: a class that was sure is left
+    if (fall < -0.5).any():  # near -1 it has lost the digits of what is left: a class that was certain is no longer
         with np.errstate(divide="ignore"):  # nothing left in float64: infinite, and a refit decides
             m = np.where(fall < -0.5, np.log((pi * np.exp(small)).sum(axis=-1, keepdims=True)), m)
     return pi * np.expm1(small - m)

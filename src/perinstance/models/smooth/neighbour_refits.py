@@ -212,7 +212,7 @@ class SmoothNeighbours:
         return np.sqrt(self.around.nu[-1] + np.maximum(self.k, 0) * (self.t * self.t @ self.around.nu))
 
     def own_slope_rounding(self, D: Floats) -> Floats:
-        """Bound what the rounding of their own slope at the end of the step does to it, in the norm of the precision.
+        """Bound what the rounding of the person's slope at the end of the step does to it, in the precision's norm.
 
         Somebody who leaves is in the sum over everybody and subtracted again: both may be far larger than the rest.
         (A fit of their own leaves them out of the sum.)

@@ -75,7 +75,7 @@ def has_expansion(fit: SmoothFit) -> bool:
     return known and fit.objective.penalty.concordance == 0 and len(fit.theta) <= WIDEST
 
 
-def moments(block: Block, fit: SmoothFit) -> DerivativeTensors:
+def derivative_tensors(block: Block, fit: SmoothFit) -> DerivativeTensors:
     """Sum both tensors over one block."""
     X, y, loss = block.X, block.y, fit.objective.loss
     p = len(fit.theta)
@@ -111,7 +111,7 @@ def fifths(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
 def expansion(sweep: Sweep, fit: SmoothFit, around: Whitening, radii: Floats) -> Expansion:
     """Fold for the tensors and for the remainder within each radius."""
     p, T = len(fit.theta), around.T
-    sums: DerivativeTensors = sweep.fold(partial(moments, fit=fit))
+    sums: DerivativeTensors = sweep.fold(partial(derivative_tensors, fit=fit))
     place = np.empty((p, p), dtype=np.intp)
     first, second = np.triu_indices(p)
     place[first, second] = place[second, first] = np.arange(len(first))

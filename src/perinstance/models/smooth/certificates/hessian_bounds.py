@@ -12,7 +12,7 @@ follow, in the order of their cost; a person may use whichever is best:
   the road for losses whose curvature jumps; only people near a knot cost anything.
 
 Where these would be loose for ordinary people (few people for each parameter), what a second correction needs is folded
-too (``cubic``, ``kept_rows``), for the people whom it helps.
+too (``third_order_step``, ``near_knot_step``), for the people whom it helps.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def _part(kept: Kept, people: PeopleNearFit, loss: Loss, around: Whitening, grad
             lambda w: _hessian(kept, people, loss, G, w, none),
         )
         length = np.linalg.norm(best, axis=1)
-        error = 64 * around.error * np.einsum("bii->b", G)  # their own curvature counts too
+        error = 64 * around.error * np.einsum("bii->b", G)  # the person's own curvature counts too
         eps = size + gradient_bound + people.q_error + error * (scale + length)
         eps = eps + _gradient_rounding(kept, people, loss, best, around)
         r = np.maximum(SHARE * length, MULTIPLE * eps)

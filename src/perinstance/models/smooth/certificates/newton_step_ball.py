@@ -58,7 +58,7 @@ class OwnRow:
 
     h: Floats  #: x'G^-1x
     curvature: Floats
-    third: Floats  #: (radii, people): largest third derivative within each radius of the hessian_bounds's average
+    third: Floats  #: (radii, people): largest third derivative within each radius of ``HessianBounds.average``
 
 
 def step_ball(
@@ -66,7 +66,7 @@ def step_ball(
 ) -> StepBall:
     """Solve ``r lo(r) = a`` by each available bound and keep the best.
 
-    ``own`` belongs to outsiders, whose row is not among those of the hessian_bounds; ``leaving`` is ``|l'''| h^1.5``
+    ``own`` belongs to outsiders, whose row is not among those of ``hessian_bounds``; ``leaving`` is ``|l'''| h^1.5``
     of those who leave its signed sums (inf: not known).
     """
     if hessian_bounds.profile is not None:

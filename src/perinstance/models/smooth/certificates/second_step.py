@@ -68,7 +68,7 @@ class PeopleNearFit:
         return self.q + inner[:, None] * self.t
 
     def predictor_step(self, w: Floats) -> Floats:
-        """``x'D`` of their own row."""
+        """``x'D`` of the person's own row."""
         return np.einsum("ij,ij->i", self.t, w)
 
 

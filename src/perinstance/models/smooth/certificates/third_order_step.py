@@ -104,8 +104,7 @@ class Cubic:
             at = np.searchsorted(self.radius, (1 + ROOM) * length)
             good &= at < len(self.radius)
             at = np.minimum(at, len(self.radius) - 1)
-            # their own fourth derivative, for somebody who joins: the others' are in Q (and so is that of somebody who
-            # leaves)
+            # Q has the fourth derivatives of everyone in the data; somebody who joins adds their own
             h = np.einsum("ij,ij->i", people.t, people.t)
             mine = (
                 loss.largest_fourth(people.y, people.eta, self.radius[at] * np.sqrt(h))
