@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.interface.problem import Problem
 from perinstance.models.losses.base import Loss
@@ -23,7 +24,6 @@ from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothOb
 from perinstance.models.losses.smooth import Gamma, Poisson, PseudoHuber, Squared
 from perinstance.models.losses.with_knots import Huber, SquaredHinge
 from perinstance.models.smooth.problem import SmoothProblem
-from perinstance.numerics.checked_numbers import non_negative
 
 NOT_SMOOTH = "the l1 penalty is not smooth: one person can switch a coefficient on or off"
 

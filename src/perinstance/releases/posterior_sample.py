@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
+from perinstance.checked_numbers import non_negative
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.checked_numbers import non_negative
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method

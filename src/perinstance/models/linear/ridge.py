@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
@@ -28,7 +29,6 @@ from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import Factor, factorise
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.checked_numbers import non_negative
 from perinstance.numerics.exact_rank import Span, span
 from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, LOOK_AT_ROWS, UNIT, WEIGHTS_ERROR
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perinstance.checked_numbers import positive
 from perinstance.models.losses.base import COUNT_TARGETS, Loss
 from perinstance.models.losses.smooth import Logistic
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.checked_numbers import positive
 
 _LOGISTIC = Logistic()
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, spence
 
+from perinstance.checked_numbers import positive
 from perinstance.models.losses.base import CLASS_TARGETS, COUNT_TARGETS, POSITIVE_TARGETS, Loss
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.checked_numbers import positive
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perinstance.checked_numbers import positive
 from perinstance.models.losses.base import CLASS_TARGETS, Loss
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.checked_numbers import positive
 
 
 @dataclass(frozen=True, slots=True)
