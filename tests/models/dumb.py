@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 from scipy.special import expit
 
@@ -16,6 +17,11 @@ def _poisson(y, eta):
 
 def _gamma(y, eta):
     return y * np.exp(-eta) + eta, 1 - y * np.exp(-eta), y * np.exp(-eta)
+
+
+def _negative_binomial(y, eta, a=0.6):
+    mu = np.exp(eta)
+    return (y + 1 / a) * np.log1p(a * mu) - y * eta, (mu - y) / (1 + a * mu), mu * (1 + a * y) / (1 + a * mu) ** 2
 
 
 def _squared(y, eta):
@@ -53,10 +59,21 @@ FORMULAS = {
     "logistic": _logistic,
     "poisson": _poisson,
     "gamma": _gamma,
+    "negative-binomial": _negative_binomial,
     "huber": _huber,
     "pseudo-huber": _pseudo_huber,
     "squared-hinge": _squared_hinge,
     "smooth-hinge": _smooth_hinge,
+}
+
+#: the values with as many digits as mpmath is asked for, of the losses that state their fourth derivative
+MP_VALUES = {
+    "logistic": lambda y, e: mpmath.log(1 + mpmath.exp(e)) - y * e,
+    "poisson": lambda y, e: mpmath.exp(e) - y * e,
+    "gamma": lambda y, e: y * mpmath.exp(-e) + e,
+    "negative-binomial": lambda y, e: (
+        (y + 1 / mpmath.mpf(0.6)) * mpmath.log(1 + mpmath.mpf(0.6) * mpmath.exp(e)) - y * e
+    ),
 }
 
 
@@ -102,7 +119,7 @@ def problem(name, rng, n, d, *, spread=1.0, signal=0.7):
     if name in ("logistic", "squared-hinge", "smooth-hinge"):
         y = (rng.random(n) < expit(eta)).astype(float)
         y[0], y[-1] = 0.0, 1.0
-    elif name == "poisson":
+    elif name in ("poisson", "negative-binomial"):
         y = rng.poisson(np.exp(np.clip(eta, -4, 4))).astype(float)
     elif name == "gamma":
         y = rng.gamma(2.0, np.exp(np.clip(eta, -4, 4)) / 2) + 1e-6

@@ -161,10 +161,10 @@ def test_a_row_on_a_knot_is_not_certified():
     X, y = _table()
     model, sweep = problem_of(HuberRegressor(epsilon=EPSILON, alpha=ALPHA)), ArraySweep(X, y)
     fit = model.fit(sweep, None, "upper")
-    assert fit.turn.kept.cut > 0
+    assert fit.correction.kept.cut > 0
     on_knot = X[0] @ fit.theta[:3] + fit.theta[3] + EPSILON * fit.scale
     kept = huber_keep(Block(X[:1], np.array([on_knot])), model.objective, fit.minimum.theta, fit.around.T, 10)
-    assert (fit.turn.kept + kept).cut == 0.0
+    assert (fit.correction.kept + kept).cut == 0.0
 
 
 def test_diabetes_patients_can_be_audited():

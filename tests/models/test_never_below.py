@@ -99,7 +99,9 @@ def _certified(case, sweep, fit, monkeypatch):
         model = prepare(sweep, fit, case.precision)
         if case.road == "first":
             sides = {
-                side: replace(getattr(model, side), ceiling=replace(getattr(model, side).ceiling, second=None))
+                side: replace(
+                    getattr(model, side), hessian_bounds=replace(getattr(model, side).hessian_bounds, second=None)
+                )
                 for side in ("inside", "outside")
             }
             model = replace(model, **sides)

@@ -160,4 +160,4 @@ def test_the_rounding_of_a_gradient_is_part_of_the_certificate(model, seed):
         fit = problem_of(HuberRegressor(alpha=0.5, fit_intercept=False)).fit(ArraySweep(X, y), None, "upper")
         true = _huber_gradient(X, y, fit.minimum.theta, 1.35, mpmath.mpf(0.5))
     off = np.array([float(a - mpmath.mpf(b)) for a, b in zip(true, fit.minimum.slopes.gradient.tolist(), strict=True)])
-    assert 0 < fit.around.norm(off) <= fit.slip <= 1e-9
+    assert 0 < fit.around.norm(off) <= fit.gradient_rounding <= 1e-9

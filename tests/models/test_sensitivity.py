@@ -114,8 +114,10 @@ def test_third_derivatives_tighten_the_bound_where_a_table_is_too_large_to_be_ke
     sweep = ArraySweep(X, y, rows=400)
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE[name], RidgePenalty(1.0), fit_intercept=True))
     model = prepare(sweep, fit)
-    assert isinstance(model.inside.ceiling.second, Cubic)
-    plain = replace(model, inside=replace(model.inside, ceiling=replace(model.inside.ceiling, second=None)))
+    assert isinstance(model.inside.hessian_bounds.second, Cubic)
+    plain = replace(
+        model, inside=replace(model.inside, hessian_bounds=replace(model.inside.hessian_bounds, second=None))
+    )
     some = slice(0, 200)
     exact = distances(leave_one_out(model, sweep, X[some], y[some]), None)
     before, after = (sensitivity(m, X[some], y[some]).distance / exact for m in (plain, model))
@@ -152,7 +154,7 @@ def test_outliers_do_not_spoil_everybodys_bound():
     sweep = ArraySweep(X, y)
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"], RidgePenalty(1.0)))
     model = prepare(sweep, fit)
-    constants = model.inside.ceiling
+    constants = model.inside.hessian_bounds
     assert constants.average is not None
     assert constants.average.theta[:-1].max() < 0.5 * constants.c  # the last radius is beyond everybody in the table
     some = slice(0, 300)

@@ -42,7 +42,7 @@ def test_rank_and_membership_are_those_of_rationals(seed, n, d, intercept):
     seen = span(X[:half], X[:half, 0], intercept) + span(X[half:], X[half:, 0], intercept)
     assert seen.rank == rational_rank(X, intercept)
     new = np.vstack([X[:2], rng.normal(size=(2, d)), np.zeros((1, d)), 5e-324 * np.ones((1, d))])
-    for row, held in zip(new, seen.holds(new, intercept), strict=True):
+    for row, held in zip(new, seen.contains(new, intercept), strict=True):
         assert held == (rational_rank(np.vstack([X, row]), intercept) == seen.rank)
 
 

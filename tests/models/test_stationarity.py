@@ -10,7 +10,7 @@ from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
 from perinstance.models.smooth.fit.objective_folds import fit_smooth
-from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.fit.whitening import whiten
 
 from .dumb import problem
 
@@ -52,10 +52,10 @@ def test_the_float_minimum_is_within_its_proof(name, unit):
     y = y * (unit if name in ("squared", "poisson") else 1)  # huge counts
     fit = fit_smooth(ArraySweep(X, y, rows=17), SmoothObjective(CATALOGUE[name], RidgePenalty(0.25)))
     true = _true_minimum(name, X, y, 0.25, fit.theta)
-    around = frame(fit.hessian)
+    around = whiten(fit.hessian)
     with mpmath.workdps(60):
         D = np.array([float(a - b) for a, b in zip(true, fit.theta.tolist(), strict=True)])
     off = float(np.linalg.norm(np.linalg.solve(around.T.T, D)))  # in the H norm
-    proof = fit.stray(around)
+    proof = fit.gradient_bound(around)
     assert off <= proof * (1 + 1e-3)
     assert proof <= 1e-11 * np.sqrt(abs(fit.value) + 1)  # and the proof is worth something

@@ -17,6 +17,7 @@ from perinstance.data import read_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -95,12 +96,15 @@ def _rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDA
     return np.array([found[at][0] for at in positions]), np.array([found[at][1] for at in positions])
 
 
-class _Without:
+class _Without(Sweep):
     """A sweep that leaves one row out; one thread, so that blocks come in order and rows can be counted."""
 
     def __init__(self, sweep: TableSweep, position: int) -> None:
         self._sweep, self._position = sweep, position
-        self.n_features = sweep.n_features
+
+    @property
+    def n_features(self) -> int:
+        return self._sweep.n_features
 
     def fold(self, step: Callable[[Block], Any]) -> Any:
         return self._sweep.fold(self._skipping(step))

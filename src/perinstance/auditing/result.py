@@ -115,14 +115,14 @@ class Audit:
     @property
     def health(self) -> Health:
         """Condition, factorisation, largest leverage."""
-        top = float(self.leverages.max())
+        top, fit = float(self.leverages.max()), self.fit.health
         return Health(
-            n_people=int(getattr(self.fit, "n_people", len(self))),
+            n_people=fit.n_people,
             n_features=self.n_features,
-            condition=getattr(self.fit, "condition", None),
-            factorisation=getattr(self.fit, "factorisation", None),
-            error=getattr(self.fit, "error", None),
-            rank=getattr(self.fit, "rank", None),
+            condition=fit.condition,
+            factorisation=fit.factorisation,
+            error=fit.error,
+            rank=fit.rank,
             largest_leverage=1.0 if np.isinf(top) else top / (1.0 + top),
             refined=self.refined,
         )
@@ -234,7 +234,7 @@ class Audit:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
-        options = {"n": getattr(self.fit, "n_people", None), "d": self.n_features, **options}
+        options = {"n": self.fit.health.n_people, "d": self.n_features, **options}
         return analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
 
     def recheck(self, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:

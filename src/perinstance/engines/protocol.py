@@ -40,6 +40,9 @@ class TableSweep(Protocol):
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order; closing it ends the work."""
 
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Report how far a pass, or the work between two passes, is."""
+
     def close(self) -> None:
         """Give back memory and scratch space."""
 

@@ -32,7 +32,7 @@ class Classes:
         return Classes(labels, tuple(count[label] for label in labels))
 
     def alone(self, codes: Floats, inside: bool) -> NDArray[np.bool_]:
-        """Tell who is alone in her class: without her it would not be among those that are published."""
+        """Tell who is alone in a class: without that person it would not be among those that are published."""
         return inside & (np.asarray(self.counts)[codes.astype(np.intp)] == 1)
 
     def codes(self, y: NDArray) -> Floats:
@@ -61,7 +61,7 @@ def classes_of(block: Block) -> Classes:
 
 
 @dataclass(frozen=True, slots=True)
-class CodedSweep:
+class CodedSweep(Sweep):
     """A sweep whose targets are replaced by the codes of their classes."""
 
     sweep: Sweep
@@ -76,11 +76,9 @@ class CodedSweep:
         """Return the block with its targets coded."""
         return block.with_target(self.classes.codes(block.y))
 
-    def tell(self, stage: str, done: int, total: int) -> None:
+    def tell(self, stage: str, done: int, total: int | None) -> None:
         """Pass on how far the work between two passes is."""
-        tell = getattr(self.sweep, "tell", None)
-        if tell is not None:
-            tell(stage, done, total)
+        self.sweep.tell(stage, done, total)
 
     def fold(self, step: Callable[[Block], Any]) -> Any:
         """Fold with coded targets."""

@@ -15,13 +15,13 @@ MAX_PEOPLE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class GatheredRows:
     """Rows that were gathered; adding two puts them behind each other."""
 
     parts: tuple[tuple[Floats, Floats], ...]
 
-    def __add__(self, other: Rows) -> Rows:
-        total = Rows(self.parts + other.parts)
+    def __add__(self, other: GatheredRows) -> GatheredRows:
+        total = GatheredRows(self.parts + other.parts)
         if sum(len(y) for _, y in total.parts) > MAX_PEOPLE:
             raise InvalidInput(
                 f"a kernel model holds an n x n matrix; more than {MAX_PEOPLE} people are refused: use a linear model"
@@ -29,7 +29,7 @@ class Rows:
         return total
 
 
-def gather(block: Block) -> Rows:
+def gather(block: Block) -> GatheredRows:
     """Keep the rows of a block."""
     X, y = block.X, block.y
-    return Rows(((np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)),))
+    return GatheredRows(((np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)),))

@@ -47,11 +47,14 @@ class Sweep(Protocol):
     def map(self, step: Callable[[Block], T]) -> Iterator[T]:
         """Yield ``step(block)`` of every block, in row order."""
 
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Hear how far a pass ("fold", "map") or the work between two passes ("refit") is; most need not listen."""
+        return None
+
 
 def refits_told(sweep: Sweep) -> Callable[[int, int], None]:
-    """Return whom to tell how many people have been refitted, of how many: a sweep that has a ``tell``, or nobody."""
-    tell = getattr(sweep, "tell", None)
-    return (lambda done, total: None) if tell is None else partial(tell, "refit")
+    """Return what to call with the number of people who have been refitted, and of how many."""
+    return partial(sweep.tell, "refit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,12 @@ class People:
     leverage: Floats  #: x'H^-1x with H taken without the person (mu)
     residual: Floats  #: y - x'theta with theta fitted without the person (r)
     pairs: Pairs
-    #: people for whom the asked-for grade was not reached here and who want ``Release.refine``; None = nobody
+    #: people for whom the asked-for kind was not reached here and who want ``Release.refine``; None = nobody
     open: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ArraySweep:
+class ArraySweep(Sweep):
     """The plainest sweep: arrays in memory, cut into blocks of rows, one after the other in this thread.
 
     It is what ``fit`` of a release uses; audits go through ``perinstance.engines``.

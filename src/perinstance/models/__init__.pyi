@@ -7,6 +7,7 @@ from .interface.problem import Movement as Movement
 from .interface.problem import Problem as Problem
 from .kernel_ridge import predictions as predictions
 from .losses.catalogue import CATALOGUE as CATALOGUE
+from .losses.negative_binomial import NegativeBinomial as NegativeBinomial
 from .losses.penalised_objective import RidgePenalty as RidgePenalty
 from .losses.penalised_objective import SmoothL1Penalty as SmoothL1Penalty
 from .losses.penalised_objective import SmoothObjective as SmoothObjective

@@ -4,9 +4,10 @@ With ``M = (K + alpha I)^-1`` over everyone, ``dual = M y``, T the points and ``
 
     r = dual_i / M_ii,   mu = 1/(alpha M_ii) - 1,   f_with(T) - f_without(T) = B_i r
 
-are her residual, her out-of-sample leverage (posterior variance over noise) and how far she moves the predictions.
-For an outsider ``v = k(x,x) - k_x'Mk_x``, ``r = y - k_x'dual`` and the move is ``(k(T,x) - B k_x) r/(alpha + v)``.
-The Gram matrix is filled in blocks and factorised in place: one n x n matrix, nothing else of that size.
+are the residual, the out-of-sample leverage (posterior variance over noise) and how far the person moves the
+predictions. For an outsider ``v = k(x,x) - k_x'Mk_x``, ``r = y - k_x'dual`` and the move is
+``(k(T,x) - B k_x) r/(alpha + v)``. The Gram matrix is filled in blocks and factorised in place: one n x n matrix,
+nothing else of that size.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from scipy.linalg.lapack import dtrtri
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import Rows, gather
+from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import KERNEL_PIVOT
 
 Kernel = Callable[[Floats, Floats], Floats]
 
@@ -46,6 +49,16 @@ class KernelFit:
     place: dict[bytes, int]
     precision: Floats | None
 
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(len(self.X))
+
+    @property
+    def gram(self) -> None:
+        """None: theta are the predictions."""
+        return None
+
     def find(self, X: NDArray, y: NDArray) -> NDArray[np.intp]:
         """Return where these people are in the data."""
         try:
@@ -58,9 +71,9 @@ class KernelFit:
 class Seen:
     """What the data says of each person at the points."""
 
-    leverage: Floats  #: mu: posterior variance at x without her, over the noise
-    residual: Floats  #: r: her target less the prediction without her
-    covariance: Floats  #: (people, points): posterior covariance of f(T) and f(x), without her, over (alpha + v)
+    leverage: Floats  #: mu: posterior variance at x without the person, over the noise
+    residual: Floats  #: r: the target less the prediction without the person
+    covariance: Floats  #: (people, points): posterior covariance of f(T) and f(x), without the person, over (alpha + v)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,7 @@ class KernelProblem:
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> KernelFit:
         """Gather the rows, factorise the Gram matrix; every method is exact here."""
-        gathered: Rows = sweep.fold(gather)
+        gathered: GatheredRows = sweep.fold(gather)
         X = np.concatenate([x for x, _ in gathered.parts])
         y = np.concatenate([t for _, t in gathered.parts])
         if X.shape[1] != self.points.shape[1]:
@@ -116,8 +129,8 @@ class KernelProblem:
                 "K + alpha I is not positive definite in double precision; use a larger alpha"
             ) from None
         # K comes rounded: beyond this, alpha drowns in it
-        if np.diag(root).min() ** 2 < 1e-12 * np.diag(root).max() ** 2:
-            raise NumericalTrouble("alpha is too small beside the kernel for double precision; use a larger alpha")
+        if np.diag(root).min() ** 2 < KERNEL_PIVOT * np.diag(root).max() ** 2:
+            raise NumericalTrouble("alpha is too small next to the kernel for double precision; use a larger alpha")
         return root
 
     def seen(self, fit: KernelFit, X: NDArray, y: NDArray, inside: bool = True) -> Seen:

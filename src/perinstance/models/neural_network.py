@@ -2,7 +2,7 @@
 
     F(theta) = sum_j loss(f(x_j; theta), y_j) + alpha |theta|^2 / 2
 
-At a strict local minimum the implicit function theorem gives the way to the neighbouring minimum to first order,
+At a strict local minimum the implicit function theorem gives the step to the neighbouring minimum to first order,
 ``D_i = (H - H_i + damping)^-1 g_i``, with per-example gradients g_i and Hessians H_i; the system is solved with one
 factor of H and products ``H_i D`` (never a Hessian per person). Nothing says that retraining would end in the same
 valley: this is an estimate and is called one everywhere.
@@ -19,10 +19,12 @@ import numpy as np
 
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import Rows, gather
+from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CONJUGATE_LEFT, NETWORK_GRADIENT, NETWORK_MINIMUM, NETWORK_OBJECTIVE
 from perinstance.pairs.interface.kinds import check_method
 
 #: layers with two continuous derivatives; everything else is refused by name
@@ -42,6 +44,17 @@ class NetworkFit:
     factor: Floats  #: lower Cholesky factor of H + damping
     gradient_norm: float
     precision: Floats | None
+    n_people: int
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.n_people)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are not linear in theta."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +88,7 @@ class NetworkProblem:
         check_method(method)
         if method in ("exact", "upper"):
             raise InvalidInput("a network has local minima: only estimates are offered; use method='estimate'")
-        rows: Rows = sweep.fold(gather)
+        rows: GatheredRows = sweep.fold(gather)
         x, y = np.concatenate([r for r, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
         objective = _Torch(self, x, y)
         theta = objective.train(self.steps)
@@ -87,7 +100,7 @@ class NetworkProblem:
                 "upwards; train longer (steps), use a larger alpha, or a damping"
             )
         factor = np.asarray(np.linalg.cholesky(H + self.damping * np.eye(len(H))), dtype=np.float64)
-        return NetworkFit(theta, factor, float(np.linalg.norm(gradient)), precision)
+        return NetworkFit(theta, factor, float(np.linalg.norm(gradient)), precision, len(x))
 
     def movement(self, fit: NetworkFit, block: Block, inside: bool = True) -> Movement:
         """Map: estimates for the people of one block."""
@@ -103,11 +116,11 @@ class NetworkProblem:
             part = slice(start, start + CHUNK)
             g, residual[part] = objective.per_example(fit.theta, x[part], t[part])
             own = partial(objective.own_curvature, fit.theta, x[part], t[part])
-            D[part] = way = _conjugate(fit.factor, own, g, sign)
+            D[part] = step = _conjugate(fit.factor, own, g, sign)
             with np.errstate(invalid="ignore", divide="ignore"):
                 plain = np.einsum("ij,ij->i", g, cho_solve((fit.factor, True), g.T).T)
-                # by how much her own curvature lengthens her way
-                leverage[part] = np.nan_to_num(np.abs(np.einsum("ij,ij->i", g, way) / plain - 1), posinf=np.inf)
+                # by how much the person's own curvature lengthens the step
+                leverage[part] = np.nan_to_num(np.abs(np.einsum("ij,ij->i", g, step) / plain - 1), posinf=np.inf)
         lost = np.isinf(D).any(axis=1)
         D[lost] = 0.0
         if fit.precision is not None:
@@ -131,7 +144,7 @@ def _conjugate(factor: Floats, own: Callable[[Floats], Floats], g: Floats, sign:
     p, rz = z.copy(), np.einsum("ij,ij->i", r, z)
     first, lost = rz.copy(), np.zeros(len(g), dtype=bool)
     for _ in range(INNER):
-        live = (rz > 1e-20 * first) & ~lost
+        live = (rz > CONJUGATE_LEFT * first) & ~lost
         if not live.any():
             break
         Ap = (p @ factor) @ factor.T + sign * own(p)
@@ -198,7 +211,12 @@ class _Torch:
         """Quasi-Newton, then damped Newton steps until the gradient is gone."""
         torch = self.torch
         theta = torch.cat([p.detach().reshape(-1) for p in self.module.parameters()]).clone().requires_grad_(True)
-        options = {"max_iter": steps, "line_search_fn": "strong_wolfe", "history_size": 50, "tolerance_grad": 1e-9}
+        options = {
+            "max_iter": steps,
+            "line_search_fn": "strong_wolfe",
+            "history_size": 50,
+            "tolerance_grad": NETWORK_GRADIENT,
+        }
         optimiser = torch.optim.LBFGS([theta], tolerance_change=0.0, **options)
 
         def closure() -> Any:
@@ -211,15 +229,15 @@ class _Torch:
         at = theta.detach().numpy().copy()
         for _ in range(20):
             gradient, H = self.slopes(at)
-            if np.linalg.norm(gradient) <= 1e-10 * (1 + np.linalg.norm(at)):
+            if np.linalg.norm(gradient) <= NETWORK_MINIMUM * (1 + np.linalg.norm(at)):
                 break
             values, V = np.linalg.eigh(H)
             step = -V @ ((V.T @ gradient) / np.maximum(np.abs(values), 1e-8 * values[-1]))
             before = float(self._all(torch.from_numpy(at)))
             length = 1.0
-            while length > 1e-6 and float(self._all(torch.from_numpy(at + length * step))) > before + 1e-12 * abs(
-                before
-            ):
+            while length > 1e-6 and float(
+                self._all(torch.from_numpy(at + length * step))
+            ) > before + NETWORK_OBJECTIVE * abs(before):
                 length /= 2
             at = at + length * step
         return at
@@ -229,13 +247,13 @@ class _Torch:
         torch = self.torch
         at = torch.from_numpy(theta)
         gradient = torch.func.grad(self._all)
-        value, pull = torch.func.vjp(gradient, at)  # the Hessian is symmetric: a row is a column
-        columns = torch.func.vmap(lambda v: pull(v)[0], chunk_size=CHUNK)
+        value, product = torch.func.vjp(gradient, at)  # the Hessian is symmetric: a row is a column
+        columns = torch.func.vmap(lambda v: product(v)[0], chunk_size=CHUNK)
         H = columns(torch.eye(len(theta), dtype=torch.float64)).numpy()
         return value.detach().numpy(), (H + H.T) / 2
 
     def per_example(self, theta: Floats, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Each person's gradient, and her target less the prediction."""
+        """Each person's gradient, and their target less the prediction."""
         torch = self.torch
         at, rows, targets = torch.from_numpy(theta), torch.from_numpy(x), torch.from_numpy(y)
         gradients = torch.func.vmap(torch.func.grad(self._one), (None, 0, 0))(at, rows, targets)
@@ -248,13 +266,13 @@ class _Torch:
         mean = torch.sigmoid(out) if self.problem.loss == "logistic" else out
         return gradients.numpy(), (targets - mean).numpy()
 
-    def own_curvature(self, theta: Floats, x: Floats, y: Floats, ways: Floats) -> Floats:
+    def own_curvature(self, theta: Floats, x: Floats, y: Floats, steps: Floats) -> Floats:
         """``H_i D_i`` of each person."""
         torch = self.torch
         at = torch.from_numpy(theta)
 
-        def product(row: Any, target: Any, way: Any) -> Any:
-            return torch.func.vjp(partial(torch.func.grad(self._one), x=row, y=target), at)[1](way)[0]
+        def product(row: Any, target: Any, step: Any) -> Any:
+            return torch.func.vjp(partial(torch.func.grad(self._one), x=row, y=target), at)[1](step)[0]
 
         many = torch.func.vmap(product)
-        return many(torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(np.ascontiguousarray(ways))).numpy()
+        return many(torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(np.ascontiguousarray(steps))).numpy()

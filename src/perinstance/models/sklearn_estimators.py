@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.interface.problem import Problem
 from perinstance.models.losses.base import Loss
@@ -71,7 +72,7 @@ def glm_problem(estimator: Any) -> Problem:
         loss = Gamma()
     else:
         raise RefusedModel(f"TweedieRegressor is known for power 0, 1 and 2, not for {power:g}")
-    alpha = _alpha(estimator.alpha)
+    alpha = non_negative("alpha", estimator.alpha)
     objective = SmoothObjective(loss, RidgePenalty(alpha), bool(estimator.fit_intercept), mean=True)
     return SmoothProblem(objective, _fitted(estimator))
 
@@ -94,17 +95,10 @@ def huber(alpha: float = 1e-4, width: float = 1.35, fit_intercept: bool = True, 
     """Robust regression at a fixed scale: ``sum huber_k(y - x'w - c) + alpha |w|^2 / 2``, k = ``width``.
 
     ``HuberRegressor(epsilon, alpha)`` at its own scale s minimises this with ``width = epsilon s`` and ``alpha s``.
-    With ``smooth`` the corner is rounded (pseudo-Huber), which certifies more people.
+    With ``smooth`` the corner is rounded (pseudo-Huber), which bounds more people without a refit.
     """
     loss = PseudoHuber(width) if smooth else Huber(width)
-    return SmoothProblem(SmoothObjective(loss, RidgePenalty(_alpha(alpha)), fit_intercept))
-
-
-def _alpha(alpha: Any) -> float:
-    value = float(alpha)
-    if not (np.isfinite(value) and value >= 0):
-        raise InvalidInput(f"alpha must be a number >= 0, got {value:g}; try alpha=1.0")
-    return value
+    return SmoothProblem(SmoothObjective(loss, RidgePenalty(non_negative("alpha", alpha)), fit_intercept))
 
 
 def _inverse(C: Any) -> float:

@@ -1,4 +1,4 @@
-"""Which directions the rows of a table hold up, decided exactly: floating point cannot tell "no" from "hardly".
+"""Which directions the rows of a table span, decided exactly: floating point cannot tell "no" from "hardly".
 
 Floating-point numbers are dyadic rationals, so a table is an exact matrix, and its rank modulo a prime is its rank but
 for a few unlucky primes. Rows are reduced modulo two primes; blocks are reduced on their own and merged. A minor has
@@ -42,7 +42,7 @@ class Span:
         ]
         return Span(tuple(basis for basis, _ in parts), tuple(pivot for _, pivot in parts))
 
-    def holds(self, X: NDArray, intercept: bool) -> NDArray[np.bool_]:
+    def contains(self, X: NDArray, intercept: bool) -> NDArray[np.bool_]:
         """Tell which rows have no part in an open direction."""
         inside = np.ones(len(X), dtype=bool)
         for start in range(0, len(X), ROWS):
@@ -86,7 +86,7 @@ def _powers(q: int) -> Integers:
 
 
 def _reduced(rows: Integers, basis: Integers, pivots: Integers, q: int) -> Integers:
-    """Return the rows less what the basis holds up."""
+    """Return the rows less what the basis spans."""
     for row, pivot in zip(basis, pivots, strict=True):
         rows = (rows - rows[:, pivot, None] * row) % q
     return rows

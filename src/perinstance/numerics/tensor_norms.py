@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import UNIT
 
 
 def cubic_top(S: Floats) -> float:
@@ -67,7 +68,7 @@ def quartic_top(Q: Floats) -> float:
         best = min(
             best, float(minimize_scalar(top, bounds=bounds, method="bounded", options={"xatol": 1e-4 * size}).fun)
         )
-    return best + 64 * len(e) * float(np.finfo(np.float64).eps) * size * p
+    return best + 64 * len(e) * UNIT * size * p
 
 
 def symmetric(Q: Floats, axes: tuple[int, ...]) -> Floats:

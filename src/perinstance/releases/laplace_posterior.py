@@ -14,7 +14,7 @@ from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import ArraySweep, People, Sweep, refits_told
 from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.models.smooth.laplace_covariance import whitened
 from perinstance.models.smooth.movement_bounds import sensitivity
 from perinstance.models.smooth.neighbour_refits import first_steps, leave_one_out
@@ -116,7 +116,7 @@ class LaplacePosterior(AnsweringModel):
 
     def law(self, fit: SmoothAudit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""
-        return Law(fit.theta, frame(fit.model.fit.hessian).T.T / np.sqrt(positive("gamma", self.gamma)))
+        return Law(fit.theta, whiten(fit.model.fit.hessian).T.T / np.sqrt(positive("gamma", self.gamma)))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return what ``fit`` draws from: mean and Hessian are float64, taken as they are; the noise is exact."""

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
@@ -28,6 +29,16 @@ class MeanFit:
 
     n_people: int
     theta: Floats
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.n_people)
+
+    @property
+    def gram(self) -> None:
+        """None: there are no predictions."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

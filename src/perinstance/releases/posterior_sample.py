@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
+from perinstance.checked_numbers import non_negative
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.linear.ridge import LinearFit, Without, check_alpha, linear_fit, refined, without
+from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
@@ -43,7 +44,7 @@ class PosteriorSample(Publishing):
 
     def mechanism(self) -> Mechanism:
         """Describe the release: one draw of ``N(theta, H^-1 / gamma)``."""
-        alpha, gamma = check_alpha(self.alpha), positive("gamma", self.gamma)
+        alpha, gamma = non_negative("alpha", self.alpha), positive("gamma", self.gamma)
         constant = ", with intercept" if self.fit_intercept else ""
         return Mechanism(
             name="PosteriorSample",
@@ -59,7 +60,7 @@ class PosteriorSample(Publishing):
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
         """Fit without noise; every method is exact here."""
         positive("gamma", self.gamma)
-        return linear_fit(sweep, check_alpha(self.alpha), bool(self.fit_intercept))
+        return linear_fit(sweep, non_negative("alpha", self.alpha), bool(self.fit_intercept))
 
     def people(self, fit: LinearFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
@@ -73,7 +74,7 @@ class PosteriorSample(Publishing):
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
-        gamma, alpha = positive("gamma", self.gamma), check_alpha(self.alpha)
+        gamma, alpha = positive("gamma", self.gamma), non_negative("alpha", self.alpha)
         return sampling.ExactPosterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
 
     def law(self, fit: LinearFit) -> Law:

@@ -24,16 +24,15 @@ def release_line(release: Release) -> str:
 def accuracy_cost(audit: Audit) -> float | None:
     """Return the root mean square change that the noise makes to a prediction: ``sqrt(tr(root' X'X root) / n)``."""
     fit, release = audit.fit, audit.release
-    H, penalty, n = getattr(fit, "H", None), getattr(fit, "penalty", None), getattr(fit, "n_people", 0)
-    if H is None or penalty is None or not n or not hasattr(release, "law"):
+    gram, n = fit.gram, fit.health.n_people
+    if gram is None or not n or not hasattr(release, "law"):
         return None
     try:
         root = np.asarray(release.law(fit).root, dtype=float)
     except Exception:  # an improper posterior has no finite cost to show
         return None
-    if np.ndim(penalty) != 1 or len(root) != len(H):
+    if len(root) != len(gram):
         return None
-    gram = np.asarray(H) - np.diag(penalty)
     return math.sqrt(max(float(np.einsum("ij,ik,kj->", root, gram, root)), 0.0) / n)
 
 

@@ -34,7 +34,7 @@ from perinstance.analysis.within_bounds.by_sphere.smallest_sphere import sphere_
 from perinstance.errors import InvalidInput
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep
-from perinstance.models.smooth.certificates.newton_step_ball import Step, bound, turn
+from perinstance.models.smooth.certificates.newton_step_ball import Step, distance_bound, step_ball
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import slopes
 from perinstance.models.smooth.movement_bounds import prepare
@@ -76,7 +76,7 @@ def smooth_bracket(
         fit = _with_certificates(fit, sweep)
     model = fit.model
     side, objective = model.outside, model.fit.objective
-    if side.ceiling is None or not np.isfinite(objective.loss.concordance):
+    if side.hessian_bounds is None or not np.isfinite(objective.loss.concordance):
         raise InvalidInput(
             "everyone() needs the certificates of a smooth model with |l'''| <= kappa l'' (logistic, Poisson, ...): "
             "pass the data that was fitted, or fit with method='upper'"
@@ -105,7 +105,7 @@ def smooth_bracket(
         upper = min(upper, max(best.distance, *highest, 0.0))
     if bounds.domain == "ball" and upper > best.distance * (1 + 2 * tolerance):
         best, upper = sphere_bracket(refits, best, upper, float(bounds.x[0]), tolerance)
-    upper = (upper + 4 * float(np.sqrt(side.around.nu[-1])) * side.stray) * (1 + 16 * side.around.error)
+    upper = (upper + 4 * float(np.sqrt(side.around.nu[-1])) * side.gradient_bound) * (1 + 16 * side.around.error)
     attained = _epsilon(best.distance / scale, delta)
     return Bracket(max(_epsilon(upper / scale, delta), attained), attained, best.x, best.y)
 
@@ -126,14 +126,14 @@ def _with_certificates(fit: Any, sweep: Sweep) -> Any:
     moved = model.outside.around.norm(gradient)
     if s.n != here.n or not moved <= 1e-6 * (1 + np.sqrt(np.abs(here.value))) + 2 * here.decrement:
         raise InvalidInput("this is not the table that the model was fitted on; pass the one that was audited")
-    if model.outside.ceiling is not None:
+    if model.outside.hessian_bounds is not None:
         return fit
     return replace(fit, model=prepare(coded, here, model.precision, "upper"))
 
 
 def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> Plain:
     """Bound ``|theta' - theta|_A`` over the domain by the constants that the fit has folded."""
-    T, nu, error = side.around.T, side.around.nu, side.stray
+    T, nu, error = side.around.T, side.around.nu, side.gradient_bound
     forms = [slices(region, theta, (T.T * nu**j) @ T) for j in range(3)]
     edges = np.linspace(-1, 1, CELLS + 1)
     low, high = edges[:-1], edges[1:]
@@ -153,9 +153,9 @@ def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> P
         np.full(CELLS, nu[-1]),
         np.ones(CELLS),
     )
-    ball = turn(side.ceiling, step.a, step.inflation, None)
+    ball = step_ball(side.hessian_bounds, step.a, step.inflation, None)
     with np.errstate(invalid="ignore"):
-        distance = bound(step, ball) + 2 * np.sqrt(nu[-1]) * error
+        distance = distance_bound(step, ball) + 2 * np.sqrt(nu[-1]) * error
     distance = np.where(np.isnan(distance) | ((ball.low < 0.5) & (share[0] > 0)), np.inf, distance)
     distance = distance * (1 + 16 * side.around.error)
     guess = steep * np.sqrt(h1)
@@ -180,13 +180,15 @@ def _certain(side: Any, loss: Any, theta: Floats, x: Floats, intercept: bool, ys
         target, eta = np.full(len(x), y), z @ theta
         sign = np.sign(loss.derivatives(target, eta)[0])
         steep = np.abs(loss.derivatives(target, eta + 2 * sign * length * share)[0])
-        a = steep * length + share + side.stray
-        ball = turn(side.ceiling, a, np.ones(len(x)), None)
+        a = steep * length + share + side.gradient_bound
+        ball = step_ball(side.hessian_bounds, a, np.ones(len(x)), None)
         sure = np.isfinite(ball.radius) & ((ball.low >= 0.5) | (share == 0))
         back = -sign * length * np.where(sure, ball.radius, 0.0)
         left = np.maximum(sign * loss.derivatives(target, eta + back)[0], 0.0)
         centre, half = (1 / ball.low + 1 / ball.high) / 2, (1 / ball.low - 1 / ball.high) / 2
-        least = centre * (left * weighted - own) - half * a * np.sqrt(nu[-1]) - 4 * np.sqrt(nu[-1]) * side.stray
+        least = (
+            centre * (left * weighted - own) - half * a * np.sqrt(nu[-1]) - 4 * np.sqrt(nu[-1]) * side.gradient_bound
+        )
         least = np.where(sure, np.maximum(least, 0.0), 0.0)
         at = int(np.argmax(least))
         if least[at] > best[2]:

@@ -1,17 +1,17 @@
-"""A certified bound for HuberRegressor, whose scale moves with its coefficients.
+"""An upper bound for HuberRegressor, whose scale moves with its coefficients.
 
 With ``v_j = (x_j, z_j)``, ``z_j = r_j/sigma``, an inlier has the Hessian ``v_j v_j'/sigma``. After a step D, with
 ``s = sigma'/sigma``, its residual is ``z_j - v_j'D/(sigma s)`` and its row ``v_j - v_j'D/(sigma s) e_sigma``. Both
-follow from the old ones, so that the sums over everybody who stays an inlier turn in closed form. In the frame
-(D = T'w, u = T e_sigma, K the inliers' part of the Hessian, P the penalty's),
+follow from the old ones, so that the sums over everybody who stays an inlier change in closed form. In whitened
+coordinates (D = T'w, u = T e_sigma, K the inliers' part of the Hessian, P the penalty's),
 
     phi(w) = -q + K w/s + P w - u w'Kw/(2 sigma s^2) + what the rows do that pass a knot,
     Hess(w) = (I - u w'/(sigma s)) K (I - w u'/(sigma s))/s + P + (rows that pass).
 
 Only rows with ``| |z_j| - epsilon | sigma/|t_j|`` below ``|w|/(1 - |u||w|/sigma)`` can pass a knot; they are kept
-(``kept_rows``). Newton's method on phi ends at the neighbour's minimum but for ``eps``, and within r of that point the
-Hessian is at least ``(sqrt(lam) - |u| sqrt(Lam) r/(sigma' (1 - k)))^2/(1 + k)``, ``k = |u| r/sigma'``, with lam the
-smallest eigenvalue there less every row that could pass, and Lam the largest of the inliers' part.
+(``near_knot_step``). Newton's method on phi ends at the neighbour's minimum but for ``eps``, and within r of that
+point the Hessian is at least ``(sqrt(lam) - |u| sqrt(Lam) r/(sigma' (1 - k)))^2/(1 + k)``, ``k = |u| r/sigma'``, with
+lam the smallest eigenvalue there less every row that could pass, and Lam the largest of the inliers' part.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from perinstance.models.smooth.certificates.near_knot_step import (
     undecided,
 )
 from perinstance.models.smooth.certificates.second_step import PIECE, measure
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import LEAST_DIVISOR, RADIUS_ROUNDED_UP, UNIT
 
 Bools = NDArray[np.bool_]
 
@@ -64,7 +64,7 @@ def huber_keep(block: Block, objective: HuberObjective, theta: Floats, T: Floats
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Some rows in the frame: those that are kept, or the people themselves."""
+    """Some rows in whitened coordinates: those that are kept, or the people themselves."""
 
     t: Floats
     z: Floats
@@ -78,8 +78,8 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True)
-class HuberTurn:
-    """Everybody's Hessian as a function of the way; ``kept`` are the rows that may pass a knot."""
+class HuberCorrection:
+    """Everybody's Hessian as a function of the step; ``kept`` are the rows that may pass a knot."""
 
     epsilon: float
     sigma: float
@@ -93,24 +93,24 @@ class HuberTurn:
         """The kept rows."""
         return Crowd(self.kept.t, (self.kept.y - self.kept.eta) / self.sigma)
 
-    def distance(self, people: Crowd, sign: int, q: Floats, around: Frame, stray: float) -> Floats:
+    def distance(self, people: Crowd, sign: int, q: Floats, around: Whitening, gradient_bound: float) -> Floats:
         """Bound ``|D|_A`` of each person who leaves (sign -1) or joins (+1); inf where this cannot be done."""
         p = len(self.u)
         step, out = max(1, PIECE // max(3 * p * p, 4 * len(self.kept.y))), np.empty(len(q))
         left = 1 + sign * people.inlier(self.epsilon) / self.sigma * np.einsum("ij,ij->i", people.t, people.t)
         far = ROOM * np.linalg.norm(q, axis=1) / np.maximum(left, 1e-3)  # at least ROOM times the first step
         far = far / np.maximum(1 - float(np.linalg.norm(self.u)) * far / self.sigma, 1e-3)
-        order = np.argsort(far)  # people with short ways need few rows
+        order = np.argsort(far)  # people with short steps need few rows
         for start in range(0, len(q), step):
             who = order[start : start + step]
             some = replace(self, kept=self.kept.within(float(far[who].max())))
-            out[who] = some._part(people[who], sign, q[who], around, stray)
+            out[who] = some._part(people[who], sign, q[who], around, gradient_bound)
             again = who[~np.isfinite(out[who])]
             if len(again) and len(some.kept.y) < len(self.kept.y):
-                out[again] = self._part(people[again], sign, q[again], around, stray)
+                out[again] = self._part(people[again], sign, q[again], around, gradient_bound)
         return out
 
-    def _part(self, people: Crowd, sign: int, q: Floats, around: Frame, stray: float) -> Floats:
+    def _part(self, people: Crowd, sign: int, q: Floats, around: Whitening, gradient_bound: float) -> Floats:
         own = sign * people.inlier(self.epsilon) / self.sigma
         outer = people.t[:, :, None] * people.t[:, None, :]
         K, scale, none = self.K + own[:, None, None] * outer, np.linalg.norm(q, axis=1), np.zeros(len(q))
@@ -123,11 +123,11 @@ class HuberTurn:
             )
             length, root = np.linalg.norm(w, axis=1), float(np.linalg.norm(self.u))
             error = 64 * around.error * (1 + np.abs(np.einsum("bii->b", K)))
-            eps = size + stray + error * (scale + length) + self._rounding(people, w)
+            eps = size + gradient_bound + error * (scale + length) + self._rounding(people, w)
             r = np.maximum(SHARE * length, MULTIPLE * eps)
             there = self.sigma + w @ self.u  # sigma'
             far = (length + r) / (1 - root * (length + r) / self.sigma)
-            good = np.isfinite(eps) & (far > 0) & (far * (1 + 1e-9) < self.kept.cut) & (root * r < there / 2)
+            good = np.isfinite(eps) & (far > 0) & (far * RADIUS_ROUNDED_UP < self.kept.cut) & (root * r < there / 2)
             M = self._inliers(K, people, sign, w, r)
             good &= np.isfinite(M.sum(axis=(1, 2)))
             M = np.where(good[:, None, None], M, 0.0)
@@ -138,7 +138,7 @@ class HuberTurn:
             edge = np.sqrt(np.maximum(lam, 0)) - root * np.sqrt(np.maximum(most, 0)) * r / (there * (1 - k))
             mu = np.maximum(edge, 0) ** 2 / (1 + k)
             good &= r * mu >= eps
-            return np.where(good, measure(w, eps / np.where(good, mu, 1.0), around, stray), np.inf)
+            return np.where(good, measure(w, eps / np.where(good, mu, 1.0), around, gradient_bound), np.inf)
 
     def _gradient(self, K: Floats, people: Crowd, sign: int, q: Floats, w: Floats) -> Floats:
         s = 1 + w @ self.u / self.sigma
@@ -153,7 +153,7 @@ class HuberTurn:
         return np.where((s > 0)[:, None], smooth, np.inf)
 
     def _rounding(self, people: Crowd, w: Floats) -> Floats:
-        """Bound what rounding does to the rows that pass a knot, of which she is taken out again when she leaves."""
+        """Bound what rounding does to the rows that pass a knot, from which somebody who leaves is taken out again."""
         S, root, total = self.sigma + w @ self.u, float(np.linalg.norm(self.u)), np.zeros(len(w))
         rows = self.rows
         a, shift = self._passed(rows.z[:, None], rows.t @ w.T / S)
@@ -168,8 +168,8 @@ class HuberTurn:
         """What a row adds beyond the parabola or the line that it was on: ``a (t + shift u)``; exactly 0 where none."""
         there, e = z - moved, self.epsilon
         clipped = np.clip(there, -e, e)
-        held = np.where(np.abs(z) <= e, there, np.clip(z, -e, e))
-        return held - clipped, (clipped + held) / 2 - z
+        straight = np.where(np.abs(z) <= e, there, np.clip(z, -e, e))
+        return straight - clipped, (clipped + straight) / 2 - z
 
     def _inliers(self, K: Floats, people: Crowd, sign: int, w: Floats, r: Floats) -> Floats:
         """Return the least that the inliers' part of the Hessian can be within r of w."""
@@ -200,8 +200,10 @@ class HuberTurn:
     def _least(self, z: Floats, length: Floats, moved: Floats, S: Floats, r: Floats) -> Floats:
         """1 for rows that are inliers wherever a step of length r after this one may lead, else 0."""
         root = float(np.linalg.norm(self.u))
-        reach = (length + np.abs(moved) * root) * r / np.maximum(S - root * r, 1e-300)  # |t'| <= |t| + |alpha| |u|
-        return np.asarray(np.abs(z - moved) + reach <= self.epsilon, dtype=np.float64)
+        radius = (
+            (length + np.abs(moved) * root) * r / np.maximum(S - root * r, LEAST_DIVISOR)
+        )  # |t'| <= |t| + |alpha| |u|
+        return np.asarray(np.abs(z - moved) + radius <= self.epsilon, dtype=np.float64)
 
 
 def _lengths(rows: Crowd) -> Floats:

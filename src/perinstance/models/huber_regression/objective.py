@@ -6,7 +6,7 @@ It minimises ``sum_j [sigma + H(r_j/sigma) sigma] + alpha |w|^2``, ``H(z) = z^2`
     inlier  |r| <= epsilon sigma:  sigma/2 + r^2/(2 sigma),        Hessian (1/sigma) v v',  v = (x, r/sigma)
     outlier:                       epsilon |r| + (1 - epsilon^2) sigma/2,   no curvature
 
-The curvature turns with sigma in a way that ``certificate`` does not cover; ``huber_certificate`` does. Only the
+The curvature changes with sigma, which ``smooth.certificates`` do not cover; ``certificate`` does. Only the
 coefficients and the intercept are published and measured; sigma is not.
 """
 
@@ -23,7 +23,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.fit.newton import LENGTHS, Slopes
-from perinstance.models.smooth.fit.objective_folds import Outsider, Rounding, Values, slope_rounding
+from perinstance.models.smooth.fit.objective_folds import GradientRounding, Outsider, Values, slope_rounding
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 
@@ -41,24 +41,24 @@ class HuberObjective:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class TargetMoments:
     """Sums of the targets of some rows: where to start from."""
 
     n: int
     total: float
     square: float
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.n + other.n, self.total + other.total, self.square + other.square)
+    def __add__(self, other: TargetMoments) -> TargetMoments:
+        return TargetMoments(self.n + other.n, self.total + other.total, self.square + other.square)
 
 
-def moments(block: Block) -> Moments:
+def target_moments(block: Block) -> TargetMoments:
     """Sum the targets of a block."""
     y = block.y
     t = np.asarray(y, dtype=np.float64)
     if not np.isfinite(t).all():
         raise InvalidInput(f"targets must be finite, row {int(np.argmin(np.isfinite(t)))} of the block is not")
-    return Moments(len(t), float(t.sum()), float(t @ t))
+    return TargetMoments(len(t), float(t.sum()), float(t @ t))
 
 
 def huber_terms(r: Floats, sigma: Floats | float, epsilon: float) -> tuple[Floats, Floats, Floats]:
@@ -70,7 +70,7 @@ def huber_terms(r: Floats, sigma: Floats | float, epsilon: float) -> tuple[Float
 
 
 def huber_slopes(block: Block, objective: HuberObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
-    """Sum value, gradient and Hessian over a block, leaving out rows equal to ``out`` (see ``newton.slopes``)."""
+    """Sum value, gradient and Hessian over a block but for rows equal to ``out`` (see ``objective_folds.slopes``)."""
     X, y = block.X, block.y
     p, sigma = len(theta), float(theta[-1])
     value, gradient, hessian, left_out = 0.0, np.zeros(p), np.zeros((p, p)), 0
@@ -90,8 +90,8 @@ def huber_slopes(block: Block, objective: HuberObjective, theta: Floats, out: Ou
     return Slopes(len(X), float(value), gradient, hessian, left_out)
 
 
-def huber_rounding(block: Block, objective: HuberObjective, theta: Floats) -> Rounding:
-    """Bound what rounding does to the gradient of a block (see ``newton.rounding``)."""
+def huber_block_rounding(block: Block, objective: HuberObjective, theta: Floats) -> GradientRounding:
+    """Bound what rounding does to the gradient of a block (see ``objective_folds.gradient_rounding``)."""
     X, y = block.X, block.y
     p, sigma = len(theta), float(theta[-1])
     total = np.zeros(p)
@@ -100,10 +100,10 @@ def huber_rounding(block: Block, objective: HuberObjective, theta: Floats) -> Ro
         t = np.asarray(y[start : start + 4096], dtype=np.float64)
         _, by_eta, by_sigma, _, inlier = huber_rows(x, t, theta, objective.epsilon)
         x, in_sum = np.abs(x), 4 * UNIT * np.sqrt(len(t) + len(X) / max(len(t), 1))
-        slip = slope_rounding(by_eta, inlier / sigma, x @ np.abs(theta[:-1]) + np.abs(t), p)
-        total[:-1] += (in_sum * np.abs(by_eta) + slip) @ x
-        total[-1] += (in_sum * np.abs(by_sigma) + np.abs(by_eta) * slip + 4 * UNIT).sum()
-    return Rounding(total)
+        lost = slope_rounding(by_eta, inlier / sigma, x @ np.abs(theta[:-1]) + np.abs(t), p)
+        total[:-1] += (in_sum * np.abs(by_eta) + lost) @ x
+        total[-1] += (in_sum * np.abs(by_sigma) + np.abs(by_eta) * lost + 4 * UNIT).sum()
+    return GradientRounding(total)
 
 
 def huber_rows(
@@ -118,7 +118,7 @@ def huber_rows(
 def huber_along(block: Block, objective: HuberObjective, theta: Floats, step: Floats) -> Values:
     """Sum the loss over a block at all the lengths; infinite where sigma is lost.
 
-    A line search that may go all the way to sigma = 0 ends there, far from the minimum: it has to keep a share.
+    A line search that may go as far as sigma = 0 ends there, far from the minimum: it has to keep a share.
     """
     X, y = block.X, block.y
     x, t = design(X, objective.fit_intercept), np.asarray(y, dtype=np.float64)
@@ -164,9 +164,9 @@ class HuberFolded:
         w = self.weights(p)
         return Slopes(n, value + float((w * theta * theta).sum()) / 2, gradient + w * theta, hessian + np.diag(w))
 
-    def slip(self, theta: Floats) -> Floats:
+    def gradient_rounding(self, theta: Floats) -> Floats:
         """Bound how far each entry of the gradient of everyone at theta may be off."""
-        found: Rounding = self.sweep.fold(partial(huber_rounding, objective=self.objective, theta=theta))
+        found: GradientRounding = self.sweep.fold(partial(huber_block_rounding, objective=self.objective, theta=theta))
         return found.vector + UNIT * self.weights(len(theta)) * np.abs(theta)
 
     def along(self, theta: Floats, step: Floats) -> Floats:
@@ -181,6 +181,6 @@ class HuberFolded:
         w = self.weights(len(theta))
         return total + np.array([float((w * (theta + s * step) ** 2).sum()) / 2 for s in LENGTHS])
 
-    def reach(self, step: Floats) -> float:
+    def curvature_change(self, step: Floats) -> float:
         """Between its knots the loss is a parabola in theta; nothing runs away while sigma is positive."""
         return 0.0

@@ -1,4 +1,4 @@
-"""HuberRegressor as a model that releases can publish: its fit, its neighbours, exact, certified or estimated."""
+"""HuberRegressor as a model that releases can publish: its fit, its neighbours, exact, upper or estimated."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from numpy.typing import NDArray
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.huber_regression.certificate import Crowd, HuberTurn, huber_keep
+from perinstance.models.huber_regression.certificate import Crowd, HuberCorrection, huber_keep
 from perinstance.models.huber_regression.objective import (
     HuberFolded,
     HuberObjective,
-    Moments,
+    TargetMoments,
     huber_rows,
     huber_terms,
-    moments,
+    target_moments,
 )
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRODUCTS
 from perinstance.models.smooth.fit.newton import Minimum, minimise
 from perinstance.models.smooth.fit.objective_folds import Outsider
-from perinstance.models.smooth.fit.whitening import Frame, frame
-from perinstance.models.smooth.neighbour_refits import BATCH, PIECE, Places, Pull, chase, measured
+from perinstance.models.smooth.fit.whitening import Whitening, whiten
+from perinstance.models.smooth.neighbour_refits import BATCH, PIECE, GradientChanges, Places, measured, refit_batch
 from perinstance.models.smooth.problem import kind_asked
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LEAST_DIVISOR
 from perinstance.pairs.interface.kinds import Kind, check_method
 
 NO_SCALE = (
     "HuberRegressor fits a scale too, which has no minimum above zero when about as many people as there are "
-    "coefficients can be fitted exactly: use a larger epsilon or alpha, or models.estimators.huber with a fixed scale"
+    "coefficients can be fitted exactly: use a larger epsilon or alpha, or perinstance.models.huber with a fixed scale"
 )
 
 
@@ -43,11 +45,11 @@ class HuberFit:
     """The confidential state of one audit."""
 
     minimum: Minimum
-    around: Frame
-    slip: float  #: what rounding may hide of the gradient, in the frame
+    around: Whitening
+    gradient_rounding: float  #: what rounding may hide of the gradient, in whitened coordinates
     precision: Floats | None
     kind: Kind
-    turn: HuberTurn | None  #: what certificates need
+    correction: HuberCorrection | None  #: what certificates need
 
     @property
     def theta(self) -> Floats:
@@ -69,6 +71,16 @@ class HuberFit:
         """The Newton decrement at the minimum."""
         return self.minimum.decrement
 
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.minimum.slopes.n)
+
+    @property
+    def gram(self) -> None:
+        """None: only the rows near the line are summed."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class HuberProblem:
@@ -85,7 +97,7 @@ class HuberProblem:
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> HuberFit:
         """Minimise the joint objective of everyone."""
         check_method(method)
-        start: Moments = sweep.fold(moments)
+        start: TargetMoments = sweep.fold(target_moments)
         if start.n == 0:
             raise InvalidTable("the table has no rows; pass at least one person")
         p = sweep.n_features + int(self.objective.fit_intercept)
@@ -110,28 +122,29 @@ class HuberProblem:
                 )
         A = np.zeros((p + 1, p + 1))
         A[:p, :p] = np.eye(p) if precision is None else precision
-        around = frame(minimum.slopes.hessian, A)
+        around = whiten(minimum.slopes.hessian, A)
         kind = kind_asked(method, minimum.slopes.n, p + 1)
-        turn = self._turn(sweep, minimum, around) if kind == "upper" else None
-        return HuberFit(minimum, around, around.reach(folded.slip(minimum.theta)), precision, kind, turn)
+        correction = self._correction(sweep, minimum, around) if kind == "upper" else None
+        lost = around.norm_bound(folded.gradient_rounding(minimum.theta))
+        return HuberFit(minimum, around, lost, precision, kind, correction)
 
-    def _turn(self, sweep: Sweep, minimum: Minimum, around: Frame) -> HuberTurn:
+    def _correction(self, sweep: Sweep, minimum: Minimum, around: Whitening) -> HuberCorrection:
         """Fold for the rows near a knot."""
         theta, T, p = minimum.theta, around.T, len(minimum.theta)
         most = min(KEPT, NEAR_PRODUCTS // p**2)
         kept = sweep.fold(partial(huber_keep, objective=self.objective, theta=theta, T=T, most=most))
         P = (T * HuberFolded(sweep, self.objective, None).weights(p)) @ T.T
-        return HuberTurn(self.objective.epsilon, float(theta[-1]), np.eye(p) - P, P, T[:, -1], kept)
+        return HuberCorrection(self.objective.epsilon, float(theta[-1]), np.eye(p) - P, P, T[:, -1], kept)
 
     def movement(self, fit: HuberFit, block: Block, inside: bool = True) -> Movement:
-        """Map: estimates or certified bounds; left open where a refit is asked for or needed."""
+        """Map: estimates or upper bounds; left open where a refit is asked for or needed."""
         X, y = block.X, block.y
         near = _neighbours(self.objective, fit, None, X, y, inside)
-        if fit.turn is not None:
+        if fit.correction is not None:
             z = near.residual / fit.scale
             gradient = -(near.base - fit.minimum.slopes.gradient) @ fit.around.T.T
-            stray = fit.around.norm(fit.minimum.slopes.gradient) + fit.slip
-            distance = fit.turn.distance(Crowd(near.t, z), near.sign, gradient, fit.around, stray)
+            gradient_bound = fit.around.norm(fit.minimum.slopes.gradient) + fit.gradient_rounding
+            distance = fit.correction.distance(Crowd(near.t, z), near.sign, gradient, fit.around, gradient_bound)
             distance *= 1 + 16 * fit.around.error / np.maximum(near.left, 1e-3)
         else:
             distance = _norm(fit, -near.solve(np.arange(len(near.x)), near.base)[0])
@@ -147,16 +160,16 @@ class HuberProblem:
         parts, tell = [], refits_told(sweep)
         for start in range(0, len(X), BATCH):
             near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
-            ways = chase(near)
-            error = ways.error + 2 * near.stretch() * fit.slip
-            parts.append((near.leverage, near.residual, _norm(fit, ways.D) + error))
+            found = refit_batch(near)
+            error = found.error + 2 * near.stretch() * fit.gradient_rounding
+            parts.append((near.leverage, near.residual, _norm(fit, found.D) + error))
             tell(min(start + BATCH, len(X)), len(X))
         columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 3
         return Movement(columns[0], columns[1], columns[2], "exact")
 
 
-def huber_pull(block: Block, objective: HuberObjective, theta: Floats, D: Floats) -> Pull:
-    """Sum the changes of the gradient over a block, for every way D."""
+def huber_gradient_changes(block: Block, objective: HuberObjective, theta: Floats, D: Floats) -> GradientChanges:
+    """Sum the changes of the gradient over a block, for every step D."""
     X, y = block.X, block.y
     change = np.zeros_like(D)
     rows = max(64, PIECE // max(len(D), 1))
@@ -170,7 +183,7 @@ def huber_pull(block: Block, objective: HuberObjective, theta: Floats, D: Floats
         )
         change[:, :-1] += (there[1] - here[1]).T @ x
         change[:, -1] += (there[2] - here[2]).sum(axis=0)
-    return Pull(change)
+    return GradientChanges(change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +209,7 @@ class HuberNeighbours:
 
     @property
     def hopeless(self) -> NDArray[np.bool_]:
-        """The others hardly determine the model, or she outweighs them so much that one rank cancels."""
+        """The others hardly determine the model, or one person outweighs them so much that one rank cancels."""
         return (self.left < 1e-3) | ~(self.left < 1e6)
 
     @property
@@ -213,7 +226,7 @@ class HuberNeighbours:
     def leverage(self) -> Floats:
         """The out-of-sample leverage."""
         h = self.curvature * np.einsum("ij,ij->i", self.t, self.t)
-        return h / np.where(self.hopeless, 1e-300, self.left) if self.sign < 0 else h
+        return h / np.where(self.hopeless, LEAST_DIVISOR, self.left) if self.sign < 0 else h
 
     def gradient(self, at: Places, D: Floats) -> Floats:
         """One fold, the person's own change, the penalty's change."""
@@ -222,7 +235,7 @@ class HuberNeighbours:
             return g
         assert self.sweep is not None
         theta = self.fit.minimum.theta
-        g = g + self.sweep.fold(partial(huber_pull, objective=self.objective, theta=theta, D=D)).change
+        g = g + self.sweep.fold(partial(huber_gradient_changes, objective=self.objective, theta=theta, D=D)).change
         x, r = self.x[at], self.residual[at]
         moved = r - np.einsum("ij,ij->i", x, D[:, :-1])
         here, there = (
@@ -232,7 +245,7 @@ class HuberNeighbours:
         g[:, :-1] += self.sign * (there[1] - here[1])[:, None] * x
         g[:, -1] += self.sign * (there[2] - here[2])
         bad = ~(theta[-1] + D[:, -1] > 0)
-        g[bad] = np.nan  # outside the domain: a fit of her own
+        g[bad] = np.nan  # outside the domain: a fit of their own
         return g + HuberFolded(self.sweep, self.objective, None).weights(self.width) * D
 
     def solve(self, at: Places, g: Floats) -> tuple[Floats, Floats]:
@@ -250,18 +263,18 @@ class HuberNeighbours:
         """The root of the largest eigenvalue of A relative to G, at most."""
         return np.sqrt(self.fit.around.nu[-1] + np.maximum(self.k, 0) * (self.t * self.t @ self.fit.around.nu))
 
-    def alone(self, i: int) -> tuple[Floats, float]:
-        """Newton's method on her neighbour."""
+    def refit_one(self, i: int) -> tuple[Floats, float]:
+        """Newton's method on one neighbour."""
         assert self.sweep is not None
         start, other = self.fit.minimum, Outsider(self.x[i], float(self.y[i]), self.sign)
         found = minimise(HuberFolded(self.sweep, self.objective, other), start.theta)
         A = np.diag(np.append(np.ones(self.width - 1), 0.0))
         if self.fit.precision is not None:
             A[:-1, :-1] = self.fit.precision
-        there = frame(found.slopes.hessian, A)
-        slip = there.reach(HuberFolded(self.sweep, self.objective, None).slip(found.theta))
+        there = whiten(found.slopes.hessian, A)
+        lost = there.norm_bound(HuberFolded(self.sweep, self.objective, None).gradient_rounding(found.theta))
         error = (
-            4 * np.sqrt(there.nu[-1]) * (found.decrement + slip) + 2 * np.sqrt(self.fit.around.nu[-1]) * self.decrement
+            4 * np.sqrt(there.nu[-1]) * (found.decrement + lost) + 2 * np.sqrt(self.fit.around.nu[-1]) * self.decrement
         )
         return found.theta - start.theta, float(error)
 

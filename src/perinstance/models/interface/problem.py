@@ -22,10 +22,10 @@ MovedByPerson = Literal["ridge", "smooth", "predictions"]
 class Movement:
     """How each person of a block moves the fit."""
 
-    leverage: Floats  #: mu, with H taken without the person; infinite when she alone holds up a direction
+    leverage: Floats  #: mu, with H taken without the person; infinite for somebody who alone determines a direction
     residual: Floats  #: r = y - prediction at theta_without; NaN where theta_without is not determined
     distance: Floats  #: ||theta_with - theta_without||_A
-    kind: Kind | NDArray = "exact"  #: one word, or one per person (a word, or a position in ``pairs.base.KINDS``)
+    kind: Kind | NDArray = "exact"  #: one word, or one per person (a word, or a position in ``kinds.KINDS``)
     open: NDArray[np.bool_] | None = None  #: people who want ``refine``; None = nobody
 
 

@@ -1,6 +1,6 @@
 """Tables of many columns: the rows of X W by a library's product, and the sums over them.
 
-Where W is upper triangular it is cut into a few panels of columns, and each is multiplied as far down as it reaches.
+Where W is upper triangular it is cut into a few panels of columns, and each is multiplied down to its last entry.
 """
 
 from __future__ import annotations

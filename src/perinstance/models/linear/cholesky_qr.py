@@ -5,7 +5,7 @@ below 1e5: the leverages then carry about ``0.3 u cond(H)`` of relative error. B
 digits that are wanted, so the rows are folded again as seen through the first factor, ``Q = X R1^-1``, and
 ``Q'Q = R2'R2`` is harmless: ``R = R2 R1`` (CholeskyQR2, Yamamoto et al. 2015). Where Cholesky breaks down the first
 factor belongs to ``H + s I`` (shifted CholeskyQR, Fukaya et al. 2020). What is still singular after that is a
-direction that nobody's data holds up; it is left out of R and W and kept in ``null``.
+direction that nobody's data determines; it is left out of R and W and kept in ``null``.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     error, row_error = backward, UNIT * np.sqrt(condition) if passes > 1 else 0.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
     if null.size:
-        error += 10 * UNIT * grown  # the shifted factor has turned the kept directions by about this much
+        error += 10 * UNIT * grown  # the shifted factor has rotated the kept directions by about this much
     factor = Factor(R, W, null, scale, condition, name, backward, float(error), float(row_error), triangular)
     return Solved(factor, H, image, first.n, first.square)
 

@@ -1,4 +1,4 @@
-"""Tables of few columns that lie column by column (files, frames, Fortran order): the sums of ``narrow.py`` over them.
+"""Tables of few columns that lie column by column (files, Fortran order): the sums of ``row_kernels`` over them.
 
 Here the lanes of a register are people. A column is one long run of memory, so a few people go at a time, all of their
 columns, before the next: the processor follows some runs ahead of time, not twenty at once.
@@ -6,10 +6,12 @@ columns, before the next: the processor follows some runs ahead of time, not twe
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.models.linear.row_kernels import RUN_BYTES, Panels, contiguous
+from perinstance.models.linear.row_kernels import RUN_BYTES, CutMatrix, Panels, RowSums, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.simd_vectors import (
@@ -48,7 +50,7 @@ class ColumnPanels(Panels):
 
     @classmethod
     def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> ColumnPanels:
-        """Cut W; where it is upper triangular, a column reaches down to its diagonal only."""
+        """Cut W; where it is upper triangular, a column ends at its diagonal."""
         d, r = W.shape
         width = max(4, -(-r // 4) * 4)
         padded = np.zeros((d + 3, width))
@@ -56,10 +58,19 @@ class ColumnPanels(Panels):
         starts = range(0, width, 4)
         depth = np.array([min(d, j + 4) if triangular else d for j in starts], dtype=np.int64)
         parts = [padded[:k, j : j + 4].ravel() for j, k in zip(starts, depth, strict=True)]
-        return cls(np.concatenate(parts), depth, *padded[d:])
+        return cls(CutMatrix(np.concatenate(parts), depth, *padded[d:]))
 
-    def _sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
-        _column_sums(X[0], self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
+    def _sums(self, X: NDArray, out: RowSums) -> None:
+        _column_sums(X[0], self.cut, out)
+
+
+class PeopleSpan(NamedTuple):
+    """Some consecutive people of a table whose columns lie ``step`` numbers apart."""
+
+    start: int
+    stop: int
+    step: int
+    before: int  #: how many people stand before the first one of the array that is read
 
 
 @piece
@@ -103,11 +114,11 @@ def _gather(x, step, start, stop, d, room, pitch):  # pragma: no cover - compile
 
 
 @kernel
-def _column_sums(x, entries, depth, offset, image, weights, m, t, square):  # pragma: no cover - compiled
-    """Write the sums of all people; x is the row of the first, and the others lie behind her in every column."""
-    n, d, step = len(m), len(x), x.strides[0] // 8
+def _column_sums(x, W, out):  # pragma: no cover - compiled
+    """Write the sums of all people; x is the row of the first, and the others lie behind it in every column."""
+    n, d, step = len(out.m), len(x), x.strides[0] // 8
     # Where W is full every panel comes by all columns: they are put close together first.
-    close = depth.sum() > 3 * len(depth) * d // 4 or _crowded(step, d, ROOM)
+    close = W.depth.sum() > 3 * len(W.depth) * d // 4 or _crowded(step, d, ROOM)
     room = np.empty(d * ROOM if close else 0)
     start = 0
     while start < n:
@@ -117,16 +128,17 @@ def _column_sums(x, entries, depth, offset, image, weights, m, t, square):  # pr
         stop -= (stop - start) % 8
         if close:
             _gather(x, step, start, stop, d, room, ROOM)
-            _some_people(room, ROOM, start, entries, depth, offset, image, weights, (start, stop), m, t, square)
+            _some_people(room, PeopleSpan(start, stop, ROOM, start), W, out)
         else:
-            _some_people(x, step, 0, entries, depth, offset, image, weights, (start, stop), m, t, square)
+            _some_people(x, PeopleSpan(start, stop, step, 0), W, out)
         start = stop
 
 
 @kernel
-def _some_people(x, step, before, entries, depth, offset, image, weights, span, m, t, square):  # pragma: no cover
-    """Write the sums of some people, a multiple of eight; ``before`` stand before those of x."""
-    start, stop = span
+def _some_people(x, people, W, out):  # pragma: no cover - compiled
+    """Write the sums of some people, a multiple of eight."""
+    (entries, depth, offset, image, weights), (m, t, square) = W, out
+    start, stop, step, before = people
     moves = len(square) > 0
     first = 0
     for panel in range(len(depth)):
@@ -171,9 +183,9 @@ def _add_cross(x, y, rows, cross, moment):  # pragma: no cover - compiled
         last = stop - (stop - start) % 4
         if close:
             _gather(x, step, start, last, d, room, rows)
-            _tiles(room, rows, start, y, start, last, d, flat, total)
+            _tiles(room, PeopleSpan(start, last, rows, start), y, d, flat, total)
         else:
-            _tiles(x, step, 0, y, start, last, d, flat, total)
+            _tiles(x, PeopleSpan(start, last, step, 0), y, d, flat, total)
         for j in range(d):
             moment[j] += total[j]
             for k in range(j, d):
@@ -187,8 +199,9 @@ def _add_cross(x, y, rows, cross, moment):  # pragma: no cover - compiled
 
 
 @kernel
-def _tiles(x, step, before, y, start, stop, d, out, total):  # pragma: no cover - compiled
-    """Write X'X and X'y over some people, a multiple of four; ``before`` stand before those of x."""
+def _tiles(x, people, y, d, out, total):  # pragma: no cover - compiled
+    """Write X'X and X'y over some people, a multiple of four."""
+    start, stop, step, before = people
     for row in range(0, d, 4):
         j = min(row, d - 4)  # the last tiles may overlap those before: they are written again, not added
         _moments(x, step, before, y, start, stop, j, total)

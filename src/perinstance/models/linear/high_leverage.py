@@ -30,13 +30,13 @@ EXACT_PEOPLE, EXACT_COLUMNS = 64, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeftOut:
     """What holds without each of these people, rounded away from zero."""
 
-    leverage: Floats  #: mu; infinite when she holds up a direction alone
-    residual: Floats  #: r; NaN when theta_without is not determined at her row
+    leverage: Floats  #: mu; infinite for somebody who determines a direction alone
+    residual: Floats  #: r; NaN when theta_without is not determined at the row
     direction: Floats  #: (k, p) (theta_with - theta_without) / r = H_with^-1 x
-    slip: Floats  #: per ``||C W||``, the length in the norm of C'C by which direction can be off
+    direction_error: Floats  #: per ``||C W||``, the length in the norm of C'C by which direction can be off
     error: Floats  #: estimated relative error of the leverage
     lost: Floats  #: what was added to the residual for rounding
 
@@ -53,7 +53,7 @@ class _Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rest:
+class _Rest(Sweep):
     """The sweep over everybody but the people who dominate."""
 
     whole: Sweep
@@ -74,7 +74,7 @@ class _Rest:
         raise NotImplementedError("only folds are asked of the rest")
 
 
-def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
+def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> LeftOut:
     """Answer for rows X, y of the data, all of them of leverage near one."""
     p = len(fit.theta)
     few = fit.n_people <= EXACT_PEOPLE and p <= EXACT_COLUMNS  # then nothing has to be rounded at all
@@ -95,7 +95,7 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
     others = np.hstack([taken.X, ones])
     mine = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
     leverage, residual, direction = np.empty(len(X)), np.empty(len(X)), np.zeros((len(X), p))
-    slip, error, lost = np.zeros(len(X)), np.zeros(len(X)), np.zeros(len(X))
+    off, error, lost = np.zeros(len(X)), np.zeros(len(X)), np.zeros(len(X))
     for i, (x, target) in enumerate(zip(mine, y, strict=True)):
         same = np.flatnonzero((others == x).all(axis=1) & (taken.y == target))
         keep = np.ones(len(others), dtype=bool)
@@ -113,18 +113,18 @@ def hold_out(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> Held:
             continue
         error[i] = 64 * p * UNIT * condition + (known if rest.n else 0.0)
         # H is off by R'E R, hence H_with^-1 x = v by H_with^-1 R'E R v, and R H_with^-1 R' <= 1: ||C W|| ||E|| ||R v||
-        slip[i] = 64 * p * UNIT * condition * float(np.linalg.norm(rows @ direction[i]))
+        off[i] = 64 * p * UNIT * condition * float(np.linalg.norm(rows @ direction[i]))
         if rank == p <= EXACT_COLUMNS:  # then only the factor of the rest is rounded
             leverage[i], residual[i], direction[i] = exact_without(rows, aim, np.zeros(p), x, target)
             error[i] = 2 * UNIT + (known if rest.n else 0.0)
-            slip[i] = 0.0
+            off[i] = 0.0
         if rest.n:
-            slip[i] += rest.factor.direction_error * float(np.linalg.norm(rest.factor.R @ direction[i]))
+            off[i] += rest.factor.direction_error * float(np.linalg.norm(rest.factor.R @ direction[i]))
         # a prediction is a sum of sqrt(mu) ||aim||, whatever it comes to in the end
         size = error[i] * float(np.linalg.norm(aim)) + known * np.sqrt(rest.square)
         lost[i] = np.sqrt(leverage[i]) * size + error[i] * abs(residual[i]) + UNIT * abs(target)
         residual[i] = np.copysign(abs(residual[i]) + lost[i], residual[i])
-    return Held(leverage * (1 + 2 * error), residual, direction, slip, error, lost)
+    return LeftOut(leverage * (1 + 2 * error), residual, direction, off, error, lost)
 
 
 def _without(rows: Floats, aim: Floats, x: Floats, target: float) -> tuple[float, float, Floats, float, int]:

@@ -8,7 +8,7 @@ and ``e = y - x'theta``, the answers for a person of the data come without a ref
 
 and for somebody outside ``mu = m``, ``r = e``, ``theta_with - theta_without = H^-1 x r / (1 + mu)``.
 When alpha = 0 and the data leaves directions open, theta is the limit alpha -> 0 (the shortest coefficients);
-somebody who alone holds up a direction moves it without limit, and her loss is infinite.
+somebody who alone determines a direction moves it without limit, and their loss is infinite.
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import Factor, factorise
-from perinstance.models.linear.row_statistics import EXACT_RESIDUAL, EXACT_SHARE, Norm, Rounding, walk
+from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_rank import Span, span
-from perinstance.numerics.rounding import UNIT
-
-#: beyond this relative error the length of each row is looked at, to see whether it is really that large
-LOOK_AT_ROWS = 1e-11
-#: one product serves both norms of a row while its weights are known to this share
-WEIGHTS_ERROR = 1e-11
+from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, LOOK_AT_ROWS, UNIT, WEIGHTS_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class LinearFit:
     fit_intercept: bool
     square: float  #: y'y
     precision: Floats | None  #: (p, p) the matrix A
-    rounding: Rounding
+    rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
 
     @property
@@ -89,6 +86,16 @@ class LinearFit:
         """The number of directions that data and penalty determine."""
         return self.factor.rank
 
+    @property
+    def health(self) -> FitHealth:
+        """Condition, factorisation, error and rank."""
+        return FitHealth(self.n_people, self.condition, self.factorisation, self.error, self.rank)
+
+    @property
+    def gram(self) -> Floats:
+        """``[X 1]'[X 1]``."""
+        return self.H - np.diag(self.penalty)
+
     def inverse(self) -> Floats:
         """Return H^-1 (on the range of H)."""
         return self.basis @ self.basis.T
@@ -112,14 +119,14 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     if fit_intercept:
         penalty[-1] = 0.0
     solved = factorise(sweep, penalty, fit_intercept)
-    held_up = _exact_span(sweep, solved.factor, fit_intercept)
+    spanned = _exact_span(sweep, solved.factor, fit_intercept)
     basis, image, norm = solved.factor.W, solved.image, None
     short = shortest(solved.factor, fit_intercept)
     theta = short @ image
     share = 0.0
     if precision is not None:
         precision = _square(precision, p, fit_intercept)
-        basis, image, norm, share = _turn(short, basis, image, precision)
+        basis, image, norm, share = _rotated(short, basis, image, precision)
     return LinearFit(
         theta=theta,
         H=solved.H,
@@ -133,7 +140,7 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
         square=solved.square,
         precision=precision,
         rounding=_rounding(solved.factor, basis, image, norm, share),
-        span=held_up,
+        span=spanned,
     )
 
 
@@ -151,7 +158,7 @@ def _exact_span(sweep: Sweep, factor: Factor, intercept: bool) -> Span | None:
     return found
 
 
-def _turn(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
+def _rotated(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
     """Choose the basis in which one product serves both norms of a row.
 
     With ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``. An eigenvalue is
@@ -166,9 +173,9 @@ def _turn(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Float
     return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), 0.0
 
 
-def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> Rounding:
+def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> RowRounding:
     if not basis.size:
-        return Rounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
+        return RowRounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
     u = 2 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
     largest = float(np.linalg.norm(factor.R * factor.scale, ord=2))  # sqrt(lambda_max(G))
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
@@ -183,7 +190,7 @@ def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, s
     row = factor.row_error / 2 + u * largest * most[0]
     parts = [cost / (largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
     norm_of_image = float(np.linalg.norm(image))
-    return Rounding(
+    return RowRounding(
         leverage=factor.error / 2,
         leverage_row=row,
         residual=(u + factor.error) * norm_of_image,
@@ -191,7 +198,7 @@ def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, s
         length=factor.direction_error * norm.largest if norm is not None else 0.0,
         length_row=u * largest * most[2] if norm is not None else 0.0,
         share=share,
-        reach=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,
+        column_cost=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,
     )
 
 
@@ -206,9 +213,10 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
 def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> Without:
     """Map: what holds without each person of one block; people of leverage near one are left open."""
     triangular = fit.norm is None and fit.factor.triangular
-    rows = walk(X, y, fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, inside, triangular)
+    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular)
+    rows = row_statistics_of(rows_map, X, y, inside)
     if not inside and fit.span is not None:
-        outside = ~fit.span.holds(X, fit.fit_intercept)
+        outside = ~fit.span.contains(X, fit.fit_intercept)
         rows.leverage[outside], rows.residual[outside] = np.inf, np.nan
         if len(rows.length):
             rows.length[outside] = np.inf
@@ -220,10 +228,10 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
     """Answer for people of the data whose leverage is near one, by factorising without each of them."""
     from perinstance.models.linear.high_leverage import hold_out
 
-    held = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
+    found = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
     length, lost = np.empty(0), np.zeros(len(X))
     if fit.precision is not None and fit.norm is not None:
-        direction, lost = held.direction, held.slip * fit.norm.largest
+        direction, lost = found.direction, found.direction_error * fit.norm.largest
         if fit.factor.null.size:
             image = direction @ fit.factor.R.T
             direction = image @ shortest(fit.factor, fit.fit_intercept).T
@@ -233,11 +241,11 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
         rounded = 4 * len(C) * UNIT * ((np.abs(direction) @ np.abs(C).T) ** 2).sum(axis=1)
         length = np.sqrt(((direction @ C.T) ** 2).sum(axis=1) + rounded) + lost
         lost = np.divide(lost, length, out=lost, where=length > 0)
-        length[np.isinf(held.leverage)] = np.inf
-    rough = np.maximum(held.error, lost) > EXACT_SHARE
-    r, size = np.abs(held.residual), np.abs(y) + np.abs(y - held.residual)
-    rough |= (held.lost > EXACT_SHARE * r) & (held.lost > EXACT_RESIDUAL * size)
-    return Without(held.leverage, held.residual, length, rough.astype(np.uint8))
+        length[np.isinf(found.leverage)] = np.inf
+    rough = np.maximum(found.error, lost) > EXACT_SHARE
+    r, size = np.abs(found.residual), np.abs(y) + np.abs(y - found.residual)
+    rough |= (found.lost > EXACT_SHARE * r) & (found.lost > EXACT_RESIDUAL * size)
+    return Without(found.leverage, found.residual, length, rough.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +276,11 @@ class LinearProblem:
         return _movement(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
 
 
-def _movement(held: Without) -> Movement:
-    distance = np.abs(held.residual)
-    distance *= held.length
-    distance[np.isinf(held.leverage)] = np.inf
-    return Movement(held.leverage, held.residual, distance, held.kind_code, held.open)
+def _movement(found: Without) -> Movement:
+    distance = np.abs(found.residual)
+    distance *= found.length
+    distance[np.isinf(found.leverage)] = np.inf
+    return Movement(found.leverage, found.residual, distance, found.kind_code, found.open)
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:
@@ -285,18 +293,7 @@ def ridge_problem(estimator: Any) -> LinearProblem:
     alpha = getattr(estimator, "alpha", 0.0)
     if np.ndim(alpha) != 0:
         raise RefusedModel("one alpha per target is refused: a release has one target; pass a single number")
-    return LinearProblem(check_alpha(alpha), bool(estimator.fit_intercept))
-
-
-def check_alpha(alpha: Any) -> float:
-    """Validate the penalty: a number >= 0."""
-    try:
-        value = float(alpha)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"alpha must be a number >= 0, got {type(alpha).__name__}") from None
-    if not 0 <= value < np.inf:
-        raise InvalidInput(f"alpha must be a number >= 0, got {value:g}; try alpha=1.0")
-    return value
+    return LinearProblem(non_negative("alpha", alpha), bool(estimator.fit_intercept))
 
 
 def shortest(factor: Factor, intercept: bool) -> Floats:
@@ -313,7 +310,7 @@ def shortest(factor: Factor, intercept: bool) -> Floats:
     if intercept:
         weight[-1] = 0.0
     order = np.argsort(-weight, kind="stable")
-    # an entry that is noise would look like a way to move that coefficient, at the cost of enormous other ones
+    # an entry that is noise would look like a direction that moves that coefficient, at the cost of enormous other ones
     N = np.where(np.abs(factor.null) > 64 * len(weight) * UNIT, factor.null, 0.0)
     Q, U, pivot = qr((weight[:, None] * N)[order], mode="economic", pivoting=True)
     N = N[:, pivot]

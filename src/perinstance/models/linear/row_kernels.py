@@ -2,19 +2,19 @@
 
 A library's matrix product is made for large matrices. At twenty columns it writes an image that is read once and
 thrown away, and it multiplies by the half of W that is zero. Here four people go through eight columns of W at a time,
-as far down as the columns reach (``Panels``), and only their sums are written.
+as far down as the columns go (``Panels``), and only their sums are written.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.simd_vectors import (
     add2,
     add4,
@@ -43,22 +43,36 @@ def contiguous(array: NDArray) -> Floats:
     return np.require(array, dtype=np.float64, requirements=["C", "A"])
 
 
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """A matrix W of d rows, cut into eight columns each and four (or none) at the end, filled up with zeros."""
+class CutMatrix(NamedTuple):
+    """A matrix W of d rows, cut into panels of columns and filled up with zeros."""
 
     entries: Floats  #: panel by panel, row by row
-    depth: NDArray[np.int64]  #: of each panel of eight: the rows below are zero
+    depth: NDArray[np.int64]  #: of each panel: the rows below are zero
     offset: Floats  #: what is added to x W
     image: Floats
     weights: Floats
+
+
+class RowSums(NamedTuple):
+    """Where the sums of each row are written; ``square`` is empty where it is not wanted."""
+
+    m: Floats  #: sum q_j^2, q = x W + offset
+    t: Floats  #: sum q_j image_j
+    square: Floats  #: sum weights_j q_j^2
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """A matrix cut into eight columns each and four (or none) at the end."""
+
+    cut: CutMatrix
 
     FEWEST: ClassVar[int] = 4  #: people that the kernel takes at a time
     ORDER: ClassVar[Literal["C", "F"]] = "C"  #: how it wants them
 
     @classmethod
     def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> Panels:
-        """Cut W; where it is upper triangular, a column reaches down to its diagonal only."""
+        """Cut W; where it is upper triangular, a column ends at its diagonal."""
         d, r = W.shape
         width = -(-r // 4) * 4
 
@@ -68,7 +82,8 @@ class Panels:
         W = np.hstack([W, np.zeros((d, width - r))])
         depth = np.array([min(d, j + 8) if triangular else d for j in range(0, width - 7, 8)], dtype=np.int64)
         parts = [W[:k, j : j + 8].ravel() for j, k in zip(range(0, width, 8), [*depth, d], strict=False)]
-        return cls(np.concatenate([np.empty(0), *parts]), depth, padded(offset), padded(image), padded(weights))
+        entries = np.concatenate([np.empty(0), *parts])
+        return cls(CutMatrix(entries, depth, padded(offset), padded(image), padded(weights)))
 
     def sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
         """Write, with ``q = x W + offset``, ``sum q_j^2``, ``sum q_j image_j`` and, unless ``square`` is empty,
@@ -76,94 +91,121 @@ class Panels:
         """
         n, d = X.shape
         if n >= self.FEWEST:
-            self._sums(X, m, t, square)
+            self._sums(X, RowSums(m, t, square))
             return
         filled = np.zeros((self.FEWEST, d), order=self.ORDER)
         filled[:n] = X
         found = np.empty((3, self.FEWEST))
-        self._sums(filled, found[0], found[1], found[2] if len(square) else square)
+        self._sums(filled, RowSums(found[0], found[1], found[2] if len(square) else square))
         m[:], t[:] = found[:2, :n]
         square[:] = found[2, : len(square)]
 
-    def _sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
-        x = contiguous(X).ravel()
-        _row_sums(x, X.shape[1], self.entries, self.depth, self.offset, self.image, self.weights, m, t, square)
+    def _sums(self, X: NDArray, out: RowSums) -> None:
+        _row_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+
+
+# A piece has no loop: in a loop's place numba would count the references of its arrays at every call.
+
+
+@piece
+def _two_features(x, at, d, entries, k, a, b):  # pragma: no cover - compiled
+    """Add two features of four people to eight columns: a has the first four, b the others, one vector a person."""
+    x0, x1, x2, x3 = load2(x, at), load2(x, at + d), load2(x, at + 2 * d), load2(x, at + 3 * d)
+    v, w = load4(entries, k), load4(entries, k + 4)
+    a0, b0 = multiply_add4(first4(x0), v, a[0]), multiply_add4(first4(x0), w, b[0])
+    a1, b1 = multiply_add4(first4(x1), v, a[1]), multiply_add4(first4(x1), w, b[1])
+    a2, b2 = multiply_add4(first4(x2), v, a[2]), multiply_add4(first4(x2), w, b[2])
+    a3, b3 = multiply_add4(first4(x3), v, a[3]), multiply_add4(first4(x3), w, b[3])
+    v, w = load4(entries, k + 8), load4(entries, k + 12)
+    a0, b0 = multiply_add4(second4(x0), v, a0), multiply_add4(second4(x0), w, b0)
+    a1, b1 = multiply_add4(second4(x1), v, a1), multiply_add4(second4(x1), w, b1)
+    a2, b2 = multiply_add4(second4(x2), v, a2), multiply_add4(second4(x2), w, b2)
+    a3, b3 = multiply_add4(second4(x3), v, a3), multiply_add4(second4(x3), w, b3)
+    return (a0, a1, a2, a3), (b0, b1, b2, b3)
+
+
+@piece
+def _two_features_of_four(x, at, d, entries, k, a):  # pragma: no cover - compiled
+    """Add two features of four people to the last four columns."""
+    x0, x1, x2, x3 = load2(x, at), load2(x, at + d), load2(x, at + 2 * d), load2(x, at + 3 * d)
+    v, w = load4(entries, k), load4(entries, k + 4)
+    a0 = multiply_add4(second4(x0), w, multiply_add4(first4(x0), v, a[0]))
+    a1 = multiply_add4(second4(x1), w, multiply_add4(first4(x1), v, a[1]))
+    a2 = multiply_add4(second4(x2), w, multiply_add4(first4(x2), v, a[2]))
+    a3 = multiply_add4(second4(x3), w, multiply_add4(first4(x3), v, a[3]))
+    return a0, a1, a2, a3
+
+
+@piece
+def _one_feature(x, at, d, v, a):  # pragma: no cover - compiled
+    """Add one feature of four people, times four entries of W."""
+    a0, a1 = multiply_add4(repeat4(x, at), v, a[0]), multiply_add4(repeat4(x, at + d), v, a[1])
+    a2, a3 = multiply_add4(repeat4(x, at + 2 * d), v, a[2]), multiply_add4(repeat4(x, at + 3 * d), v, a[3])
+    return a0, a1, a2, a3
+
+
+@piece
+def _four_times(v):  # pragma: no cover - compiled
+    return v, v, v, v
+
+
+@piece
+def _dots(vector, j, a, b):  # pragma: no cover - compiled
+    """Return the products of eight columns with a vector: of the first two people, of the others."""
+    v, w = load4(vector, j), load4(vector, j + 4)
+    first = sums2(multiply_add4(a[0], v, multiply4(b[0], w)), multiply_add4(a[1], v, multiply4(b[1], w)))
+    return first, sums2(multiply_add4(a[2], v, multiply4(b[2], w)), multiply_add4(a[3], v, multiply4(b[3], w)))
+
+
+@piece
+def _squares(a):  # pragma: no cover - compiled
+    return multiply4(a[0], a[0]), multiply4(a[1], a[1]), multiply4(a[2], a[2]), multiply4(a[3], a[3])
 
 
 @kernel
-def _row_sums(x, d, entries, depth, offset, image, weights, m, t, square):  # pragma: no cover - compiled
-    n = len(m)
-    wide = len(depth)
-    moves = len(square) > 0
+def _row_sums(x, d, W, out):  # pragma: no cover - compiled
+    # the arrays are taken out of their records here: in the loop that would count references
+    (entries, depth, offset, image, weights), (m, t, square) = W, out
+    n, wide, moves = len(m), len(depth), len(square) > 0
     for start in range(0, n, 4):
         i = min(start, n - 4)  # the last four may overlap those before
-        r0 = i * d
-        r1, r2, r3 = r0 + d, r0 + 2 * d, r0 + 3 * d
         m0, m2, t0, t2, s0, s2 = zero2(), zero2(), zero2(), zero2(), zero2(), zero2()
         at = 0
         for panel in range(wide):
             j = 8 * panel
-            a0, b0 = load4(offset, j), load4(offset, j + 4)
-            a1, a2, a3, b1, b2, b3 = a0, a0, a0, b0, b0, b0
+            a, b = _four_times(load4(offset, j)), _four_times(load4(offset, j + 4))
             for k in range(0, depth[panel] - 1, 2):
-                x0, x1, x2, x3 = load2(x, r0 + k), load2(x, r1 + k), load2(x, r2 + k), load2(x, r3 + k)
-                v, w = load4(entries, at), load4(entries, at + 4)
-                a0, b0 = multiply_add4(first4(x0), v, a0), multiply_add4(first4(x0), w, b0)
-                a1, b1 = multiply_add4(first4(x1), v, a1), multiply_add4(first4(x1), w, b1)
-                a2, b2 = multiply_add4(first4(x2), v, a2), multiply_add4(first4(x2), w, b2)
-                a3, b3 = multiply_add4(first4(x3), v, a3), multiply_add4(first4(x3), w, b3)
-                v, w = load4(entries, at + 8), load4(entries, at + 12)
-                a0, b0 = multiply_add4(second4(x0), v, a0), multiply_add4(second4(x0), w, b0)
-                a1, b1 = multiply_add4(second4(x1), v, a1), multiply_add4(second4(x1), w, b1)
-                a2, b2 = multiply_add4(second4(x2), v, a2), multiply_add4(second4(x2), w, b2)
-                a3, b3 = multiply_add4(second4(x3), v, a3), multiply_add4(second4(x3), w, b3)
+                a, b = _two_features(x, i * d + k, d, entries, at, a, b)
                 at += 16
             if depth[panel] % 2:
-                k = depth[panel] - 1
-                y0, y1, y2, y3 = repeat4(x, r0 + k), repeat4(x, r1 + k), repeat4(x, r2 + k), repeat4(x, r3 + k)
-                v, w = load4(entries, at), load4(entries, at + 4)
-                a0, b0 = multiply_add4(y0, v, a0), multiply_add4(y0, w, b0)
-                a1, b1 = multiply_add4(y1, v, a1), multiply_add4(y1, w, b1)
-                a2, b2 = multiply_add4(y2, v, a2), multiply_add4(y2, w, b2)
-                a3, b3 = multiply_add4(y3, v, a3), multiply_add4(y3, w, b3)
+                k = i * d + depth[panel] - 1
+                a, b = _one_feature(x, k, d, load4(entries, at), a), _one_feature(x, k, d, load4(entries, at + 4), b)
                 at += 8
-            v, w = load4(image, j), load4(image, j + 4)
-            t0 = add2(t0, sums2(multiply_add4(a0, v, multiply4(b0, w)), multiply_add4(a1, v, multiply4(b1, w))))
-            t2 = add2(t2, sums2(multiply_add4(a2, v, multiply4(b2, w)), multiply_add4(a3, v, multiply4(b3, w))))
-            a0, a1, a2, a3 = multiply4(a0, a0), multiply4(a1, a1), multiply4(a2, a2), multiply4(a3, a3)
-            m0 = add2(m0, sums2(multiply_add4(b0, b0, a0), multiply_add4(b1, b1, a1)))
-            m2 = add2(m2, sums2(multiply_add4(b2, b2, a2), multiply_add4(b3, b3, a3)))
+            u, v = _dots(image, j, a, b)
+            t0, t2 = add2(t0, u), add2(t2, v)
+            a = _squares(a)
+            m0 = add2(m0, sums2(multiply_add4(b[0], b[0], a[0]), multiply_add4(b[1], b[1], a[1])))
+            m2 = add2(m2, sums2(multiply_add4(b[2], b[2], a[2]), multiply_add4(b[3], b[3], a[3])))
             if moves:
-                v, w = load4(weights, j), load4(weights, j + 4)
-                b0, b1, b2, b3 = multiply4(b0, b0), multiply4(b1, b1), multiply4(b2, b2), multiply4(b3, b3)
-                s0 = add2(s0, sums2(multiply_add4(a0, v, multiply4(b0, w)), multiply_add4(a1, v, multiply4(b1, w))))
-                s2 = add2(s2, sums2(multiply_add4(a2, v, multiply4(b2, w)), multiply_add4(a3, v, multiply4(b3, w))))
+                u, v = _dots(weights, j, a, _squares(b))
+                s0, s2 = add2(s0, u), add2(s2, v)
         if len(offset) > 8 * wide:  # four columns more
             j = 8 * wide
-            a0 = load4(offset, j)
-            a1, a2, a3 = a0, a0, a0
+            a = _four_times(load4(offset, j))
             for k in range(0, d - 1, 2):
-                x0, x1, x2, x3 = load2(x, r0 + k), load2(x, r1 + k), load2(x, r2 + k), load2(x, r3 + k)
-                v, w = load4(entries, at), load4(entries, at + 4)
-                a0 = multiply_add4(second4(x0), w, multiply_add4(first4(x0), v, a0))
-                a1 = multiply_add4(second4(x1), w, multiply_add4(first4(x1), v, a1))
-                a2 = multiply_add4(second4(x2), w, multiply_add4(first4(x2), v, a2))
-                a3 = multiply_add4(second4(x3), w, multiply_add4(first4(x3), v, a3))
+                a = _two_features_of_four(x, i * d + k, d, entries, at, a)
                 at += 8
             if d % 2:
-                k = d - 1
-                v = load4(entries, at)
-                a0, a1 = multiply_add4(repeat4(x, r0 + k), v, a0), multiply_add4(repeat4(x, r1 + k), v, a1)
-                a2, a3 = multiply_add4(repeat4(x, r2 + k), v, a2), multiply_add4(repeat4(x, r3 + k), v, a3)
+                a = _one_feature(x, i * d + d - 1, d, load4(entries, at), a)
             v = load4(image, j)
-            t0 = add2(t0, sums2(multiply4(a0, v), multiply4(a1, v)))
-            t2 = add2(t2, sums2(multiply4(a2, v), multiply4(a3, v)))
-            a0, a1, a2, a3 = multiply4(a0, a0), multiply4(a1, a1), multiply4(a2, a2), multiply4(a3, a3)
-            m0, m2 = add2(m0, sums2(a0, a1)), add2(m2, sums2(a2, a3))
+            t0 = add2(t0, sums2(multiply4(a[0], v), multiply4(a[1], v)))
+            t2 = add2(t2, sums2(multiply4(a[2], v), multiply4(a[3], v)))
+            a = _squares(a)
+            m0, m2 = add2(m0, sums2(a[0], a[1])), add2(m2, sums2(a[2], a[3]))
             if moves:
                 v = load4(weights, j)
-                s0 = add2(s0, sums2(multiply4(a0, v), multiply4(a1, v)))
-                s2 = add2(s2, sums2(multiply4(a2, v), multiply4(a3, v)))
+                s0 = add2(s0, sums2(multiply4(a[0], v), multiply4(a[1], v)))
+                s2 = add2(s2, sums2(multiply4(a[2], v), multiply4(a[3], v)))
         store2(m, i, m0)
         store2(m, i + 2, m2)
         store2(t, i, t0)
@@ -248,7 +290,7 @@ def _four_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
 
 @kernel
 def _add_moment(x, y, d, start, stop, part, out):  # pragma: no cover - compiled
-    """Add X'y over some people, eight columns at a time; every second person has sums of her own."""
+    """Add X'y over some people, eight columns at a time; every second person adds to a second set of sums."""
     last = stop - (stop - start) % 2
     for column in range(0, d, 8):
         k = min(column, d - 8)

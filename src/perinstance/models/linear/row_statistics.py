@@ -5,8 +5,9 @@
 - movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``; where the a_j are so far
   apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
 
-A block is walked in pieces that stay in the second-level cache. The sums come from ``narrow.py`` for few columns, from
-a library's product (``wide.py``) for many; what follows from them (``mu``, ``r``, rounded outwards) is done here.
+A block is walked in pieces that stay in the second-level cache. The sums come from ``row_kernels`` for few columns,
+from a library's product (``blas_products``) for many; what follows from them (``mu``, ``r``, rounded outwards) is done
+here.
 """
 
 from __future__ import annotations
@@ -22,17 +23,14 @@ from perinstance.models.linear.column_kernels import ColumnPanels, by_columns
 from perinstance.models.linear.row_kernels import WIDEST, Panels, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, TINY, UNIT
 
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
 HARD_LEVERAGE = 0.95
-#: rounding beyond this share of a number makes the answer an upper bound instead of an exact one
-EXACT_SHARE = 1e-6
-#: a residual may lose this share of the target and the prediction whose difference it is
-EXACT_RESIDUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding:
+class RowRounding:
     """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
 
     With s the scale, the error ``sqrt(p) u |x| |W|`` of a row of X W is at most ``sqrt(p) u ||x s|| ||W_j / s||`` in
@@ -41,13 +39,13 @@ class Rounding:
     """
 
     leverage: float  #: of sqrt(m): relative
-    leverage_row: float  #: the same, for the worst of rows; ``|x| reach / sqrt(m)`` of it for others
+    leverage_row: float  #: the same, for the worst of rows; ``|x| column_cost / sqrt(m)`` of it for others
     residual: float  #: of e = y - x'theta, per sqrt(m)
     residual_row: float  #: the same, for the worst of rows
     length: float  #: of ||H^-1x||_A, per sqrt(m)
     length_row: float  #: the same, for the worst of rows
     share: float  #: of ||H^-1x||_A: relative, besides ``leverage``
-    reach: Floats | None  #: (p,) None where it is not worth while to look at each row
+    column_cost: Floats | None  #: (p,) None where it is not worth while to look at each row
 
     @property
     def total(self) -> float:
@@ -69,7 +67,7 @@ class Norm:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowStatistics:
     """One entry per row of a block, rounded away from zero."""
 
     leverage: Floats  #: mu
@@ -91,19 +89,23 @@ def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
     return out
 
 
-def walk(
-    X: NDArray,
-    y: NDArray,
-    W: Floats,
-    image: Floats,
-    norm: Norm | None,
-    intercept: bool,
-    rounding: Rounding,
-    inside: bool,
-    triangular: bool = False,
-) -> Rows:
-    """Answer for one block. ``W`` has one row per column of X and, with an intercept, one more at the end."""
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """What a row is multiplied by: ``W`` has one row per column of X and, with an intercept, one more at the end."""
+
+    W: Floats
+    image: Floats
+    norm: Norm | None
+    intercept: bool
+    rounding: RowRounding
+    triangular: bool = False
+
+
+def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool) -> RowStatistics:
+    """Answer for one block."""
     n, d = X.shape
+    W, image, norm, intercept = rows_map.W, rows_map.image, rows_map.norm, rows_map.intercept
+    rounding, triangular = rows_map.rounding, rows_map.triangular
     lift = None if norm is None else norm.lift
     a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
@@ -120,7 +122,7 @@ def walk(
     width = max(W.shape)
     if d <= WIDEST and lift is None:
         rows = (ColumnPanels if by_columns(X) else Panels).of(inner, offset, image, a, triangular)
-        if X.dtype == np.float64 and rounding.reach is None:
+        if X.dtype == np.float64 and rounding.column_cost is None:
             width = 8  # nothing as wide as a row is ever written: only the sums have to stay in the cache
     else:
         rows = Products.of(inner, offset, image, a, triangular, lift)
@@ -129,29 +131,28 @@ def walk(
     for run in cuts:
         rows.sums(X[run], mu[run], r[run], length[run])
         part = ones[: run.stop - run.start]
-        if rounding.reach is not None:
-            part = _parts(X[run], mu[run], rounding.reach, intercept)
+        if rounding.column_cost is not None:
+            part = _parts(X[run], mu[run], rounding.column_cost, intercept)
         hard += _finish(contiguous(y[run]), part, limits, inside, mu[run], r[run], length[run], kind_code[run])
-    return Rows(mu, r, length, kind_code, kind_code == 2 if hard else None)
+    return RowStatistics(mu, r, length, kind_code, kind_code == 2 if hard else None)
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
 
 
-def _parts(X: NDArray, m: Floats, reach: Floats, intercept: bool) -> Floats:
-    """Return what of the worst row's error each row has: ``|x| reach / sqrt(m)``, at most 1."""
-    size = np.abs(X) @ reach[: X.shape[1]]
+def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Floats:
+    """Return what of the worst row's error each row has: ``|x| column_cost / sqrt(m)``, at most 1."""
+    size = np.abs(X) @ column_cost[: X.shape[1]]
     if intercept:
-        size = size + reach[-1]
+        size = size + column_cost[-1]
     with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(1.0, size / np.sqrt(np.maximum(m, np.finfo(np.float64).tiny))), dtype=np.float64)
+        return np.asarray(np.minimum(1.0, size / np.sqrt(np.maximum(m, TINY))), dtype=np.float64)
 
 
 @kernel
 def _finish(y, part, limits, inside, mu, r, length, kind_code):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
-    u = 2.220446049250313e-16
     (leverage, leverage_row), (residual, residual_row), (length_all, length_row), share = limits
     moves = len(length) > 0
     hard = 0
@@ -161,14 +162,13 @@ def _finish(y, part, limits, inside, mu, r, length, kind_code):  # pragma: no co
         e = y[i] - t
         away = leverage + part[i] * leverage_row
         root = np.sqrt(m) * (1.0 + away)
-        lost = root * (residual + part[i] * residual_row) + u * abs(y[i])
+        lost = root * (residual + part[i] * residual_row) + UNIT * abs(y[i])
         up = root * root
-        near = inside and m > 0.95  # HARD_LEVERAGE: answered elsewhere
+        near = inside and m > HARD_LEVERAGE  # answered elsewhere
         rest = 1.0 / (1.0 - up if inside and not near else 1.0)
         mu[i] = up * rest
         r[i] = np.copysign((abs(e) + lost) * rest, e)
-        # EXACT_SHARE, EXACT_RESIDUAL
-        g = away > 1e-6 or (lost > 1e-6 * abs(e) and lost > 1e-9 * (abs(y[i]) + abs(t)))
+        g = away > EXACT_SHARE or (lost > EXACT_SHARE * abs(e) and lost > EXACT_RESIDUAL * (abs(y[i]) + abs(t)))
         kind_code[i] = 2 if near else 1 if g else 0
         hard += near
     if moves:
@@ -178,6 +178,6 @@ def _finish(y, part, limits, inside, mu, r, length, kind_code):  # pragma: no co
             root = np.sqrt(m)
             away = root * length_all + part[i] * (root * length_row + b * leverage_row) + b * share
             length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
-            if away > 1e-6 * b and kind_code[i] == 0:
+            if away > EXACT_SHARE * b and kind_code[i] == 0:
                 kind_code[i] = 1
     return hard

@@ -1,22 +1,39 @@
-"""What one person contributes to a smooth objective: ``l(y, eta)`` with ``eta = x'theta``.
+"""What one person contributes to a smooth objective: ``l(y, eta)`` with ``eta = x'theta``, convex in eta.
 
-A loss brings its value, slope ``l'`` and curvature ``l''`` in eta, and what a certificate needs to know of the
-curvature away from the fit: for every shift of eta by at most t,
+To add a loss, write a frozen dataclass that inherits from ``Loss`` and put it into ``catalogue``; every property below
+is then tested against finite differences.
 
-    l''(eta) - mean of l'' on the way <= curvature_drop(y, eta, t),
-    mean of l'' on the way - l''(eta) <= curvature_rise(y, eta, t).
+Required:
 
-Losses with ``|l'''| <= kappa l''`` (``concordance`` kappa) have both in closed form (Bach 2010), and a sharper bound
-``(t/2) twist(y, eta, t)`` from the largest ``|l'''|`` within reach. Losses whose curvature jumps at a knot have the
-first two only: their ``concordance`` and twist are infinite.
+- ``value``, ``derivatives`` (``l'`` and ``l''``), ``third`` (``l'''``) and ``mean`` (the prediction);
+- ``concordance``: kappa with ``|l'''| <= kappa l''`` everywhere, ``inf`` where the curvature jumps at a knot. A loss
+  with knots also overrides ``curvature_drop``, ``curvature_rise``, ``knot_distance``, ``least_curvature`` and
+  ``slope_remainder``; between its knots it is a parabola.
 
-The second correction (``cubic``, ``kept_rows``) asks for one order more: ``third`` and the largest fourth derivative
-within reach (``jerk``) where they exist, and how far the next knot is where they do not.
+Data with a default: ``targets`` (the domain), ``slope_supremum`` and ``curvature_supremum`` (``inf``: no bound),
+``slope_keeps_sign``, ``predicts_probabilities``.
+
+Optional, each with a default that is true and makes the caller fall back:
+
+- ``slope_change``: where ``l'(eta + step) - l'(eta)`` would cancel;
+- ``largest_slope``, ``largest_curvature``, ``largest_third``, ``least_curvature``: within a radius of eta. The defaults
+  follow from convexity and from kappa; a sharper bound makes sharper certificates;
+- ``largest_fourth``: ``inf``. Without it there is no third-order correction;
+- ``fourth`` and ``largest_fifth``: None and ``inf``. Without them ``analysis.everyone`` has no fourth-order expansion;
+- ``inverse_curvature``: None. Without it ``analysis.everyone`` has no slope enclosures.
+
+For every shift of eta by at most t,
+
+    l''(eta) - mean of l'' along the shift <= curvature_drop(y, eta, t),
+    mean of l'' along the shift - l''(eta) <= curvature_rise(y, eta, t).
+
+With a finite kappa both have a closed form (Bach 2010).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +43,43 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 
 
+@dataclass(frozen=True, slots=True)
+class TargetDomain:
+    """The targets that a loss is defined for: two classes, or the finite numbers from ``lowest`` on."""
+
+    lowest: float = -np.inf
+    open: bool = False  #: whether ``lowest`` itself is left out
+    binary: bool = False  #: 0 and 1 only
+    noun: str = "targets"
+
+    def check(self, y: NDArray) -> None:
+        """Refuse targets outside; a message names the row, never the target."""
+        if self.binary:
+            self._refuse((y != 0) & (y != 1), "0 or 1")
+            return
+        finite = np.isfinite(y)
+        if not finite.all():
+            raise InvalidInput(f"targets must be finite, row {int(np.argmin(finite))} of the block is not")
+        if self.open:
+            self._refuse(y <= self.lowest, f"> {self.lowest:g}")
+        else:
+            self._refuse(y < self.lowest, f">= {self.lowest:g}")
+
+    def _refuse(self, bad: NDArray[np.bool_], wanted: str) -> None:
+        if bad.any():
+            raise InvalidInput(f"{self.noun} must be {wanted}, row {int(bad.argmax())} of the block is not")
+
+
+#: any finite number
+REAL_TARGETS = TargetDomain()
+#: the two classes
+CLASS_TARGETS = TargetDomain(binary=True)
+#: numbers >= 0, whole or not
+COUNT_TARGETS = TargetDomain(lowest=0.0, noun="counts")
+#: numbers > 0
+POSITIVE_TARGETS = TargetDomain(lowest=0.0, open=True)
+
+
 class Loss(ABC):
     """A convex loss of one linear predictor, once continuously differentiable with bounded-variation curvature."""
 
@@ -33,10 +87,21 @@ class Loss(ABC):
 
     #: kappa with ``|l'''| <= kappa l''`` everywhere; ``inf`` when there is none
     concordance: float
-    #: sup of ``|l'|``; ``inf`` when it has no bound
-    steepest: float = np.inf
-    #: True when the targets are the two classes 0 and 1
-    binary: bool = False
+    #: the domain of y
+    targets: TargetDomain = REAL_TARGETS
+    #: sup of ``|l'|`` over all targets and predictors; ``inf`` when it has no bound
+    slope_supremum: float = np.inf
+    #: the same of ``l''``
+    curvature_supremum: float = np.inf
+    #: True when ``l'`` has one sign for each target, whatever eta is
+    slope_keeps_sign: bool = False
+    #: True when ``mean`` is the probability of class 1
+    predicts_probabilities: bool = False
+
+    @property
+    def binary(self) -> bool:
+        """Whether the targets are the two classes 0 and 1."""
+        return self.targets.binary
 
     @abstractmethod
     def value(self, y: Floats, eta: Floats) -> Floats:
@@ -45,6 +110,10 @@ class Loss(ABC):
     @abstractmethod
     def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
         """``l'`` and ``l''``, together because they share their exponential."""
+
+    @abstractmethod
+    def third(self, y: Floats, eta: Floats) -> Floats:
+        """``l'''(y, eta)``; 0 between knots."""
 
     @abstractmethod
     def mean(self, eta: Floats) -> Floats:
@@ -58,9 +127,17 @@ class Loss(ABC):
         """``l''(y, eta)``."""
         return self.derivatives(y, eta)[1]
 
+    def fourth(self, y: Floats, eta: Floats) -> Floats | None:
+        """``l''''(y, eta)``; None where it is not known."""
+        return None
+
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         """``l'(eta + step) - l'(eta)``; losses override it where the subtraction would cancel."""
         return self.slope(y, eta + step) - self.slope(y, eta)
+
+    def slope_remainder(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        """``l'(eta + step) - l'(eta) - l''(eta) step``; of losses with knots exactly 0 where none is passed."""
+        return self.slope_change(y, eta, step) - self.curvature(y, eta) * step
 
     def start(self, mean: float) -> float:
         """Return an intercept to start from, given the mean of the targets."""
@@ -68,52 +145,54 @@ class Loss(ABC):
 
     def check(self, y: NDArray) -> None:
         """Refuse targets outside the domain of the loss."""
-        if not np.isfinite(y).all():
-            raise InvalidInput(f"targets must be finite, row {int(np.argmin(np.isfinite(y)))} of the block is not")
+        self.targets.check(y)
 
-    @abstractmethod
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Return the largest ``|l'''|`` within ``reach`` of eta."""
+    def largest_slope(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Return the largest ``|l'|`` within ``radius`` of eta: l' is increasing, so it is at an end."""
+        r = np.where(np.isfinite(radius), radius, 0.0)
+        ends = np.maximum(np.abs(self.slope(y, eta - r)), np.abs(self.slope(y, eta + r)))
+        return np.where(np.isfinite(radius), ends, self.slope_supremum)
 
-    @abstractmethod
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        """``l'''(y, eta)``; 0 between knots."""
+    def largest_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound ``l''`` within ``radius`` of eta from above."""
+        if not np.isfinite(self.concordance):
+            return np.full_like(eta, self.curvature_supremum)
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound = self.curvature(y, eta) * np.exp(self.concordance * radius)
+        return np.fmin(bound, self.curvature_supremum)
 
-    @abstractmethod
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Return the largest ``|l''''|`` within ``reach`` of eta."""
+    def least_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound ``l''`` within ``radius`` of eta from below."""
+        return self.curvature(y, eta) * np.exp(-self.concordance * radius)
 
-    def knot(self, y: Floats, eta: Floats) -> Floats:
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound ``|l'''|`` within ``radius`` of eta."""
+        if not np.isfinite(self.concordance):
+            return np.full_like(eta, np.inf)
+        return self.concordance * self.largest_curvature(y, eta, radius)
+
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound ``|l''''|`` within ``radius`` of eta; ``inf`` where it is not known."""
+        return np.full_like(eta, np.inf)
+
+    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound the fifth derivative within ``radius`` of eta; ``inf`` where it is not known."""
+        return np.full_like(eta, np.inf)
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...] | None:
+        """Return all predictors at which ``l''`` has this value (anything where there is none); None: not known."""
+        return None
+
+    def knot_distance(self, y: Floats, eta: Floats) -> Floats:
         """Return how far the next jump of the curvature is from eta."""
         return np.full_like(eta, np.inf)
 
-    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Bound the curvature within ``reach`` of eta from below."""
-        return self.curvature(y, eta) * np.exp(-self.concordance * reach)
-
-    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
-        """``l'(eta + step) - l'(eta) - l''(eta) step``; of losses with knots exactly 0 where none is passed."""
-        return self.slope_change(y, eta, step) - self.curvature(y, eta) * step
-
-    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Bound by how much the mean curvature on a way of length ``reach`` falls short of the one at its start."""
-        t = self.concordance * reach
+    def curvature_drop(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound by how much the mean curvature along a shift of length ``radius`` falls short of the one at eta."""
+        t = self.concordance * radius
         return self.curvature(y, eta) * (1 - exprel(-t))
 
-    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        """Bound by how much the mean curvature on a way of length ``reach`` exceeds the one at its start."""
+    def curvature_rise(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        """Bound by how much the mean curvature along a shift of length ``radius`` exceeds the one at eta."""
         with np.errstate(over="ignore"):  # an infinite rise is a true, useless bound
-            return self.curvature(y, eta) * (exprel(self.concordance * reach) - 1)
-
-
-def check_positive(name: str, value: float) -> None:
-    """Refuse a parameter that is not a finite number > 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise InvalidInput(f"{name} must be a number > 0, got {value:g}")
-
-
-def check_classes(y: NDArray) -> None:
-    """Refuse targets that are not 0 or 1."""
-    bad = (y != 0) & (y != 1)
-    if bad.any():
-        raise InvalidInput(f"targets must be 0 or 1, row {int(bad.argmax())} of the block is not")
+            return self.curvature(y, eta) * (exprel(self.concordance * radius) - 1)

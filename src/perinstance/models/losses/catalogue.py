@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from perinstance.models.losses.base import Loss
+from perinstance.models.losses.negative_binomial import NegativeBinomial
 from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
 from perinstance.models.losses.with_knots import Huber, SquaredHinge
 
@@ -15,6 +16,7 @@ CATALOGUE: Mapping[str, Loss] = MappingProxyType(
         "logistic": Logistic(),
         "poisson": Poisson(),
         "gamma": Gamma(),
+        "negative-binomial": NegativeBinomial(0.6),
         "huber": Huber(),
         "pseudo-huber": PseudoHuber(),
         "squared-hinge": SquaredHinge(),

@@ -1,4 +1,4 @@
-"""The losses with a continuous third derivative in reach of a formula: all satisfy ``|l'''| <= kappa l''``."""
+"""The losses with a continuous third derivative: all satisfy ``|l'''| <= kappa l''``."""
 
 # ruff: noqa: D102 - Loss says what the methods are, each class which formulas they follow
 
@@ -7,11 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, spence
+from scipy.special import expit, logit, spence
 
-from perinstance.errors import InvalidInput
-from perinstance.models.losses.base import Loss, check_classes, check_positive
+from perinstance.checked_numbers import positive
+from perinstance.models.losses.base import CLASS_TARGETS, COUNT_TARGETS, POSITIVE_TARGETS, Loss
 from perinstance.numerics.array_types import Floats
 
 
@@ -20,6 +19,7 @@ class Squared(Loss):
     """``(y - eta)^2 / 2``: least squares."""
 
     concordance = 0.0
+    curvature_supremum = 1.0
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return (y - eta) ** 2 / 2
@@ -30,14 +30,17 @@ class Squared(Loss):
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return np.broadcast_to(step, np.broadcast_shapes(eta.shape, step.shape))
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return np.zeros_like(eta)
-
     def third(self, y: Floats, eta: Floats) -> Floats:
         return np.zeros_like(eta)
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return np.zeros_like(eta)
+
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
+        return ()  # everywhere the same: no predictor is distinguished
 
     def mean(self, eta: Floats) -> Floats:
         return eta
@@ -51,8 +54,11 @@ class Logistic(Loss):
     """``log(1 + e^eta) - y eta`` for y in {0, 1}; ``|l'''| = l'' |1 - 2p| <= l''``."""
 
     concordance = 1.0
-    steepest = 1.0
-    binary = True
+    targets = CLASS_TARGETS
+    slope_supremum = 1.0
+    curvature_supremum = 0.25
+    slope_keeps_sign = True
+    predicts_probabilities = True
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return np.logaddexp(0.0, eta) - y * eta
@@ -78,18 +84,33 @@ class Logistic(Loss):
         e /= below
         return e
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        v = _nearest(np.arccosh(2.0), np.abs(eta), reach)  # p(1-p)|1-2p| has one maximum, where cosh eta = 2
-        return expit(v) * expit(-v) * np.tanh(v / 2)
-
     def third(self, y: Floats, eta: Floats) -> Floats:
         return -expit(eta) * expit(-eta) * np.tanh(eta / 2)
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+    def fourth(self, y: Floats, eta: Floats) -> Floats:
+        v = self.curvature(y, eta)
+        return v * (1 - 6 * v)
+
+    def largest_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.curvature(y, np.maximum(np.abs(eta) - radius, 0.0))
+
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        v = _nearest(np.arccosh(2.0), np.abs(eta), radius)  # p(1-p)|1-2p| has one maximum, where cosh eta = 2
+        return expit(v) * expit(-v) * np.tanh(v / 2)
+
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         # v(1 - 6v) of v = p(1-p): falls from 1/8 at eta = 0 to 0, then one maximum at v = 1/12, where cosh eta = 5
         a = np.abs(eta)
-        near, far = np.maximum(a - reach, 0), _nearest(np.arccosh(5.0), a, reach)
-        return np.maximum(np.abs(_fourth(near)), np.abs(_fourth(far)))
+        near, far = np.maximum(a - radius, 0), _nearest(np.arccosh(5.0), a, radius)
+        return np.maximum(np.abs(self.fourth(y, near)), np.abs(self.fourth(y, far)))
+
+    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        # l'' (1 - 2p)(1 - 12 p(1-p)) is nowhere above l''
+        return self.largest_curvature(y, eta, radius)
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
+        eta = 2 * np.arccosh(np.maximum(0.5 / np.sqrt(curvature), 1.0))
+        return eta, -eta
 
     def mean(self, eta: Floats) -> Floats:
         return expit(eta)
@@ -97,15 +118,13 @@ class Logistic(Loss):
     def start(self, mean: float) -> float:
         return float(np.log(mean / (1 - mean))) if 0 < mean < 1 else 0.0
 
-    def check(self, y: NDArray) -> None:
-        check_classes(y)
-
 
 @dataclass(frozen=True, slots=True)
 class Poisson(Loss):
     """``e^eta - y eta`` for counts y >= 0, the half deviance up to a constant; ``l''' = l''``."""
 
     concordance = 1.0
+    targets = COUNT_TARGETS
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return np.exp(eta) - y * eta
@@ -117,15 +136,24 @@ class Poisson(Loss):
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return np.exp(eta) * np.expm1(step)
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         with np.errstate(over="ignore"):
-            return np.exp(eta + reach)
+            return np.exp(eta + radius)
 
     def third(self, y: Floats, eta: Floats) -> Floats:
         return np.exp(eta)
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return self.twist(y, eta, reach)
+    def fourth(self, y: Floats, eta: Floats) -> Floats:
+        return np.exp(eta)
+
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.largest_third(y, eta, radius)
+
+    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.largest_third(y, eta, radius)
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
+        return (np.log(curvature),)
 
     def mean(self, eta: Floats) -> Floats:
         return np.exp(eta)
@@ -133,17 +161,13 @@ class Poisson(Loss):
     def start(self, mean: float) -> float:
         return float(np.log(mean)) if mean > 0 else 0.0
 
-    def check(self, y: NDArray) -> None:
-        Loss.check(self, y)
-        if (y < 0).any():
-            raise InvalidInput(f"counts must be >= 0, row {int((y < 0).argmax())} of the block is not")
-
 
 @dataclass(frozen=True, slots=True)
 class Gamma(Loss):
     """``y e^-eta + eta`` for y > 0, the half deviance up to a constant; ``l''' = -l''``."""
 
     concordance = 1.0
+    targets = POSITIVE_TARGETS
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return y * np.exp(-eta) + eta
@@ -155,15 +179,24 @@ class Gamma(Loss):
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return -y * np.exp(-eta) * np.expm1(-step)
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         with np.errstate(over="ignore"):
-            return y * np.exp(reach - eta)
+            return y * np.exp(radius - eta)
 
     def third(self, y: Floats, eta: Floats) -> Floats:
         return -y * np.exp(-eta)
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return self.twist(y, eta, reach)
+    def fourth(self, y: Floats, eta: Floats) -> Floats:
+        return y * np.exp(-eta)
+
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.largest_third(y, eta, radius)
+
+    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.largest_third(y, eta, radius)
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
+        return (np.log(y) - np.log(curvature),)
 
     def mean(self, eta: Floats) -> Floats:
         return np.exp(eta)
@@ -171,27 +204,23 @@ class Gamma(Loss):
     def start(self, mean: float) -> float:
         return float(np.log(mean)) if mean > 0 else 0.0
 
-    def check(self, y: NDArray) -> None:
-        Loss.check(self, y)
-        if (y <= 0).any():
-            raise InvalidInput(f"targets must be > 0, row {int((y <= 0).argmax())} of the block is not")
-
 
 @dataclass(frozen=True, slots=True)
 class PseudoHuber(Loss):
     """``k^2 (sqrt(1 + (r/k)^2) - 1)``, ``r = eta - y``; ``|l'''| <= 3/(2k) l''``, attained at ``|r| = k``."""
 
     width: float = 1.35
+    curvature_supremum = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("width", self.width)
+        positive("width", self.width)
 
     @property
     def concordance(self) -> float:  # type: ignore[override]
         return 1.5 / self.width
 
     @property
-    def steepest(self) -> float:  # type: ignore[override]
+    def slope_supremum(self) -> float:  # type: ignore[override]
         return self.width
 
     def value(self, y: Floats, eta: Floats) -> Floats:
@@ -203,20 +232,24 @@ class PseudoHuber(Loss):
         s = np.hypot(1, r / self.width)
         return r / s, s**-3
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        v = _nearest(0.5, np.abs(eta - y) / self.width, reach / self.width)  # one maximum, at |r| = k/2
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        v = _nearest(0.5, np.abs(eta - y) / self.width, radius / self.width)  # one maximum, at |r| = k/2
         return 3 * v * np.hypot(1, v) ** -5 / self.width
 
     def third(self, y: Floats, eta: Floats) -> Floats:
         v = (eta - y) / self.width
         return -3 * v * np.hypot(1, v) ** -5 / self.width
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         # 3 (4v^2 - 1) (1 + v^2)^-3.5: falls from its peak at v = 0 to 0, then has one maximum at v^2 = 3/4
-        a, r = np.abs(eta - y) / self.width, reach / self.width
+        a, r = np.abs(eta - y) / self.width, radius / self.width
         near, far = np.maximum(a - r, 0), _nearest(np.sqrt(0.75), a, r)
         here, there = (np.abs(4 * v * v - 1) * np.hypot(1, v) ** -7 for v in (near, far))
         return 3 * np.maximum(here, there) / self.width**2
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
+        away = self.width * np.sqrt(np.maximum(curvature ** (-2 / 3) - 1, 0.0))
+        return y + away, y - away
 
     def mean(self, eta: Floats) -> Floats:
         return eta
@@ -233,10 +266,12 @@ class SmoothHinge(Loss):
     """
 
     width: float = 0.1
-    binary = True
+    targets = CLASS_TARGETS
+    curvature_supremum = 1.0
+    slope_keeps_sign = True
 
     def __post_init__(self) -> None:
-        check_positive("width", self.width)
+        positive("width", self.width)
 
     @property
     def concordance(self) -> float:  # type: ignore[override]
@@ -254,8 +289,8 @@ class SmoothHinge(Loss):
         u = (1 - s * eta) / self.width
         return -s * self.width * np.logaddexp(0.0, u), expit(u)
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        v = _nearest(0.0, np.abs(1 - (2 * y - 1) * eta) / self.width, reach / self.width)
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        v = _nearest(0.0, np.abs(1 - (2 * y - 1) * eta) / self.width, radius / self.width)
         return expit(v) * expit(-v) / self.width
 
     def third(self, y: Floats, eta: Floats) -> Floats:
@@ -263,33 +298,27 @@ class SmoothHinge(Loss):
         v = (1 - s * eta) / self.width
         return -s * expit(v) * expit(-v) / self.width
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
+    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         v = np.abs(1 - (2 * y - 1) * eta) / self.width
-        return Logistic().twist(y, v, reach / self.width) / self.width**2
+        return Logistic().largest_third(y, v, radius / self.width) / self.width**2
+
+    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
+        return ((2 * y - 1) * (1 - self.width * logit(curvature)),)
 
     def mean(self, eta: Floats) -> Floats:
         return (eta > 0).astype(np.float64)
-
-    def check(self, y: NDArray) -> None:
-        check_classes(y)
 
 
 def _far_change(eta: Floats, step: Floats) -> Floats:
     """``sigma(b) - sigma(a)`` as ``sigma(b) sigma(-a) (1 - e^(a - b))``, a < b: no overflow, and nothing cancels.
 
-    A quotient by ``q + p e^s`` with e^s taken from expm1 loses e^s beside 1 when the step leads far down: a row at
+    A quotient by ``q + p e^s`` with e^s taken from expm1 loses e^s next to 1 when the step leads far down: a row at
     eta = 40 that comes back to 2 would seem to go to minus infinity.
     """
     low, high = eta + np.minimum(step, 0), eta + np.maximum(step, 0)
     return np.copysign(expit(high) * expit(-low) * -np.expm1(-np.abs(step)), step)
 
 
-def _fourth(eta: Floats) -> Floats:
-    """Return the fourth derivative of the logistic loss."""
-    v = expit(eta) * expit(-eta)
-    return v * (1 - 6 * v)
-
-
-def _nearest(peak: float, at: Floats, reach: Floats) -> Floats:
-    """Return where, within reach of ``at`` >= 0, a function of ``|.|`` with one maximum at ``peak`` is largest."""
-    return np.clip(peak, np.maximum(at - reach, 0), at + reach)
+def _nearest(peak: float, at: Floats, radius: Floats) -> Floats:
+    """Return where, within radius of ``at`` >= 0, a function of ``|.|`` with one maximum at ``peak`` is largest."""
+    return np.clip(peak, np.maximum(at - radius, 0), at + radius)

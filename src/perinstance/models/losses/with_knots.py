@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perinstance.models.losses.base import Loss, check_classes, check_positive
+from perinstance.checked_numbers import positive
+from perinstance.models.losses.base import CLASS_TARGETS, Loss
 from perinstance.numerics.array_types import Floats
 
 
@@ -19,12 +19,13 @@ class Huber(Loss):
 
     width: float = 1.35
     concordance = np.inf
+    curvature_supremum = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("width", self.width)
+        positive("width", self.width)
 
     @property
-    def steepest(self) -> float:  # type: ignore[override]
+    def slope_supremum(self) -> float:  # type: ignore[override]
         return self.width
 
     def value(self, y: Floats, eta: Floats) -> Floats:
@@ -36,22 +37,16 @@ class Huber(Loss):
         r = eta - y
         return np.clip(r, -self.width, self.width), (np.abs(r) <= self.width).astype(np.float64)
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return np.full_like(eta, np.inf)
-
     def third(self, y: Floats, eta: Floats) -> Floats:
         return np.zeros_like(eta)
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return np.full_like(eta, np.inf)
-
-    def knot(self, y: Floats, eta: Floats) -> Floats:
+    def knot_distance(self, y: Floats, eta: Floats) -> Floats:
         return np.abs(np.abs(eta - y) - self.width)
 
-    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return self.curvature(y, eta) * (self.knot(y, eta) > reach)
+    def least_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.curvature(y, eta) * (self.knot_distance(y, eta) > radius)
 
-    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+    def slope_remainder(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         r = eta - y
         there, k = r + step, self.width
         return np.clip(there, -k, k) - np.where(np.abs(r) <= k, there, np.clip(r, -k, k))
@@ -62,11 +57,11 @@ class Huber(Loss):
     def start(self, mean: float) -> float:
         return mean
 
-    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond(self.width - np.abs(eta - y), reach)
+    def curvature_drop(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return _share_beyond(self.width - np.abs(eta - y), radius)
 
-    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond(np.abs(eta - y) - self.width, reach)
+    def curvature_rise(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return _share_beyond(np.abs(eta - y) - self.width, radius)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +69,9 @@ class SquaredHinge(Loss):
     """``max(0, 1 - s eta)^2 / 2`` with ``s = 2y - 1`` for y in {0, 1}: the curvature jumps at the margin."""
 
     concordance = np.inf
-    binary = True
+    targets = CLASS_TARGETS
+    curvature_supremum = 1.0
+    slope_keeps_sign = True
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return np.maximum(0, 1 - (2 * y - 1) * eta) ** 2 / 2
@@ -84,22 +81,16 @@ class SquaredHinge(Loss):
         short = 1 - s * eta
         return -s * np.maximum(0, short), (short >= 0).astype(np.float64)
 
-    def twist(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return np.full_like(eta, np.inf)
-
     def third(self, y: Floats, eta: Floats) -> Floats:
         return np.zeros_like(eta)
 
-    def jerk(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return np.full_like(eta, np.inf)
-
-    def knot(self, y: Floats, eta: Floats) -> Floats:
+    def knot_distance(self, y: Floats, eta: Floats) -> Floats:
         return np.abs(1 - (2 * y - 1) * eta)
 
-    def least(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return self.curvature(y, eta) * (self.knot(y, eta) > reach)
+    def least_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self.curvature(y, eta) * (self.knot_distance(y, eta) > radius)
 
-    def bend(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+    def slope_remainder(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         s = 2 * y - 1
         short = 1 - s * eta
         there = short - s * step
@@ -108,18 +99,15 @@ class SquaredHinge(Loss):
     def mean(self, eta: Floats) -> Floats:
         return (eta > 0).astype(np.float64)
 
-    def check(self, y: NDArray) -> None:
-        check_classes(y)
+    def curvature_drop(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return _share_beyond(1 - (2 * y - 1) * eta, radius)
 
-    def curvature_drop(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond(1 - (2 * y - 1) * eta, reach)
-
-    def curvature_rise(self, y: Floats, eta: Floats, reach: Floats) -> Floats:
-        return _share_beyond((2 * y - 1) * eta - 1, reach)
+    def curvature_rise(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return _share_beyond((2 * y - 1) * eta - 1, radius)
 
 
-def _share_beyond(distance: Floats, reach: Floats) -> Floats:
-    """Return the largest share of a way of length ``reach`` beyond a knot at ``distance`` (none if negative)."""
+def _share_beyond(distance: Floats, radius: Floats) -> Floats:
+    """Return the largest share of a shift of length ``radius`` beyond a knot at ``distance`` (none if negative)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip(1 - distance / reach, 0, 1)
-    return np.where((distance >= 0) & (reach > 0), share, 0.0)
+        share = np.clip(1 - distance / radius, 0, 1)
+    return np.where((distance >= 0) & (radius > 0), share, 0.0)

@@ -1,4 +1,4 @@
-"""The neighbours of a multinomial fit, for ``leave_one_out.chase``: one row is K - 1 ranks of the Hessian."""
+"""The neighbours of a multinomial fit, for ``smooth.neighbour_refits``: one row is K - 1 ranks of the Hessian."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from scipy.special import softmax
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
-from perinstance.models.multinomial.objective import SoftmaxObjective, fit_softmax, row_slopes, softmax_slip
+from perinstance.models.multinomial.objective import (
+    SoftmaxObjective,
+    fit_softmax,
+    row_slopes,
+    softmax_gradient_rounding,
+)
 from perinstance.models.smooth.fit.newton import Minimum
 from perinstance.models.smooth.fit.objective_folds import Outsider
-from perinstance.models.smooth.fit.whitening import Frame, frame
-from perinstance.models.smooth.neighbour_refits import Places, Pull
+from perinstance.models.smooth.fit.whitening import Whitening, whiten
+from perinstance.models.smooth.neighbour_refits import GradientChanges, Places
 from perinstance.numerics.array_types import Floats
 
 #: numbers in one temporary
@@ -25,8 +30,8 @@ PIECE = 1 << 20
 BATCH = 128
 
 
-def softmax_pull(block: Block, objective: SoftmaxObjective, theta: Floats, D: Floats) -> Pull:
-    """Sum ``(pi(eta + Dx) - pi(eta)) (x) x`` over a block, for every way D."""
+def softmax_gradient_changes(block: Block, objective: SoftmaxObjective, theta: Floats, D: Floats) -> GradientChanges:
+    """Sum ``(pi(eta + Dx) - pi(eta)) (x) x`` over a block, for every step D."""
     X = block.X
     K, B = objective.classes, len(D)
     p = objective.width(X.shape[1])
@@ -38,7 +43,7 @@ def softmax_pull(block: Block, objective: SoftmaxObjective, theta: Floats, D: Fl
         pi = softmax(x @ theta.reshape(K, p).T, axis=1)[:, None, :]
         moved = (x @ flat.T).reshape(len(x), B, K)
         change += probability_change(pi, moved).reshape(len(x), B * K).T @ x
-    return Pull(change.reshape(B, K * p))
+    return GradientChanges(change.reshape(B, K * p))
 
 
 def probability_change(pi: Floats, step: Floats) -> Floats:
@@ -47,7 +52,7 @@ def probability_change(pi: Floats, step: Floats) -> Floats:
     small = step - top  # <= 0: nothing overflows
     fall = (pi * np.expm1(small)).sum(axis=-1, keepdims=True)
     m = np.log1p(np.maximum(fall, -0.5))
-    if (fall < -0.5).any():  # near -1 it has lost the digits of what is left: a class that was sure gives way
+    if (fall < -0.5).any():  # near -1 it has lost the digits of what is left: a class that was certain is no longer
         with np.errstate(divide="ignore"):  # nothing left in float64: infinite, and a refit decides
             m = np.where(fall < -0.5, np.log((pi * np.exp(small)).sum(axis=-1, keepdims=True)), m)
     return pi * np.expm1(small - m)
@@ -59,7 +64,7 @@ class SoftmaxNeighbours:
 
     objective: SoftmaxObjective
     minimum: Minimum
-    around: Frame
+    around: Whitening
     precision: Floats | None
     sweep: Sweep
     x: Floats
@@ -87,7 +92,7 @@ class SoftmaxNeighbours:
         if not D.any():
             return g
         K = self.objective.classes
-        step = partial(softmax_pull, objective=self.objective, theta=self.minimum.theta, D=D)
+        step = partial(softmax_gradient_changes, objective=self.objective, theta=self.minimum.theta, D=D)
         g = g + self.sweep.fold(step).change
         x = self.x[at]
         moved = np.einsum("nkp,np->nk", D.reshape(len(D), K, -1), x)
@@ -112,20 +117,20 @@ class SoftmaxNeighbours:
         trace = np.einsum("nqk,q,nqm,nmk->n", self.t, self.around.nu, self.t, self.N, optimize=True)
         return np.sqrt(self.around.nu[-1] + np.maximum(trace, 0))
 
-    def alone(self, i: int) -> tuple[Floats, float]:
-        """Newton's method on her neighbour."""
+    def refit_one(self, i: int) -> tuple[Floats, float]:
+        """Newton's method on one neighbour."""
         other = Outsider(self.x[i], float(self.y[i]), self.sign)
         found = fit_softmax(self.sweep, self.objective, self.minimum.theta, other)
-        there = frame(found.slopes.hessian, self.precision)
-        slip = there.reach(softmax_slip(self.sweep, self.objective, found.theta))
-        error = 4 * np.sqrt(there.nu[-1]) * (found.decrement + slip) + 2 * np.sqrt(self.around.nu[-1]) * self.decrement
+        there = whiten(found.slopes.hessian, self.precision)
+        lost = there.norm_bound(softmax_gradient_rounding(self.sweep, self.objective, found.theta))
+        error = 4 * np.sqrt(there.nu[-1]) * (found.decrement + lost) + 2 * np.sqrt(self.around.nu[-1]) * self.decrement
         return found.theta - self.minimum.theta, float(error)
 
 
 def softmax_neighbours(
     objective: SoftmaxObjective,
     minimum: Minimum,
-    around: Frame,
+    around: Whitening,
     precision: Floats | None,
     sweep: Sweep,
     X: NDArray,

@@ -1,7 +1,7 @@
 """Multinomial logistic regression: the sums that its Newton fit folds, and each person's block of the Hessian.
 
 Theta is K x p (classes, then features with the intercept last), laid out row by row. A person's loss is
-``logsumexp(eta) - eta_y``, ``eta = Theta x``; her gradient is ``(pi - e_y) (x) x`` and her Hessian ``S (x) xx'`` with
+``logsumexp(eta) - eta_y``, ``eta = Theta x``; the gradient is ``(pi - e_y) (x) x`` and the Hessian ``S (x) xx'`` with
 ``S = diag(pi) - pi pi'``. Adding the same vector to all classes changes nothing, so wherever no penalty decides, the
 classes are made to sum to zero, which is where scikit-learn's solvers end too.
 """
@@ -20,7 +20,7 @@ from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.fit.newton import LENGTHS, Minimum, Slopes, minimise
-from perinstance.models.smooth.fit.objective_folds import Outsider, Rounding, Values, farthest, slope_rounding
+from perinstance.models.smooth.fit.objective_folds import GradientRounding, Outsider, Values, farthest, slope_rounding
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 
@@ -52,7 +52,7 @@ class SoftmaxObjective:
 
 
 def softmax_slopes(block: Block, objective: SoftmaxObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
-    """Sum value, gradient and Hessian over a block, leaving out rows equal to ``out`` (see ``newton.slopes``)."""
+    """Sum value, gradient and Hessian over a block but for rows equal to ``out`` (see ``objective_folds.slopes``)."""
     X, y = block.X, block.y
     K = objective.classes
     p = objective.width(X.shape[1])
@@ -97,8 +97,8 @@ def row_slopes(x: Floats, t: NDArray[np.intp], theta: Floats) -> RowSlopes:
     return RowSlopes(float((logsumexp(eta, axis=1) - eta[rows, t]).sum()), pi, residual)
 
 
-def softmax_rounding(block: Block, objective: SoftmaxObjective, theta: Floats) -> Rounding:
-    """Bound what rounding does to the gradient of a block (see ``newton.rounding``).
+def softmax_block_rounding(block: Block, objective: SoftmaxObjective, theta: Floats) -> GradientRounding:
+    """Bound what rounding does to the gradient of a block (see ``objective_folds.gradient_rounding``).
 
     A score that is off by s moves a probability by at most ``2 pi (1 - pi) s``.
     """
@@ -112,7 +112,7 @@ def softmax_rounding(block: Block, objective: SoftmaxObjective, theta: Floats) -
         scores = (x @ np.abs(theta.reshape(K, p)).T).max(axis=1, keepdims=True)
         in_sum = 4 * UNIT * np.sqrt(len(t) + len(X) / max(len(t), 1)) * slope
         total += (in_sum + slope_rounding(K * slope, 2 * part.pi * (1 - part.pi), scores, p)).T @ x
-    return Rounding(total.ravel())
+    return GradientRounding(total.ravel())
 
 
 def softmax_along(block: Block, objective: SoftmaxObjective, theta: Floats, step: Floats) -> Values:
@@ -166,17 +166,17 @@ class SoftmaxFolded:
         P = objective.penalty_hessian(len(theta) // objective.classes)
         return total + np.array([float((theta + s * step) @ P @ (theta + s * step)) / 2 for s in LENGTHS])
 
-    def reach(self, step: Floats) -> float:
+    def curvature_change(self, step: Floats) -> float:
         """Twice the largest change of a score bounds the range of the changes."""
         rows = step.reshape(self.objective.classes, -1).T
         return 2 * self.sweep.fold(partial(farthest, step=rows, intercept=self.objective.fit_intercept)).h
 
 
-def softmax_slip(sweep: Sweep, objective: SoftmaxObjective, theta: Floats) -> Floats:
+def softmax_gradient_rounding(sweep: Sweep, objective: SoftmaxObjective, theta: Floats) -> Floats:
     """Bound how far each entry of the gradient at theta may be off."""
-    slip: Rounding = sweep.fold(partial(softmax_rounding, objective=objective, theta=theta))
+    found: GradientRounding = sweep.fold(partial(softmax_block_rounding, objective=objective, theta=theta))
     P = objective.penalty_hessian(len(theta) // objective.classes)
-    return slip.vector + 4 * UNIT * np.abs(P) @ np.abs(theta)
+    return found.vector + 4 * UNIT * np.abs(P) @ np.abs(theta)
 
 
 def fit_softmax(

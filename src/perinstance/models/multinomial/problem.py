@@ -1,7 +1,7 @@
-"""Per-instance sensitivity of (multinomial) logistic regression; two classes take the faster road of ``glm``.
+"""Per-instance sensitivity of (multinomial) logistic regression; two classes take the faster road of ``smooth``.
 
-The certificate is that of ``certificate`` with blocks for scalars: ``V = (I (x) x)'H^-1 (I (x) x)`` is a K x K
-leverage, and along any way D the person's Hessian stays within ``e^{+-range(D x)}``, because the third derivative of
+The certificate is that of ``newton_step_ball`` with blocks for scalars: ``V = (I (x) x)'H^-1 (I (x) x)`` is a K x K
+leverage, and along any step D the person's Hessian stays within ``e^{+-range(D x)}``, because the third derivative of
 logsumexp is a third central moment. So ``c = max_j max_{k,m} sqrt((e_k - e_m)'V_j(e_k - e_m))``, the rest is as before.
 """
 
@@ -19,6 +19,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, classes_of
 from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Logistic
@@ -28,16 +29,17 @@ from perinstance.models.multinomial.objective import (
     SoftmaxObjective,
     fit_softmax,
     row_slopes,
-    softmax_slip,
+    softmax_gradient_rounding,
 )
-from perinstance.models.smooth.certificates.hessian_bounds import Average, Ceiling
-from perinstance.models.smooth.certificates.newton_step_ball import Own, Step, bound, turn
+from perinstance.models.smooth.certificates.hessian_bounds import Average, HessianBounds
+from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, Step, distance_bound, step_ball
 from perinstance.models.smooth.fit.newton import Minimum, Slopes
-from perinstance.models.smooth.fit.whitening import Frame, frame
+from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.models.smooth.movement_bounds import HEAVY, THIN
-from perinstance.models.smooth.neighbour_refits import chase, distances
+from perinstance.models.smooth.neighbour_refits import distances, refit_batch
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem, kind_asked
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LEAST_RADIUS
 from perinstance.pairs.interface.kinds import Kind, check_method
 
 #: numbers in one temporary
@@ -50,11 +52,11 @@ class Sharpest:
 
     c: float
     a: float
-    turned: Floats
+    weighted: Floats
     finite = True
 
     def __add__(self, other: Sharpest) -> Sharpest:
-        return Sharpest(max(self.c, other.c), max(self.a, other.a), self.turned + other.turned)
+        return Sharpest(max(self.c, other.c), max(self.a, other.a), self.weighted + other.weighted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,9 @@ class SoftmaxAudit:
     objective: SoftmaxObjective
     minimum: Minimum
     classes: Classes
-    around: Frame
-    slip: float  #: what rounding may hide of the gradient, in the frame
-    ceiling: Ceiling | None
+    around: Whitening
+    gradient_rounding: float  #: what rounding may hide of the gradient, in whitened coordinates
+    hessian_bounds: HessianBounds | None
     kind: Kind
     precision: Floats | None
 
@@ -84,6 +86,16 @@ class SoftmaxAudit:
     def decrement(self) -> float:
         """The Newton decrement at theta."""
         return self.minimum.decrement
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.minimum.slopes.n)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are not linear in theta."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +138,11 @@ class ClassifierProblem:
         minimum = fit_softmax(coded, objective)
         if self.fitted is not None:
             _check_fitted(coded, objective, minimum, np.array(self.fitted))
-        around = frame(minimum.slopes.hessian, precision)
+        around = whiten(minimum.slopes.hessian, precision)
         kind = kind_asked(method, minimum.slopes.n, len(minimum.theta))
-        ceiling = _ceiling(coded, objective, minimum, around) if kind == "upper" else None
-        slip = around.reach(softmax_slip(coded, objective, minimum.theta))
-        return SoftmaxAudit(objective, minimum, classes, around, slip, ceiling, kind, precision)
+        hessian_bounds = _hessian_bounds(coded, objective, minimum, around) if kind == "upper" else None
+        lost = around.norm_bound(softmax_gradient_rounding(coded, objective, minimum.theta))
+        return SoftmaxAudit(objective, minimum, classes, around, lost, hessian_bounds, kind, precision)
 
     def movement(self, fit: Any, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
@@ -155,7 +167,9 @@ class ClassifierProblem:
         coded = CodedSweep(sweep, fit.classes)
         found, tell = np.zeros(0), refits_told(coded)
         for part in softmax_neighbours(fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside):
-            found = np.append(found, distances(chase(part), fit.precision) + 2 * part.stretch() * fit.slip)
+            found = np.append(
+                found, distances(refit_batch(part), fit.precision) + 2 * part.stretch() * fit.gradient_rounding
+            )
             tell(len(found), len(X))
         found = np.where(fit.classes.alone(codes, inside), np.inf, found)
         return Movement(first.leverage, first.residual, found, "exact")
@@ -188,7 +202,7 @@ class Blocks:
         return (diagonal[:, :, None] + diagonal[:, None, :] - 2 * V).max(axis=(1, 2))
 
 
-def _blocks(objective: SoftmaxObjective, minimum: Minimum, around: Frame, x: Floats, t: NDArray[np.intp]) -> Blocks:
+def _blocks(objective: SoftmaxObjective, minimum: Minimum, around: Whitening, x: Floats, t: NDArray[np.intp]) -> Blocks:
     K, p = objective.classes, x.shape[1]
     rows = row_slopes(x, t, minimum.theta.reshape(K, p))
     TZ = (x @ around.T.reshape(-1, p).T).reshape(len(x), K * p, K)  # (n, Kp, K)
@@ -204,10 +218,10 @@ def _runs(n: int, width: int) -> list[slice]:
     return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 
-def _sharpest(block: Block, objective: SoftmaxObjective, minimum: Minimum, around: Frame) -> Sharpest:
+def _sharpest(block: Block, objective: SoftmaxObjective, minimum: Minimum, around: Whitening) -> Sharpest:
     X, y = block.X, block.y
     K, p = objective.classes, objective.width(X.shape[1])
-    top, steep, turned = 0.0, 0.0, np.zeros((K, p, K, p))
+    top, steep, weighted = 0.0, 0.0, np.zeros((K, p, K, p))
     for run in _runs(len(X), K * K * p):
         x = design(X[run], objective.fit_intercept)
         b = _blocks(objective, minimum, around, x, np.asarray(y[run]).astype(np.intp))
@@ -218,22 +232,22 @@ def _sharpest(block: Block, objective: SoftmaxObjective, minimum: Minimum, aroun
         weight = np.sqrt(sharp)[:, None, None] * b.S
         for k in range(K):
             for m in range(K):
-                turned[k, :, m, :] += (x * weight[:, k, m, None]).T @ x
-    return Sharpest(top, steep, turned.reshape(K * p, K * p))
+                weighted[k, :, m, :] += (x * weight[:, k, m, None]).T @ x
+    return Sharpest(top, steep, weighted.reshape(K * p, K * p))
 
 
-def _ceiling(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, around: Frame) -> Ceiling:
+def _hessian_bounds(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, around: Whitening) -> HessianBounds:
     found: Sharpest = sweep.fold(partial(_sharpest, objective=objective, minimum=minimum, around=around))
     slack = 1 + 4 * around.error
     c = float(np.sqrt(slack * found.c))
-    theta = slack * float(np.linalg.eigvalsh(around.T @ found.turned @ around.T.T)[-1])
-    radii = (1.5 * found.a + 10 * minimum.decrement + 1e-300) * 0.2 ** np.arange(3)[::-1]
-    # the rise on a way of length r within rho is at most (r/rho) times that at rho, which is convex
+    theta = slack * float(np.linalg.eigvalsh(around.T @ found.weighted @ around.T.T)[-1])
+    radii = (1.5 * found.a + 10 * minimum.decrement + LEAST_RADIUS) * 0.2 ** np.arange(3)[::-1]
+    # the rise along a step of length r within rho is at most (r/rho) times that at rho, which is convex
     s = c * radii
     with np.errstate(over="ignore"):
         steeper = np.where(s > 0, 2 * (exprel(s) - 1) / np.where(s > 0, s, 1.0), 1.0)
     average = Average(np.asarray(radii), theta * np.maximum(steeper, 1.0), np.zeros(len(radii), dtype=bool))
-    return Ceiling(1.0, slack * found.c, c, average, None, None)
+    return HessianBounds(1.0, slack * found.c, c, average, None, None)
 
 
 def _movement(fit: SoftmaxAudit, X: NDArray, y: Floats, inside: bool) -> Movement:
@@ -263,37 +277,37 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     N = -sign * safe @ np.linalg.inv(np.eye(K) + sign * safe @ V @ safe) @ safe  # G^-1 = H^-1 + H^-1 Z N Z'H^-1
     g = b.residual[:, :, None]
     S = np.where(thin[:, None, None], 0.0, b.S)
-    # Delta = H^-1 Z u; g + N V g would cancel when she joins
+    # Delta = H^-1 Z u; g + N V g would cancel for somebody who joins
     u = np.asarray(np.linalg.solve(np.eye(K) + sign * S @ V, g), dtype=np.float64)
     Vu, along = V @ u, V1 @ u
     a2 = _quadratic(u, V, u) + sign * _quadratic(Vu, S, Vu)
     size2 = _quadratic(u, V1, u)
-    pull2 = _quadratic(u, V2, u) + float(inside) * _quadratic(along, N, along)
+    dual2 = _quadratic(u, V2, u) + float(inside) * _quadratic(along, N, along)
     lam = fit.around.nu[-1] + np.maximum(np.einsum("nkm,nmk->n", N, V1), 0) * float(inside)
     inflation = 1 / np.where(thin, 1.0, 1 - M) if inside else np.ones(len(M))
     leverage = M * inflation if inside else M
     # one number for the residual of a vector: the probability of the other classes, signed like y - mean
     residual = -b.residual[np.arange(len(y)), y.astype(np.intp)] * inflation
-    if fit.ceiling is None:
+    if fit.hessian_bounds is None:
         return leverage, residual, np.where(thin, np.inf, np.sqrt(np.maximum(size2, 0)))
-    stray = (fit.minimum.decrement + fit.slip) * np.sqrt(inflation)
+    gradient_bound = (fit.minimum.decrement + fit.gradient_rounding) * np.sqrt(inflation)
     step = Step(
-        np.sqrt(np.maximum(a2, 0)) + stray,
-        np.sqrt(np.maximum(size2, 0)) + np.sqrt(lam) * stray,
-        np.sqrt(np.maximum(pull2, 0)) + lam * stray,
+        np.sqrt(np.maximum(a2, 0)) + gradient_bound,
+        np.sqrt(np.maximum(size2, 0)) + np.sqrt(lam) * gradient_bound,
+        np.sqrt(np.maximum(dual2, 0)) + lam * gradient_bound,
         lam,
         inflation,
     )
     own = None
     if not inside:
         sharp = b.sharpness  # in H, an upper bound of that in G
-        radii = fit.ceiling.average.radius if fit.ceiling.average is not None else np.zeros(0)
-        # her own block is at most M of H and turns within e^{+-sqrt(sharp) r}: twist h^1.5 = M sqrt(sharp) e^(...)
+        radii = fit.hessian_bounds.average.radius if fit.hessian_bounds.average is not None else np.zeros(0)
+        # their own block is at most M of H and changes within e^{+-sqrt(sharp) r}: third h^1.5 = M sqrt(sharp) e^(...)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            twist = np.array([np.where(sharp > 0, M / sharp * np.exp(np.sqrt(sharp) * rho), 0.0) for rho in radii])
-        own = Own(sharp, M, twist)
-    found = bound(step, turn(fit.ceiling, step.a, inflation, own))
-    distance = (1 + 16 * fit.around.error * inflation) * (found + 2 * np.sqrt(lam) * stray)
+            third = np.array([np.where(sharp > 0, M / sharp * np.exp(np.sqrt(sharp) * rho), 0.0) for rho in radii])
+        own = OwnRow(sharp, M, third)
+    found = distance_bound(step, step_ball(fit.hessian_bounds, step.a, inflation, own))
+    distance = (1 + 16 * fit.around.error * inflation) * (found + 2 * np.sqrt(lam) * gradient_bound)
     return leverage, residual, np.where(thin, np.inf, distance)
 
 

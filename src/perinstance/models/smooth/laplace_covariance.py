@@ -1,6 +1,6 @@
 """How a person changes mean and covariance of a Laplace approximation, ``N(theta, H(theta)^-1 / gamma)``.
 
-With everyone's frame (``T H T' = I``), the neighbour's Hessian at the neighbour's minimum is ``T^-1 (I + E) T^-T``,
+With everyone's whitening (``T H T' = I``), the neighbour's Hessian at the neighbour's minimum is ``T^-1 (I + E) T^-T``,
 
     E = T [ sum_j (l''(eta_j + x_j'D) - l''(eta_j)) x_j x_j' -+ l''(at theta + D) x x' + change of the penalty ] T',
 
@@ -19,9 +19,10 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.fit.objective_folds import SmoothFit
-from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LEAST_RELATIVE_CHANGE
 
 #: people whose Hessians are summed in one fold, and rows of a piece
 BATCH, ROWS = 64, 2048
@@ -29,7 +30,7 @@ BATCH, ROWS = 64, 2048
 
 @dataclass(frozen=True, slots=True)
 class Bends:
-    """Changes of the Hessian at each person's way, summed over some rows."""
+    """Changes of the Hessian at each person's step, summed over some rows."""
 
     change: Floats  #: (people, p, p)
     finite = True  # the first fold has looked at every cell
@@ -40,14 +41,14 @@ class Bends:
 
 @dataclass(frozen=True, slots=True)
 class Whitened:
-    """Coordinates of each pair: ``N(shift, diag(1 + excess))`` without her against ``N(0, I)`` with her."""
+    """Coordinates of each pair: ``N(shift, diag(1 + excess))`` without the person, ``N(0, I)`` with."""
 
     excess: Floats
     shift: Floats
 
 
 def bend(block: Block, fit: SmoothFit, D: Floats) -> Bends:
-    """Sum ``(l''(eta + x'D) - l''(eta)) x x'`` over a block, for every way D."""
+    """Sum ``(l''(eta + x'D) - l''(eta)) x x'`` over a block, for every step D."""
     X, y = block.X, block.y
     objective = fit.objective
     change = np.zeros((len(D), D.shape[1], D.shape[1]))
@@ -65,9 +66,9 @@ def bend(block: Block, fit: SmoothFit, D: Floats) -> Bends:
 def whitened(
     model: SmoothModel, sweep: Sweep | None, X: NDArray, y: NDArray, D: Floats, gamma: float, inside: bool = True
 ) -> Whitened:
-    """Return each person's pair from her way D; without a sweep the others' curvature is taken as unchanged."""
+    """Return each person's pair from their step D; without a sweep the others' curvature is taken as unchanged."""
     fit, objective = model.fit, model.fit.objective
-    T = frame(fit.hessian).T
+    T = whiten(fit.hessian).T
     x = design(X, objective.fit_intercept)
     target = np.asarray(y, dtype=np.float64)
     sign = -1 if inside else 1
@@ -76,17 +77,17 @@ def whitened(
     base = objective.times(fit.n) * objective.penalty_curvature(fit.theta)
     for start in range(0, len(x), BATCH):
         part = slice(start, start + BATCH)
-        ways = D[part]
-        at = fit.theta + ways
+        steps = D[part]
+        at = fit.theta + steps
         own = objective.loss.curvature(target[part], np.einsum("ij,ij->i", x[part], at))
         change = sign * own[:, None, None] * x[part, :, None] * x[part, None, :]
         diagonal = times * objective.penalty_curvature(at) - base
         change[:, np.arange(D.shape[1]), np.arange(D.shape[1])] += diagonal
         if sweep is not None:
-            change = change + sweep.fold(partial(bend, fit=fit, D=ways)).change
+            change = change + sweep.fold(partial(bend, fit=fit, D=steps)).change
         e, V = np.linalg.eigh(T @ change @ T.T)
-        e = np.maximum(e, -1 + 1e-12)
-        m = np.sqrt(gamma) * np.einsum("nji,nj->ni", V, np.linalg.solve(T.T, ways.T).T)
+        e = np.maximum(e, LEAST_RELATIVE_CHANGE)
+        m = np.sqrt(gamma) * np.einsum("nji,nj->ni", V, np.linalg.solve(T.T, steps.T).T)
         if inside:  # P is the neighbour: its covariance is (I + E)^-1
             excess[part], shift[part] = -e / (1 + e), m
         else:  # Q is the neighbour

@@ -1,6 +1,6 @@
 """Per-instance sensitivity of a smooth fit: what the audit's map asks for each block of people.
 
-Inside, G = H - l''_i x x' (minus R'' when the penalty belongs to the people); for an outsider, plus. With the frame
+Inside, G = H - l''_i x x' (minus R'' when the penalty belongs to the people); for an outsider, plus. With the whitening
 ``t = T x`` of the common part of G, everything is a sum over t: no solve per person.
 """
 
@@ -15,18 +15,18 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design, predictor
-from perinstance.models.smooth.certificates.hessian_bounds import Ceiling, ceiling
+from perinstance.models.smooth.certificates.hessian_bounds import HessianBounds, bound_hessian
 from perinstance.models.smooth.certificates.near_knot_step import undecided
-from perinstance.models.smooth.certificates.newton_step_ball import Own, Step, bound, turn
-from perinstance.models.smooth.certificates.second_step import Beside
+from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, Step, distance_bound, step_ball
+from perinstance.models.smooth.certificates.second_step import PeopleNearFit
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slope_rounding
-from perinstance.models.smooth.fit.whitening import Frame, frame
+from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
 
 #: with less than this left of a person's information in the others, only a refit is trusted
 THIN = 1e-4
-#: with more than this times the others' information in one direction, she settles it alone: a refit again
+#: with more than this times the others' information in one direction, one person settles it alone: a refit again
 HEAVY = 1e6
 #: numbers in the largest temporary: it stays in the second-level cache, and a call's overhead does not show
 PIECE = 1 << 18
@@ -38,10 +38,10 @@ LOOSE = 1.01
 class Neighbourhood:
     """All that is common to the neighbours on one side (people out, or people in)."""
 
-    around: Frame  #: of H -+ R'' (the person's own share of a penalty that belongs to the people)
+    around: Whitening  #: of H -+ R'' (the person's own share of a penalty that belongs to the people)
     share: Floats  #: T times that share's gradient; zeros when the penalty is not shared
-    stray: float  #: |what is left of the gradient, and its rounding|, in the frame
-    ceiling: Ceiling | None
+    gradient_bound: float  #: |what is left of the gradient, and its rounding|, in whitened coordinates
+    hessian_bounds: HessianBounds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Sensitivity:
 
 
 def prepare(sweep: Sweep, fit: SmoothFit, precision: Floats | None = None, kind: Kind = "upper") -> SmoothModel:
-    """Fold for the constants of the certificates (nothing to fold for the other grades)."""
+    """Fold for the constants of the certificates (nothing to fold for the other kinds)."""
     own = fit.objective.penalty_curvature(fit.theta) if fit.objective.mean else None
     inside = _neighbourhood(sweep, fit, precision, kind, own, -1)
     outside = inside if own is None else _neighbourhood(sweep, fit, precision, kind, own, +1)
@@ -77,18 +77,18 @@ def _neighbourhood(
     sweep: Sweep, fit: SmoothFit, precision: Floats | None, kind: Kind, own: Floats | None, sign: int
 ) -> Neighbourhood:
     H = fit.hessian if own is None else fit.hessian + sign * np.diag(own)
-    around = frame(H, precision)
+    around = whiten(H, precision)
     gradient = fit.objective.penalty_slope(fit.theta) if fit.objective.mean else np.zeros_like(fit.theta)
     return Neighbourhood(
         around,
         around.T @ gradient,
-        fit.stray(around),
-        ceiling(sweep, fit, around) if kind == "upper" else None,
+        fit.gradient_bound(around),
+        bound_hessian(sweep, fit, around) if kind == "upper" else None,
     )
 
 
 def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True) -> Sensitivity:
-    """Map: distances of the people of one block, certified or estimated."""
+    """Map: distances of the people of one block, upper bounds or estimates."""
     fit = model.fit
     if X.shape[1] + int(fit.objective.fit_intercept) != len(fit.theta):
         raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
@@ -105,9 +105,25 @@ def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True)
     )
 
 
-def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitivity:
-    fit, loss = model.fit, model.fit.objective.loss
-    side = model.inside if inside else model.outside
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """The first Newton step Delta = G^-1 q of some people, and what its norms are made of: one entry each."""
+
+    y: Floats
+    eta: Floats
+    slope: Floats
+    curvature: Floats
+    h: Floats  #: x'H^-1x
+    left: Floats  #: det G / det H; 1 where ``thin``
+    thin: NDArray[np.bool_]  #: only a refit is trusted
+    a2: Floats  #: squared: |q| in the G^-1 norm
+    size2: Floats  #: squared: |Delta|_A
+    dual2: Floats  #: squared: |A Delta| in the G^-1 norm
+    lam: Floats  #: bound on the largest eigenvalue of A relative to G
+
+
+def _first_steps(fit: SmoothFit, side: Neighbourhood, X: NDArray, y: NDArray, inside: bool) -> FirstSteps:
+    loss = fit.objective.loss
     T, nu = side.around.T, side.around.nu
     d = X.shape[1]
     target = np.asarray(y, dtype=np.float64)
@@ -124,70 +140,85 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
     h0, h1, h2 = (t @ powers).T
 
     sign = -1.0 if inside else 1.0
-    left = 1 + sign * l2 * h0  # det G / det H: what remains when she leaves
+    left = 1 + sign * l2 * h0  # what remains without somebody who leaves
     thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
-    if not np.isfinite(loss.concordance):  # rounding decides whether H has her curvature
+    if not np.isfinite(loss.concordance):  # rounding decides whether H has the person's curvature
         x = design(X, fit.objective.fit_intercept)
-        thin = thin | undecided(loss.knot(target, eta), target, x, fit.theta)
+        thin = thin | undecided(loss.knot_distance(target, eta), target, x, fit.theta)
     left = np.where(thin, 1.0, left)
     k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
-    # q in the frame is l' t + share, so Delta is b t + share: nothing cancels, however large her curvature is
+    # whitened, q is l' t + share, so Delta is b t + share: nothing cancels, however large the curvature is
     b = (l1 - sign * l2 * cross[:, 0]) / left
     d0, d1, d2 = (b * b * h + 2 * b * x + w for h, x, w in zip((h0, h1, h2), cross.T, whole, strict=True))
-    lean, along = (l1 * h0 + cross[:, 0]) / left, b * h1 + cross[:, 1]  # t'Delta, t'nu Delta
-    a2 = np.maximum(d0 + sign * l2 * lean * lean, 0)
-    size2 = np.maximum(d1, 0)
-    pull2 = np.maximum(d2 + np.maximum(k, 0) * along * along, 0)  # k < 0, when she joins, only makes it shorter
+    inner, along = (l1 * h0 + cross[:, 0]) / left, b * h1 + cross[:, 1]  # t'Delta, t'nu Delta
+    a2 = np.maximum(d0 + sign * l2 * inner * inner, 0)
+    dual2 = np.maximum(d2 + np.maximum(k, 0) * along * along, 0)  # k < 0, for somebody who joins, only shortens it
     lam = nu[-1] + np.maximum(k, 0) * h1
-    inflation = np.maximum(1 / left, 1.0)
-    leverage = l2 * h0 / left if inside else l2 * h0
-    residual = -l1 / left if inside else -l1
+    return FirstSteps(target, eta, l1, l2, h0, left, thin, a2, np.maximum(d1, 0), dual2, lam)
 
-    if side.ceiling is None:
-        distance = np.sqrt(size2)
-        # where almost nothing is left without her, even an estimate needs the refit
-        return Sensitivity(np.where(thin, np.inf, distance), leverage, residual, thin | (model.kind == "exact"))
-    stray = side.stray * np.sqrt(inflation)
+
+def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitivity:
+    side = model.inside if inside else model.outside
+    first = _first_steps(model.fit, side, X, y, inside)
+    leverage = first.curvature * first.h / first.left if inside else first.curvature * first.h
+    residual = -first.slope / first.left if inside else -first.slope
+    if side.hessian_bounds is None:
+        distance = np.sqrt(first.size2)
+        # where almost nothing is left without the person, even an estimate needs the refit
+        opened = first.thin | (model.kind == "exact")
+        return Sensitivity(np.where(first.thin, np.inf, distance), leverage, residual, opened)
+    distance = _bounded(model, side, X, first, inside)
+    return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
+
+
+def _bounded(model: SmoothModel, side: Neighbourhood, X: NDArray, first: FirstSteps, inside: bool) -> Floats:
+    """Bound the distances; inf where only a refit can tell."""
+    assert side.hessian_bounds is not None
+    loss, lam, inflation = model.fit.objective.loss, first.lam, np.maximum(1 / first.left, 1.0)
+    off = side.gradient_bound * np.sqrt(inflation)
     if not inside:  # the rounding of an insider's own slope is part of the fit's
-        stray = stray + _slip(fit, X, l1, l2) * np.sqrt(h0 / left)
+        off = off + _slope_rounding(model.fit, X, first.slope, first.curvature) * np.sqrt(first.h / first.left)
     step = Step(
-        np.sqrt(a2) + stray,
-        np.sqrt(size2) + np.sqrt(lam) * stray,
-        np.sqrt(pull2) + lam * stray,
+        np.sqrt(first.a2) + off,
+        np.sqrt(first.size2) + np.sqrt(lam) * off,
+        np.sqrt(first.dual2) + lam * off,
         lam,
         inflation,
     )
-    own = None if inside else _own(side.ceiling, loss, target, eta, h0 / left, l2)
-    third = np.abs(loss.third(target, eta)) * h0**1.5 if side.ceiling.second is not None else np.inf
-    found = bound(step, turn(side.ceiling, step.a, inflation, own, third))
+    own, third = None, np.asarray(np.inf)
+    if not inside:
+        own = _own(side.hessian_bounds, loss, first.y, first.eta, first.h / first.left, first.curvature)
+    if side.hessian_bounds.second is not None:
+        third = np.abs(loss.third(first.y, first.eta)) * first.h**1.5
+    found = distance_bound(step, step_ball(side.hessian_bounds, step.a, inflation, own, third))
     slack = 1 + 16 * side.around.error * inflation
-    distance = np.where(thin, np.inf, slack * (found + 2 * np.sqrt(lam) * stray))
-    if side.ceiling.second is not None:
-        loose = np.flatnonzero(~thin & ~(distance <= LOOSE * step.size))
+    distance = np.where(first.thin, np.inf, slack * (found + 2 * np.sqrt(lam) * off))
+    if side.hessian_bounds.second is not None:
+        loose = np.flatnonzero(~first.thin & ~(distance <= LOOSE * step.size))
         if len(loose):
-            better = _corrected(model, side, X[loose], target[loose], inside)
+            better = _corrected(model, side, X[loose], first.y[loose], inside)
             distance[loose] = np.minimum(distance[loose], slack[loose] * better)
-    return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
+    return distance
 
 
 def _corrected(model: SmoothModel, side: Neighbourhood, X: NDArray, y: Floats, inside: bool) -> Floats:
     """Take a second step with the people whose first bound is loose or missing."""
-    assert side.ceiling is not None and side.ceiling.second is not None
+    assert side.hessian_bounds is not None and side.hessian_bounds.second is not None
     objective = model.fit.objective
     x, sign = design(X, objective.fit_intercept), -1 if inside else 1
     t, eta = x @ side.around.T.T, x @ model.fit.theta
     l1, l2 = objective.loss.derivatives(y, eta)
-    slip = np.zeros(len(y)) if inside else _slip(model.fit, X, l1, l2) * np.linalg.norm(t, axis=1)
-    people = Beside(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2, slip)
-    return side.ceiling.second.distance(people, objective.loss, side.around, side.stray)
+    lost = np.zeros(len(y)) if inside else _slope_rounding(model.fit, X, l1, l2) * np.linalg.norm(t, axis=1)
+    people = PeopleNearFit(sign, y, eta, t, -sign * (l1[:, None] * t + side.share), l2, lost)
+    return side.hessian_bounds.second.distance(people, objective.loss, side.around, side.gradient_bound)
 
 
-def _slip(fit: SmoothFit, X: NDArray, l1: Floats, l2: Floats) -> Floats:
+def _slope_rounding(fit: SmoothFit, X: NDArray, l1: Floats, l2: Floats) -> Floats:
     """Bound the rounding of each slope."""
     return slope_rounding(l1, l2, predictor(np.abs(X), np.abs(fit.theta), fit.objective.fit_intercept), len(fit.theta))
 
 
-def _own(ceiling: Ceiling, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> Own:
-    radii = np.zeros(0) if ceiling.average is None else ceiling.average.radius
-    twist = [loss.twist(y, eta, rho * np.sqrt(h)) for rho in radii]
-    return Own(h, curvature, np.array(twist).reshape(len(radii), len(y)))
+def _own(hessian_bounds: HessianBounds, loss: Loss, y: Floats, eta: Floats, h: Floats, curvature: Floats) -> OwnRow:
+    radii = np.zeros(0) if hessian_bounds.average is None else hessian_bounds.average.radius
+    third = [loss.largest_third(y, eta, rho * np.sqrt(h)) for rho in radii]
+    return OwnRow(h, curvature, np.array(third).reshape(len(radii), len(y)))

@@ -2,10 +2,10 @@
 
 Each person's objective differs from everyone's by one row, so the Hessian at the fit, up or down one rank, is a nearly
 exact one for all of them: iterating ``D <- D - G_i^-1 grad F_i(theta + D)`` shrinks the error by the relative change of
-the Hessian on the way, a few percent in ordinary data. The work is two matrix products with the batch of ways D.
-The gradient is summed from differences ``l'(eta + x'D) - l'(eta)`` that do not cancel, so small ways keep their digits.
-Whoever converges slowly (a person whom the fit leans on) gets her own safeguarded Newton fit; where that finds no
-minimum, the neighbour has none, and her way is infinite.
+the Hessian along the step, a few percent in ordinary data. The work is two matrix products with the batch of steps D.
+The gradient is summed from differences ``l'(eta + x'D) - l'(eta)`` that do not cancel, so small steps keep their
+digits. Whoever converges slowly (a person whom the fit leans on) gets their own safeguarded Newton fit; where that
+finds no minimum, the neighbour has none, and the step is infinite.
 """
 
 from __future__ import annotations
@@ -23,36 +23,34 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design, predictor
 from perinstance.models.smooth.fit.objective_folds import Outsider, SmoothFit, fit_neighbour, slope_rounding
-from perinstance.models.smooth.fit.whitening import Frame, frame
+from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import REFIT_CORRECTION, REFIT_LOST, REFIT_STALLED, UNIT
 
 Places = NDArray[np.intp]
 
 BATCH = 512
 MAX_ITERATIONS = 40
-#: stop when the last correction is this small beside the way; slower than SLOW per iteration: a fit of her own
-TOLERANCE, SLOW = 1e-11, 0.6
-#: a way of which rounding may have taken more than this share is found by a fit of her own
-LOST = 1e-10
+#: corrections that shrink more slowly than this per iteration: a fit of their own
+SLOW = 0.6
 #: numbers in one temporary (rows of a piece times people of the batch)
 PIECE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Pull:
-    """Changes of the gradient at each person's way, summed over some rows."""
+class GradientChanges:
+    """Changes of the gradient at each person's step, summed over some rows."""
 
     change: Floats  #: (people, d)
     finite = True  # the first fold has looked at every cell
 
-    def __add__(self, other: Pull) -> Pull:
-        return Pull(self.change + other.change)
+    def __add__(self, other: GradientChanges) -> GradientChanges:
+        return GradientChanges(self.change + other.change)
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Displacements:
     """``theta_neighbour - theta`` of each person, and how far off it may still be in the norm of the precision."""
 
     D: Floats
@@ -60,7 +58,7 @@ class Ways:
 
 
 class Neighbours(Protocol):
-    """A batch of neighbours of one fit. ``at`` are places in the batch; ways are rows."""
+    """A batch of neighbours of one fit. ``at`` are places in the batch; steps are rows."""
 
     @property
     def width(self) -> int:
@@ -86,11 +84,11 @@ class Neighbours(Protocol):
     def stretch(self) -> Floats:
         """Return factors that take the G_i norm to the norm of the precision, at most."""
 
-    def alone(self, i: int) -> tuple[Floats, float]:
-        """Return the way of one person by a fit of her own, and its error in the norm of the precision."""
+    def refit_one(self, i: int) -> tuple[Floats, float]:
+        """Return the step of one person by a fit of their own, and its error in the norm of the precision."""
 
 
-def chase(neighbours: Neighbours) -> Ways:
+def refit_batch(neighbours: Neighbours) -> Displacements:
     """Iterate all to convergence."""
     n = len(neighbours.hopeless)
     D, off = np.zeros((n, neighbours.width)), np.full(n, np.inf)
@@ -104,8 +102,10 @@ def chase(neighbours: Neighbours) -> Ways:
             sane = np.isfinite(size)
             D[active[sane]] -= correction[sane]
             length = neighbours.length(active, D[active])
-            done = sane & (size <= TOLERANCE * length + 4 * neighbours.decrement)
-            stalled = sane & ~done & (size <= 1e-9 * length) & (size > off[active] / 2)  # rounding, not curvature
+            done = sane & (size <= REFIT_CORRECTION * length + 4 * neighbours.decrement)
+            stalled = (
+                sane & ~done & (size <= REFIT_STALLED * length) & (size > off[active] / 2)
+            )  # rounding, not curvature
             stuck = ~sane | (~done & ~stalled & (size > SLOW * off[active]))
             off[active] = size
             slow += list(active[stuck])
@@ -114,20 +114,20 @@ def chase(neighbours: Neighbours) -> Ways:
     # a correction that shrank by SLOW or more leaves at most SLOW/(1 - SLOW) of itself; twice that for the norm's drift
     error = neighbours.stretch() * (4 * np.where(np.isfinite(off), off, 0.0) + 2 * neighbours.decrement)
     for i in slow:
-        D[i], error[i] = _alone(neighbours, int(i))
-    return Ways(D, error)
+        D[i], error[i] = _refit_one(neighbours, int(i))
+    return Displacements(D, error)
 
 
-def _alone(neighbours: Neighbours, i: int) -> tuple[Floats, float]:
-    """Return her way by a fit of her own; infinite where it has no end."""
+def _refit_one(neighbours: Neighbours, i: int) -> tuple[Floats, float]:
+    """Return the step by a fit of its own; infinite where it has no end."""
     try:
-        return neighbours.alone(i)
+        return neighbours.refit_one(i)
     except NumericalTrouble:
         return np.zeros(neighbours.width), np.inf
 
 
-def pull(block: Block, fit: SmoothFit, D: Floats) -> Pull:
-    """Sum ``(l'(eta + x'D) - l'(eta)) x`` over one block, for every way D."""
+def gradient_changes(block: Block, fit: SmoothFit, D: Floats) -> GradientChanges:
+    """Sum ``(l'(eta + x'D) - l'(eta)) x`` over one block, for every step D."""
     X, y = block.X, block.y
     objective, d = fit.objective, X.shape[1]
     change = np.zeros_like(D)
@@ -140,7 +140,7 @@ def pull(block: Block, fit: SmoothFit, D: Floats) -> Pull:
         change[:, :d] += moved.T @ x
         if objective.fit_intercept:
             change[:, d] += moved.sum(axis=0)
-    return Pull(change)
+    return GradientChanges(change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class SmoothNeighbours:
     sweep: Sweep | None  #: None: only the first step can be taken
     x: Floats
     y: Floats
-    sign: int  #: -1 without her, +1 with her
-    around: Frame
+    sign: int  #: -1 without the person, +1 with the person
+    around: Whitening
     eta: Floats
     curvature: Floats
     t: Floats  #: T x
@@ -166,7 +166,7 @@ class SmoothNeighbours:
 
     @property
     def hopeless(self) -> NDArray[np.bool_]:
-        """The others hardly determine the model, or she outweighs them so much that one rank cancels."""
+        """The others hardly determine the model, or one person outweighs them so much that one rank cancels."""
         return (self.left < 1e-3) | ~(self.left < 1e6)
 
     @property
@@ -186,7 +186,7 @@ class SmoothNeighbours:
             return g
         fit, objective = self.model.fit, self.model.fit.objective
         assert self.sweep is not None
-        g = g + self.sweep.fold(partial(pull, fit=fit, D=D)).change
+        g = g + self.sweep.fold(partial(gradient_changes, fit=fit, D=D)).change
         step = np.einsum("ij,ij->i", self.x[at], D)
         mine = objective.loss.slope_change(self.y[at], self.eta[at], step)
         g += self.sign * mine[:, None] * self.x[at]
@@ -211,11 +211,11 @@ class SmoothNeighbours:
         """The root of the largest eigenvalue of A relative to G, at most."""
         return np.sqrt(self.around.nu[-1] + np.maximum(self.k, 0) * (self.t * self.t @ self.around.nu))
 
-    def slip(self, D: Floats) -> Floats:
-        """Bound what the rounding of her own slope at the end of her way does to it, in the norm of the precision.
+    def own_slope_rounding(self, D: Floats) -> Floats:
+        """Bound what the rounding of the person's slope at the end of the step does to it, in the precision's norm.
 
         Somebody who leaves is in the sum over everybody and subtracted again: both may be far larger than the rest.
-        (A fit of her own leaves her out of the sum.)
+        (A fit of their own leaves them out of the sum.)
         """
         loss, theta = self.model.fit.objective.loss, self.model.fit.theta
         with np.errstate(over="ignore", invalid="ignore"):
@@ -224,21 +224,21 @@ class SmoothNeighbours:
             at, by = np.abs(self.x) @ np.abs(theta), np.einsum("ij,ij->i", np.abs(self.x), np.abs(D))
             # rounding of x'theta that both of them share is part of the fit's
             off = np.abs(moved) + np.sqrt(D.shape[1]) * (bent * by + np.abs(bent - self.curvature) * at)
-            way = np.sqrt(self.t * self.t @ self.around.nu) / np.where(self.hopeless, 1.0, self.left)  # |G^-1 x|
-            return np.where(self.hopeless, 0.0, 8 * UNIT * off * way)
+            length = np.sqrt(self.t * self.t @ self.around.nu) / np.where(self.hopeless, 1.0, self.left)  # |G^-1 x|
+            return np.where(self.hopeless, 0.0, 8 * UNIT * off * length)
 
-    def alone(self, i: int) -> tuple[Floats, float]:
-        """Newton's method on her neighbour."""
+    def refit_one(self, i: int) -> tuple[Floats, float]:
+        """Newton's method on one neighbour."""
         fit = self.model.fit
         assert self.sweep is not None
         found = fit_neighbour(self.sweep, fit, Outsider(self.x[i], float(self.y[i]), self.sign))
-        there = frame(found.hessian, self.model.precision)
-        error = np.sqrt(there.nu[-1]) * (4 * found.decrement + there.reach(found.rounding))
-        if self.sign > 0:  # T x, not |T||x|: however far out she is, that direction is well known
+        there = whiten(found.hessian, self.model.precision)
+        error = np.sqrt(there.nu[-1]) * (4 * found.decrement + there.norm_bound(found.rounding))
+        if self.sign > 0:  # T x, not |T||x|: however far out the person is, that direction is well known
             x, y = self.x[i], self.y[i : i + 1]
             l1, l2 = fit.objective.loss.derivatives(y, np.array([x @ found.theta]))
-            slip = slope_rounding(l1, l2, np.abs(x) @ np.abs(found.theta), len(x))[0]
-            error += slip * np.sqrt((there.T @ x) ** 2 @ there.nu)
+            lost = slope_rounding(l1, l2, np.abs(x) @ np.abs(found.theta), len(x))[0]
+            error += lost * np.sqrt((there.T @ x) ** 2 @ there.nu)
         return found.theta - fit.theta, float(error + 2 * np.sqrt(self.around.nu[-1]) * fit.decrement)
 
 
@@ -249,8 +249,8 @@ def leave_one_out(
     y: NDArray,
     inside: bool = True,
     progress: Callable[[int, int], None] | None = None,
-) -> Ways:
-    """Return the way to the minimum without (inside) or with (outside) each of these people.
+) -> Displacements:
+    """Return the step to the minimum without (inside) or with (outside) each of these people.
 
     ``progress`` is called with the number of people done and their total after every batch.
     """
@@ -258,23 +258,23 @@ def leave_one_out(
     target = np.asarray(y, dtype=np.float64)
     D, error = np.zeros_like(rows), np.zeros(len(rows))
     side = model.inside if inside else model.outside
-    slip = side.around.reach(model.fit.rounding)  # of the fit, and the same of a neighbour
+    lost = side.around.norm_bound(model.fit.rounding)  # of the fit, and the same of a neighbour
     for start in range(0, len(rows), BATCH):
         part = slice(start, start + BATCH)
         near = _neighbours(model, sweep, rows[part], target[part], inside)
-        ways = chase(near)
-        own = near.slip(ways.D)
-        for i in np.flatnonzero(own > LOST * measured(ways.D, model.precision)):
-            ways.D[i], ways.error[i] = _alone(near, int(i))
+        found = refit_batch(near)
+        own = near.own_slope_rounding(found.D)
+        for i in np.flatnonzero(own > REFIT_LOST * measured(found.D, model.precision)):
+            found.D[i], found.error[i] = _refit_one(near, int(i))
             own[i] = 0.0
-        D[part], error[part] = ways.D, ways.error + 2 * near.stretch() * slip + own
+        D[part], error[part] = found.D, found.error + 2 * near.stretch() * lost + own
         if progress is not None:
             progress(min(start + BATCH, len(rows)), len(rows))
-    return Ways(D, error)
+    return Displacements(D, error)
 
 
 def first_steps(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True) -> Floats:
-    """Return the first Newton step of each person: no fold, an estimate of her way."""
+    """Return the first Newton step of each person: no fold, an estimate of the whole."""
     rows, target = design(X, model.fit.objective.fit_intercept), np.asarray(y, dtype=np.float64)
     near = _neighbours(model, None, rows, target, inside)
     return -near.solve(np.arange(len(rows)), near.base)[0]
@@ -293,9 +293,9 @@ def _neighbours(model: SmoothModel, sweep: Sweep | None, x: Floats, y: Floats, i
     return SmoothNeighbours(model, sweep, x, y, sign, around, eta, l2, t, left, base)
 
 
-def distances(ways: Ways, precision: Floats | None) -> Floats:
+def distances(found: Displacements, precision: Floats | None) -> Floats:
     """``|D|_A``, what may still be missing added."""
-    return measured(ways.D, precision) + ways.error
+    return measured(found.D, precision) + found.error
 
 
 def measured(D: Floats, precision: Floats | None) -> Floats:

@@ -6,9 +6,10 @@ For a person with row x, with F of everyone, f = grad F(theta) and ``m = l'' x'H
     L(theta) = log p_without/p_with = [2 l' x'f - l'^2 |x|^2] / (2 s^2) + log(1 - m)          (ex post, exact)
 
 a linear term and a log-determinant. In either world one of the two gradients is the noise, so with
-``z = x'noise/(s |x|)`` and ``D >= |l'| |x| / s`` the loss is at most ``max(D z + D^2/2, 0)`` without her and the same
-plus ``log(1 + mu)`` with her (the sign of l' is fixed by her class). D and mu are bounded on an event of probability
-1 - tail on which theta stays close to the fit, by the certificate with ``q - b`` for q: a first step and a ball,
+``z = x'noise/(s |x|)`` and ``D >= |l'| |x| / s`` the loss is at most ``max(D z + D^2/2, 0)`` without the person and
+the same plus ``log(1 + mu)`` with the person (the sign of l' is fixed by the target). D and mu are bounded on an event
+of probability 1 - tail on which theta stays close to the fit, by the certificate with ``q - b`` for q: a first step
+and a ball,
 
     |x'(theta - fit)| <= centre (s z |G^-1x| + |x'Delta|) + half a sqrt(x'G^-1x),   a >= |b|_{G^-1} + |q|_{G^-1}.
 """
@@ -25,19 +26,17 @@ from scipy.special import ndtri
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
-from perinstance.models.losses.smooth import Logistic
-from perinstance.models.smooth.certificates.hessian_bounds import Ceiling, ceiling
-from perinstance.models.smooth.certificates.newton_step_ball import Own, turn
+from perinstance.models.smooth.certificates.hessian_bounds import HessianBounds, bound_hessian
+from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, step_ball
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slopes
-from perinstance.models.smooth.fit.whitening import frame
+from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.models.smooth.movement_bounds import Neighbourhood, SmoothModel
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
 
 #: a person's own step, relative to the noise, that the tabulated radii leave room for
 ROOM = 2.5
-#: the probability that the bounds on D and mu do not hold; charged to delta
-TAIL = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +49,28 @@ class Perturbed:
 
 
 def check_perturbable(objective: SmoothObjective) -> None:
-    """Refuse losses whose slope has no bound or no fixed sign."""
-    if not isinstance(objective.loss, Logistic) or objective.mean:
+    """Refuse losses whose slope has no bound or no fixed sign, and those without a bound of the curvature's change."""
+    loss = objective.loss
+    stated = loss.slope_keeps_sign and np.isfinite([loss.slope_supremum, loss.curvature_supremum, loss.concordance])
+    if not np.all(stated) or objective.mean:
         raise RefusedModel(
-            "objective perturbation is certified for ridge and logistic regression: the slope of a person's loss must "
+            "objective perturbation is known for ridge and logistic regression: the slope of a person's loss must "
             "have a bound and a fixed sign; use OutputPerturbation"
         )
 
 
 def noise_radius(nu: Floats, scale: float) -> float:
     """Bound ``|b|`` in the H^-1 norm, up to half of the tail (Laurent and Massart 2000): ``|b|^2 = s^2 sum nu z^2``."""
-    log = -np.log(TAIL / 2)
+    log = -np.log(PERTURBATION_TAIL / 2)
     return scale * float(np.sqrt(nu.sum() + 2 * np.sqrt((nu * nu).sum() * log) + 2 * nu[-1] * log))
 
 
 def prepare_perturbed(sweep: Sweep, fit: SmoothFit, scale: float) -> SmoothModel:
     """Fold for the constants, tabulated as far out as the noise carries the minimum."""
     check_perturbable(fit.objective)
-    around = frame(fit.hessian)
-    constants = ceiling(sweep, fit, around, ROOM * noise_radius(around.nu, scale))
-    side = Neighbourhood(around, np.zeros_like(fit.theta), fit.stray(around), constants)
+    around = whiten(fit.hessian)
+    constants = bound_hessian(sweep, fit, around, ROOM * noise_radius(around.nu, scale))
+    side = Neighbourhood(around, np.zeros_like(fit.theta), fit.gradient_bound(around), constants)
     return SmoothModel(fit, None, "upper", side, side)
 
 
@@ -80,24 +81,24 @@ def ex_post(sweep: Sweep, objective: SmoothObjective, theta: Floats, scale: floa
     s: Slopes = sweep.fold(partial(slopes, objective=objective, theta=theta))
     k = objective.times(s.n)
     gradient = s.gradient + k * objective.penalty_slope(theta)
-    around = frame(s.hessian + np.diag(k * objective.penalty_curvature(theta)))
+    around = whiten(s.hessian + np.diag(k * objective.penalty_curvature(theta)))
     x = design(X, objective.fit_intercept)
     l1, l2 = objective.loss.derivatives(np.asarray(y, dtype=np.float64), x @ theta)
     t = x @ around.T.T
     m = l2 * np.einsum("ij,ij->i", t, t)
-    if (m >= 1 - 1e-9).any():
-        raise InvalidInput("somebody alone holds up a direction at this parameter; use a penalty: a finite C")
+    if (m >= WHOLE_LEVERAGE).any():
+        raise InvalidInput("somebody alone determines a direction at this parameter; use a penalty: a finite C")
     square = np.einsum("ij,ij->i", x, x)
     return (2 * l1 * (x @ gradient) - l1 * l1 * square) / (2 * scale**2) + np.log1p(-m)
 
 
 def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: bool = True) -> Perturbed:
-    """Certify D and mu of each person in both worlds; where it cannot be done, by the loss's own bounds."""
+    """Bound D and mu of each person in both worlds; where it cannot be done, by the loss's own bounds."""
     fit, objective = model.fit, model.fit.objective
     side = model.inside if inside else model.outside
-    around, constants = side.around, side.ceiling
+    around, constants = side.around, side.hessian_bounds
     if constants is None:
-        raise InvalidInput("objective perturbation of a smooth loss is certified only; use method='upper'")
+        raise InvalidInput("objective perturbation of a smooth loss has upper bounds only; use method='upper'")
     x = design(X, objective.fit_intercept)
     target = np.asarray(y, dtype=np.float64)
     eta = predictor(X, fit.theta, objective.fit_intercept)
@@ -106,10 +107,10 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
     nu = around.nu  # eigenvalues of H^-1 (the precision is the identity)
     h, h1 = np.einsum("ij,ij->i", t, t), (t * t) @ nu
     noise = noise_radius(nu, scale)
-    z = -float(ndtri(TAIL / 4))  # the other half of the tail, for x'H^-1b
+    z = -float(ndtri(PERTURBATION_TAIL / 4))  # the other half of the tail, for x'H^-1b
     length = np.sqrt(np.einsum("ij,ij->i", x, x))
 
-    # the smaller data set: without her (inside), the fit's own (outside); the larger one the other way round
+    # the smaller data set: without the person (inside), the fit's own (outside); the larger one vice versa
     left = np.maximum(1 - l2 * h, 0.0) if inside else 1 + l2 * h
     thin = left < 1e-3
     safe = np.where(thin, 1.0, left)
@@ -121,49 +122,39 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
         worlds.append((False, f, h * f, h1 * f * f, np.abs(l1), third))
     else:  # G = H + l'' x x'
         worlds.append((True, f, h / safe, h1 / safe**2, np.abs(l1), none))
-    reach, shrink = np.zeros(len(x)), np.ones(len(x))
+    radius, shrink = np.zeros(len(x)), np.ones(len(x))
     for joins, inflation, hG, h1G, slope, leaving in worlds:
-        a = np.sqrt(inflation) * (noise + side.stray) + slope * np.sqrt(hG)
-        own = Own(hG, l2, _own_twist(model, constants, eta, target, hG)) if joins else None
-        way = turn(constants, a, inflation, own, leaving)
-        centre, half = (1 / way.low + 1 / way.high) / 2, (1 / way.low - 1 / way.high) / 2
+        a = np.sqrt(inflation) * (noise + side.gradient_bound) + slope * np.sqrt(hG)
+        own = OwnRow(hG, l2, _own_third(model, constants, eta, target, hG)) if joins else None
+        ball = step_ball(constants, a, inflation, own, leaving)
+        centre, half = (1 / ball.low + 1 / ball.high) / 2, (1 / ball.low - 1 / ball.high) / 2
         with np.errstate(invalid="ignore"):
-            first = scale * z * np.sqrt(h1G) + slope * hG + side.stray * np.sqrt(inflation * hG)
+            first = scale * z * np.sqrt(h1G) + slope * hG + side.gradient_bound * np.sqrt(inflation * hG)
             moved = centre * first + half * a * np.sqrt(hG)
-            reach = np.maximum(reach, np.where(np.isfinite(way.radius), moved, np.inf))
-            # curvature of H on the way: within e^{-c r} of that at the fit
-            shrink = np.maximum(shrink, np.exp(constants.c * np.sqrt(inflation) * way.radius))
-    reach = np.where(thin, np.inf, reach) + 1e-12 * np.abs(eta)
-    steepest = _steepest(target, eta, reach)
+            radius = np.maximum(radius, np.where(np.isfinite(ball.radius), moved, np.inf))
+            # curvature of H along the step: within e^{-c r} of that at the fit
+            shrink = np.maximum(shrink, np.exp(constants.c * np.sqrt(inflation) * ball.radius))
+    radius = np.where(thin, np.inf, radius) + PREDICTOR_ROUNDING * np.abs(eta)
+    steepest = objective.loss.largest_slope(target, eta, radius)
     without = h * f if inside else h
     with np.errstate(over="ignore", invalid="ignore"):
-        mu = _flattest(eta, reach) * without * shrink
-    mu = np.minimum(np.where(np.isfinite(reach), mu, np.inf), _by_penalty(objective, x))
+        mu = objective.loss.largest_curvature(target, eta, radius) * without * shrink
+    mu = np.minimum(np.where(np.isfinite(radius), mu, np.inf), _by_penalty(objective, x))
     slack = 1 + 16 * around.error * f
-    return Perturbed(slack * steepest * length / scale, slack * mu, np.where(np.isfinite(reach), TAIL, 0.0))
+    return Perturbed(
+        slack * steepest * length / scale, slack * mu, np.where(np.isfinite(radius), PERTURBATION_TAIL, 0.0)
+    )
 
 
-def _own_twist(model: SmoothModel, constants: Ceiling, eta: Floats, y: Floats, h: Floats) -> Floats:
+def _own_third(model: SmoothModel, constants: HessianBounds, eta: Floats, y: Floats, h: Floats) -> Floats:
     radii = np.zeros(0) if constants.average is None else constants.average.radius
-    twist = [model.fit.objective.loss.twist(y, eta, rho * np.sqrt(h)) for rho in radii]
-    return np.array(twist).reshape(len(radii), len(y))
-
-
-def _steepest(y: Floats, eta: Floats, reach: Floats) -> Floats:
-    """Return the largest ``|l'|`` within reach: the error probability where it is worst."""
-    margin = np.where(y > 0.5, eta, -eta)
-    loss = Logistic()
-    return np.abs(loss.slope(np.ones_like(eta), np.where(np.isfinite(reach), margin - reach, -800.0)))
-
-
-def _flattest(eta: Floats, reach: Floats) -> Floats:
-    """Return the largest ``l''`` within reach."""
-    nearest = np.maximum(np.abs(eta) - reach, 0.0)
-    return Logistic().curvature(np.ones_like(eta), np.where(np.isfinite(reach), nearest, 0.0))
+    third = [model.fit.objective.loss.largest_third(y, eta, rho * np.sqrt(h)) for rho in radii]
+    return np.array(third).reshape(len(radii), len(y))
 
 
 def _by_penalty(objective: SmoothObjective, x: Floats) -> Floats:
-    """``x'H^-1x / 4`` with nothing but the penalty in H: what holds wherever theta is."""
+    """``max l'' x'H^-1x`` with nothing but the penalty in H: what holds wherever theta is."""
     weight = objective.penalty_curvature(np.zeros(x.shape[1])) if objective.penalty.concordance == 0 else np.zeros(1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((weight > 0).all(), (x * x / np.where(weight > 0, weight, 1.0)).sum(axis=1) / 4, np.inf)
+        square = (x * x / np.where(weight > 0, weight, 1.0)).sum(axis=1)
+        return np.where((weight > 0).all(), square * objective.loss.curvature_supremum, np.inf)

@@ -1,7 +1,7 @@
 """The model behind a smooth estimator, as releases ask for it: fit, movement of each person, refinement.
 
 ``method``: "exact" refits without each person (batched), "upper" gives an upper bound from one sweep and refits
-only those it cannot certify, "estimate" is one Newton step. "auto" is exact while that costs seconds, else certified.
+only those it cannot bound, "estimate" is one Newton step. "auto" is exact while that costs seconds, else upper.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.fit.newton import Slopes
@@ -53,6 +54,16 @@ class SmoothAudit:
     def decrement(self) -> float:
         """The Newton decrement at theta."""
         return self.model.fit.decrement
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.model.fit.n)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are not linear in theta."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +114,9 @@ class SmoothProblem:
         X, y = block.X, block.y
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         target = _coded(fit, y)
-        ways = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))
+        found = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))
         first: Sensitivity = sensitivity(_estimating(fit.model), X, target, inside)
-        distance = distances(ways, fit.model.precision)
+        distance = distances(found, fit.model.precision)
         if fit.classes is not None:
             distance = np.where(fit.classes.alone(target, inside), np.inf, distance)
         return Movement(first.leverage, first.residual, distance, "exact")
@@ -136,8 +147,8 @@ def _estimating(model: SmoothModel) -> SmoothModel:
     return replace(
         model,
         kind="estimate",
-        inside=replace(model.inside, ceiling=None),
-        outside=replace(model.outside, ceiling=None),
+        inside=replace(model.inside, hessian_bounds=None),
+        outside=replace(model.outside, hessian_bounds=None),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
+from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
@@ -38,14 +39,14 @@ class SspFit:
         return self.linear.theta
 
     @property
-    def n_people(self) -> int:
-        """The number of rows."""
-        return self.linear.n_people
+    def health(self) -> FitHealth:
+        """The number of rows, and the condition of X'X."""
+        return FitHealth(self.linear.n_people, self.linear.condition)
 
     @property
-    def condition(self) -> float:
-        """The condition number of X'X with its columns scaled to length one."""
-        return self.linear.condition
+    def gram(self) -> None:
+        """None: the release has no Gaussian law around this fit."""
+        return None
 
 
 class AdaSSP(Promised):

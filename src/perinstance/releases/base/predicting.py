@@ -33,7 +33,7 @@ def is_classifier(problem: Any) -> bool:
 def _has_probabilities(release: Any) -> bool:
     problem = release.problem()
     return isinstance(problem, ClassifierProblem) or (
-        isinstance(problem, SmoothProblem) and type(problem.objective.loss).__name__ == "Logistic"
+        isinstance(problem, SmoothProblem) and problem.objective.loss.predicts_probabilities
     )
 
 

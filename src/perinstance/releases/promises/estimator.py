@@ -98,7 +98,7 @@ class Clipped:
 
 
 @dataclass(frozen=True, slots=True)
-class ClippedSweep:
+class ClippedSweep(Sweep):
     """The table as the release sees it: every block clipped to the declared bounds."""
 
     sweep: Sweep

@@ -1,12 +1,12 @@
 """The objective around its fit to fourth order: what a second Newton correction and its remainder need.
 
-In the frame of the Hessian (``theta + T'w``, so that the second derivative is the identity) the gradient is
+In whitened coordinates of the Hessian (``theta + T'w``, so that the second derivative is the identity) the gradient is
 
     grad Phi(w) = g0 + w + Phi3[w,w]/2 + Phi4[w,w,w]/6 + rest,   |rest| <= kappa5(r) |w|^4 / 24   for |w| <= r,
 
 ``Phi3 = sum_j l'''_j t_j t_j t_j`` and so on with ``t_j = T x_j``; ``kappa5(r)`` is the largest eigenvalue of
-``sum_j |t_j|^3 l5_j(r) t_j t_j'``, ``l5_j(r)`` the largest fifth derivative within reach ``r |t_j|``. A penalty must be
-quadratic. One fold for both tensors (``n p^4`` operations), one for a few radii.
+``sum_j |t_j|^3 l5_j(r) t_j t_j'``, ``l5_j(r)`` the largest fifth derivative within ``r |t_j|`` of row j's predictor. A
+penalty must be quadratic. One fold for both tensors (``n p^4`` operations), one for a few radii.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.special import expit
 
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
-from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design
-from perinstance.models.losses.smooth import Gamma, Logistic, Poisson
 from perinstance.models.smooth.fit.objective_folds import SmoothFit
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.tensor_norms import cubic_top, quartic_size
 
@@ -44,20 +41,20 @@ class Expansion:
     fifth: Floats  #: kappa5 within each radius
 
     def low(self, r: Floats, kappa5: float) -> Floats:
-        """Return lo: the mean Hessian on a way of length r is at least lo times the one at the fit."""
+        """Return lo: the mean Hessian along a step of length r is at least lo times the one at the fit."""
         return np.asarray(1 - r * (self.size3 / 2 + r * (self.size4 / 6 + r * kappa5 / 24)))
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class DerivativeTensors:
     """``sum l''' x (x x)`` and ``sum l'''' (x x)(x x)`` over some rows, pairs (j <= k) of columns once each."""
 
     third: Floats
     fourth: Floats
     finite = True  # the first fold has looked at every cell
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.third + other.third, self.fourth + other.fourth)
+    def __add__(self, other: DerivativeTensors) -> DerivativeTensors:
+        return DerivativeTensors(self.third + other.third, self.fourth + other.fourth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,54 +62,39 @@ class Fifths:
     """Sums of ``|t|^3 l5 t t'``, one for each radius."""
 
     sums: Floats
-    finite = True  # see Moments
+    finite = True  # see DerivativeTensors
 
     def __add__(self, other: Fifths) -> Fifths:
         return Fifths(self.sums + other.sums)
 
 
 def has_expansion(fit: SmoothFit) -> bool:
-    """Tell whether the higher derivatives of this objective are known here, and not too many."""
-    known = isinstance(fit.objective.loss, (Logistic, Poisson, Gamma))
+    """Tell whether the loss states its fourth derivative, the penalty has none, and there are not too many."""
+    nobody = np.zeros(0)
+    known = fit.objective.loss.fourth(nobody, nobody) is not None
     return known and fit.objective.penalty.concordance == 0 and len(fit.theta) <= WIDEST
 
 
-def higher(loss: Loss, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
-    """Return ``l'''`` and ``l''''``."""
-    curvature = loss.curvature(y, eta)
-    if isinstance(loss, Logistic):
-        return -curvature * np.tanh(eta / 2), curvature * (1 - 6 * curvature)
-    return (-curvature if isinstance(loss, Gamma) else curvature), curvature
-
-
-def steepest_fifth(loss: Loss, y: Floats, eta: Floats, reach: Floats) -> Floats:
-    """Return a bound of the fifth derivative within reach of eta: it is nowhere above ``l''`` for these losses."""
-    if isinstance(loss, Logistic):  # l'' (1 - 2p)(1 - 12 p(1-p))
-        nearest = np.maximum(np.abs(eta) - reach, 0.0)
-        return np.asarray(expit(nearest) * expit(-nearest))
-    away = -reach if isinstance(loss, Gamma) else reach
-    with np.errstate(over="ignore"):
-        return loss.curvature(y, eta + away)
-
-
-def moments(block: Block, fit: SmoothFit) -> Moments:
+def derivative_tensors(block: Block, fit: SmoothFit) -> DerivativeTensors:
     """Sum both tensors over one block."""
-    X, y = block.X, block.y
+    X, y, loss = block.X, block.y, fit.objective.loss
     p = len(fit.theta)
     first, second = np.triu_indices(p)
     third, fourth = np.zeros((p, len(first))), np.zeros((len(first), len(first)))
     for run in pieces(X, 2 * len(first)):
         x = design(X[run], fit.objective.fit_intercept)
-        l3, l4 = higher(fit.objective.loss, np.asarray(y[run], dtype=np.float64), x @ fit.theta)
+        target, eta = np.asarray(y[run], dtype=np.float64), x @ fit.theta
+        l3, l4 = loss.third(target, eta), loss.fourth(target, eta)
+        assert l4 is not None  # see has_expansion
         products = x[:, first] * x[:, second]
         third += (x * l3[:, None]).T @ products
         fourth += (products * l4[:, None]).T @ products
-    return Moments(third, fourth)
+    return DerivativeTensors(third, fourth)
 
 
 def fifths(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
     """Sum ``|t|^3 l5 t t'`` over one block."""
-    X, y = block.X, block.y
+    X, y, loss = block.X, block.y, fit.objective.loss
     p = len(fit.theta)
     sums = np.zeros((len(radii), p, p))
     for run in pieces(X, 2 * p):
@@ -122,14 +104,14 @@ def fifths(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Fifths:
         target, eta = np.asarray(y[run], dtype=np.float64), x @ fit.theta
         for total, r in zip(sums, radii, strict=True):
             with np.errstate(over="ignore", invalid="ignore"):
-                total += (t * (root**3 * steepest_fifth(fit.objective.loss, target, eta, r * root))[:, None]).T @ t
+                total += (t * (root**3 * loss.largest_fifth(target, eta, r * root))[:, None]).T @ t
     return Fifths(sums)
 
 
-def expansion(sweep: Sweep, fit: SmoothFit, around: Frame, radii: Floats) -> Expansion:
+def expansion(sweep: Sweep, fit: SmoothFit, around: Whitening, radii: Floats) -> Expansion:
     """Fold for the tensors and for the remainder within each radius."""
     p, T = len(fit.theta), around.T
-    sums: Moments = sweep.fold(partial(moments, fit=fit))
+    sums: DerivativeTensors = sweep.fold(partial(derivative_tensors, fit=fit))
     place = np.empty((p, p), dtype=np.intp)
     first, second = np.triu_indices(p)
     place[first, second] = place[second, first] = np.arange(len(first))

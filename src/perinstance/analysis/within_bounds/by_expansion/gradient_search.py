@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from perinstance.analysis.bounds.branch_and_bound import Found
 from perinstance.analysis.bounds.trust_region_slices import Domain, Slices, slices
 from perinstance.analysis.within_bounds.by_expansion.step_polynomial import Quadratic, StepLengths, StepPolynomial
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quadratic_duality import part_of_ball
 from perinstance.numerics.rounding import BOUND_UP, PREDICTOR_ERROR, TABLE_SUM_UP, UNIT, VANISHING
@@ -233,7 +233,7 @@ def _off(polynomial: StepPolynomial, domain: FramedDomain) -> tuple[float, float
     return sizes[0] * TABLE_SUM_UP, sizes[1] * TABLE_SUM_UP
 
 
-def framed_domain(around: Frame, region: Domain, theta: Floats) -> FramedDomain:
+def framed_domain(around: Whitening, region: Domain, theta: Floats) -> FramedDomain:
     """Write the domain in the frame, its first axis along theta."""
     lengths = slices(region, theta, around.T.T @ around.T)
     J = around.T @ region.T @ lengths.basis

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.analysis.within_bounds.by_expansion.fourth_order_expansion import Expansion
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.tensor_norms import cubic_top, quartic_size, quartic_top, symmetric
 
@@ -122,7 +122,7 @@ class StepPolynomial:
         return Quadratic(constant, moved - 0.75 * Pvv, np.eye(len(self.nu)) - 1.5 * Pv)
 
 
-def step_polynomial_of(around: Frame, expansion: Expansion, g0: Floats) -> StepPolynomial:
+def step_polynomial_of(around: Whitening, expansion: Expansion, g0: Floats) -> StepPolynomial:
     """Contract the tensors of an expansion with the precision."""
     nu, p = around.nu, len(around.nu)
     U = expansion.third.reshape(p, p * p)

@@ -12,7 +12,7 @@ from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import Scal
 from perinstance.analysis.within_bounds.by_sphere.slope_enclosure import has_chords
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
-from perinstance.models.smooth.certificates.newton_step_ball import Step, bound, turn
+from perinstance.models.smooth.certificates.newton_step_ball import Step, distance_bound, step_ball
 from perinstance.models.smooth.movement_bounds import Neighbourhood
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, INTO_BALL, UNMEASURED, VANISHING
@@ -117,8 +117,11 @@ def _block(block: Block) -> tuple[Floats, Floats]:
 def _penalty_displacement(side: Neighbourhood) -> float:
     """Bound how far the share of a penalty that everybody brings moves the fit: where the paths of all people start."""
     nu, top = side.around.nu, float(side.around.nu[-1])
-    share = [float(np.sqrt(side.share**2 @ nu**j)) + top ** (j / 2) * side.stray for j in range(3)]
+    share = [float(np.sqrt(side.share**2 @ nu**j)) + top ** (j / 2) * side.gradient_bound for j in range(3)]
     step = Step(*(np.array([value]) for value in (*share, top, 1.0)))
-    assert side.ceiling is not None
-    found = bound(step, turn(side.ceiling, step.a, step.inflation, None))[0] + 2 * np.sqrt(top) * side.stray
+    assert side.hessian_bounds is not None
+    found = (
+        distance_bound(step, step_ball(side.hessian_bounds, step.a, step.inflation, None))[0]
+        + 2 * np.sqrt(top) * side.gradient_bound
+    )
     return float(found) if np.isfinite(found) else np.inf

@@ -1,17 +1,18 @@
-"""What a certificate must know of everybody before it can speak of anybody: bounds on how the Hessian can turn.
+"""What a certificate must know of everybody before it can speak of anybody: bounds on how the Hessian can change.
 
-On any way D with ``|D| <= rho`` in the H norm, ``|x_j'D| <= rho sqrt(h_j)``, ``h_j = x_j'H^-1x_j``. Three bounds
-follow, in the order of their cost; a person may use whichever is best for her:
+For any step D with ``|D| <= rho`` in the H norm, ``|x_j'D| <= rho sqrt(h_j)``, ``h_j = x_j'H^-1x_j``. Three bounds
+follow, in the order of their cost; a person may use whichever is best:
 
 - ``c = kappa max_j sqrt(h_j)``: the Hessian stays within ``e^{+-c rho}`` of H (one cheap fold, see below);
-- ``Average``: for a few radii, theta is the largest eigenvalue of ``sum_j sqrt(h_j) twist_j x_j x_j'`` relative to H,
-  and the mean Hessian on a way of length r within that radius is within ``(1 +- theta r/2) H``. It averages over people
-  where c takes the worst, so one outlier does not spoil it, and it knows that many people's curvature hardly changes;
-- ``Profile``: for many radii, the largest eigenvalues of ``sum_j drop_j x_j x_j'`` and of the rises. This is the road
-  for losses whose curvature jumps; only people near a knot cost anything.
+- ``Average``: for a few radii, theta is the largest eigenvalue of ``sum_j sqrt(h_j) third_j x_j x_j'`` relative to H,
+  and the mean Hessian along a step of length r within that radius is within ``(1 +- theta r/2) H``. It averages over
+  people where c takes the worst, so one outlier does not spoil it, and it knows that many people's curvature hardly
+  changes;
+- ``HessianProfile``: for many radii, the largest eigenvalues of ``sum_j drop_j x_j x_j'`` and of the rises. This is
+  the road for losses whose curvature jumps; only people near a knot cost anything.
 
 Where these would be loose for ordinary people (few people for each parameter), what a second correction needs is folded
-too (``cubic``, ``kept_rows``), for the people whom it helps.
+too (``third_order_step``, ``near_knot_step``), for the people whom it helps.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from perinstance.models.smooth.certificates.near_knot_step import KeptRows, keep
 from perinstance.models.smooth.certificates.second_step import Correction
 from perinstance.models.smooth.certificates.third_order_step import Cubic, cubic, thirds
 from perinstance.models.smooth.fit.objective_folds import Highest, SmoothFit
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LEAST_RADIUS
 
 #: above this kappa^2 max h the plain constant would cost more than half a percent: average instead
 AVERAGE_ABOVE = 1e-2
@@ -48,8 +50,8 @@ KEPT, NEAR_PRODUCTS, WHOLE_PRODUCTS = 4096, 1 << 22, 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """For each radius, by how much (relative to H) the mean Hessian on a way of that length can fall or rise."""
+class HessianProfile:
+    """For each radius, by how much (relative to H) the mean Hessian along a step of that length can fall or rise."""
 
     radius: Floats
     drop: Floats
@@ -58,10 +60,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """For each radius, theta: on a way of length r within it the mean Hessian is within ``(1 +- theta r/2) H``.
+    """For each radius, theta: along a step of length r within it the mean Hessian is within ``(1 +- theta r/2) H``.
 
     Where ``signed``, theta is taken from the sum of everyone's third derivatives, in which they cancel: whoever leaves
-    the sum must add her own.
+    the sum must add theirs.
     """
 
     radius: Floats
@@ -70,27 +72,27 @@ class Average:
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class HessianBounds:
     """The constants of all certificates of one fit; ``inf`` or None where a bound is not available."""
 
     concordance: float
     leverage: float  #: max_j h_j
     c: float  #: loss and penalty together
     average: Average | None
-    profile: Profile | None
+    profile: HessianProfile | None
     second: Correction | None  #: for those whom the others leave open or loose
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class WeightedGrams:
     """Sums of ``w x x'``, one for each set of weights."""
 
     sums: Floats
     finite = True  # the first fold has looked at every cell
 
-    def __add__(self, other: Turned) -> Turned:
+    def __add__(self, other: WeightedGrams) -> WeightedGrams:
         with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow are no bound, and are not used
-            return Turned(self.sums + other.sums)
+            return WeightedGrams(self.sums + other.sums)
 
 
 def highest(block: Block, T: Floats, intercept: bool) -> Highest:
@@ -136,8 +138,8 @@ def highest(block: Block, T: Floats, intercept: bool) -> Highest:
     return Highest(best)
 
 
-def turned(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Turned:
-    """Sum ``w x x'`` over a block: twists at every radius, or (losses with knots) the drops, then the rises."""
+def weighted_grams(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> WeightedGrams:
+    """Sum ``w x x'`` over a block: w are third derivatives at each radius, or (knots) the drops, then the rises."""
     X, y = block.X, block.y
     loss, intercept, p = fit.objective.loss, fit.objective.fit_intercept, len(fit.theta)
     kinked = not np.isfinite(loss.concordance)
@@ -151,21 +153,21 @@ def turned(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Turned:
         if kinked:
             weights = [loss.curvature_drop(target, eta, r * root) for r in radii]
             weights += [loss.curvature_rise(target, eta, r * root) for r in radii]
-            unsure = undecided(loss.knot(target, eta), target, x, fit.theta)
+            unsure = undecided(loss.knot_distance(target, eta), target, x, fit.theta)
             if unsure.any():  # they may be on either side
                 weights = [np.where(unsure, 1.0, w) for w in weights]
         else:
-            weights = [root * loss.twist(target, eta, r * root) for r in radii]
+            weights = [root * loss.largest_third(target, eta, r * root) for r in radii]
         for total, w in zip(sums, weights, strict=True):
             near = w > 0  # few rows are near a knot
             with np.errstate(over="ignore", invalid="ignore"):
                 z = x[near] * np.sqrt(w[near])[:, None]
                 total += z.T @ z
-    return Turned(sums)
+    return WeightedGrams(sums)
 
 
-def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) -> Ceiling:
-    """Fold for the constants that this loss needs; ``farthest`` is a radius that matters beside the people's own."""
+def bound_hessian(sweep: Sweep, fit: SmoothFit, around: Whitening, farthest: float = 0.0) -> HessianBounds:
+    """Fold for the constants that this loss needs; ``farthest`` is a radius that matters besides the people's own."""
     loss, objective = fit.objective.loss, fit.objective
     slack = 1 + 4 * around.error
     top = slack * sweep.fold(partial(highest, T=around.T, intercept=objective.fit_intercept)).h
@@ -177,18 +179,23 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) 
     flat = fit.objective.penalty.concordance == 0  # a curved penalty would bend as well
     p = len(fit.theta)
     if kinked or c * c > AVERAGE_ABOVE or farthest > 0:
-        most = 1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + farthest + 1e-300
+        most = (
+            1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top)
+            + 10 * fit.decrement
+            + farthest
+            + LEAST_RADIUS
+        )
         radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(-1, 3))[::-1]
-        sums = sweep.fold(partial(turned, fit=fit, T=around.T, radii=radii)).sums
+        sums = sweep.fold(partial(weighted_grams, fit=fit, T=around.T, radii=radii)).sums
         if kinked:
             eigen = slack * np.array([_largest(around, S) for S in sums])
-            soft = penalty * radii  # a curved penalty turns as well, within e^{+-}
+            soft = penalty * radii  # a curved penalty changes as well, within e^{+-}
             low, high = 1 - exprel(-soft), exprel(np.minimum(soft, 700)) - 1
-            profile = Profile(radii, eigen[:RADII] + low, eigen[RADII:] + high)
+            profile = HessianProfile(radii, eigen[:RADII] + low, eigen[RADII:] + high)
             if flat:
                 second = _rows(sweep, fit, around, min(KEPT, NEAR_PRODUCTS // p**2))
         else:
-            theta = [_largest(around, S + _penalty_turned(fit, around, r)) for S, r in zip(sums, radii, strict=True)]
+            theta = [_largest(around, S + _penalty_change(fit, around, r)) for S, r in zip(sums, radii, strict=True)]
             average = Average(radii, slack * np.array(theta), np.zeros(len(radii), dtype=bool))
             # an ordinary |q| is at most sqrt(p/n): the leverages sum to p
             loose = average.theta[0] * np.sqrt(p / fit.n) / 2 > LOOSE
@@ -196,38 +203,40 @@ def ceiling(sweep: Sweep, fit: SmoothFit, around: Frame, farthest: float = 0.0) 
                 second, average = _third_order(sweep, fit, around, most * 0.5 ** np.arange(-3, 7)[::-1], average)
             if flat and loose and fit.n <= min(KEPT, WHOLE_PRODUCTS // p**2):
                 second = _rows(sweep, fit, around, fit.n)
-    return Ceiling(loss.concordance, top, float(c), average, profile, second)
+    return HessianBounds(loss.concordance, top, float(c), average, profile, second)
 
 
-def _rows(sweep: Sweep, fit: SmoothFit, around: Frame, most: int) -> KeptRows:
+def _rows(sweep: Sweep, fit: SmoothFit, around: Whitening, most: int) -> KeptRows:
     return KeptRows(sweep.fold(partial(keep, fit=fit, T=around.T, most=most)))
 
 
-def _third_order(sweep: Sweep, fit: SmoothFit, around: Frame, radii: Floats, plain: Average) -> tuple[Cubic, Average]:
-    """Fold for the third derivatives: a mean Hessian on a way of length r turns by at most ``tau r/2 + jerk r^2/6``."""
+def _third_order(
+    sweep: Sweep, fit: SmoothFit, around: Whitening, radii: Floats, plain: Average
+) -> tuple[Cubic, Average]:
+    """Fold for third derivatives: a step of length r changes the mean Hessian by at most ``tau r/2 + fourth r^2/6``."""
     found = cubic(sweep.fold(partial(thirds, fit=fit, T=around.T, radii=radii)), radii, 1 + 4 * around.error)
-    theta = np.append(plain.theta, found.tau + found.jerk * found.radius / 3)
+    theta = np.append(plain.theta, found.tau + found.fourth_size * found.radius / 3)
     signed = np.append(plain.signed, np.ones(len(found.radius), dtype=bool))
     return found, Average(np.append(plain.radius, found.radius), theta, signed)
 
 
-def _largest(around: Frame, S: Floats) -> float:
+def _largest(around: Whitening, S: Floats) -> float:
     """Return the largest eigenvalue of S relative to H."""
     return max(float(np.linalg.eigvalsh(around.T @ S @ around.T.T)[-1]), 0.0) if np.isfinite(S).all() else np.inf
 
 
-def _penalty_constant(fit: SmoothFit, around: Frame) -> float:
+def _penalty_constant(fit: SmoothFit, around: Whitening) -> float:
     """``kappa_R max_k sqrt((H^-1)_kk)``: a penalty is a loss on the rows e_k."""
     kappa = fit.objective.penalty.concordance
     return float(kappa * np.linalg.norm(around.T, axis=0).max()) if kappa else 0.0
 
 
-def _penalty_turned(fit: SmoothFit, around: Frame, radius: float) -> Floats:
-    """``sqrt(h) twist`` of the rows e_k, h = (H^-1)_kk."""
+def _penalty_change(fit: SmoothFit, around: Whitening, radius: float) -> Floats:
+    """``sqrt(h) third`` of the rows e_k, h = (H^-1)_kk."""
     kappa, root = fit.objective.penalty.concordance, np.linalg.norm(around.T, axis=0)
     with np.errstate(over="ignore"):
-        twist = kappa * fit.objective.penalty_curvature(fit.theta) * np.exp(kappa * root * radius)
-    return np.diag(fit.objective.times(fit.n + 1) * root * twist) if kappa else np.zeros((len(root), len(root)))
+        third = kappa * fit.objective.penalty_curvature(fit.theta) * np.exp(kappa * root * radius)
+    return np.diag(fit.objective.times(fit.n + 1) * root * third) if kappa else np.zeros((len(root), len(root)))
 
 
 def _steepest(block: Block, fit: SmoothFit) -> Highest:

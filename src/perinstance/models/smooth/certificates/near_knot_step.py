@@ -1,6 +1,6 @@
 """A second Newton correction from the few rows whose curvature can change at all, without another look at the table.
 
-A loss with knots is a parabola between them. In the frame, a way of length ``|w|`` moves row j by at most
+A loss with knots is a parabola between them. In whitened coordinates, a step of length ``|w|`` moves row j by at most
 ``|w| sqrt(h_j)``, so a row whose next knot is farther away keeps its curvature. The rows with the smallest
 ``ratio = distance/sqrt(h_j)`` are kept by one fold; within the smallest ratio that was not kept (``cut``)
 
@@ -8,7 +8,7 @@ A loss with knots is a parabola between them. In the frame, a way of length ``|w
 
 is exact. (Of a loss without knots every row bends; a table with few rows is kept whole.) Newton's method on phi ends
 at the neighbour's minimum but for rounding. With ``eps >= |phi|`` there and mu the smallest eigenvalue of a Hessian
-with the least curvatures that a step of length r can reach, the minimum is within r if ``r mu >= eps``: on the sphere
+with the least curvatures that a step of length r can lead to, the minimum is within r if ``r mu >= eps``: on the sphere
 of that radius the gradient points outwards.
 """
 
@@ -23,18 +23,18 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design
-from perinstance.models.smooth.certificates.second_step import Beside, measure
+from perinstance.models.smooth.certificates.second_step import PeopleNearFit, measure
 from perinstance.models.smooth.fit.objective_folds import SmoothFit
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import GRADIENT_LEFT, KNOT_ROUNDING, RADIUS_ROUNDED_UP, SINGULAR_HESSIAN, UNIT
 
 ROWS = 4096
-#: Newton steps; each knot that is passed may take one. They end when little is left
-STEPS, ENOUGH = 12, 1e-13
-#: the ball around the last step in which the minimum is looked for: a share of the way, a multiple of what is left
+#: Newton steps; each knot that is passed may take one
+STEPS = 12
+#: the ball around the last step in which the minimum is looked for: a share of the step, a multiple of what is left
 SHARE, MULTIPLE = 1e-7, 1e3
-#: a person's rows are those within this multiple of her first step; if she leaves it, all that were kept
+#: a person's rows are those within this multiple of the first step; if the step leaves it, all that were kept
 ROOM = 1.5
 
 
@@ -61,7 +61,7 @@ class Kept:
         )
 
     def within(self, radius: float) -> Kept:
-        """Return those that a way of this length can take past a knot."""
+        """Return those that a step of this length can take past a knot."""
         k = int(np.searchsorted(self.ratio, radius))
         if k == len(self.ratio):  # none can be spared
             return self
@@ -90,7 +90,7 @@ def keep(block: Block, fit: SmoothFit, T: Floats, most: int) -> Kept:
         t = x @ T.T
         root = np.sqrt(np.einsum("ij,ij->i", t, t))
         moves = root > 0
-        knot = loss.knot(target, eta)
+        knot = loss.knot_distance(target, eta)
         ratio = knot[moves] / root[moves] if knots else np.zeros(int(moves.sum()))
         cut = 0.0 if knots and undecided(knot, target, x, fit.theta).any() else np.inf
         found = found + smallest(most, cut, ratio, t[moves], target[moves], eta[moves])
@@ -102,7 +102,7 @@ def undecided(knot: Floats, y: Floats, x: Floats, theta: Floats) -> NDArray[np.b
 
     The terms of x'theta may be much larger than their sum.
     """
-    return np.asarray(knot <= 1e-12 * (1 + np.abs(x) @ np.abs(theta) + np.abs(y)), dtype=np.bool_)
+    return np.asarray(knot <= KNOT_ROUNDING * (1 + np.abs(x) @ np.abs(theta) + np.abs(y)), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +111,22 @@ class KeptRows:
 
     kept: Kept
 
-    def distance(self, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
+    def distance(self, people: PeopleNearFit, loss: Loss, around: Whitening, gradient_bound: float) -> Floats:
         """Bound ``|D|_A`` of each person; inf where this cannot be done."""
         p, far = len(around.nu), ROOM * np.linalg.norm(people.first(), axis=1)
-        order = np.argsort(far)  # people with short ways need few rows
+        order = np.argsort(far)  # people with short steps need few rows
         out = np.empty(len(people))
         for run in people.parts(max(3 * p * p, 4 * len(self.kept.y))):
             who = order[run]
             some = self.kept.within(float(far[who].max(initial=0.0)))
-            out[who] = _part(some, people[who], loss, around, stray)
+            out[who] = _part(some, people[who], loss, around, gradient_bound)
             left = who[~np.isfinite(out[who])]
             if len(left) and len(some.y) < len(self.kept.y):
-                out[left] = _part(self.kept, people[left], loss, around, stray)
+                out[left] = _part(self.kept, people[left], loss, around, gradient_bound)
         return out
 
 
-def _part(kept: Kept, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
+def _part(kept: Kept, people: PeopleNearFit, loss: Loss, around: Whitening, gradient_bound: float) -> Floats:
     G, none = people.hessian(), np.zeros(len(people))
     scale = np.linalg.norm(people.q, axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -137,16 +137,16 @@ def _part(kept: Kept, people: Beside, loss: Loss, around: Frame, stray: float) -
             lambda w: _hessian(kept, people, loss, G, w, none),
         )
         length = np.linalg.norm(best, axis=1)
-        error = 64 * around.error * np.einsum("bii->b", G)  # her own curvature counts too
-        eps = size + stray + people.slip + error * (scale + length)
+        error = 64 * around.error * np.einsum("bii->b", G)  # the person's own curvature counts too
+        eps = size + gradient_bound + people.q_error + error * (scale + length)
         eps = eps + _gradient_rounding(kept, people, loss, best, around)
         r = np.maximum(SHARE * length, MULTIPLE * eps)
         N = _hessian(kept, people, loss, G, best, r)
-        good = np.isfinite(eps) & np.isfinite(N).all(axis=(1, 2)) & ((length + r) * (1 + 1e-9) < kept.cut)
+        good = np.isfinite(eps) & np.isfinite(N).all(axis=(1, 2)) & ((length + r) * RADIUS_ROUNDED_UP < kept.cut)
         mu = np.linalg.eigvalsh(np.where(good[:, None, None], N, 0.0))[:, 0] - error
         mu = mu - _hessian_rounding(kept, people, loss, best, r, around)
         good &= r * mu >= eps
-        return np.where(good, measure(best, eps / np.where(good, mu, 1.0), around, stray), np.inf)
+        return np.where(good, measure(best, eps / np.where(good, mu, 1.0), around, gradient_bound), np.inf)
 
 
 def descend(
@@ -156,7 +156,7 @@ def descend(
     best, left = w, gradient(w)
     size = np.linalg.norm(left, axis=1)
     for _ in range(STEPS):
-        if not (size > ENOUGH * scale).any():
+        if not (size > GRADIENT_LEFT * scale).any():
             break
         w = best - solve(hessian(best), left)
         new = gradient(w)
@@ -169,62 +169,63 @@ def descend(
     return best, size
 
 
-def _bends(kept: Kept, people: Beside, loss: Loss, w: Floats) -> tuple[Floats, Floats]:
-    """How the slopes of the kept rows (rows, people) and of each person's own bend on the way."""
-    bend = loss.bend(kept.y[:, None], kept.eta[:, None], kept.t @ w.T)
-    return bend, people.sign * loss.bend(people.y, people.eta, people.lean(w))
+def _bends(kept: Kept, people: PeopleNearFit, loss: Loss, w: Floats) -> tuple[Floats, Floats]:
+    """How the slopes of the kept rows (rows, people) and of each person's own bend along the step."""
+    bend = loss.slope_remainder(kept.y[:, None], kept.eta[:, None], kept.t @ w.T)
+    return bend, people.sign * loss.slope_remainder(people.y, people.eta, people.predictor_step(w))
 
 
-def _changes(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats) -> tuple[Floats, Floats]:
+def _changes(kept: Kept, people: PeopleNearFit, loss: Loss, w: Floats, r: Floats) -> tuple[Floats, Floats]:
     """How the curvatures of the kept rows and of each person's own change, to the least within r of w."""
     there = kept.eta[:, None] + kept.t @ w.T
-    change = loss.least(kept.y[:, None], there, np.linalg.norm(kept.t, axis=1)[:, None] * r)
-    own = loss.least(people.y, people.eta + people.lean(w), np.linalg.norm(people.t, axis=1) * r)
+    change = loss.least_curvature(kept.y[:, None], there, np.linalg.norm(kept.t, axis=1)[:, None] * r)
+    own = loss.least_curvature(people.y, people.eta + people.predictor_step(w), np.linalg.norm(people.t, axis=1) * r)
     return change - loss.curvature(kept.y, kept.eta)[:, None], people.sign * (own - people.curvature)
 
 
-def _gradient(kept: Kept, people: Beside, loss: Loss, w: Floats) -> Floats:
-    """``phi(w)``; somebody who leaves takes along what the kept rows hold of her."""
+def _gradient(kept: Kept, people: PeopleNearFit, loss: Loss, w: Floats) -> Floats:
+    """``phi(w)``; somebody who leaves takes along their own part of the kept rows."""
     bend, mine = _bends(kept, people, loss, w)
-    straight = w + (people.sign * people.curvature * people.lean(w))[:, None] * people.t - people.q
+    straight = w + (people.sign * people.curvature * people.predictor_step(w))[:, None] * people.t - people.q
     return straight + bend.T @ kept.t + mine[:, None] * people.t
 
 
-def _hessian(kept: Kept, people: Beside, loss: Loss, G: Floats, w: Floats, r: Floats) -> Floats:
+def _hessian(kept: Kept, people: PeopleNearFit, loss: Loss, G: Floats, w: Floats, r: Floats) -> Floats:
     """Return the least Hessian within r of w."""
     change, mine = _changes(kept, people, loss, w, r)
     bent = np.flatnonzero(change.any(axis=1))
     t, p = kept.t[bent], kept.t.shape[1]
-    turned = (change[bent].T @ (t[:, :, None] * t[:, None, :]).reshape(len(t), p * p)).reshape(-1, p, p)
-    return G + turned + mine[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
+    changed = (change[bent].T @ (t[:, :, None] * t[:, None, :]).reshape(len(t), p * p)).reshape(-1, p, p)
+    return G + changed + mine[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
 
 
-def _share(kept: Kept, around: Frame) -> float:
+def _share(kept: Kept, around: Whitening) -> float:
     """Bound the relative rounding of such a sum: T x cancels when columns nearly repeat each other."""
     return 64 * UNIT * (float(np.sqrt(1 + len(kept.y))) + len(around.nu) * float(np.sqrt(around.condition)))
 
 
-def _gradient_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, around: Frame) -> Floats:
+def _gradient_rounding(kept: Kept, people: PeopleNearFit, loss: Loss, w: Floats, around: Whitening) -> Floats:
     """Bound what rounding does to phi: by the sizes of its terms, which may cancel.
 
-    Somebody who leaves is in the sum over the kept rows and is subtracted again; far from the fit her terms can be
-    larger than the sum by many orders.
+    Somebody who leaves is in the sum over the kept rows and is subtracted again; far from the fit that person's terms
+    can be larger than the sum by many orders.
     """
     bend, mine = _bends(kept, people, loss, w)
-    change, turn = _changes(kept, people, loss, w, np.zeros(len(w)))
-    # the way t'w of a row is off as well, and so is its distance from a knot (without knots that is the fit's stray)
-    far, hers = (
+    change, own_change = _changes(kept, people, loss, w, np.zeros(len(w)))
+    # the change t'w of a row's predictor is off as well, and so is its distance from a knot (without knots that is in
+    # the fit's gradient bound)
+    far, own_far = (
         np.abs(rows.eta) + np.abs(rows.y) if not np.isfinite(loss.concordance) else np.zeros(len(rows.y))
         for rows in (kept, people)
     )
     bend = np.abs(bend) + np.abs(change) * (np.abs(kept.t @ w.T) + far[:, None])
-    mine = np.abs(mine) + np.abs(turn) * (np.abs(people.lean(w)) + hers)
+    mine = np.abs(mine) + np.abs(own_change) * (np.abs(people.predictor_step(w)) + own_far)
     sizes = np.linalg.norm(kept.t, axis=1) @ bend + mine * np.linalg.norm(people.t, axis=1)
     return _share(kept, around) * sizes
 
 
-def _hessian_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floats, around: Frame) -> Floats:
-    """Bound what rounding does to the eigenvalues of the Hessian, in the same way."""
+def _hessian_rounding(kept: Kept, people: PeopleNearFit, loss: Loss, w: Floats, r: Floats, around: Whitening) -> Floats:
+    """Bound what rounding does to the eigenvalues of the Hessian, likewise."""
     change, mine = _changes(kept, people, loss, w, r)
     sizes = (kept.t**2).sum(axis=1) @ np.abs(change) + np.abs(mine) * (people.t**2).sum(axis=1)
     return _share(kept, around) * sizes
@@ -233,7 +234,7 @@ def _hessian_rounding(kept: Kept, people: Beside, loss: Loss, w: Floats, r: Floa
 def solve(N: Floats, g: Floats) -> Floats:
     """``N^-1 g``; where N is nearly singular or not finite, no step."""
     sound: NDArray[np.bool_] = np.isfinite(N.sum(axis=(1, 2)) + g.sum(axis=1))
-    sound[sound] = np.linalg.eigvalsh(N[sound])[:, 0] > 1e-12
+    sound[sound] = np.linalg.eigvalsh(N[sound])[:, 0] > SINGULAR_HESSIAN
     out = np.zeros_like(g)
     if sound.any():
         out[sound] = np.linalg.solve(N[sound], g[sound][:, :, None])[:, :, 0]

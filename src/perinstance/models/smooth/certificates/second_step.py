@@ -1,11 +1,11 @@
-"""Some people beside a fit, in the frame in which its Hessian is the identity: what a second correction starts from.
+"""Some people and a fit, in the coordinates in which its Hessian is the identity: what a second correction starts from.
 
-With ``theta + T'w`` for a neighbour's parameter, the gradient of the neighbour's objective in the frame is
+With ``theta + T'w`` for a neighbour's parameter, the gradient of the neighbour's objective in whitened coordinates is
 
     phi(w) = -q + G w + bend(w),    G = I + sign l'' t t',
 
-where q is what the person takes along or brings and ``bend`` what the curvatures change on the way. A correction finds
-a w at which phi is nearly zero and a certificate bounds what is left (``remainder``).
+where q is what the person takes along or brings and ``bend`` what the curvatures change along the step. A correction
+finds a w at which phi is nearly zero and a certificate bounds what is left (``remainder``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.models.losses.base import Loss
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 
 #: numbers in the largest temporary
@@ -26,23 +26,29 @@ PIECE = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PeopleNearFit:
     """People, one row each."""
 
-    sign: int  #: -1: she leaves, +1: she joins
+    sign: int  #: -1: they leave, +1: they join
     y: Floats
     eta: Floats
     t: Floats  #: T x
-    q: Floats  #: minus the gradient of the neighbour's objective at the fit, in the frame
+    q: Floats  #: minus the gradient of the neighbour's objective at the fit, in whitened coordinates
     curvature: Floats
-    slip: Floats  #: how far q may be off by rounding
+    q_error: Floats  #: how far q may be off by rounding
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, part: slice | NDArray[np.intp]) -> Beside:
-        return Beside(
-            self.sign, self.y[part], self.eta[part], self.t[part], self.q[part], self.curvature[part], self.slip[part]
+    def __getitem__(self, part: slice | NDArray[np.intp]) -> PeopleNearFit:
+        return PeopleNearFit(
+            self.sign,
+            self.y[part],
+            self.eta[part],
+            self.t[part],
+            self.q[part],
+            self.curvature[part],
+            self.q_error[part],
         )
 
     def parts(self, width: int) -> Iterator[slice]:
@@ -61,19 +67,19 @@ class Beside:
         inner = -self.sign * self.curvature / left * np.einsum("ij,ij->i", self.t, self.q)
         return self.q + inner[:, None] * self.t
 
-    def lean(self, w: Floats) -> Floats:
-        """``x'D`` of her own row."""
+    def predictor_step(self, w: Floats) -> Floats:
+        """``x'D`` of the person's own row."""
         return np.einsum("ij,ij->i", self.t, w)
 
 
 class Correction(Protocol):
     """A second step for people whose first certificate is loose or missing."""
 
-    def distance(self, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
-        """Bound ``|D|_A`` of each person; inf where this cannot be done. ``stray``: the fit's own gradient."""
+    def distance(self, people: PeopleNearFit, loss: Loss, around: Whitening, gradient_bound: float) -> Floats:
+        """Bound ``|D|_A`` of each person; inf where this cannot be done. ``gradient_bound``: of the fit's own."""
 
 
-def measure(w: Floats, remainder: Floats, around: Frame, stray: float) -> Floats:
+def measure(w: Floats, remainder: Floats, around: Whitening, gradient_bound: float) -> Floats:
     """``|w|_A`` and what ``|D - w|_H <= remainder`` and the fit's own distance from its minimum add to it."""
     nu = around.nu
-    return np.sqrt(w * w @ nu) + np.sqrt(nu[-1]) * (remainder + 2 * stray)
+    return np.sqrt(w * w @ nu) + np.sqrt(nu[-1]) * (remainder + 2 * gradient_bound)

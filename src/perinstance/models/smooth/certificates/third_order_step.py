@@ -1,7 +1,7 @@
-"""A second Newton correction with a certified remainder, for losses with a fourth derivative.
+"""A second Newton correction with a bounded remainder, for losses with a fourth derivative.
 
-The third derivatives of everyone are folded once, ``C = sum_j l'''_j t_j (x) t_j (x) t_j`` in the frame. Then, for each
-person, the gradient of the neighbour's objective and its Hessian are known up to the fourth order,
+The third derivatives of everyone are folded once, ``C = sum_j l'''_j t_j (x) t_j (x) t_j`` in whitened coordinates.
+Then, for each person, the gradient of the neighbour's objective and its Hessian are known up to the fourth order,
 
     phi(w) = -q + G w + C[w, w]/2 + R,   |R| <= |w|^2 |w|_Q sqrt(lam_Q)/6,
     Hess(w) = G + C[w] + S,              |S| <= lam_Q |w|^2/2,
@@ -27,16 +27,16 @@ from perinstance.folds.block import Block
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.near_knot_step import solve
-from perinstance.models.smooth.certificates.second_step import Beside, measure
+from perinstance.models.smooth.certificates.second_step import PeopleNearFit, measure
 from perinstance.models.smooth.fit.objective_folds import SmoothFit
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 
 #: rows whose products are formed at a time
 ROWS = 256
 #: Newton steps on the known part; each squares the relative error
 STEPS = 3
-#: the minimum is looked for within this share of the way around its end
+#: the minimum is looked for within this share of the step around its end
 ROOM = 0.25
 
 
@@ -67,7 +67,7 @@ def thirds(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
         tensor += (t * loss.third(target, eta)[:, None]).T @ (t[:, i] * t[:, j])
         with np.errstate(over="ignore", invalid="ignore"):
             for total, r in zip(fourth, radii, strict=True):
-                z = t * np.sqrt(h * loss.jerk(target, eta, r * np.sqrt(h)))[:, None]
+                z = t * np.sqrt(h * loss.largest_fourth(target, eta, r * np.sqrt(h)))[:, None]
                 total += z.T @ z
     return Thirds(tensor, fourth)
 
@@ -80,17 +80,17 @@ class Cubic:
     tau: float  #: |C[u]| <= tau |u|
     radius: Floats
     fourth: Floats  #: (radii, p, p): Q
-    jerk: Floats  #: lam_Q
+    fourth_size: Floats  #: lam_Q
 
-    def distance(self, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
+    def distance(self, people: PeopleNearFit, loss: Loss, around: Whitening, gradient_bound: float) -> Floats:
         """Bound ``|D|_A`` of each person; inf where this cannot be done."""
         p = len(around.nu)
         if not len(self.radius):  # the fourth derivatives overflow at every radius
             return np.full(len(people), np.inf)
-        parts = [self._part(people[run], loss, around, stray) for run in people.parts(3 * p * p)]
+        parts = [self._part(people[run], loss, around, gradient_bound) for run in people.parts(3 * p * p)]
         return np.concatenate([np.zeros(0), *parts])
 
-    def _part(self, people: Beside, loss: Loss, around: Frame, stray: float) -> Floats:
+    def _part(self, people: PeopleNearFit, loss: Loss, around: Whitening, gradient_bound: float) -> Floats:
         G, q, w = people.hessian(), people.q, people.first()
         own = people.sign * loss.third(people.y, people.eta)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -104,32 +104,37 @@ class Cubic:
             at = np.searchsorted(self.radius, (1 + ROOM) * length)
             good &= at < len(self.radius)
             at = np.minimum(at, len(self.radius) - 1)
-            # her own fourth derivative, when she joins: the others' are in Q (which has hers too when she leaves)
+            # Q has the fourth derivatives of everyone in the data; somebody who joins adds their own
             h = np.einsum("ij,ij->i", people.t, people.t)
             mine = (
-                loss.jerk(people.y, people.eta, self.radius[at] * np.sqrt(h)) if people.sign > 0 else np.zeros(len(h))
+                loss.largest_fourth(people.y, people.eta, self.radius[at] * np.sqrt(h))
+                if people.sign > 0
+                else np.zeros(len(h))
             )
             along = np.sqrt(np.maximum(np.einsum("bi,bij,bj->b", w, self.fourth[at], w, optimize=True), 0))
-            rest = (length**2 * along * np.sqrt(self.jerk[at]) + mine * np.abs(people.lean(w)) ** 3 * np.sqrt(h)) / 6
+            rest = (
+                length**2 * along * np.sqrt(self.fourth_size[at])
+                + mine * np.abs(people.predictor_step(w)) ** 3 * np.sqrt(h)
+            ) / 6
             error = 64 * around.error * (np.einsum("bii->b", G) + np.linalg.norm(N - G, axis=(1, 2)))
-            eps = np.linalg.norm(left, axis=1) + rest + stray + error * (np.linalg.norm(q, axis=1) + length)
-            eps = eps + people.slip
+            eps = np.linalg.norm(left, axis=1) + rest + gradient_bound + error * (np.linalg.norm(q, axis=1) + length)
+            eps = eps + people.q_error
             far = (1 + ROOM) * length
-            mu = mu - (self.jerk[at] + mine * h * h) * far**2 / 2 - error
+            mu = mu - (self.fourth_size[at] + mine * h * h) * far**2 / 2 - error
             tau = self.tau + np.abs(own) * h**1.5
             inner = mu * mu - 2 * tau * eps
             good &= (mu > 0) & (inner >= 0)
             r = 2 * eps / np.where(good, mu + np.sqrt(np.maximum(inner, 0)), 1.0)
             good &= r <= ROOM * length
-            return np.where(good, measure(w, np.where(good, r, 0.0), around, stray), np.inf)
+            return np.where(good, measure(w, np.where(good, r, 0.0), around, gradient_bound), np.inf)
 
-    def _known(self, people: Beside, G: Floats, own: Floats, w: Floats) -> tuple[Floats, Floats]:
+    def _known(self, people: PeopleNearFit, G: Floats, own: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Hessian and gradient up to the third derivatives."""
         p = w.shape[1]
-        turn = (w @ self.tensor.reshape(p, -1)).reshape(-1, p, p)
-        turn += (own * people.lean(w))[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
-        gradient = np.einsum("bij,bj->bi", G + turn / 2, w) - people.q
-        return G + turn, gradient
+        change = (w @ self.tensor.reshape(p, -1)).reshape(-1, p, p)
+        change += (own * people.predictor_step(w))[:, None, None] * people.t[:, :, None] * people.t[:, None, :]
+        gradient = np.einsum("bij,bj->bi", G + change / 2, w) - people.q
+        return G + change, gradient
 
 
 def cubic(found: Thirds, radii: Floats, slack: float) -> Cubic:
@@ -142,5 +147,5 @@ def cubic(found: Thirds, radii: Floats, slack: float) -> Cubic:
     tau = slack * float(np.sqrt(max(np.linalg.eigvalsh(flat @ flat.T)[-1], 0.0)))
     sound = np.isfinite(found.fourth).all(axis=(1, 2)) & (np.einsum("rii->r", found.fourth) < 1e100)
     fourth = slack * found.fourth[sound]
-    jerk = slack * np.maximum(np.linalg.eigvalsh(fourth)[:, -1], 0.0)
-    return Cubic(tensor, tau, radii[sound], fourth, jerk)
+    fourth_size = slack * np.maximum(np.linalg.eigvalsh(fourth)[:, -1], 0.0)
+    return Cubic(tensor, tau, radii[sound], fourth, fourth_size)

@@ -12,14 +12,13 @@ from typing import Protocol
 import numpy as np
 
 from perinstance.errors import NumericalTrouble
-from perinstance.models.smooth.fit.whitening import FLAT, Frame, frame
+from perinstance.models.smooth.fit.whitening import FLAT, Whitening, whiten
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import MINIMUM_DECREMENT, OBJECTIVE_ROUNDING
 
 MAX_STEPS = 100
-#: the decrement that is good enough, and the one below which a stall is blamed on rounding
-ENOUGH, STALL = 1e-13, 1e-6
-#: a decrease by less than this share of the objective is lost in the rounding of its sum
-ROUNDING = 1e-12
+#: the decrement below which a stall is blamed on rounding
+STALL = 1e-6
 #: at a minimum the next step changes no curvature by more than this share
 ARRIVED = 1e-3
 #: a step that changes curvatures by more than this share is not taken whole
@@ -53,7 +52,7 @@ class Slopes:
         )
 
 
-class Objective(Protocol):
+class FoldedObjective(Protocol):
     """What is minimised: everything of it is found by folds."""
 
     def at(self, theta: Floats) -> Slopes:
@@ -62,7 +61,7 @@ class Objective(Protocol):
     def along(self, theta: Floats, step: Floats) -> Floats:
         """Values at ``theta + s step`` for all ``LENGTHS`` s; not finite where it is not defined."""
 
-    def reach(self, step: Floats) -> float:
+    def curvature_change(self, step: Floats) -> float:
         """Return by which factor, as a logarithm, any curvature can change over this step."""
 
 
@@ -76,32 +75,32 @@ class Minimum:
     steps: int
 
 
-def minimise(objective: Objective, theta: Floats) -> Minimum:
+def minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
     """Minimise by as many folds as it takes, usually six to ten."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = _minimise(objective, theta)
         # where the infimum is at infinity gradient and Hessian vanish together, and a Newton step never gets short
-        if objective.reach(frame(found.slopes.hessian).solve(found.slopes.gradient)) > ARRIVED:
+        if objective.curvature_change(whiten(found.slopes.hessian).solve(found.slopes.gradient)) > ARRIVED:
             raise NumericalTrouble(_stuck(found.decrement))
     return found
 
 
-def _minimise(objective: Objective, theta: Floats) -> Minimum:
+def _minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
     now = objective.at(theta)
     decrement = np.inf
     for steps in range(1, MAX_STEPS + 1):
-        around, damped = _safe_frame(now.hessian)
+        around, damped = _safe_whitening(now.hessian)
         decrement = around.norm(now.gradient)
-        if not damped and decrement <= ENOUGH:
+        if not damped and decrement <= MINIMUM_DECREMENT:
             return Minimum(theta, now, decrement, steps)
         step = -around.solve(now.gradient)
         new = objective.at(theta + step)
-        if not damped and (decrement < STALL or decrement**2 < ROUNDING * abs(now.value)):
+        if not damped and (decrement < STALL or decrement**2 < OBJECTIVE_ROUNDING * abs(now.value)):
             # values no longer tell two thetas apart; the gradient does, down to its own rounding
             after = around.norm(new.gradient)
             if not after <= decrement / 4:
-                far = objective.reach(step)
-                if far > FAR:  # not rounding: curvature changes on the way, so a damped step (Bach 2010)
+                far = objective.curvature_change(step)
+                if far > FAR:  # not rounding: curvature changes along the step, so a damped step (Bach 2010)
                     theta = theta + np.log1p(far) / far * step
                     now = objective.at(theta)
                     continue
@@ -112,7 +111,7 @@ def _minimise(objective: Objective, theta: Floats) -> Minimum:
                     continue
                 if after < decrement:
                     theta, now = theta + step, new
-                return Minimum(theta, now, frame(now.hessian).norm(now.gradient), steps)
+                return Minimum(theta, now, whiten(now.hessian).norm(now.gradient), steps)
             theta, now = theta + step, new
             continue
         if not new.value <= now.value - 1e-4 * decrement**2:
@@ -124,20 +123,20 @@ def _minimise(objective: Objective, theta: Floats) -> Minimum:
     raise NumericalTrouble(_stuck(decrement))
 
 
-def _search(objective: Objective, theta: Floats, now: Slopes, step: Floats) -> Floats:
+def _search(objective: FoldedObjective, theta: Floats, now: Slopes, step: Floats) -> Floats:
     """Return the best step along Newton's direction, and along others that trust a Hessian with holes less.
 
-    Where a curvature jumps, the Hessian at hand may know nothing of the rows that the way leads to.
+    Where a curvature jumps, the Hessian at hand may know nothing of the rows that the step leads to.
     """
     best, lowest = step, np.inf
     floor = _floor(now.hessian)
-    others = [-frame(now.hessian + share * np.diag(floor)).solve(now.gradient) for share in DAMPINGS]
+    others = [-whiten(now.hessian + share * np.diag(floor)).solve(now.gradient) for share in DAMPINGS]
     for direction in (step, *others):
         values = objective.along(theta, direction)
         k = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
         if values[k] < lowest:
             best, lowest = LENGTHS[k] * direction, float(values[k])
-        if objective.reach(step) > 0:  # a smooth loss: its Hessian has no holes
+        if objective.curvature_change(step) > 0:  # a smooth loss: its Hessian has no holes
             break
     return best
 
@@ -146,14 +145,14 @@ def _stuck(decrement: float) -> str:
     return f"Newton's method found no minimum (decrement {decrement:.1e}): {FLAT}"
 
 
-def _safe_frame(H: Floats) -> tuple[Frame, bool]:
-    """Return the frame of H, or of H with just enough added to its diagonal while the iterate is far out."""
+def _safe_whitening(H: Floats) -> tuple[Whitening, bool]:
+    """Return the whitening of H, or of H with just enough added to its diagonal while the iterate is far out."""
     try:
-        return frame(H), False
+        return whiten(H), False
     except NumericalTrouble:
         if not np.isfinite(H).all():
             raise
-    return frame(H + 1e-6 * np.diag(_floor(H))), True
+    return whiten(H + 1e-6 * np.diag(_floor(H))), True
 
 
 def _floor(H: Floats) -> Floats:

@@ -13,7 +13,7 @@ from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
 from perinstance.models.smooth.fit.newton import LENGTHS, Slopes, minimise
-from perinstance.models.smooth.fit.whitening import Frame
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 
@@ -62,11 +62,11 @@ class SmoothFit:
     decrement: float  #: |gradient| in the H^-1 norm
     steps: int
     rounding: Floats  #: how far each entry of the gradient may be off: the float64 minimum is not the true one
-    #: (of a neighbour's fit without the person who joins: her slope is off along her own row alone)
+    #: (of a neighbour's fit without the person who joins: that slope is off along the person's own row alone)
 
-    def stray(self, around: Frame) -> float:
-        """Bound the true gradient at theta in the norm of a frame: what is left of it and its rounding."""
-        return around.norm(self.gradient) + around.reach(self.rounding)
+    def gradient_bound(self, around: Whitening) -> float:
+        """Bound the true gradient at theta in the norm of a whitening: what is left of it and its rounding."""
+        return around.norm(self.gradient) + around.norm_bound(self.rounding)
 
     @property
     def gradient_norm(self) -> float:
@@ -116,18 +116,20 @@ def slopes(block: Block, objective: SmoothObjective, theta: Floats, out: Outside
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding:
+class GradientRounding:
     """A bound on the rounding error of the gradient, entry by entry, summed over some rows."""
 
     vector: Floats
     left_out: int = 0  #: see Slopes
     finite = True  # see Slopes
 
-    def __add__(self, other: Rounding) -> Rounding:
-        return Rounding(self.vector + other.vector, self.left_out + other.left_out)
+    def __add__(self, other: GradientRounding) -> GradientRounding:
+        return GradientRounding(self.vector + other.vector, self.left_out + other.left_out)
 
 
-def rounding(block: Block, objective: SmoothObjective, theta: Floats, out: Outsider | None = None) -> Rounding:
+def gradient_rounding(
+    block: Block, objective: SmoothObjective, theta: Floats, out: Outsider | None = None
+) -> GradientRounding:
     """Bound what rounding does to the sum ``l' x`` of a block: in the sum itself, and through each x'theta.
 
     A sum of m terms is off by at most ``8 sqrt(m) u`` times the sum of their sizes, but for odds of e^-31 (Higham and
@@ -147,7 +149,7 @@ def rounding(block: Block, objective: SmoothObjective, theta: Floats, out: Outsi
         x = np.abs(x)
         in_sum = 4 * UNIT * np.sqrt(len(t) + len(X) / max(len(t), 1)) * np.abs(l1)
         total += (in_sum + slope_rounding(l1, l2, x @ np.abs(theta), p)) @ x
-    return Rounding(total, left_out)
+    return GradientRounding(total, left_out)
 
 
 def slope_rounding(l1: Floats, l2: Floats, size: Floats, p: int) -> Floats:
@@ -223,7 +225,7 @@ class Folded:
         penalty = [objective.penalty_value(theta + s * step) for s in LENGTHS]
         return total + objective.times(self.n) * np.array(penalty)
 
-    def reach(self, step: Floats) -> float:
+    def curvature_change(self, step: Floats) -> float:
         """``kappa max_j |x_j'step|``; nothing to fear from losses that are quadratic between their knots."""
         kappa = self.objective.loss.concordance
         if not np.isfinite(kappa):
@@ -252,10 +254,14 @@ def _fit(folded: Folded, start: Floats) -> SmoothFit:
     s, objective = found.slopes, folded.objective
     other = folded.other
     out = other if other is not None and other.sign < 0 else None
-    slip: Rounding = folded.sweep.fold(partial(rounding, objective=objective, theta=found.theta, out=out))
-    vector = slip.vector
-    if other is not None and (times := min(other.sign, 0) + slip.left_out):
-        one = rounding(Block(other.x[None, : folded.sweep.n_features], np.array([other.y])), objective, found.theta)
+    found_rounding: GradientRounding = folded.sweep.fold(
+        partial(gradient_rounding, objective=objective, theta=found.theta, out=out)
+    )
+    vector = found_rounding.vector
+    if other is not None and (times := min(other.sign, 0) + found_rounding.left_out):
+        one = gradient_rounding(
+            Block(other.x[None, : folded.sweep.n_features], np.array([other.y])), objective, found.theta
+        )
         vector = vector + times * one.vector
     vector = vector + UNIT * np.abs(objective.times(folded.n) * objective.penalty_slope(found.theta))
     return SmoothFit(

@@ -18,7 +18,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 
-#: above this condition number (columns scaled) nothing certified can be said in double precision
+#: above this condition number (columns scaled) no bound can be stated in double precision
 CONDITION_LIMIT = 1e13
 
 FLAT = (
@@ -28,7 +28,7 @@ FLAT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Whitening:
     """``T H T' = I`` and ``T A^-1.. `` diagonal: ``H^-1 = T'T``, ``H^-1 A H^-1 = T' diag(nu) T``."""
 
     T: Floats  #: (d, d)
@@ -48,13 +48,13 @@ class Frame:
         """``|g|`` in the H^-1 norm."""
         return float(np.linalg.norm(self.T @ g))
 
-    def reach(self, slip: Floats) -> float:
+    def norm_bound(self, entries: Floats) -> float:
         """Bound ``|g|`` in the H^-1 norm when its entries are at most these."""
-        return float(np.linalg.norm(np.abs(self.T) @ slip))
+        return float(np.linalg.norm(np.abs(self.T) @ entries))
 
 
-def frame(H: Floats, precision: Floats | None = None) -> Frame:
-    """Return the frame of H (positive definite) and of a precision A (None: the identity)."""
+def whiten(H: Floats, precision: Floats | None = None) -> Whitening:
+    """Return the whitening of H (positive definite) and of a precision A (None: the identity)."""
     diagonal = np.diag(H)
     if not np.isfinite(H).all():
         raise NumericalTrouble("the Hessian overflows float64; divide the largest columns by a public constant")
@@ -82,6 +82,6 @@ def frame(H: Floats, precision: Floats | None = None) -> Frame:
             "coefficients of columns as small as these overflow float64; "
             "multiply the smallest columns by a public constant"
         )
-    # a way along the small eigenvalues of a precision must not be measured too short by the rounding of the large ones
-    slip = 4 * UNIT * len(nu) * float(np.linalg.norm(size))
-    return Frame(V.T @ W, np.maximum(nu, 0.0) + slip, float(values[-1] / values[0]))
+    # a step along the small eigenvalues of a precision must not be measured too short by the rounding of the large ones
+    lost = 4 * UNIT * len(nu) * float(np.linalg.norm(size))
+    return Whitening(V.T @ W, np.maximum(nu, 0.0) + lost, float(values[-1] / values[0]))
