@@ -1,4 +1,9 @@
-"""Two distributions per person, and every number that follows from them."""
+"""Two distributions per person, and every number that follows from them.
+
+Each module here is one kind of pair, named by the mechanism it belongs to; ``interface`` says what all of them can do.
+Below lie the mathematics: ``closed_form`` for one coordinate, ``loss_sums`` for sums of independent losses. Above lie
+``composition`` and ``stored_pairs`` (pairs read back from plain columns).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.schema import PairSchema
 from perinstance.pairs.laplace_shift import Laplace
 from perinstance.pairs.posterior_sample import Posterior
 
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
     from perinstance.pairs.composition import Composed, compose
     from perinstance.pairs.general_gaussian import Gaussian
     from perinstance.pairs.objective_perturbation import Objective
+    from perinstance.pairs.stored_pairs import from_columns
 
 # Loaded when first asked for: most audits need none of them.
 _LATER = {
@@ -21,9 +28,21 @@ _LATER = {
     "Gaussian": "general_gaussian",
     "Composed": "composition",
     "compose": "composition",
+    "from_columns": "stored_pairs",
 }
 
-__all__ = ["Composed", "Gaussian", "Laplace", "Objective", "Pairs", "Posterior", "Shift", "compose"]
+__all__ = [
+    "Composed",
+    "Gaussian",
+    "Laplace",
+    "Objective",
+    "PairSchema",
+    "Pairs",
+    "Posterior",
+    "Shift",
+    "compose",
+    "from_columns",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 r"""The integrand of an inversion around its saddle point, over its value there.
 
 ``exp(Psi z + sum_j (C_j z + F_j) z/(1 - G_j z)) prod_j (1 - G_j z)^{-1/2} p0 p1/((p0 + z)(p1 + z))`` times the Laplace
-factors of ``atoms.py``; ``contour.py`` says what the letters are.
+factors of ``laplace_atoms.py``; ``contour_integral.py`` says what the letters are.
 """
 
 from __future__ import annotations
@@ -31,18 +31,13 @@ class Bell(NamedTuple):
     ph: Any
 
 
-class Atoms(NamedTuple):
-    """The Laplace factors: the losses themselves, or their exponentials in two halves."""
+class Integrand(NamedTuple):
+    """Which Laplace factors, the value at the saddle point, the Gaussian factors and the Laplace ones."""
 
-    t: Any
-    w: Any
-    lap: Any
-    count: Any
-    losses: Any
-    one: Any
-    two: Any
-    cut: Any
-    sums: Any
+    kind: Any
+    start: Any
+    bell: Any
+    atoms: Any
 
 
 @kernel
@@ -78,14 +73,14 @@ def gaussian(z, Psi, G, C, F, p0, p1):
 
 
 @kernel
-def laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut, sums):
+def laplaces(z, expo, kind, bell, atoms):
     """Return ``e^expo`` times the Laplace factors."""
     if kind == SMOOTH:
-        return exp(expo) * smooth_factor(z, t, w, lap, count)
-    up, down = np.log(1.0 + z / p1), np.log(1.0 + z / p0)
-    expo += losses * (up - np.log(1.0 + z / ph))
-    ratio = down - up if t > 0.0 else down - up + TURN
-    return partial_sum(expo, z, w, ratio, kind == ABOVE, one, two, cut, sums)
+        return exp(expo) * smooth_factor(z, atoms)
+    up, down = np.log(1.0 + z / bell.p1), np.log(1.0 + z / bell.p0)
+    expo += atoms.losses * (up - np.log(1.0 + z / bell.ph))
+    ratio = down - up if atoms.t > 0.0 else down - up + TURN
+    return partial_sum(expo, z, ratio, kind == ABOVE, atoms)
 
 
 @kernel

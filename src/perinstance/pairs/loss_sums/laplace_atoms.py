@@ -1,7 +1,7 @@
-r"""Laplace losses in an inversion: smooth beside a Gaussian loss, or multiplied out into exponentials.
+r"""Laplace losses in an inversion: smooth along with a Gaussian loss, or multiplied out into exponentials.
 
 The transform of a sum of Laplace losses, ``prod_i [(1 + t) e^{t D_i} + t e^{-(1 + t) D_i}]/(1 + 2t)``, does not die
-along a line, because the losses have atoms. Where a Gaussian loss beside them kills it in time the product is taken as
+along a line, because the losses have atoms. Where a Gaussian loss kills it in time the product is taken as
 it is. Elsewhere it is a sum of exponentials, ``sum_S share_S e^{t offset_S}`` over the sets S of losses that came out
 negative: those above epsilon are integrated along a contour bent to the left, those below to the right. The sum
 over all sets is never written out: with the distances in two halves, for each set of the first half the sets of the
@@ -13,10 +13,30 @@ Everything here is relative to its value at the saddle point t, and to the large
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import NOT_ZERO
+
+
+class Atoms(NamedTuple):
+    """The Laplace factors of an integrand in units w around t: the losses themselves, or their exponentials.
+
+    Distances, how often each occurs, how many losses that makes; the exponentials in two halves (offsets, logarithms
+    of shares, negative losses), where they are cut, and room for their sums.
+    """
+
+    t: Any
+    w: Any
+    lap: Any
+    count: Any
+    losses: Any
+    one: Any
+    two: Any
+    cut: Any
+    sums: Any
 
 
 @kernel
@@ -39,10 +59,11 @@ def _fall(y):
 
 
 @kernel
-def smooth_factor(z, t, w, lap, count):
+def smooth_factor(z, atoms):
     """Return the product of the transforms ``1 - t (1 - E)/(1 + 2t)`` at ``t + w z``, over the same at t."""
+    t, lap, count = atoms.t, atoms.lap, atoms.count
     total = 1.0 + 0.0j
-    here = t + w * z
+    here = t + atoms.w * z
     for g in range(lap.size):
         D = lap[g]
         if D == 0.0:
@@ -67,7 +88,7 @@ def leftmost(lap, count):
     many = 0.0
     for g in range(lap.size):
         many += count[g] * math.exp(-lap[g])
-    return -min(0.25, 0.5 / max(many, 1e-300))
+    return -min(0.25, 0.5 / max(many, NOT_ZERO))
 
 
 @kernel
@@ -138,12 +159,13 @@ def cuts(slope, w, one, two, cut):
 
 
 @kernel
-def partial_sum(expo, z, w, ratio, above, one, two, cut, sums):
+def partial_sum(expo, z, ratio, above, atoms):
     """Return the sum of the exponentials above the cut (or below it) at z, times ``e^expo``.
 
     ``ratio = log[t (1 + t0)/(|t0| (1 + t))]`` is what each negative loss contributes. The sums over the second half are
     taken relative to their last term, so that nothing overflows on the side to which the contour is bent.
     """
+    w, one, two, cut, sums = atoms.w, atoms.one, atoms.two, atoms.cut, atoms.sums
     m = two.shape[1]
     if above:
         for k in range(cut[0]):
