@@ -73,9 +73,7 @@ def test_a_schema_is_a_line_of_text(pairs):
     assert PairSchema.parse(str(pairs.schema())) == pairs.schema()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "shift", "shift/", "shift/x", "shift/1(", "composed/1(shift)", "Shift/1"]
-)
+@pytest.mark.parametrize("text", ["", "shift", "shift/", "shift/x", "shift/1(", "composed/1(shift)", "Shift/1"])
 def test_unreadable_schemas_are_refused(text):
     with pytest.raises(InvalidInput, match="schema must read like"):
         from_columns({}, text)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perinstance.pairs.general_gaussian import Gaussian
     from perinstance.pairs.objective_perturbation import Objective
     from perinstance.pairs.stored_pairs import from_columns
+    from perinstance.pairs.student_shift import StudentShift
 
 # Loaded when first asked for: most audits need none of them.
 _LATER = {
@@ -29,6 +30,7 @@ _LATER = {
     "Composed": "composition",
     "compose": "composition",
     "from_columns": "stored_pairs",
+    "StudentShift": "student_shift",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Pairs",
     "Posterior",
     "Shift",
+    "StudentShift",
     "compose",
     "from_columns",
 ]

@@ -26,7 +26,7 @@ class Composed(SummedPairs):
     Gaussian shifts add in quadrature; everything else by inverting the product of the characteristic functions, which
     are in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
     Somebody with so many different Laplace distances that they cannot be multiplied out (more than 24, or more than
-    4,095 releases of one distance beside another, and no Gaussian shift of a twentieth of their sum) gets an
+    4,095 releases of one distance next to another, and no Gaussian shift of a twentieth of their sum) gets an
     ``"upper"`` bound. So does everybody with a ``Dominated`` release: it counts as its shift, the offsets and the tails
     are added to the result (see ``bounded_shift.py``).
 

@@ -19,10 +19,11 @@ from perinstance.pairs.interface.schema import PairSchema
 from perinstance.pairs.laplace_shift import Laplace
 from perinstance.pairs.objective_perturbation import Objective
 from perinstance.pairs.posterior_sample import Posterior
+from perinstance.pairs.student_shift import StudentShift
 
 #: Every pair that stands by itself, by its name in files.
 SINGLE: dict[str, type[ColumnPairs]] = {
-    pair.FORMAT[0]: pair for pair in (Shift, Laplace, Posterior, Objective, Gaussian, Dominated)
+    pair.FORMAT[0]: pair for pair in (Shift, Laplace, Posterior, Objective, Gaussian, Dominated, StudentShift)
 }
 
 

@@ -205,7 +205,7 @@ def solve_many(mu, rho, tables, out):
         n = min(BLOCK, mu.size - start)
         m0, r0, out0 = mu[start : start + n], rho[start : start + n], out[start : start + n]
         n_left = read_block(m0, r0, polynomials, first_cell, addresses, out0)
-        far, near = np.uint64(0), np.uint64(BLOCK)  # the lonely ones fill the scratch from below, the others from above
+        far, near = np.uint64(0), np.uint64(BLOCK)  # people with one tail fill the scratch from below
         for k in range(n_left):
             i = left[k]
             bits = np.uint64(bits_of(y0[i]))

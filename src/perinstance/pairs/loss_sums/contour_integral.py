@@ -22,8 +22,17 @@ import numpy as np
 from perinstance.numerics.double_double import two_product, two_sum
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING
-from perinstance.pairs.loss_sums.integrand import ABOVE, BELOW, PLAIN, SMOOTH, Bell, Integrand, end_of_life, laplaces
-from perinstance.pairs.loss_sums.laplace_atoms import Atoms, crowd, cuts, halves, leftmost, multiply_out
+from perinstance.pairs.loss_sums.integrand import (
+    ABOVE,
+    BELOW,
+    PLAIN,
+    SMOOTH,
+    GaussianFactors,
+    Integrand,
+    decay_length,
+    laplaces,
+)
+from perinstance.pairs.loss_sums.laplace_atoms import Atoms, cancellation, cuts, halves, leftmost, multiply_out
 from perinstance.pairs.loss_sums.quadrature import STEP, evaluate, integral
 from perinstance.pairs.loss_sums.records import Inverted
 from perinstance.pairs.loss_sums.saddlepoint import room, slopes
@@ -34,7 +43,8 @@ WAVES = 60.0  # a straight line serves for Laplace losses that turn less often t
 class Exponent(NamedTuple):
     """The exponent at the saddle point: its value, its slope and its slope far out, and the size of its roundings.
 
-    Each rounding is counted in units of the term's size. ``used`` Gaussian coordinates are not empty.
+    Each rounding is counted in units of the term's size. ``used`` Gaussian coordinates are not empty, and there are
+    ``some`` Laplace losses.
     """
 
     base: Any
@@ -42,13 +52,14 @@ class Exponent(NamedTuple):
     far: Any
     size: Any
     used: Any
+    some: Any
 
 
 @kernel
 def _exponent(here, epsilon, w, losses, factors):
     """Return the exponent at the saddle point and fill in G, C and F of the coordinates that are not empty."""
     t, a_top, top = here
-    nu, v, m2, levels, _lap, _count = losses
+    nu, v, m2, levels, lap, count = losses
     used = 0
     level, low = -epsilon, 0.0
     base, slope, far = 0.0, 0.0, 0.0
@@ -82,14 +93,7 @@ def _exponent(here, epsilon, w, losses, factors):
             if not flat:
                 far += factors[2, used]
         used += 1
-    return _with_laplaces(t, level, low, losses, Exponent(base, slope, far, size, used))
-
-
-@kernel
-def _with_laplaces(t, level, low, losses, gaussian_part):
-    """Return the exponent with the Laplace losses, the level (a pair) and the poles at 0 and -1."""
-    base, slope, far, size, used = gaussian_part
-    lap, count = losses.lap, losses.count
+    some = 0.0
     for g in range(lap.size):
         D = lap[g]
         if D == 0.0:
@@ -100,13 +104,11 @@ def _with_laplaces(t, level, low, losses, gaussian_part):
         y = (1.0 + 2.0 * t) * D
         ratio = -math.expm1(-y) / y if abs(y) > 1e-8 else 1.0 - 0.5 * y
         base += count[g] * math.log1p(-t * D * ratio)
-        size += 8.0 * count[g]  # here, and in the factors of the nodes
+        some += count[g]
     level += low
-    base += t * level
-    size += 3.0 * abs(t * level)
-    slope += level
     poles = math.log(abs(t)) + math.log1p(t)
-    return Exponent(base - poles, slope, far, size + abs(poles), used)
+    size += 8.0 * some + 3.0 * abs(t * level) + abs(poles)  # of a Laplace loss here, and in the factors of the nodes
+    return Exponent(base + t * level - poles, slope + level, far, size, used, some)
 
 
 @kernel
@@ -125,34 +127,34 @@ def contour(here, epsilon, tight, losses, scratch):
     exponent = _exponent(here, epsilon, w, losses, factors)
     base, used = exponent.base, exponent.used
     G, C, F = factors[0, :used], factors[1, :used], factors[2, :used]
-    bell = Bell(w * exponent.slope, G, C, F, t / w, (1.0 + t) / w, (0.5 + t) / w)
+    gauss = GaussianFactors(w * exponent.slope, G, C, F, t / w, (1.0 + t) / w, (0.5 + t) / w)
     none = np.empty((3, 0))
-    some = _number(lap, count)
+    some = exponent.some
     atoms = Atoms(t, w, lap, count, some, none, none, np.empty(0, np.int64), np.empty(0, np.complex128))
     kind, first, many = PLAIN, STEP, False
     if some > 0.0:
-        turns = max(abs(bell.Psi), abs(bell.Psi - 2.0 * w * _sum(lap, count)), 1.0)
+        turns = max(abs(gauss.Psi), abs(gauss.Psi - 2.0 * w * sum_of(lap, count)), 1.0)
         _second, first_size, second_size = halves(lap, count)
         many = max(first_size, second_size) > terms or t < leftmost(lap, count)
-        end = end_of_life(bell, (20.0 * WAVES if many else WAVES) / turns)
+        end = decay_length(gauss, (20.0 * WAVES if many else WAVES) / turns)
         first = min(STEP, 2.0 / (turns * end))
         kind = SMOOTH if end < np.inf else BELOW
-    drift = bell.Psi + exponent.far
+    drift = gauss.Psi + exponent.far
     if kind != BELOW:
-        integrand = Integrand(kind, 1.0, bell, atoms)
+        integrand = Integrand(kind, 1.0, gauss, atoms)
         n, total, error, mass, bend, step = integral(drift, first, tight, integrand, where, weight)
         if kind == PLAIN or many or error <= tight * abs(total):
             moved = evaluate(0.0, w, n, where, weight)[1]
             return Inverted(base, w, n, _relative(error, mass, total, exponent.size), total, moved, bend, step)
     if many:
         return Inverted(base, w, 0, np.inf, 0.0, 0.0, 0.0, 0.0)
-    error, mass, total, moved = _among_atoms(drift, tight, bell, atoms, where, weight)
-    mass *= crowd(t, lap, count)
+    error, mass, total, moved = _among_atoms(drift, tight, gauss, atoms, where, weight)
+    mass *= cancellation(t, lap, count)
     return Inverted(base, w, 0, _relative(error, mass, total, exponent.size), total, moved, drift, 0.0)
 
 
 @kernel
-def _among_atoms(drift, tight, bell, atoms, where, weight):
+def _among_atoms(drift, tight, gauss, atoms, where, weight):
     """Integrate the exponentials above epsilon and those below, each along a contour bent to its side.
 
     Returns the error, the integral of moduli, the integral, and the same with z as a further factor.
@@ -160,8 +162,8 @@ def _among_atoms(drift, tight, bell, atoms, where, weight):
     t, w, lap, count, some, _one, _two, _cut, _sums = atoms
     second, first_size, second_size = halves(lap, count)
     one, two = np.empty((3, int(first_size))), np.empty((3, int(second_size)))
-    multiply_out(t, lap, count, ~second, one)
-    multiply_out(t, lap, count, second, two)
+    for half in range(2):
+        multiply_out(t, lap, count, second, half == 1, two if half == 1 else one)
     cut, sums = np.empty(one.shape[1], np.int64), np.empty(two.shape[1], np.complex128)
     cuts(drift, w, one[0], two[0], cut)
     atoms = Atoms(t, w, lap, count, some, one, two, cut, sums)
@@ -169,13 +171,13 @@ def _among_atoms(drift, tight, bell, atoms, where, weight):
     for kind in (ABOVE, BELOW):
         if kind == BELOW:
             drift += w * (one[0, -1] + two[0, -1])
-            if drift > 0.0 or bell.G.size == 0:
+            if drift > 0.0 or gauss.G.size == 0:
                 break  # atoms below epsilon alone: closing the contour on the right gives nothing
         elif drift <= 0.0:
             continue
-        start = laplaces(0.0j, 0.0j, kind, bell, atoms).real
+        start = laplaces(0.0j, 0.0j, kind, gauss, atoms).real
         n, part, err, moduli, _bend, _step = integral(
-            drift, STEP, tight, Integrand(kind, start, bell, atoms), where, weight
+            drift, STEP, tight, Integrand(kind, start, gauss, atoms), where, weight
         )
         total += part
         moved += evaluate(0.0, w, n, where, weight)[1]
@@ -185,17 +187,8 @@ def _among_atoms(drift, tight, bell, atoms, where, weight):
 
 
 @kernel
-def _number(lap, count):
-    """Return how many Laplace losses there are."""
-    total = 0.0
-    for g in range(lap.size):
-        if lap[g] != 0.0:
-            total += count[g]
-    return total
-
-
-@kernel
-def _sum(lap, count):
+def sum_of(lap, count):
+    """Return the sum of the Laplace distances."""
     total = 0.0
     for g in range(lap.size):
         total += lap[g] * count[g]

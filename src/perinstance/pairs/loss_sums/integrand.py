@@ -19,7 +19,7 @@ PLAIN, SMOOTH, BELOW, ABOVE = 0, 1, 2, 3
 TURN = math.pi * 1j  # left of 0 every negative loss changes the sign
 
 
-class Bell(NamedTuple):
+class GaussianFactors(NamedTuple):
     """The Gaussian factors of the integrand, and where the poles are."""
 
     Psi: Any
@@ -36,7 +36,7 @@ class Integrand(NamedTuple):
 
     kind: Any
     start: Any
-    bell: Any
+    gauss: Any
     atoms: Any
 
 
@@ -73,25 +73,25 @@ def gaussian(z, Psi, G, C, F, p0, p1):
 
 
 @kernel
-def laplaces(z, expo, kind, bell, atoms):
+def laplaces(z, expo, kind, gauss, atoms):
     """Return ``e^expo`` times the Laplace factors."""
     if kind == SMOOTH:
         return exp(expo) * smooth_factor(z, atoms)
-    up, down = np.log(1.0 + z / bell.p1), np.log(1.0 + z / bell.p0)
-    expo += atoms.losses * (up - np.log(1.0 + z / bell.ph))
+    up, down = np.log(1.0 + z / gauss.p1), np.log(1.0 + z / gauss.p0)
+    expo += atoms.losses * (up - np.log(1.0 + z / gauss.ph))
     ratio = down - up if atoms.t > 0.0 else down - up + TURN
     return partial_sum(expo, z, ratio, kind == ABOVE, atoms)
 
 
 @kernel
-def end_of_life(bell, furthest):
+def decay_length(gauss, furthest):
     """Return how far along the straight line the Gaussian factors are alive, or infinity beyond ``furthest``."""
     y = 1.0
     while y < furthest:
-        decay = math.log1p(y * y / (bell.p0 * bell.p0)) + math.log1p(y * y / (bell.p1 * bell.p1))
-        for j in range(bell.G.size):
-            g2 = (bell.G[j] * y) ** 2
-            quadratic = bell.C[j] + bell.F[j] * bell.G[j]
+        decay = math.log1p(y * y / (gauss.p0 * gauss.p0)) + math.log1p(y * y / (gauss.p1 * gauss.p1))
+        for j in range(gauss.G.size):
+            g2 = (gauss.G[j] * y) ** 2
+            quadratic = gauss.C[j] + gauss.F[j] * gauss.G[j]
             decay += 2.0 * quadratic * y * y / (1.0 + g2) + 0.5 * math.log1p(g2)
         if decay > 82.0:
             return y

@@ -83,7 +83,8 @@ def smooth_factor(z, atoms):
 def leftmost(lap, count):
     """Return how far left of 0 exponentials are multiplied out.
 
-    There they are of both signs: ``crowd`` grows like ``e^{-2 t sum e^-D}``; times the pole ``1/t`` it is least here.
+    There they are of both signs: ``cancellation`` grows like ``e^{-2 t sum e^-D}``; times the pole ``1/t`` it is least
+    here.
     """
     many = 0.0
     for g in range(lap.size):
@@ -92,7 +93,7 @@ def leftmost(lap, count):
 
 
 @kernel
-def crowd(t, lap, count):
+def cancellation(t, lap, count):
     """Return how much larger the exponentials are together than their sum at t, between -1/2 and 0."""
     log = 0.0
     if t < 0.0:
@@ -118,13 +119,13 @@ def halves(lap, count):
 
 
 @kernel
-def multiply_out(t, lap, count, chosen, out):
+def multiply_out(t, lap, count, second, chosen, out):
     """Fill the exponentials of the chosen half, largest offset first: offsets <= 0, logs of shares, negative losses."""
     n = 1
     offset, log_share, minus = out[0], out[1], out[2]
     log_share[0], offset[0], minus[0] = 0.0, 0.0, 0.0
     for g in range(lap.size):
-        if not chosen[g] or count[g] == 0.0:
+        if second[g] != chosen or count[g] == 0.0:
             continue
         D, c = lap[g], int(count[g])
         log_up = -math.log1p(t * math.exp(-(1.0 + 2.0 * t) * D) / (1.0 + t))  # of (1 + t) e^{tD} in the sum of the two
@@ -152,7 +153,7 @@ def multiply_out(t, lap, count, chosen, out):
 def cuts(slope, w, one, two, cut):
     """Fill, for each exponential of the first half, how many of the second make ``slope + w (both offsets) > 0``."""
     k = two.size
-    for i in range(one.size):  # offsets fall, so the cut moves one way
+    for i in range(one.size):  # offsets fall, so the cut only moves back
         while k > 0 and not slope + w * (one[i] + two[k - 1]) > 0.0:
             k -= 1
         cut[i] = k

@@ -13,7 +13,7 @@ import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import CHERNOFF, NOT_ZERO, ONE_ROUNDING, POWER_BRACKET, TIGHT
-from perinstance.pairs.loss_sums.contour_integral import contour
+from perinstance.pairs.loss_sums.contour_integral import contour, sum_of
 from perinstance.pairs.loss_sums.laplace_atoms import leftmost
 from perinstance.pairs.loss_sums.quadrature import NODES
 from perinstance.pairs.loss_sums.records import ContourScratch, Inverted, Laid, LinePlace, Losses, Profiled
@@ -37,13 +37,6 @@ NOWHERE = Laid(0.0, 0.0, 0.0, 0.0)
 def scratch_for(terms):
     """Return room for the nodes of a contour."""
     return ContourScratch(np.empty(NODES, np.complex128), np.empty(NODES, np.complex128), terms)
-
-
-@kernel
-def one_person(everybody, i):
-    """Return the losses of one person."""
-    nu, v, m2, levels, lap, count = everybody
-    return Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
 
 
 @kernel
@@ -75,11 +68,13 @@ def above(epsilon, tight, losses, scratch):
 def _exchanged(losses):
     """Return the losses of Q over P."""
     nu, v, m2, levels, lap, count = losses
-    there = levels.copy()
-    for j in range(nu.size):
+    k = nu.size
+    back, back_v, back_m2, there = np.empty(k), np.empty(k), np.empty(k), np.empty((k, 6))
+    for j in range(k):
+        back[j], back_v[j], back_m2[j] = -nu[j] / v[j], 1.0 / v[j], m2[j] / v[j]
         there[j, 0], there[j, 1], there[j, 2], there[j, 3] = levels[j, 2], levels[j, 3], levels[j, 0], levels[j, 1]
         there[j, 4], there[j, 5] = -levels[j, 4], -levels[j, 5]
-    return Losses(-nu / v, 1.0 / v, m2 / v, there, lap, count)
+    return Losses(back, back_v, back_m2, there, lap, count)
 
 
 @kernel
@@ -108,7 +103,7 @@ def below(epsilon, tight, losses, scratch):
         return Profiled(-np.inf, 0.0, 0.1, 0, NOWHERE)
     log, slope = base + math.log(w / np.pi * total), t + w * moved / total
     if flipped:
-        bend = -bend if step > 0.0 else 2.0 * w * np.sum(lap * count) - bend
+        bend = -bend if step > 0.0 else 2.0 * w * sum_of(lap, count) - bend
         laid = Laid(-1.0 - t, w, bend, step)
         return Profiled(log - epsilon, -1.0 - slope, error + ONE_ROUNDING * abs(epsilon), 0, laid)
     return Profiled(log, slope, error, n, Laid(t, w, bend, step))
@@ -155,9 +150,13 @@ def delta_at(epsilon, losses, back, scratch):
 @kernel
 def deltas(epsilon, losses, back, terms, out):
     """Fill in delta for each person."""
+    nu, v, m2, levels, lap, count = losses
+    back_nu, back_v, back_m2, back_levels, _lap, _count = back
     scratch = scratch_for(terms)
     for i in range(out.size):
-        out[i] = delta_at(epsilon[i], one_person(losses, i), one_person(back, i), scratch)[0]
+        here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
+        there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
+        out[i] = delta_at(epsilon[i], here, there, scratch)[0]
 
 
 @kernel
@@ -200,9 +199,13 @@ def powers(level, losses, back, terms, out):
     The minimum lies where the null probability of ``log q/p > epsilon``, which is ``-e^-epsilon d delta/d epsilon``,
     equals the level. ``losses`` are those of Q over P here. Every epsilon gives an upper bound; the best is kept.
     """
+    nu, v, m2, levels, lap, count = losses
+    back_nu, back_v, back_m2, back_levels, _lap, _count = back
     scratch = scratch_for(terms)
     for i in range(out.size):
         if level[i] == 0.0 or level[i] == 1.0:
             out[i] = level[i]
         else:
-            out[i] = min(_power(level[i], one_person(losses, i), one_person(back, i), scratch), 1.0)
+            here = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
+            there = Losses(back_nu[i], back_v[i], back_m2[i], back_levels[i], lap[i], count[i])
+            out[i] = min(_power(level[i], here, there, scratch), 1.0)

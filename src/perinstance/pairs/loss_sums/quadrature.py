@@ -25,8 +25,8 @@ def _along(bend, first, levels, tight, integrand, where, weight):
 
     Returns how many, the integral, its error, the integral of moduli and the step.
     """
-    kind, start, bell, atoms = integrand
-    Psi, G, C, F, p0, p1, _ph = bell  # unpacked here: inside the loop it would cost more than the arithmetic
+    kind, start, gauss, atoms = integrand
+    Psi, G, C, F, p0, p1, _ph = gauss  # unpacked here: inside the loop it would cost more than the arithmetic
     step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
     where[0], weight[0] = 0.0, 0.5 * start
     for level in range(levels):
@@ -37,7 +37,7 @@ def _along(bend, first, levels, tight, integrand, where, weight):
             sh, ch = math.sinh(u), math.cosh(u)
             z = complex(bend * (ch - 1.0), sh)
             expo, divisor = gaussian(z, Psi, G, C, F, p0, p1)
-            f = exp(expo) if kind == PLAIN else laplaces(z, expo, kind, bell, atoms)
+            f = exp(expo) if kind == PLAIN else laplaces(z, expo, kind, gauss, atoms)
             f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:
@@ -71,7 +71,8 @@ def integral(drift, first, tight, integrand, where, weight):
     kind = integrand.kind
     probe = math.asinh(min(max(8.0, 10.0 / max(abs(drift), NOT_ZERO)), 1e8))
     side = -1.0 if drift > 0.0 else 1.0
-    bends = np.array([0.0, 0.0, side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG, 0.0])
+    bends = np.zeros(7)  # and no list, which would take a while to compile
+    bends[2], bends[3], bends[4], bends[5] = side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG
     least = np.inf
     n, total, error, mass, step = 0, 0.0, np.inf, 0.0, first
     for i in range(7):

@@ -25,8 +25,9 @@ from perinstance.numerics.rounding import (
     TIGHT,
     USABLE_STEP,
 )
-from perinstance.pairs.loss_sums.profile import NOWHERE, above, below, one_person, scratch_for
+from perinstance.pairs.loss_sums.profile import NOWHERE, above, below, scratch_for
 from perinstance.pairs.loss_sums.quadrature import evaluate, extent
+from perinstance.pairs.loss_sums.records import Losses
 from perinstance.pairs.loss_sums.saddlepoint import (
     divergence,
     first_guess,
@@ -73,8 +74,10 @@ def _approximate(x, top, losses):
 
 
 @kernel
-def _first_epsilon(target, x, top, losses):
+def _first_epsilon(target, s2, losses):
     """Return the epsilon >= 0 at which the saddle-point approximation of log delta meets the target."""
+    top = highest(losses.nu)
+    x = saddle(first_guess(divergence(losses), s2, top), top, 0.0, losses)
     low, high, span = x, x, 0.5
     found = False
     while high < 300.0 and not found:
@@ -114,14 +117,6 @@ def _along_contour(epsilon, step, excess, n, laid, scratch):
 
 
 @kernel
-def _start(delta, edge, s2, losses):
-    """Return an epsilon to start from, below the largest loss."""
-    top = highest(losses.nu)
-    x = saddle(first_guess(divergence(losses), s2, top), top, 0.0, losses)
-    return min(_first_epsilon(math.log(delta), x, top, losses), edge * (1.0 - BELOW_LARGEST_LOSS))
-
-
-@kernel
 def solve(delta, losses, scratch):
     """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it, and what it may be above.
 
@@ -132,7 +127,7 @@ def solve(delta, losses, scratch):
         return edge, 0.0, NOWHERE
     if s2 == 0.0:
         return 0.0, 0.0, NOWHERE
-    epsilon = _start(delta, edge, s2, losses)
+    epsilon = min(_first_epsilon(math.log(delta), s2, losses), edge * (1.0 - BELOW_LARGEST_LOSS))
     low, high = 0.0, edge  # the answer lies between
     tight, proposed, deep = TIGHT, False, delta > 0.5
     for _ in range(100):
@@ -177,7 +172,9 @@ def solve(delta, losses, scratch):
 @kernel
 def epsilons(delta, losses, terms, out, over, laid):
     """Fill in epsilon for each person, what it may be above the truth, and how the last contour was laid."""
+    nu, v, m2, levels, lap, count = losses
     scratch = scratch_for(terms)
     for i in range(out.size):
-        out[i], over[i], last = solve(delta[i], one_person(losses, i), scratch)
+        one = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
+        out[i], over[i], last = solve(delta[i], one, scratch)
         laid[i, 0], laid[i, 1], laid[i, 2], laid[i, 3] = last
