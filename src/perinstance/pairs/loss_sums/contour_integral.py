@@ -27,12 +27,20 @@ from perinstance.pairs.loss_sums.integrand import (
     BELOW,
     PLAIN,
     SMOOTH,
+    TURN,
     GaussianFactors,
     Integrand,
     decay_length,
-    laplaces,
 )
-from perinstance.pairs.loss_sums.laplace_atoms import Atoms, cancellation, cuts, halves, leftmost, multiply_out
+from perinstance.pairs.loss_sums.laplace_atoms import (
+    Atoms,
+    cancellation,
+    cuts,
+    halves,
+    leftmost,
+    multiply_out,
+    partial_sum,
+)
 from perinstance.pairs.loss_sums.quadrature import STEP, evaluate, integral
 from perinstance.pairs.loss_sums.records import Inverted
 from perinstance.pairs.loss_sums.saddlepoint import room, slopes
@@ -175,7 +183,7 @@ def _among_atoms(drift, tight, gauss, atoms, where, weight):
                 break  # atoms below epsilon alone: closing the contour on the right gives nothing
         elif drift <= 0.0:
             continue
-        start = laplaces(0.0j, 0.0j, kind, gauss, atoms).real
+        start = partial_sum(0.0j, 0.0j, 0.0j if t > 0.0 else TURN, kind == ABOVE, one, two, cut, sums).real
         n, part, err, moduli, _bend, _step = integral(
             drift, STEP, tight, Integrand(kind, start, gauss, atoms), where, weight
         )

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs.loss_sums.laplace_atoms import exp, partial_sum, smooth_factor
 
 #: Which Laplace factors: none, whole, the exponentials below epsilon, those above.
 PLAIN, SMOOTH, BELOW, ABOVE = 0, 1, 2, 3
@@ -70,17 +69,6 @@ def gaussian(z, Psi, G, C, F, p0, p1):
         if G[j] != 0.0:
             divisor *= _root(f)
     return expo, divisor
-
-
-@kernel
-def laplaces(z, expo, kind, gauss, atoms):
-    """Return ``e^expo`` times the Laplace factors."""
-    if kind == SMOOTH:
-        return exp(expo) * smooth_factor(z, atoms)
-    up, down = np.log(1.0 + z / gauss.p1), np.log(1.0 + z / gauss.p0)
-    expo += atoms.losses * (up - np.log(1.0 + z / gauss.ph))
-    ratio = down - up if atoms.t > 0.0 else down - up + TURN
-    return partial_sum(expo, z, ratio, kind == ABOVE, atoms)
 
 
 @kernel

@@ -59,11 +59,10 @@ def _fall(y):
 
 
 @kernel
-def smooth_factor(z, atoms):
+def smooth_factor(z, t, w, lap, count):
     """Return the product of the transforms ``1 - t (1 - E)/(1 + 2t)`` at ``t + w z``, over the same at t."""
-    t, lap, count = atoms.t, atoms.lap, atoms.count
     total = 1.0 + 0.0j
-    here = t + atoms.w * z
+    here = t + w * z
     for g in range(lap.size):
         D = lap[g]
         if D == 0.0:
@@ -160,25 +159,24 @@ def cuts(slope, w, one, two, cut):
 
 
 @kernel
-def partial_sum(expo, z, ratio, above, atoms):
-    """Return the sum of the exponentials above the cut (or below it) at z, times ``e^expo``.
+def partial_sum(expo, z, ratio, above, one, two, cut, sums):
+    """Return the sum of the exponentials above the cut (or below it) z away from t, times ``e^expo``.
 
     ``ratio = log[t (1 + t0)/(|t0| (1 + t))]`` is what each negative loss contributes. The sums over the second half are
     taken relative to their last term, so that nothing overflows on the side to which the contour is bent.
     """
-    w, one, two, cut, sums = atoms.w, atoms.one, atoms.two, atoms.cut, atoms.sums
     m = two.shape[1]
     if above:
         for k in range(cut[0]):
             v = exp(two[1, k] + two[2, k] * ratio)
-            sums[k] = v if k == 0 else sums[k - 1] * exp((two[0, k - 1] - two[0, k]) * w * z) + v
+            sums[k] = v if k == 0 else sums[k - 1] * exp((two[0, k - 1] - two[0, k]) * z) + v
     else:
         for k in range(m - 1, cut[-1] - 1, -1):
             v = exp(two[1, k] + two[2, k] * ratio)
-            sums[k] = v if k == m - 1 else sums[k + 1] * exp((two[0, k + 1] - two[0, k]) * w * z) + v
+            sums[k] = v if k == m - 1 else sums[k + 1] * exp((two[0, k + 1] - two[0, k]) * z) + v
     total = 0.0j
     for i in range(one.shape[1]):
         k = cut[i] - 1 if above else cut[i]
         if 0 <= k < m:
-            total += sums[k] * exp(expo + one[1, i] + one[2, i] * ratio + (one[0, i] + two[0, k]) * w * z)
+            total += sums[k] * exp(expo + one[1, i] + one[2, i] * ratio + (one[0, i] + two[0, k]) * z)
     return total

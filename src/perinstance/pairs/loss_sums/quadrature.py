@@ -11,8 +11,8 @@ import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ALIVE, DEAD, NEGLIGIBLE, NOT_ZERO, TIGHT
-from perinstance.pairs.loss_sums.integrand import PLAIN, SMOOTH, gaussian, inverse, laplaces
-from perinstance.pairs.loss_sums.laplace_atoms import exp
+from perinstance.pairs.loss_sums.integrand import ABOVE, PLAIN, SMOOTH, TURN, gaussian, inverse
+from perinstance.pairs.loss_sums.laplace_atoms import exp, partial_sum, smooth_factor
 
 NODES = 4096  # room for the nodes of one contour
 SLIGHT, STRONG = math.tan(math.pi / 8), 1.0  # bends by 22.5 and 45 degrees
@@ -26,7 +26,8 @@ def _along(bend, first, levels, tight, integrand, where, weight):
     Returns how many, the integral, its error, the integral of moduli and the step.
     """
     kind, start, gauss, atoms = integrand
-    Psi, G, C, F, p0, p1, _ph = gauss  # unpacked here: inside the loop it would cost more than the arithmetic
+    Psi, G, C, F, p0, p1, ph = gauss  # unpacked here: inside the loop it would cost more than the arithmetic
+    t, w, lap, count, losses, one, two, cut, sums = atoms
     step, n, error, total, mass = first, 1, np.inf, 0.0, 0.0
     where[0], weight[0] = 0.0, 0.5 * start
     for level in range(levels):
@@ -37,7 +38,15 @@ def _along(bend, first, levels, tight, integrand, where, weight):
             sh, ch = math.sinh(u), math.cosh(u)
             z = complex(bend * (ch - 1.0), sh)
             expo, divisor = gaussian(z, Psi, G, C, F, p0, p1)
-            f = exp(expo) if kind == PLAIN else laplaces(z, expo, kind, gauss, atoms)
+            if kind == PLAIN:
+                f = exp(expo)
+            elif kind == SMOOTH:
+                f = exp(expo) * smooth_factor(z, t, w, lap, count)
+            else:
+                up, down = np.log(1.0 + z / p1), np.log(1.0 + z / p0)
+                expo += losses * (up - np.log(1.0 + z / ph))
+                ratio = down - up if t > 0.0 else down - up + TURN
+                f = partial_sum(expo, w * z, ratio, kind == ABOVE, one, two, cut, sums)
             f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:

@@ -22,7 +22,6 @@ import math
 import numpy as np
 
 from perinstance.numerics.double_double import plus, raised, two_product, two_sum
-from perinstance.numerics.normal_tails import excess_of_log
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.loss_sums.records import LinePlace
 
@@ -136,7 +135,7 @@ def slopes(here, epsilon, losses):
 
 @kernel
 def minus_legendre(here, losses):
-    """Return ``K(t) - t K'(t)`` <= 0, minus the Legendre transform of K at ``K'(t)``."""
+    """Return ``K(t) - t K'(t)`` <= 0, minus the Legendre transform of K at ``K'(t)``: for a first guess."""
     t, a_top, top = here
     nu, v, m2, _levels, lap, count = losses
     gap = 0.0
@@ -144,8 +143,7 @@ def minus_legendre(here, losses):
         if nu[j] == 0.0 and m2[j] == 0.0:
             continue
         a = room(t, nu[j], top, a_top)
-        z = t * nu[j] / a  # log a + (1 - a)/a = z - log1p(z)
-        gap -= 0.5 * m2[j] * v[j] / (a * a) * t * t + 0.5 * excess_of_log(z, 1.0 / a)
+        gap -= 0.5 * m2[j] * v[j] / (a * a) * t * t + 0.5 * (t * nu[j] / a + math.log(a))
     for k in range(lap.size):
         D = lap[k]
         if D == 0.0:
