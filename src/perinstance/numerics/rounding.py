@@ -24,7 +24,7 @@ SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 LARGEST = float(np.finfo(np.float64).max)
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Pairs
+# Pairs (kernels freeze what they import from here: numba_compile stamps this file along with theirs)
 
 #: A sum of two floats times one more may have lost two half units in the last place; a quarter unit is to spare.
 TWO_ROUNDINGS = 4e-16

@@ -1,4 +1,7 @@
-"""What the kernels of this room are given and give back, by name: a person's losses, places, contours, scratch."""
+"""What the kernels of this room are given and give back, by name: a person's losses, places, contours, scratch.
+
+Their signatures are made of these records, so ``numba_compile`` stamps this file along with theirs.
+"""
 
 from __future__ import annotations
 
