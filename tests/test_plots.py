@@ -51,7 +51,6 @@ def test_the_noise_curve_passes_through_this_audit(audit):
 
 
 def test_twice_the_noise_is_what_an_audit_with_twice_the_noise_says(audit):
-    from perinstance.report.other_noise import with_noise
 
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 3))
@@ -61,7 +60,7 @@ def test_twice_the_noise_is_what_an_audit_with_twice_the_noise_says(audit):
         (pi.PosteriorSample(gamma=1.0), pi.PosteriorSample(gamma=0.25)),
         (pi.ObjectivePerturbation(scale=0.5), pi.ObjectivePerturbation(scale=1.0)),
     ):
-        scaled = with_noise(pi.audit(once, X, y).pairs, 2.0)
+        scaled = pi.audit(once, X, y).pairs.with_noise(2.0)
         assert scaled.epsilon(1e-6) == pytest.approx(pi.audit(twice, X, y).losses, rel=1e-9)
 
 

@@ -113,7 +113,7 @@ def gaussian_grid(nu, m, n=260):
 def test_three_releases_against_convolution_on_a_grid():
     posterior, objective = posterior_coordinates(0.2, 1.5), (0.3, 0.8, 1.44, 0.23)
     pair = compose([Posterior([0.2], [1.5]), Shift([0.5]), Objective(*([p] for p in objective))])
-    spectrum = Objective(*([p] for p in objective))._spectrum()
+    spectrum = Objective(*([p] for p in objective)).coordinates()
     coordinates = [posterior, (0.0, 0.5), *zip(spectrum.nu[0], np.sqrt(spectrum.m2[0]), strict=True)]
     grids = [gaussian_grid(nu, m, n) for (nu, m), n in zip(coordinates, (70, 50, 60, 40), strict=True)]
     for epsilon in (-0.5, 0.5, 2.0, 5.0):

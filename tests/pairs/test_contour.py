@@ -7,9 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from perinstance.numerics.rounding import TIGHT
 from perinstance.pairs.loss_sums import profile
-from perinstance.pairs.loss_sums.contour_integral import NODES, TIGHT, contour
-from perinstance.pairs.loss_sums.coordinates import Spectrum
+from perinstance.pairs.loss_sums.contour_integral import contour
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.quadrature import NODES
+from perinstance.pairs.loss_sums.records import ContourScratch, LinePlace, Losses
 from perinstance.pairs.loss_sums.saddlepoint import (
     divergence,
     first_guess,
@@ -20,11 +23,16 @@ from perinstance.pairs.loss_sums.saddlepoint import (
     slopes,
     variance,
 )
+from perinstance.pairs.loss_sums.solve_epsilon import solve
 
 
 def _rows(nu, m2):
     """Return what the kernels take of one person's Gaussian coordinates."""
-    return tuple(part[0] for part in Spectrum.gaussian([nu], [np.sqrt(m2)]).coordinates)
+    return tuple(part[0] for part in LossCoordinates.gaussian([nu], [np.sqrt(m2)]).losses[:4])
+
+
+def _scratch(terms):
+    return ContourScratch(np.empty(NODES, complex), np.empty(NODES, complex), terms)
 
 
 def _people(count, seed, laplace):
@@ -43,59 +51,56 @@ def _people(count, seed, laplace):
 
 @pytest.mark.parametrize(("laplace", "count"), [(0, 600), (2, 150)])
 def test_the_integral_does_not_depend_on_the_contour(laplace, count):
-    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
     compared = 0
     for rows, laps, delta in _people(count, 5, laplace):
-        person = (*rows, *laps)
-        nu, v, m2, levels = rows
-        epsilon = profile.solve(delta, *person, 4096, where, weight)[0]
-        log_delta, rate, error = profile._above(epsilon, TIGHT, *person, 4096, where, weight)[:3]
+        person, scratch = Losses(*rows, *laps), _scratch(4096)
+        epsilon = solve(delta, person, scratch)[0]
+        log_delta, rate, error = profile.above(epsilon, TIGHT, person, scratch)[:3]
         if not -690 < log_delta < 0 or error > 1e-6:
             continue  # at the end of a bounded loss a rounding of epsilon is all there is
         if epsilon > 0:
             rounded = 1e-15 * rate * epsilon  # what the last digit of epsilon is worth
             assert math.log(delta) - 1e-8 - 8 * error - rounded <= log_delta <= math.log(delta)
-        top, s2 = highest(nu), variance(nu, v, m2, *laps)
-        B = divergence(levels, *laps) - epsilon
-        x = saddle(first_guess(B, s2, top), top, epsilon, *person)
-        t, a = place(x, top)
-        w = 1 / math.sqrt(sum(slopes(t, a, top, epsilon, *person)[3:]) + 1 / t**2 + 1 / (1 + t) ** 2)
+        top, s2 = highest(person.nu), variance(person)
+        B = divergence(person) - epsilon
+        x = saddle(first_guess(B, s2, top), top, epsilon, person)
+        t, a, _top = place(x, top)
+        w = 1 / math.sqrt(sum(slopes(place(x, top), epsilon, person)[3:]) + 1 / t**2 + 1 / (1 + t) ** 2)
         for off in (-0.4, 0.4):
-            t, a = place(x + off * w / (t * a if top > 0 else t), top)
-            base, unit, _n, other, total = contour(t, a, top, epsilon, TIGHT, *person, 4096, where, weight)[:5]
+            here = place(x + off * w / (t * a if top > 0 else t), top)
+            t, a, _top = here
+            base, unit, _n, other, total = contour(here, epsilon, TIGHT, person, scratch)[:5]
             assert abs(base + math.log(unit / math.pi * total) - log_delta) <= 2 * (error + other) + 1e-13
             compared += 1
     assert compared > count
 
 
 def test_left_of_the_pole_the_contour_gives_the_complement():
-    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
     rows = _rows(np.array([0.3, -0.2, 0.0]), np.array([4.0, 9.0, 25.0]))
     for laps in ((np.empty(0), np.empty(0)), (np.array([1.5, 0.2]), np.array([1.0, 3.0]))):
-        person = (*rows, *laps)
-        kl = divergence(rows[3], *laps)
+        person, scratch = Losses(*rows, *laps), _scratch(64)
+        kl = divergence(person)
         for epsilon in (0.5, 5.0, 15.0, 25.0):
-            t = middle(epsilon, *person)
+            t = middle(epsilon, person)
             assert -1 < t < 0
-            base, w, _n, error, total = contour(t, 1.0, 0.0, epsilon, TIGHT, *person, 64, where, weight)[:5]
+            base, w, _n, error, total = contour(LinePlace(t, 1.0, 0.0), epsilon, TIGHT, person, scratch)[:5]
             rest = math.exp(base) * w / math.pi * total
-            guess = first_guess(kl - epsilon, variance(*rows[:3], *laps), 0.3)
-            x = saddle(guess, 0.3, epsilon, *person)
-            base, w, _n, other, total = contour(*place(x, 0.3), 0.3, epsilon, TIGHT, *person, 64, where, weight)[:5]
+            guess = first_guess(kl - epsilon, variance(person), 0.3)
+            x = saddle(guess, 0.3, epsilon, person)
+            base, w, _n, other, total = contour(place(x, 0.3), epsilon, TIGHT, person, scratch)[:5]
             assert abs(math.exp(base) * w / math.pi * total + rest - 1) < 1e-11 + error + other
 
 
 def test_both_sides_add_up_to_one_among_atoms():
     """A faint Gaussian or none beside Laplace losses: everything is multiplied out, left of 0 with changing signs."""
-    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
     rng = np.random.default_rng(4)
     compared = 0
     for _ in range(60):
         rows = _rows(np.array([0.0, rng.choice([0.0, 1e-3, -1e-3])]), 10 ** rng.uniform(-8, -4, 2) * rng.integers(0, 2))
         laps = 10 ** rng.uniform(-1, 1, 3), rng.integers(1, 3, 3).astype(float)
         epsilon = rng.uniform(0, 0.9) * np.sum(laps[0] * laps[1])
-        above = profile._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
-        below = profile._below(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
+        above = profile.above(epsilon, TIGHT, Losses(*rows, *laps), _scratch(4096))
+        below = profile.below(epsilon, TIGHT, Losses(*rows, *laps), _scratch(4096))
         assert above[2] < 1e-10 and above[3] == 0
         if below[2] < 1e-6:
             assert abs(math.exp(above[0]) + math.exp(below[0]) - 1) < 1e-11 + above[2] + below[2]
@@ -105,12 +110,12 @@ def test_both_sides_add_up_to_one_among_atoms():
 
 def test_laplace_losses_taken_whole_and_multiplied_out_agree():
     """Beside a shift both roads are open; with no room for exponentials only the first."""
-    where, weight = np.empty(NODES, complex), np.empty(NODES, complex)
     rng = np.random.default_rng(8)
     for _ in range(60):
         rows = _rows(np.array([0.0, rng.choice([0.0, 0.5, -0.3])]), 10 ** rng.uniform(-2, 1, 2))
         laps = 10 ** rng.uniform(-2, 0.5, 3), rng.integers(1, 3, 3).astype(float)
-        epsilon = abs(divergence(rows[3], *laps) + rng.normal() * math.sqrt(variance(*rows[:3], *laps)))
-        multiplied = profile._above(epsilon, TIGHT, *rows, *laps, 4096, where, weight)
-        whole = profile._above(epsilon, TIGHT, *rows, *laps, 0, where, weight)
+        person = Losses(*rows, *laps)
+        epsilon = abs(divergence(person) + rng.normal() * math.sqrt(variance(person)))
+        multiplied = profile.above(epsilon, TIGHT, person, _scratch(4096))
+        whole = profile.above(epsilon, TIGHT, person, _scratch(0))
         assert whole[0] == pytest.approx(multiplied[0], abs=1e-11 + 2 * (whole[2] + multiplied[2]))

@@ -16,10 +16,8 @@ from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
+from perinstance.pairs.interface.column_pairs import ColumnPairs
 from perinstance.releases.base.release import Release
-
-#: pairs that are made of their columns; others are put behind each other by ``concatenate``
-_PLAIN = ("Laplace", "Objective", "Posterior", "Shift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class _Gather:
         self.n = n
         self.done = 0
         self.columns: dict[str, NDArray] = {}
-        self.kind: type[Pairs] | None = None
+        self.kind: type[ColumnPairs] | None = None
         self.one_leverage = False
         self.parts: list[_Part] = []
         self.open: list[NDArray] = []
@@ -108,18 +106,19 @@ class _Gather:
             self.rows.append(part.open)
         run = slice(self.done, self.done + len(part.epsilon))
         self.done = run.stop
-        if self.n is None or type(people.pairs).__name__ not in _PLAIN:
+        pairs = people.pairs
+        if self.n is None or not (isinstance(pairs, ColumnPairs) and pairs.one_number_each):
             self.parts.append(part)
             return
-        self.kind = type(people.pairs)
+        self.kind = type(pairs)
         values: dict[str, NDArray] = {
             "0": people.leverage,
             "1": people.residual,
             "2": part.epsilon,
-            "3": people.pairs._codes,
+            "3": pairs._codes,
         }
-        values |= people.pairs._columns()
-        same = people.leverage is getattr(people.pairs, "_leverage", None)
+        values |= pairs.parameters()
+        same = people.leverage is getattr(pairs, "_leverage", None)
         if not self.columns:
             self.one_leverage = same
         elif self.one_leverage and not same:
@@ -145,4 +144,4 @@ class _Gather:
         if self.one_leverage:
             self.columns["leverage"] = leverage
             leverage = frozen(leverage)
-        return Answer(leverage, residual, epsilon, self.kind(**self.columns, kind=code), 0)  # type: ignore[call-arg]
+        return Answer(leverage, residual, epsilon, self.kind(kind=code, **self.columns), 0)

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel, piece
+from perinstance.numerics.rounding import NEGLIGIBLE
 
 #: Below this argument 1 - Phi is no longer small, and callers use the other tail.
 MILLS_FROM = -1.5
@@ -127,12 +128,18 @@ def central_mass(a, r, u):
 
 @kernel
 def log1pmx(x):
-    """``log(1 + x) - x`` for x > -1, without cancellation near zero.
+    """``log(1 + x) - x`` for x > -1, without cancellation near zero."""
+    return -excess_of_log(x, 1.0 + x)
+
+
+@kernel
+def excess_of_log(x, one_plus_x):
+    """``x - log(1 + x)`` >= 0 for x > -1, without cancellation near zero; ``1 + x`` is given for x near -1.
 
     With ``z = x/(2 + x)``: ``log1p(x) = 2 artanh(z)`` and ``x - 2z = x z``.
     """
     if x < -0.4 or x > 1.0:
-        return math.log1p(x) - x
+        return x - math.log(one_plus_x)
     z = x / (2.0 + x)
     square = z * z
     total = 0.0
@@ -141,9 +148,9 @@ def log1pmx(x):
         power *= square
         term = power / (2.0 * k + 1.0)
         total += term
-        if term < 1e-18 * total:
+        if term < NEGLIGIBLE * total:
             break
-    return 2.0 * z * total - x * z
+    return x * z - 2.0 * z * total
 
 
 @kernel

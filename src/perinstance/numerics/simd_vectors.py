@@ -48,7 +48,7 @@ def _address(context, builder, signature, arguments) -> Any:
 
 
 def _check(array: Any, layouts: str = "C") -> None:
-    """Refuse, while compiling, what an address plus an index does not reach."""
+    """Refuse, while compiling, what an address plus an index does not find."""
     if not (
         isinstance(array, types.Array) and array.ndim == 1 and array.layout in layouts and array.dtype == types.float64
     ):

@@ -5,6 +5,9 @@ from .composition import compose as compose
 from .gaussian_shift import Shift as Shift
 from .general_gaussian import Gaussian as Gaussian
 from .interface.base import Pairs as Pairs
+from .interface.schema import PairSchema as PairSchema
 from .laplace_shift import Laplace as Laplace
 from .objective_perturbation import Objective as Objective
 from .posterior_sample import Posterior as Posterior
+from .stored_pairs import from_columns as from_columns
+from .student_shift import StudentShift as StudentShift

@@ -5,7 +5,7 @@ When the loss is at most ``max(D z + D^2/2, 0) (+ offset)``, z standard normal, 
     delta(epsilon) <= Shift(D).delta(epsilon)            + tail      P over Q
     delta(epsilon) <= Shift(D).delta(epsilon - offset)   + tail      Q over P
 
-for epsilon >= 0. So much is what can be certified for the objective perturbation of logistic regression.
+for epsilon >= 0. So much can be proved for the objective perturbation of logistic regression.
 
 Both directions have one total variation, so the second is at most ``Shift(D).delta(0) + tail`` below the offset. And
 for every real epsilon, in both directions, ``delta(epsilon) <= Shift(D).delta(epsilon - offset) + tail``, which is what
@@ -18,10 +18,13 @@ loss L of the other releases, so offsets and tails add.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import TWO_ROUNDINGS
 from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.interface.arguments import (
     Direction,
@@ -33,6 +36,9 @@ from perinstance.pairs.interface.arguments import (
 )
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
+
+if TYPE_CHECKING:
+    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
 class Dominated(ColumnPairs):
@@ -46,11 +52,12 @@ class Dominated(ColumnPairs):
     """
 
     __slots__ = ("_distance", "_offset", "_tail")
+    FORMAT = ("dominated", 1)
     _distance: Floats
     _offset: Floats
     _tail: Floats
     distance = Column("D, in units of the noise.")
-    offset = Column("What the loss with her may have on top.")
+    offset = Column("What the loss with the person may have on top.")
     tail = Column("The probability that the bound on the loss does not hold.")
 
     def __init__(
@@ -81,7 +88,7 @@ class Dominated(ColumnPairs):
         inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
         offset = 0.0 if direction == "without" else self._offset
         moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
-        return np.where(room > 0, moved * (1 + 4e-16), np.inf)
+        return np.where(room > 0, moved * (1 + TWO_ROUNDINGS), np.inf)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
         """Nothing is known of the loss in the tail, so no Renyi divergence can be bounded."""
@@ -100,3 +107,7 @@ class Dominated(ColumnPairs):
         for e in np.concatenate([-np.geomspace(1e-3, 30, 60), [0.0], np.geomspace(1e-3, 30, 120)]):
             best = np.minimum(best, self.delta(e, "with") + np.exp(e) * r)
         return np.maximum(best, r)
+
+    def coordinates(self) -> LossCoordinates:
+        """The shift's coordinate, with what its loss may have on top."""
+        return Shift(self._distance).coordinates().bounded_by(self._offset, self._tail)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import SMALLEST
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
     delta_array,
+    noise_factor,
     order_array,
     rate_array,
     real_array,
@@ -18,7 +22,9 @@ from perinstance.pairs.interface.arguments import (
 from perinstance.pairs.interface.base import MANY
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
-from perinstance.pairs.loss_sums.epsilon import settle
+
+if TYPE_CHECKING:
+    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
 class Shift(ColumnPairs):
@@ -35,6 +41,8 @@ class Shift(ColumnPairs):
     """
 
     __slots__ = ("_distance",)
+    FORMAT = ("shift", 1)
+    fast_for_many = True
     _distance: Floats
     distance = Column("``||theta_with - theta_without||`` in the norm of the inverse noise covariance.")
 
@@ -63,7 +71,10 @@ class Shift(ColumnPairs):
             doubt = shift_epsilon(spread(self._distance, n), float(delta), out)
         else:
             doubt = shift_epsilons(spread(self._distance, n), spread(delta, n), out)
-        settle(self, delta, "without", out, doubt)
+        if doubt is not None and doubt.any():
+            from perinstance.pairs.loss_sums.epsilon import settle
+
+            settle(out, doubt, delta, "without", self[doubt].coordinates())
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
@@ -71,7 +82,7 @@ class Shift(ColumnPairs):
         check_direction(direction)
         order = spread(order_array(alpha, len(self)), len(self))
         # identical distributions stay identical at any order; a tiny distance is not allowed to underflow to that
-        half = np.maximum(self.zcdp(), np.finfo(np.float64).smallest_subnormal)
+        half = np.maximum(self.zcdp(), SMALLEST)
         with np.errstate(over="ignore"):
             return np.multiply(order, half, where=self._distance > 0, out=np.zeros(len(self)))
 
@@ -89,3 +100,13 @@ class Shift(ColumnPairs):
         finite = np.isfinite(self._distance)
         power[finite] = ndtr(ndtri(rate[finite]) + self._distance[finite])
         return np.maximum(power, rate)
+
+    def coordinates(self) -> LossCoordinates:
+        """One Gaussian coordinate: ``nu = 0``, ``m = D``."""
+        from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+
+        return LossCoordinates.gaussian(np.zeros((len(self), 1)), self._distance[:, None])
+
+    def with_noise(self, factor: float) -> Shift:
+        """``D / factor``."""
+        return self._with(distance=self._distance / noise_factor(factor))

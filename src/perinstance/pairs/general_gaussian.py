@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import Spectrum
-from perinstance.pairs.summed_pairs import SpectralPairs
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.summed_pairs import SummedPairs
 
 
-class Gaussian(ColumnPairs, SpectralPairs):
+class Gaussian(ColumnPairs, SummedPairs):
     """``P: N(m, diag(1 + nu))`` against ``Q: N(0, I)``: what two Gaussians are once Q is whitened and P diagonal.
 
     ``excess`` nu > -1 and ``shift`` m have one row per person and one column per coordinate; a coordinate of zeros
@@ -33,6 +34,8 @@ class Gaussian(ColumnPairs, SpectralPairs):
     """
 
     __slots__ = ("_excess", "_shift")
+    FORMAT = ("gaussian", 1)
+    one_number_each = False
     _excess: Floats
     _shift: Floats
     excess = Column("The variance of P over that of Q, less one, in each coordinate.")
@@ -67,7 +70,7 @@ class Gaussian(ColumnPairs, SpectralPairs):
         cov_q: ArrayLike,
         kind: Kind | ArrayLike = "exact",
     ) -> Gaussian:
-        """Build the pairs from means (n, k) and covariances (n, k, k), P without the person and Q with her.
+        """Build the pairs from means (n, k) and covariances (n, k, k), P without the person and Q with them.
 
         With ``S_Q = R R'``, nu are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and m is the mean difference in
         their basis.
@@ -106,12 +109,29 @@ class Gaussian(ColumnPairs, SpectralPairs):
         more = ((0, 0), (0, k - self._excess.shape[1]))
         return Gaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._codes)
 
-    def _columns(self) -> dict[str, Floats]:
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Return ``excess_1``, ..., ``shift_1``, ... and the words of ``kind``, one entry per person: for files."""
         k = self._excess.shape[1]
-        return {f"{name}_{j + 1}": getattr(self, name)[:, j] for name in ("excess", "shift") for j in range(k)}
+        columns = {f"{name}_{j + 1}": table[:, j] for name, table in self.parameters().items() for j in range(k)}
+        return {**columns, "kind": self.kinds}
 
-    def _spectrum(self) -> Spectrum:
-        return Spectrum.gaussian(self._excess, self._shift)
+    @classmethod
+    def _stored_names(cls, given: set[str]) -> set[str]:
+        k = sum(name.startswith("excess_") for name in given)
+        return {f"{name}_{j + 1}" for name in ("excess", "shift") for j in range(k)} | {"kind"}
+
+    @classmethod
+    def _from_stored(cls, columns: Mapping[str, Any]) -> Gaussian:
+        k = (len(columns) - 1) // 2
+        excess, shift = (
+            np.reshape([columns[f"{name}_{j + 1}"] for j in range(k)], (k, len(columns["kind"]))).T
+            for name in ("excess", "shift")
+        )
+        return cls(excess, shift, columns["kind"])
+
+    def coordinates(self) -> LossCoordinates:
+        """The coordinates as they are."""
+        return LossCoordinates.gaussian(self._excess, self._shift)
 
 
 def _coordinates(name: str, values: ArrayLike) -> Floats:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LARGEST, TWO_ROUNDINGS
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
     delta_array,
+    noise_factor,
     order_array,
     rate_array,
     real_array,
@@ -18,13 +22,16 @@ from perinstance.pairs.interface.arguments import (
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
 
+if TYPE_CHECKING:
+    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+
 
 class Laplace(ColumnPairs):
     """Two Laplace distributions of one scale, ``distance`` D scales apart.
 
     ``delta(epsilon) = 1 - e^((epsilon - D)/2)`` while ``|epsilon| <= D``,
     ``epsilon(delta) = max(0, D + 2 log(1 - delta))``. Both directions agree.
-    It is the one pair with a finite loss at delta = 0.
+    The loss is bounded: it is D at delta = 0.
 
     Examples
     --------
@@ -34,6 +41,8 @@ class Laplace(ColumnPairs):
     """
 
     __slots__ = ("_distance",)
+    FORMAT = ("laplace", 1)
+    fast_for_many = True
     _distance: Floats
     distance = Column("``|shift| / scale``.")
 
@@ -44,7 +53,7 @@ class Laplace(ColumnPairs):
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
         check_direction(direction)
         D = self._distance
-        size = np.minimum(real_array("epsilon", epsilon, len(self)), np.finfo(np.float64).max)
+        size = np.minimum(real_array("epsilon", epsilon, len(self)), LARGEST)
         exponent = np.where(size < -D, size, np.minimum(0.5 * (size - D), 0.0))
         return np.abs(np.expm1(exponent))
 
@@ -54,7 +63,7 @@ class Laplace(ColumnPairs):
         D, delta = self._distance, delta_array(delta, len(self))
         off = 2.0 * np.log1p(-delta)
         # one ulp for the logarithm, one half for the sum
-        raised = (D + off) + 4e-16 * (np.where(np.isfinite(D), D, 0.0) - off) * (off < 0)
+        raised = (D + off) + TWO_ROUNDINGS * (np.where(np.isfinite(D), D, 0.0) - off) * (off < 0)
         return np.where(D > 0, np.maximum(0.0, raised), 0.0)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
@@ -82,3 +91,13 @@ class Laplace(ColumnPairs):
         # at a rate of zero the line above may be 0/0; only disjoint distributions are told apart without an error
         power = np.where(r > 0, np.clip(power, r, 1.0), 0.0)
         return np.where(np.isinf(D), 1.0, power)
+
+    def coordinates(self) -> LossCoordinates:
+        """One Laplace loss."""
+        from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+
+        return LossCoordinates.laplace(self._distance)
+
+    def with_noise(self, factor: float) -> Laplace:
+        """``D / factor``."""
+        return self._with(distance=self._distance / noise_factor(factor))

@@ -7,19 +7,21 @@ from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CAUCHY_SCHWARZ
+from perinstance.pairs.interface.arguments import noise_factor
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
-from perinstance.pairs.loss_sums.coordinates import Spectrum
-from perinstance.pairs.summed_pairs import SpectralPairs
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.summed_pairs import SummedPairs
 
 
-class Objective(ColumnPairs, SpectralPairs):
+class Objective(ColumnPairs, SummedPairs):
     """The pair of ``argmin ||y - X theta||^2/2 + lambda ||theta||^2/2 + b'theta`` with ``b ~ N(0, s^2 I)``.
 
     With H and theta those **without** the person and ``v = H^-1 x``: ``leverage`` is ``mu = x'H^-1 x``, ``residual`` is
     ``|y - x'theta|/s`` (the noise scale is absorbed here, and only here), ``x_squared`` is ``x'x`` and ``v_squared`` is
     ``v'v``. Only ``residual sqrt(x_squared)``, mu and ``x_squared v_squared`` matter; the last is at least ``mu^2``,
-    with equality in one dimension. In units of the noise with her, ``Q: N(0, I)`` and
+    with equality in one dimension. In units of the noise with the person, ``Q: N(0, I)`` and
     ``P: N(r x, (I + x v')(I + v x'))``: beyond the plane of x and v nothing changes. In the plane, with
     ``w^2 = x'x v'v - mu^2``, the excess variances are the roots of ``nu^2 - (2 mu + mu^2 + w^2) nu - w^2 = 0``, and the
     two variances multiply to ``(1 + mu)^2``.
@@ -32,6 +34,7 @@ class Objective(ColumnPairs, SpectralPairs):
     """
 
     __slots__ = ("_leverage", "_residual", "_x_squared", "_v_squared")
+    FORMAT = ("objective", 1)
     _leverage: Floats
     _residual: Floats
     _x_squared: Floats
@@ -51,12 +54,17 @@ class Objective(ColumnPairs, SpectralPairs):
     ) -> None:
         super().__init__(kind, leverage=leverage, residual=residual, x_squared=x_squared, v_squared=v_squared)
         with np.errstate(invalid="ignore", over="ignore"):
-            short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - 1e-6)
+            short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - CAUCHY_SCHWARZ)
         if short.any():
             raise InvalidInput(
                 f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz); {int(short.sum())} people "
                 f"break it, the first at position {int(short.argmax())}; pass x'x, x'H^-1x, ||H^-1 x||^2 of the same H"
             )
 
-    def _spectrum(self) -> Spectrum:
-        return Spectrum.objective(self._leverage, self._residual, self._x_squared, self._v_squared)
+    def coordinates(self) -> LossCoordinates:
+        """Two Gaussian coordinates: the plane of x and v."""
+        return LossCoordinates.objective(self._leverage, self._residual, self._x_squared, self._v_squared)
+
+    def with_noise(self, factor: float) -> Objective:
+        """``residual / factor``: the noise scale is absorbed there."""
+        return self._with(residual=self._residual / noise_factor(factor))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,6 +12,7 @@ from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
     delta_array,
+    noise_factor,
     order_array,
     rate_array,
     real_array,
@@ -18,7 +21,9 @@ from perinstance.pairs.interface.arguments import (
 from perinstance.pairs.interface.base import MANY
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
-from perinstance.pairs.loss_sums.epsilon import settle
+
+if TYPE_CHECKING:
+    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
 class Posterior(ColumnPairs):
@@ -38,6 +43,8 @@ class Posterior(ColumnPairs):
     """
 
     __slots__ = ("_leverage", "_residual")
+    FORMAT = ("posterior", 1)
+    fast_for_many = True
     _leverage: Floats
     _residual: Floats
     leverage = Column("``mu = x'H^-1x``, H without the person.")
@@ -71,7 +78,11 @@ class Posterior(ColumnPairs):
             doubt = posterior_epsilon(*self._arrays(), float(delta), out)
         else:
             doubt = posterior_epsilons(*self._arrays(), spread(delta, n), direction == "with", out)
-        settle(self, delta, "with" if direction == "with" else "without", out, doubt)
+        if doubt is not None and doubt.any():
+            from perinstance.pairs.loss_sums.epsilon import settle
+
+            larger: Direction = "with" if direction == "with" else "without"
+            settle(out, doubt, delta, larger, self[doubt].coordinates())
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
@@ -100,6 +111,16 @@ class Posterior(ColumnPairs):
         out = np.empty(n)
         posterior_power(*self._arrays(), spread(rate_array(false_positive_rate, n), n), out)
         return out
+
+    def coordinates(self) -> LossCoordinates:
+        """One Gaussian coordinate: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
+        from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+
+        return LossCoordinates.posterior(self._leverage, self._residual)
+
+    def with_noise(self, factor: float) -> Posterior:
+        """``rho / factor``: gamma becomes ``gamma / factor^2``, the leverage stays."""
+        return self._with(residual=self._residual / noise_factor(factor))
 
 
 #: How the kernels spell a direction.

@@ -1,4 +1,4 @@
-"""What all pairs with a spectrum share: every number by inverting the characteristic function of the loss."""
+"""What all pairs with independent coordinates share: every number by inverting the characteristic function."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import FEW_ROUNDINGS
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -18,79 +19,70 @@ from perinstance.pairs.interface.arguments import (
     spread,
 )
 from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.loss_sums.coordinates import Spectrum
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
-class SpectralPairs(Pairs):
-    """Pairs whose loss is a sum of independent Gaussian and Laplace losses; the subclasses say which."""
+class SummedPairs(Pairs):
+    """Pairs whose loss is a sum of independent Gaussian and Laplace losses; the subclasses say which.
+
+    Where a release is known from above only (see ``bounded_shift.py``), offsets move and tails raise the result.
+    """
 
     __slots__ = ()
 
     @abstractmethod
-    def _spectrum(self) -> Spectrum:
+    def coordinates(self) -> LossCoordinates:
         """Return the coordinates of P in units of Q."""
-
-    def _views(self, direction: Direction) -> list[Spectrum]:
-        check_direction(direction)
-        here = self._spectrum()
-        return {"without": [here], "with": [here.swapped()], "worst": [here, here.swapped()]}[direction]
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
         """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up by the quadrature's error."""
         from perinstance.pairs.loss_sums.profile import deltas
 
+        check_direction(direction)
         n = len(self)
+        here = self.coordinates()
         e = spread(real_array("epsilon", epsilon, n), n)
+        lost = np.isinf(here.offset)
+        offset = np.where(lost, 0.0, here.offset)
+        e = np.where(offset > 0, np.nextafter(e - offset, -np.inf), e)
         out = np.zeros((2, n))
-        views = self._views(direction)
-        for i, view in enumerate(views):
-            deltas(e, *view.coordinates, *view.swapped().coordinates, *view.laplaces, out[i])
+        for i, view in enumerate(here.views(direction)):
+            deltas(e, view.losses, view.swapped().losses, view.terms, out[i])
         worst = out.max(axis=0)
-        worst[views[0].infinite & (e < np.inf)] = 1.0
-        return worst
+        worst[here.infinite & (e < np.inf)] = 1.0
+        return np.where(lost, 1.0, np.minimum(worst + here.tail, 1.0))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.loss_sums.profile import epsilons
+        from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
 
+        check_direction(direction)
         n = len(self)
-        d = spread(delta_array(delta, n), n)
-        views = self._views(direction)
-        out, above, laid = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n, 4))
-        for i, view in enumerate(views):
-            epsilons(d, *view.coordinates, *view.laplaces, out[i], above[i], laid[i])
-        short = above > np.maximum(1e-9 * out, 1e-13)
-        short &= out >= (out - above).max(axis=0)  # only the direction that decides
-        short &= laid[:, :, 1] > 0.0  # there is a contour
-        for i, view in enumerate(views):
-            if short[i].any():
-                out[i, short[i]] = _refined(view[short[i]], d[short[i]], laid[i, short[i]], out[i, short[i]])
-        worst = out.max(axis=0)
-        worst[views[0].infinite] = np.inf
-        return worst
+        return epsilon_of_sum(self.coordinates(), spread(delta_array(delta, n), n), direction)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``K(alpha - 1)/(alpha - 1)``, the sum over the coordinates."""
+        """``K(alpha - 1)/(alpha - 1)``, the sum over the coordinates; infinite where a release is only bounded."""
         from perinstance.pairs.closed_form.renyi import laplace_renyi
         from perinstance.pairs.loss_sums.renyi import renyis
 
+        check_direction(direction)
         n = len(self)
+        here = self.coordinates()
         order = spread(order_array(alpha, n), n)
         out = np.zeros((2, n))
-        views = self._views(direction)
-        for i, view in enumerate(views):
-            renyis(order, *view.coordinates, out[i])
+        for i, view in enumerate(here.views(direction)):
+            renyis(order, view.losses, out[i])
         worst = out.max(axis=0)
         one = np.empty(n)
-        for lap, count in zip(views[0].lap.T, views[0].count.T, strict=True):
+        for lap, count in zip(here.lap.T, here.count.T, strict=True):
             laplace_renyi(spread(lap, n), order, one)
             worst += count * one
-        worst[views[0].infinite] = np.inf
+        worst[here.infinite | here.bounded] = np.inf
         return worst
 
     def zcdp(self) -> Floats:
         """``sum m^2/2`` plus the KL divergences of the Laplace losses; infinite where two variances differ."""
-        here = self._spectrum()
+        here = self.coordinates()
         finite = ~(here.nu != 0).any(axis=1) & ~here.infinite
         return np.where(finite, self.renyi(1.0), np.inf)
 
@@ -100,18 +92,12 @@ class SpectralPairs(Pairs):
 
         n = len(self)
         rate = spread(rate_array(false_positive_rate, n), n)
-        here = self._spectrum()
+        here = self.coordinates()
         there = here.swapped()
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite offset, at a rate of zero too
+            moved = np.where(here.offset > 0, rate * np.exp(here.offset) * (1 + FEW_ROUNDINGS), rate)
+        moved = np.where(np.isinf(here.offset), 1.0, np.minimum(moved, 1.0))
         out = np.empty(n)
-        powers(rate, *there.coordinates, *here.coordinates, *there.laplaces, out)
+        powers(moved, there.losses, here.losses, there.terms, out)
         out[here.infinite] = 1.0
-        return np.maximum(out, rate)
-
-
-def _refined(view: Spectrum, delta: Floats, laid: Floats, epsilon: Floats) -> Floats:
-    """Return the epsilons once more, from pairs of floats along the contours they come from."""
-    from perinstance.pairs.loss_sums.double_double_epsilon import refine
-
-    lap, count, _terms = view.laplaces
-    refine(delta, laid, *view.pairs, lap, count, epsilon)
-    return epsilon
+        return np.maximum(np.minimum(np.maximum(out, moved) + here.tail, 1.0), rate)

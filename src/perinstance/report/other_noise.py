@@ -1,7 +1,7 @@
 """The same people under other noise: what the losses would have been.
 
-Scaling the noise by a factor c divides every distance by c; for a posterior sample it divides the standardised
-residual by c (gamma becomes gamma / c^2) and leaves the leverage alone. No new sweep over the rows is needed.
+Each pair knows itself under other noise: a shift divides its distance by the factor, a posterior sample its
+standardised residual. No new sweep over the rows is needed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs import Laplace, Pairs, Posterior, Shift
+from perinstance.pairs import Pairs
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -35,34 +35,20 @@ class NoiseLevels:
     sampled: bool
 
 
-def with_noise(pairs: Pairs, factor: float) -> Pairs | None:
-    """Return the pairs under noise that is ``factor`` times as large; None where that is not one formula."""
-    if isinstance(pairs, Shift | Laplace):
-        return type(pairs)(pairs.distance / factor, kind=pairs.kinds)
-    if isinstance(pairs, Posterior):
-        return Posterior(pairs.leverage, pairs.residual / factor, kind=pairs.kinds)
-    from perinstance.pairs import Objective
-
-    if isinstance(pairs, Objective):
-        parameters = (pairs.leverage, pairs.residual / factor, pairs.x_squared, pairs.v_squared)
-        return Objective(*parameters, kind=pairs.kinds)
-    return None
-
-
 def noise_sweep(audit: Audit) -> NoiseLevels | None:
     """Recompute the quantiles of the losses for noise from a sixteenth to sixteen times the audited one."""
     epsilon = np.asarray(audit.epsilon)
     pairs: Pairs = audit.pairs
-    if len(pairs) == 0 or with_noise(pairs[:1], 1.0) is None:
+    if len(pairs) == 0 or pairs[:1].with_noise(1.0) is None:
         return None
-    most = MOST_PEOPLE if isinstance(pairs, Shift | Laplace | Posterior) else MOST_SLOW_PEOPLE
+    most = MOST_PEOPLE if pairs.fast_for_many else MOST_SLOW_PEOPLE
     sampled = len(pairs) > most
     if sampled:
         order = np.argsort(epsilon, kind="stable")
         pairs = pairs[order[np.unique(np.linspace(0, len(order) - 1, most).round().astype(int))]]
     rows = []
     for factor in FACTORS:
-        changed = with_noise(pairs, float(factor))
+        changed = pairs.with_noise(float(factor))
         assert changed is not None  # the first person's pair was of the same type
         rows.append(attained_quantile(changed.epsilon(audit.delta), QUANTILES))
     return NoiseLevels(FACTORS, np.array(rows).T, sampled)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs.closed_form.many_posteriors import solve_many
+from perinstance.pairs.closed_form.many_posteriors import DeltaTables, solve_many
 from perinstance.pairs.closed_form.one_epsilon import doubted_shift, doubted_with, doubted_without
 from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts, start_table, surface
 
@@ -24,17 +24,9 @@ def posterior_epsilon(mu: Floats, rho: Floats, delta: float, out: Floats) -> Boo
     if not 0.0 < delta <= 0.5:
         return posterior_epsilons(mu, rho, np.full(len(out), delta), False, out)
     table, known = start_table(delta), surface(delta)
-    solve_many(
-        mu,
-        rho,
-        delta,
-        table.log_goal,
-        table.thresholds.ravel(),
-        table.first_row,
-        known.polynomials,
-        known.first_row,
-        out,
-    )
+    thresholds = table.thresholds.ravel()
+    tables = DeltaTables(delta, table.log_goal, thresholds, table.first_row, known.polynomials, known.first_row)
+    solve_many(mu, rho, tables, out)
     return None
 
 

@@ -1,32 +1,43 @@
-"""Many posterior samples at one delta: most by a polynomial (``surface.py``), the others by a start and one step.
+"""Many posterior samples at one delta: most by ``threshold_polynomials.py``, the others by a start and one step.
 
 For a fixed delta the threshold u of P over Q is a tame function of ``y = s rho + mu`` and of ``mu/y``. A table of it
-(``tables.py``) is good to about 1e-3; from there one step of the inverse Taylor series of ``log delta``, to its third
-term, leaves an error of fourth order. With ``g = s c``, ``T = B/phi``, ``W = 1 + E``, ``V = u + a E`` and
+(``tables_per_delta.py``) is good to about 1e-3; from there one step of the inverse Taylor series of ``log delta``, to
+its third term, leaves an error of fourth order. With ``g = s c``, ``T = B/phi``, ``W = 1 + E``, ``V = u + a E`` and
 ``T' = g T - W``:
 
 ``delta' = -g T``, ``delta'' = -(mu T + g T')``, ``delta''' = -2 mu T' - g (mu T + g T' + V)``, all over phi(u).
 
-People for whom the third term is not tiny are solved one by one, with a bracket (``solver.py``). The loops that do
+People for whom the third term is not tiny are solved one by one, with a bracket (``one_epsilon.py``). The loops that do
 arithmetic are kept apart from those that look up or sort, because only the former become SIMD code.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perinstance.numerics.inline_exp_log import bits_of, fast_exp, fast_log1p
 from perinstance.numerics.normal_tails import mills_at
 from perinstance.numerics.numba_compile import kernel, piece
-from perinstance.pairs.closed_form.one_epsilon import ABSOLUTE, RELATIVE, solve_without
-from perinstance.pairs.closed_form.threshold_polynomials import BLOCK, SHARES, read_block
+from perinstance.numerics.rounding import SOLVER_ABSOLUTE, SOLVER_RELATIVE, THIRD_TERM
+from perinstance.pairs.closed_form.one_epsilon import solve_without
+from perinstance.pairs.closed_form.threshold_polynomials import BLOCK, SHARES, Addresses, read_block
 
 #: Columns of the table (cells of mu/y); the top bits of y pick a row: 16 rows an octave.
 COLUMNS, ROW_BITS = 32, 48
-#: The largest third term that is accepted; the error is about 1e-3 of it.
-THIRD = 2e-11
+
+
+class DeltaTables(NamedTuple):
+    """What is known of one delta: where to start (flat, row by row), and the polynomials of most people."""
+
+    delta: Any
+    log_goal: Any  #: ``log(delta sqrt(2 pi))``
+    table: Any
+    first_row: Any
+    polynomials: Any
+    first_cell: Any
 
 
 @piece
@@ -68,7 +79,7 @@ def _inverse_series(X, T, W, V, u, g, mu, log_goal):
 def _epsilon(mu, drift, q, u):
     """``s u rho + mu (u^2 + q^2)/2 - log1p(mu)/2`` with ``drift = s rho``, raised by the solver's error."""
     epsilon = u * drift + 0.5 * (mu * (u * u + q * q) - fast_log1p(mu))
-    return max(0.0, epsilon + (RELATIVE * abs(epsilon) + ABSOLUTE * min(1.0, drift + mu)))
+    return max(0.0, epsilon + (SOLVER_RELATIVE * abs(epsilon) + SOLVER_ABSOLUTE * min(1.0, drift + mu)))
 
 
 @piece
@@ -145,7 +156,7 @@ def _again(mu, rho, u, delta, log_goal):
         u, third = improve(mu, rho, u, log_goal)
         if not -1.5 < u < 40.0:
             break
-        if third < THIRD:
+        if third < THIRD_TERM:
             return _epsilon(mu, math.sqrt(mu) * rho, rho / math.sqrt(1.0 + mu), u)
     return solve_without(mu, rho, delta)
 
@@ -180,19 +191,21 @@ def starts(y, share, table, first_row, out):
 
 
 @kernel
-def solve_many(mu, rho, delta, log_goal, table, first_row, polynomials, first_cell, out):
-    """Fill ``out`` with the epsilon, P over Q, of everybody at one delta; ``table`` is flat, row by row."""
+def solve_many(mu, rho, tables, out):
+    """Fill ``out`` with the epsilon, P over Q, of everybody at one delta."""
+    delta, log_goal, table, first_row, polynomials, first_cell = tables
     n_rows = np.uint64(table.size // (COLUMNS + 1) - 1)
     top_bits, mask, unit = np.uint64(ROW_BITS), np.uint64((1 << ROW_BITS) - 1), 1.0 / (1 << ROW_BITS)
     one = np.uint64(1)
     s0, y0, along0, u0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     m1, r1, s1, u1, e1 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     who, left = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK + 1, dtype=np.int64)
+    addresses = Addresses(s0, y0, along0, u0, left)
     for start in range(0, mu.size, BLOCK):
         n = min(BLOCK, mu.size - start)
         m0, r0, out0 = mu[start : start + n], rho[start : start + n], out[start : start + n]
-        n_left = read_block(m0, r0, polynomials, first_cell, s0, y0, along0, u0, left, out0)
-        far, near = np.uint64(0), np.uint64(BLOCK)  # the lonely ones fill the scratch from below, the others from above
+        n_left = read_block(m0, r0, polynomials, first_cell, addresses, out0)
+        far, near = np.uint64(0), np.uint64(BLOCK)  # people with one tail fill the scratch from below
         for k in range(n_left):
             i = left[k]
             bits = np.uint64(bits_of(y0[i]))
@@ -217,6 +230,6 @@ def solve_many(mu, rho, delta, log_goal, table, first_row, polynomials, first_ce
         _far_loop(m1[:a], r1[:a], s1[:a], u1[:a], e1[:a], log_goal)
         _near_loop(m1[b:], r1[b:], s1[b:], u1[b:], e1[b:], log_goal)
         for j in range(a):
-            out0[who[j]] = e1[j] if s1[j] < THIRD else _again(m1[j], r1[j], u1[j], delta, log_goal)
+            out0[who[j]] = e1[j] if s1[j] < THIRD_TERM else _again(m1[j], r1[j], u1[j], delta, log_goal)
         for j in range(b, BLOCK):
-            out0[who[j]] = e1[j] if s1[j] < THIRD else _again(m1[j], r1[j], u1[j], delta, log_goal)
+            out0[who[j]] = e1[j] if s1[j] < THIRD_TERM else _again(m1[j], r1[j], u1[j], delta, log_goal)

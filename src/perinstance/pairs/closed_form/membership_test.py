@@ -1,7 +1,7 @@
 """The most powerful membership test against a posterior sample.
 
-By Neyman and Pearson it says "she is in" when the likelihood ratio is small, which is ``|w| < c``. Under P (without
-her) ``w/s ~ N(r, 1)``, ``r = rho/s``; under Q (with her) ``w t/s ~ N(r/t, 1)``. So with ``a = c/s``:
+By Neyman and Pearson it says "in" when the likelihood ratio is small, which is ``|w| < c``. Under P (without
+them) ``w/s ~ N(r, 1)``, ``r = rho/s``; under Q (with them) ``w t/s ~ N(r/t, 1)``. So with ``a = c/s``:
 rate = ``P(|Z + r| < a)`` and power = ``P(|Z + r/t| < a t)``.
 """
 
@@ -11,6 +11,7 @@ import math
 
 from perinstance.numerics.normal_tails import central_mass, mills, phi
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import NOT_ZERO, TEST_STEP
 from perinstance.pairs.closed_form.profile import HUGE
 
 
@@ -32,7 +33,7 @@ def _threshold(rate, r):
     goal = math.log1p(-rate) if complement else math.log(rate)
     far = r > 40.0
     # 1 - Phi(z) <= exp(-z^2/2)/2 on either side
-    high = math.sqrt(-2.0 * math.log1p(-rate)) + 1e-300
+    high = math.sqrt(-2.0 * math.log1p(-rate)) + NOT_ZERO
     low = -math.inf if complement else -math.sqrt(-2.0 * math.log(rate))
     low = max(low, -r)
     x = high
@@ -55,7 +56,7 @@ def _threshold(rate, r):
             new = 0.5 * (low + high)
         moved = abs(new - x)
         x = new
-        if moved <= 2e-16 * abs(x):
+        if moved <= TEST_STEP * abs(x):
             break
     return (r + x, x) if far else (x, x - r)
 

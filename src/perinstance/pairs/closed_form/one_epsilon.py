@@ -11,12 +11,17 @@ import math
 
 from perinstance.numerics.normal_tails import mills, mills_drop, phi, upper_tail
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import (
+    BRACKET_ROOM,
+    CANCELLING_SUM,
+    PROFILE_AT_THRESHOLD,
+    SOLVER_ABSOLUTE,
+    SOLVER_RELATIVE,
+    STOPPED_THRESHOLD,
+    THRESHOLD_STEP,
+    ZERO_BEYOND_DOUBT,
+)
 from perinstance.pairs.closed_form.profile import HUGE, MILLS_FROM, with_at, without_at, without_complement
-
-#: What the solvers' own error is bounded by: answers are raised by it, or by what is charged below where that is more.
-RELATIVE, ABSOLUTE = 2e-10, 4e-14
-#: Relative errors: of a sum in which terms cancel, of the threshold at which Newton stops, of the profile there.
-OF_SUM, OF_THRESHOLD, OF_PROFILE = 5e-16, 2e-15, 6e-15
 
 SHIFT, WITHOUT, WITH = 0, 1, 2  # families
 
@@ -74,7 +79,8 @@ def threshold(family, low, high, mu, rho, delta, guess):
             new = 0.5 * (low + high)
         moved = abs(new - x)
         x = new
-        if moved <= 1e-15 * (1.0 + abs(x)) or high - low <= 1e-15 * (1.0 + abs(x)):
+        still = THRESHOLD_STEP * (1.0 + abs(x))
+        if moved <= still or high - low <= still:
             break
     return x
 
@@ -84,21 +90,21 @@ def _solve(family, low, mu, rho, delta):
     """Return the threshold, not below that of epsilon = 0 (``low``); NaN when epsilon is 0 beyond doubt."""
     complement = delta > 0.5
     # P over Q: at this threshold delta is larger than asked for, whoever it is (1 - delta <= 2.5 phi + Phi there)
-    reach = -math.inf if family == WITH else (-9.0 if complement else MILLS_FROM)
-    if low >= reach:
+    least = -math.inf if family == WITH else (-9.0 if complement else MILLS_FROM)
+    if low >= least:
         value, _ = _at(family, low, mu, rho, complement)
         excess = (1.0 - delta) / value if complement else value / delta
-        if excess < 1.0 - 1e-12:
+        if excess < 1.0 - ZERO_BEYOND_DOUBT:
             return math.nan
     else:
-        low = reach
-    return threshold(family, low, math.sqrt(-2.0 * math.log(delta)) + 1e-9, mu, rho, delta, math.nan)
+        low = least
+    return threshold(family, low, math.sqrt(-2.0 * math.log(delta)) + BRACKET_ROOM, mu, rho, delta, math.nan)
 
 
 @kernel
 def rounded_up(epsilon, scale):
     """Raise an epsilon by more than the solver's error; ``scale`` is the distance between the distributions."""
-    return max(0.0, epsilon + RELATIVE * abs(epsilon) + ABSOLUTE * min(1.0, scale))
+    return max(0.0, epsilon + SOLVER_RELATIVE * abs(epsilon) + SOLVER_ABSOLUTE * min(1.0, scale))
 
 
 @kernel
@@ -111,13 +117,13 @@ def _settled(family, x, mu, rho, delta, epsilon, size, scale):
     value, slope = _at(family, x, mu, rho, delta > 0.5)
     s = math.sqrt(mu)
     if family == SHIFT:
-        pull = rho
+        gain = rho
     elif family == WITHOUT:
-        pull = s * (rho + s * x)
+        gain = s * (rho + s * x)
     else:
-        pull = s * max(0.0, rho - s * math.sqrt(1.0 + mu) * x) / (1.0 + mu) ** 1.5
-    moved = OF_THRESHOLD * (1.0 + abs(x)) + (OF_PROFILE * value / slope if slope > 0.0 else 0.0)
-    error = 2.0 * (OF_SUM * size + pull * moved)
+        gain = s * max(0.0, rho - s * math.sqrt(1.0 + mu) * x) / (1.0 + mu) ** 1.5
+    moved = STOPPED_THRESHOLD * (1.0 + abs(x)) + (PROFILE_AT_THRESHOLD * value / slope if slope > 0.0 else 0.0)
+    error = 2.0 * (CANCELLING_SUM * size + gain * moved)
     usual = rounded_up(epsilon, scale)
     return max(usual, epsilon + error), error > usual - epsilon
 

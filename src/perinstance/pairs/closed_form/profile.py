@@ -129,7 +129,7 @@ def with_at(x, c, mu, rho):
 
 @kernel
 def _with_by_quadrature(c, mu, rho):
-    """Q over P as ``int_{-c}^{c} q(w) (1 - exp(-(c^2 - w^2)/2)) dw``, for thresholds within reach of the centre."""
+    """Q over P as ``int_{-c}^{c} q(w) (1 - exp(-(c^2 - w^2)/2)) dw``, for thresholds near the centre."""
     s = math.sqrt(mu)
     t = math.sqrt(1.0 + mu)
     delta = 0.0

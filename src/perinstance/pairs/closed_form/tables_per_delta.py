@@ -12,6 +12,15 @@ from perinstance.errors import NumericalTrouble
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.inline_exp_log import bits_of
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import (
+    BRACKET_ROOM,
+    LEAST_SHARE,
+    SHIFT_TABLE_ABSOLUTE,
+    SHIFT_TABLE_RELATIVE,
+    SURFACE_ERROR,
+    THIRD_TERM_OF_NODE,
+    THIRD_TERM_OF_START,
+)
 from perinstance.pairs.closed_form.many_posteriors import COLUMNS, ROW_BITS, improve, starts, step_loop
 from perinstance.pairs.closed_form.one_epsilon import SHIFT, WITHOUT, rounded_up, solve_shift, threshold
 from perinstance.pairs.closed_form.threshold_polynomials import BITS, POWERS, SHARE_POWERS, SHARES
@@ -23,8 +32,6 @@ POINTS, CELL_BITS = 9, 49
 LOWEST, HIGHEST_DRIFT, HIGHEST_SHIFT = 2.0**-40, 2.0**31, 2.0**14
 #: The polynomials are for the y that most people have: from 16 delta, or this, to one (mu up to 1/4).
 LOWEST_SURFACE, LEAST_SURFACE, HIGHEST_SURFACE = 16.0, 2.0**-22, 1.0
-#: What a polynomial may be wrong by, as a share of epsilon; answers are raised by five times that.
-SURFACE_ERROR = 4e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +68,9 @@ def _edges(low: float, high: float, bits: int) -> tuple[Floats, int]:
 @kernel
 def _fill_thresholds(y, delta, log_goal, out):
     """Walk down from large y, each row starting from the one above."""
-    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    top = math.sqrt(-2.0 * math.log(delta)) + BRACKET_ROOM
     for j in range(out.shape[1]):
-        share = max(j / (out.shape[1] - 1.0), 1e-9)  # no leverage at all would leave no residual to speak of
+        share = max(j / (out.shape[1] - 1.0), LEAST_SHARE)
         u = top
         for i in range(y.size - 1, -1, -1):
             mu = share * y[i]
@@ -74,7 +81,7 @@ def _fill_thresholds(y, delta, log_goal, out):
                 u = new
                 if step < 1e-5 or not step < 1.0:
                     break
-            if not (step < 1e-5 and third < 1e-10 and -1.5 < u < top):
+            if not (step < 1e-5 and third < THIRD_TERM_OF_START and -1.5 < u < top):
                 u = threshold(WITHOUT, -1.5, top, mu, rho, delta, math.nan)
             out[i, j] = u
 
@@ -92,13 +99,13 @@ def start_table(delta: float) -> StartTable:
 @kernel
 def _settle(mu, rho, delta, log_goal, u):
     """Go on from these thresholds until they are right to the last digits: one step does, or two."""
-    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    top = math.sqrt(-2.0 * math.log(delta)) + BRACKET_ROOM
     third = np.empty(mu.size)
     step_loop(mu, rho, u, third, log_goal)
     for i in range(mu.size):
-        if not third[i] < 1e-12:
+        if not third[i] < THIRD_TERM_OF_NODE:
             u[i], third[i] = improve(mu[i], rho[i], u[i], log_goal)
-        if not (third[i] < 1e-12 and -1.5 < u[i] < top):
+        if not (third[i] < THIRD_TERM_OF_NODE and -1.5 < u[i] < top):
             u[i] = threshold(WITHOUT, -1.5, top, mu[i], rho[i], delta, math.nan)
 
 
@@ -155,7 +162,7 @@ def _solved(nodes: Floats) -> Floats:
 @kernel
 def _fill_shifts(D, delta, out):
     """``epsilon/D``, each threshold starting from the one before."""
-    top = math.sqrt(-2.0 * math.log(delta)) + 1e-9
+    top = math.sqrt(-2.0 * math.log(delta)) + BRACKET_ROOM
     u = math.nan
     for i in range(D.shape[0]):
         for j in range(D.shape[1]):
@@ -198,6 +205,6 @@ def shift_table(delta: float) -> ShiftTable:
     _fill_shifts(left + 0.5 * (spots + 1.0) * width, delta, values)
     polynomials = np.linalg.solve(np.vander(t, increasing=True), values[:, :POINTS].T).T.copy()
     error = np.abs(np.vander(between, POINTS, increasing=True) @ polynomials.T - values[:, POINTS:].T)
-    if not (error <= 1e-14 + 1e-12 * np.abs(values[:, POINTS:].T)).all():
+    if not (error <= SHIFT_TABLE_ABSOLUTE + SHIFT_TABLE_RELATIVE * np.abs(values[:, POINTS:].T)).all():
         raise NumericalTrouble("the table of a shift is not accurate enough")
     return ShiftTable(polynomials, first)

@@ -2,20 +2,21 @@
 
 Where only one tail counts (``share = mu/y`` at most 1/4, with ``y = s rho + mu``) and y is well above delta, u is an
 analytic function of y and the share. In each cell, a quarter of an octave of y times 1/32 of share, it is a polynomial
-in both; ``tables.py`` makes them and checks them at nine places between their nodes. A cell that fails holds NaN, and
-its people are solved as those outside are.
+in both; ``tables_per_delta.py`` makes them and checks them at nine places between their nodes. A cell that fails holds
+NaN, and its people are solved as those outside are.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perinstance.numerics.inline_exp_log import bits_of, float_of
 from perinstance.numerics.numba_compile import kernel, piece
+from perinstance.numerics.rounding import SOLVER_ABSOLUTE, SOLVER_RELATIVE
 from perinstance.numerics.simd_vectors import first, load2, multiply_add2, second, spread2
-from perinstance.pairs.closed_form.one_epsilon import ABSOLUTE, RELATIVE
 
 #: Cells: the top bits of y pick a row, four an octave; shares up to COLUMNS/SHARES.
 BITS, COLUMNS, SHARES = 50, 8, 32
@@ -23,6 +24,16 @@ BITS, COLUMNS, SHARES = 50, 8, 32
 POWERS, SHARE_POWERS = 8, 6
 SIZE = POWERS * SHARE_POWERS
 BLOCK = 512  # people at a time: all scratch stays in the first-level cache
+
+
+class Addresses(NamedTuple):
+    """Room for one block: s, y, the share in columns, the threshold, and the places of those without a polynomial."""
+
+    s: Any
+    y: Any
+    along: Any
+    u: Any
+    left: Any
 
 
 @piece
@@ -60,7 +71,7 @@ def _epsilon(mu, drift, u):
     q = (1.0 / 11.0 + w * (1.0 / 13.0)) + w2 * (1.0 / 15.0 + w * (1.0 / 17.0))
     rest = 0.5 * (drift * drift) * (over * two) - (z + z * (w * (p + w2 * w2 * q)))
     epsilon = u * (drift + 0.5 * mu * u) + rest
-    return epsilon + (RELATIVE * epsilon + ABSOLUTE * (drift + mu))
+    return epsilon + (SOLVER_RELATIVE * epsilon + SOLVER_ABSOLUTE * (drift + mu))
 
 
 @kernel
@@ -86,11 +97,12 @@ def _epsilon_loop(n, mu, rho, s, u, out):
 
 
 @kernel
-def read_block(mu, rho, polynomials, first_row, s, y, along, u, left, out):
+def read_block(mu, rho, polynomials, first_row, addresses, out):
     """Fill ``out`` where a cell is known; ``left`` gets the places of the others. Returns how many.
 
-    ``s``, ``y`` and ``along`` (the share, in columns) are of use for the others too.
+    ``s``, ``y`` and ``along`` are of use for the others too.
     """
+    s, y, along, u, left = addresses
     n = len(mu)
     n_rows = polynomials.size // (COLUMNS * SIZE)
     rows = np.uint64(n_rows)

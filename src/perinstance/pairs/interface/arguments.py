@@ -41,6 +41,13 @@ def same_length(**arrays: Floats) -> tuple[Floats, ...]:
     return tuple(np.broadcast_to(array, (n,)) if len(array) != n else array for array in arrays.values())
 
 
+def noise_factor(factor: float) -> float:
+    """Validate a factor of the noise: positive and finite."""
+    if not 0 < factor < np.inf:
+        raise InvalidInput(f"factor must be a positive number, got {factor!r}; factor=2 doubles the noise")
+    return float(factor)
+
+
 def rate_array(rate: ArrayLike, n: int) -> Floats:
     """Validate a false-positive rate: in [0, 1], one number or one per person."""
     array = real_array("false_positive_rate", rate, n)

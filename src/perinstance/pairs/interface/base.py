@@ -1,20 +1,25 @@
-"""What every vector of pairs can do: one interface, six implementations.
+"""What every vector of pairs can do: one interface, and one implementation per mechanism.
 
-A pair is two distributions of the published output: P **without** the person and Q **with** her. Everything the
+A pair is two distributions of the published output: P **without** the person and Q **with** them. Everything the
 product states about privacy is a functional of such pairs; a ``Pairs`` holds one for each person, as arrays.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import Direction
 from perinstance.pairs.interface.kinds import KINDS, Kind
+from perinstance.pairs.interface.schema import PairSchema
+
+if TYPE_CHECKING:  # its kernels are compiled by those who compose, and by nobody else
+    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 #: From this many people on it pays to prepare tables for their common delta.
 MANY = 512
@@ -32,6 +37,11 @@ class Pairs(ABC):
 
     #: One code per person: an index into ``KINDS``.
     _codes: NDArray[np.uint8]
+
+    #: The name of the pair in files, and the version of its columns there.
+    FORMAT: ClassVar[tuple[str, int]]
+    #: Whether an epsilon costs nanoseconds a person (a table per delta) and not a solution of its own.
+    fast_for_many: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -64,13 +74,38 @@ class Pairs(ABC):
         """
 
     @abstractmethod
-    def _columns(self) -> dict[str, Floats]:
-        """Return the parameters of the pairs, one array per name: what ``to_frame`` shows and ``+`` composes."""
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Return one array per parameter, one entry per person, and the words of ``kind``: for files.
+
+        ``perinstance.pairs.from_columns(columns, pairs.schema())`` gives the same pairs, bit for bit.
+        """
 
     @classmethod
     @abstractmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:
         """Put vectors of pairs of one type behind each other."""
+
+    def schema(self) -> PairSchema:
+        """Say what ``to_columns`` writes: the name of the pair and the version of its columns."""
+        return PairSchema(*self.FORMAT)
+
+    def coordinates(self) -> LossCoordinates:
+        """Return the loss as a sum of independent coordinates, which is what adds up over releases.
+
+        A pair that is known from above only states a shift, and what its loss may have on top.
+        """
+        raise InvalidInput(
+            f"{type(self).__name__} pairs have no characteristic function in closed form; they cannot be composed"
+        )
+
+    def with_noise(self: Self, factor: float) -> Self | None:
+        """Return the pairs under noise that is ``factor`` times as large; None where that is not one formula."""
+        return None
+
+    @property
+    def parts(self) -> tuple[Pairs, ...]:
+        """The releases that this is composed of; a single release is its own only part."""
+        return (self,)
 
     def kl(self, direction: Direction = "worst") -> Floats:
         """Return the Kullback-Leibler divergence."""
@@ -100,7 +135,7 @@ class Pairs(ABC):
         """Return the parameters as a pandas DataFrame (pandas must be installed)."""
         import pandas as pd
 
-        return pd.DataFrame({**self._columns(), "kind": self.kinds})
+        return pd.DataFrame({**self.to_columns(), "kind": self.kinds})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} people, {self.kind})"

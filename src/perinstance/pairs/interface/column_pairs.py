@@ -1,11 +1,12 @@
-"""Pairs held as columns, one array per parameter: keeping, picking, joining and showing them."""
+"""Pairs kept as columns, one array per parameter: keeping, picking, joining, showing and storing them."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
@@ -17,7 +18,7 @@ Self = TypeVar("Self", bound="ColumnPairs")
 
 
 class Column:
-    """A parameter of the pairs, read through a view that nobody can change; the slot ``_name`` holds it."""
+    """A parameter of the pairs, read through a view that nobody can change; the slot ``_name`` keeps it."""
 
     def __init__(self, doc: str) -> None:
         self.__doc__ = doc
@@ -37,6 +38,9 @@ class ColumnPairs(Pairs):
     """Pairs given by some parameters per person: the slots of a subclass, in the order ``to_frame`` shows them."""
 
     __slots__: tuple[str, ...] = ()
+
+    #: Whether every parameter is one number per person (and not several coordinates).
+    one_number_each: ClassVar[bool] = True
 
     def __init__(self, kind: Kind | ArrayLike, **columns: ArrayLike) -> None:
         for name, array in self._validated(columns).items():
@@ -66,5 +70,24 @@ class ColumnPairs(Pairs):
         columns = {slot[1:]: np.concatenate([getattr(part, slot) for part in parts]) for slot in cls.__slots__}
         return cls(kind=np.concatenate([part._codes for part in parts]), **columns)
 
-    def _columns(self) -> dict[str, Floats]:
+    def parameters(self) -> dict[str, Floats]:
+        """Return the parameters alone, one array per name: what ``type(pairs)(**parameters, kind=...)`` takes back."""
         return {slot[1:]: getattr(self, slot[1:]) for slot in self.__slots__}
+
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Return the parameters and the words of ``kind``, one entry per person: for files."""
+        return {**self.parameters(), "kind": self.kinds}
+
+    @classmethod
+    def _stored_names(cls, given: set[str]) -> set[str]:
+        """Return the columns that ``to_columns`` writes; ``given`` are those of a file, which may say how many."""
+        return {slot[1:] for slot in cls.__slots__} | {"kind"}
+
+    @classmethod
+    def _from_stored(cls: type[Self], columns: Mapping[str, Any]) -> Self:
+        """Rebuild the pairs from columns of one length, all of them there."""
+        return cls(**columns)
+
+    def _with(self: Self, **changed: Floats) -> Self:
+        """Return the same people with other parameters."""
+        return type(self)(kind=self._codes, **{**self.parameters(), **changed})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_PARAMETER
 from perinstance.pairs.loss_sums.cumulant_levels import (
     exchange,
     fill_levels,
@@ -17,24 +18,27 @@ from perinstance.pairs.loss_sums.cumulant_levels import (
     square_shifts,
     sum_pairs,
 )
+from perinstance.pairs.loss_sums.records import Losses, LossesInPairs
 
 #: Beyond this a parameter's square overflows; the person's loss is infinite for all purposes.
 HUGE = 1e140
-#: Below this a parameter that is not zero is raised to it, so that no square underflows.
-TINY = 1e-120
-#: The most exponentials into which each half of the Laplace losses is multiplied out (see ``atoms.py``).
+#: The squares of parameters below this do not overflow, nor do their halves.
+HALF_OVERFLOWS = 1e290
+#: The most exponentials into which each half of the Laplace losses is multiplied out (see ``laplace_atoms.py``).
 TERMS = 4096
 #: A Gaussian shift of at least this share of the sum of the Laplace distances makes multiplying out unnecessary.
 SMOOTHING = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Spectrum:
+class LossCoordinates:
     """Coordinate j of a person is ``P: N(m, v)``, ``Q: N(0, 1)``; a Laplace loss of distance D occurs count times.
 
-    ``nu = v - 1`` is kept beside v so that neither loses digits, and ``levels`` (see ``levels.py``) beside both;
+    ``nu = v - 1`` is stored as well as v so that neither loses digits, and so are ``levels`` (``cumulant_levels.py``);
     ``nu_low`` and ``m2_low`` are what nu and m^2 are rounded by. A coordinate of zeros changes nothing, which pads
     ragged dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
+    ``bounded`` marks those of whom only a bound is known: the profile is at most that of the coordinates, moved by
+    ``offset`` and raised by ``tail`` (``bounded_shift.py``).
     """
 
     nu: Floats
@@ -47,10 +51,13 @@ class Spectrum:
     count: Floats
     infinite: NDArray[np.bool_]
     rounded: NDArray[np.bool_]
+    offset: Floats
+    tail: Floats
+    bounded: NDArray[np.bool_]
 
     @classmethod
-    def gaussian(cls, nu: ArrayLike, m: ArrayLike) -> Spectrum:
-        """Return the spectrum of Gaussian coordinates, arrays of shape (people, coordinates)."""
+    def gaussian(cls, nu: ArrayLike, m: ArrayLike) -> LossCoordinates:
+        """Return the coordinates of Gaussian coordinates, arrays of shape (people, coordinates)."""
         nu, m = np.array(nu, dtype=np.float64), np.array(m, dtype=np.float64)
         infinite = ~((np.abs(nu) < HUGE) & (np.abs(m) < HUGE)).all(axis=1)
         nu[infinite], m[infinite] = 0.0, 0.0
@@ -60,8 +67,8 @@ class Spectrum:
         return cls._precise(pairs, infinite, lost=m != 0.0)
 
     @classmethod
-    def posterior(cls, mu: Floats, rho: Floats) -> Spectrum:
-        """Return the spectrum of one posterior sample per person: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
+    def posterior(cls, mu: Floats, rho: Floats) -> LossCoordinates:
+        """Return the coordinates of one posterior sample per person: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
         rho = np.where(mu > 0.0, rho, 0.0)
         infinite = (mu >= HUGE) | (rho >= HUGE)
         mu, rho = np.where(infinite, 0.0, mu), np.where(infinite, 0.0, rho)
@@ -72,48 +79,52 @@ class Spectrum:
         return cls._precise(pairs, infinite, lost=(mu > 0.0)[:, None] & (rho > 0.0)[:, None])
 
     @classmethod
-    def objective(cls, mu: Floats, r: Floats, x_squared: Floats, v_squared: Floats) -> Spectrum:
-        """Return the two coordinates of objective perturbation (see ``objective.py``)."""
+    def objective(cls, mu: Floats, r: Floats, x_squared: Floats, v_squared: Floats) -> LossCoordinates:
+        """Return the two coordinates of objective perturbation (see ``objective_perturbation.py``)."""
         x, v = np.sqrt(x_squared), np.sqrt(v_squared)
         here = x > 0.0  # somebody without any feature is in no equation
         with np.errstate(invalid="ignore", over="ignore"):  # zero times infinity, of people who are lost or not there
             usable = here & (mu < HUGE**0.5) & (r * x < HUGE) & (x * v < HUGE**0.5)
-            usable &= np.maximum(np.maximum(r, x_squared), v_squared) < 1e290  # else their halves overflow
+            usable &= np.maximum(np.maximum(r, x_squared), v_squared) < HALF_OVERFLOWS  # else their halves overflow
         parts = [np.ascontiguousarray(np.where(usable, part, 0.0)) for part in (mu, r, x_squared, v_squared)]
-        pairs = list(np.empty((6, len(mu), 2)))
-        objective_plane(*parts, *pairs)
+        pairs = np.empty((6, len(mu), 2))
+        objective_plane(*parts, pairs)
         moved = (parts[1] > 0.0) & (parts[2] > 0.0)
-        return cls._precise(pairs, here & ~usable, lost=np.stack([moved, np.zeros_like(moved)], axis=1))
+        return cls._precise(list(pairs), here & ~usable, lost=np.stack([moved, np.zeros_like(moved)], axis=1))
 
     @classmethod
-    def _precise(cls, pairs: list[Floats], infinite: NDArray[np.bool_], lost: NDArray[np.bool_]) -> Spectrum:
+    def _precise(cls, pairs: list[Floats], infinite: NDArray[np.bool_], lost: NDArray[np.bool_]) -> LossCoordinates:
         """Take nu, v and m^2 as pairs of floats; ``lost`` marks shifts whose square may have underflown."""
         nu, nu_low, v, v_low, m2, m2_low = (np.array(part, dtype=np.float64) for part in pairs)
         infinite = infinite | ~((np.abs(nu) < HUGE) & (m2 < HUGE**2) & (v > 1 / HUGE)).all(axis=1)
         for part, plain in ((nu, 0.0), (nu_low, 0.0), (v, 1.0), (v_low, 0.0), (m2, 0.0), (m2_low, 0.0)):
             part[infinite] = plain
-        tiny = (nu != 0.0) & (np.abs(nu) < TINY)
-        nu[tiny], nu_low[tiny] = np.copysign(TINY, nu[tiny]), 0.0
-        tiny = lost & (m2 < TINY**2) & ~infinite[:, None]
-        m2[tiny], m2_low[tiny] = TINY**2, 0.0
+        tiny = (nu != 0.0) & (np.abs(nu) < LEAST_PARAMETER)
+        nu[tiny], nu_low[tiny] = np.copysign(LEAST_PARAMETER, nu[tiny]), 0.0
+        tiny = lost & (m2 < LEAST_PARAMETER**2) & ~infinite[:, None]
+        m2[tiny], m2_low[tiny] = LEAST_PARAMETER**2, 0.0
         levels = np.empty((*nu.shape, 6))
         fill_levels(nu, nu_low, v, v_low, m2, m2_low, levels)
-        none = np.zeros((len(nu), 0))
-        return cls(nu, nu_low, v, m2, m2_low, levels, none, none, infinite, np.zeros(len(nu), dtype=bool))
+        none, nothing, no = np.zeros((len(nu), 0)), np.zeros(len(nu)), np.zeros(len(nu), dtype=bool)
+        return cls(nu, nu_low, v, m2, m2_low, levels, none, none, infinite, no, nothing, nothing, no)
 
     @classmethod
-    def laplace(cls, distance: Floats) -> Spectrum:
-        """Return the spectrum of one Laplace loss per person."""
+    def laplace(cls, distance: Floats) -> LossCoordinates:
+        """Return the coordinates of one Laplace loss per person."""
         infinite = ~(distance < HUGE)
         lap = np.where(infinite, 0.0, distance)[:, None]
-        lap = np.where((lap > 0.0) & (lap < TINY), TINY, lap)
-        none = np.zeros((len(lap), 0))
-        levels = np.zeros((len(lap), 0, 6))
-        rounded = np.zeros(len(lap), dtype=bool)
-        return cls(none, none, none, none, none, levels, lap, np.ones_like(lap), infinite, rounded)
+        lap = np.where((lap > 0.0) & (lap < LEAST_PARAMETER), LEAST_PARAMETER, lap)
+        none, nothing, no = np.zeros((len(lap), 0)), np.zeros(len(lap)), np.zeros(len(lap), dtype=bool)
+        levels, once = np.zeros((len(lap), 0, 6)), np.ones_like(lap)
+        return cls(none, none, none, none, none, levels, lap, once, infinite, no, nothing, nothing, no)
+
+    def bounded_by(self, offset: Floats, tail: Floats) -> LossCoordinates:
+        """Return the same coordinates as a bound, which the true profile may exceed by an offset and a tail."""
+        costs = self.costs | (offset > 0) | (tail > 0)
+        return replace(self, offset=offset, tail=tail, bounded=costs)
 
     @classmethod
-    def stack(cls, parts: list[Spectrum]) -> Spectrum:
+    def stack(cls, parts: list[LossCoordinates]) -> LossCoordinates:
         """Put the coordinates of independent releases side by side; equal Laplace distances are counted together."""
         names = ("nu", "nu_low", "v", "m2", "m2_low", "levels")
         nu, nu_low, v, m2, m2_low, levels = (
@@ -125,9 +136,14 @@ class Spectrum:
         lap, count, rounded = _grouped(lap, count, smooth)
         infinite = np.logical_or.reduce([p.infinite for p in parts])
         rounded |= np.logical_or.reduce([p.rounded for p in parts])
-        return cls(nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded)._pure_shifts_first()
+        offset, tail = (np.sum([getattr(p, name) for p in parts], axis=0) for name in ("offset", "tail"))
+        offset, tail = offset * (1 + FEW_ROUNDINGS), tail * (1 + FEW_ROUNDINGS)
+        bounded = np.logical_or.reduce([p.bounded for p in parts])
+        return cls(
+            nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded, offset, tail, bounded
+        )._pure_shifts_first()
 
-    def _pure_shifts_first(self) -> Spectrum:
+    def _pure_shifts_first(self) -> LossCoordinates:
         """Merge the coordinates with ``nu = 0``, whose distances add in quadrature, and drop columns of zeros."""
         pure = self.nu == 0.0
         keep = np.flatnonzero(~pure.all(axis=0))
@@ -141,44 +157,60 @@ class Spectrum:
             for i, part in enumerate((self.m2, self.m2_low))
         )
         levels = np.concatenate([shift, np.where(pure[:, :, None], 0.0, self.levels)[:, keep]], axis=1)
-        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
+        return replace(self, nu=nu, nu_low=nu_low, v=v, m2=m2, m2_low=m2_low, levels=levels)
 
-    def swapped(self) -> Spectrum:
+    def swapped(self) -> LossCoordinates:
         """Exchange P and Q: ``nu -> -nu/v``, ``v -> 1/v``, ``m^2 -> m^2/v``; Laplace losses are symmetric."""
         parts = np.empty((5, *self.nu.shape))
         exchange(self.nu, self.nu_low, self.v, self.m2, self.m2_low, parts)
         levels = self.levels[:, :, [2, 3, 0, 1, 4, 5]] * [1, 1, 1, 1, -1, -1]
         nu, nu_low, v, m2, m2_low = parts
-        return Spectrum(nu, nu_low, v, m2, m2_low, levels, self.lap, self.count, self.infinite, self.rounded)
+        return replace(self, nu=nu, nu_low=nu_low, v=v, m2=m2, m2_low=m2_low, levels=levels)
+
+    def views(self, direction: str) -> list[LossCoordinates]:
+        """Return the coordinates of P over Q (``"without"``), of Q over P (``"with"``), or of both (``"worst"``)."""
+        return {"without": [self], "with": [self.swapped()], "worst": [self, self.swapped()]}[direction]
 
     @property
     def costs(self) -> NDArray[np.bool_]:
         """Of each person: whether P and Q differ at all."""
-        return self.infinite | (self.nu != 0).any(axis=1) | (self.m2 != 0).any(axis=1) | (self.lap != 0).any(axis=1)
+        differ = (self.nu != 0).any(axis=1) | (self.m2 != 0).any(axis=1) | (self.lap != 0).any(axis=1)
+        return self.infinite | differ | self.bounded
 
     @property
-    def coordinates(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """``nu``, ``v``, ``m^2`` and the levels as the kernels take them."""
-        nu, v, m2, levels = (np.require(a, requirements=["C", "W"]) for a in (self.nu, self.v, self.m2, self.levels))
-        return nu, v, m2, levels
+    def losses(self) -> Losses:
+        """What the kernels take."""
+        lap, count, _terms = self.laplaces
+        nu, v, m2, levels = (_contiguous(part) for part in (self.nu, self.v, self.m2, self.levels))
+        return Losses(nu, v, m2, levels, lap, count)
 
     @property
-    def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """``nu`` and ``m^2`` as pairs of floats."""
-        parts = (self.nu, self.nu_low, self.m2, self.m2_low)
-        nu, nu_low, m2, m2_low = (np.require(a, requirements=["C", "W"]) for a in parts)
-        return nu, nu_low, m2, m2_low
+    def in_pairs(self) -> LossesInPairs:
+        """What the kernels in pairs of floats take."""
+        lap, count, _terms = self.laplaces
+        nu, nu_low, m2, m2_low = (_contiguous(part) for part in (self.nu, self.nu_low, self.m2, self.m2_low))
+        return LossesInPairs(nu, nu_low, m2, m2_low, lap, count)
+
+    @property
+    def terms(self) -> int:
+        """The room for the exponentials of each half of the Laplace losses."""
+        return self.laplaces[2]
 
     @property
     def laplaces(self) -> tuple[Floats, Floats, int]:
         """Distances, counts and the room for the exponentials of each half, as the kernels take them."""
-        lap, count = (np.require(a, requirements=["C", "W"]) for a in (self.lap, self.count))
+        lap, count = _contiguous(self.lap), _contiguous(self.count)
         terms = _terms(count)
         few = (terms <= TERMS) | (np.count_nonzero(count, axis=1) <= 1)
         return lap, count, int(terms[few].max(initial=1.0))
 
-    def __getitem__(self, index: Any) -> Spectrum:
-        return Spectrum(*(getattr(self, field.name)[index] for field in fields(self)))
+    def __getitem__(self, index: Any) -> LossCoordinates:
+        return LossCoordinates(*(getattr(self, field.name)[index] for field in fields(self)))
+
+
+def _contiguous(array: Floats) -> Floats:
+    """Return the one layout that the kernels are compiled for."""
+    return np.require(array, requirements=["C", "W"])
 
 
 def _terms(count: Floats) -> Floats:

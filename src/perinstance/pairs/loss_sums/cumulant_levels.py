@@ -16,21 +16,9 @@ from __future__ import annotations
 import math
 
 from perinstance.numerics.double_double import log1p_pair, over, plus, root, times, two_product, two_sum
+from perinstance.numerics.normal_tails import excess_of_log
 from perinstance.numerics.numba_compile import kernel
-
-#: Below this the squares of the parameters leave the range in which a pair has its digits.
-SMALL = 1e-60
-
-
-@kernel
-def excess_of_log(nu, v):
-    """Return ``nu - log(1 + nu)`` >= 0, accurate for small nu and for v = 1 + nu near 0."""
-    if abs(nu) > 0.05:
-        return nu - math.log(v)
-    z = nu / (2.0 + nu)  # log1p(nu) = 2 atanh(z)
-    s = z * z
-    series = 1 / 3 + s * (1 / 5 + s * (1 / 7 + s * (1 / 9 + s * (1 / 11 + s / 13))))
-    return nu * z - 2.0 * z * s * series
+from perinstance.numerics.rounding import LEAST_PAIR, ONE_DIMENSION
 
 
 @kernel
@@ -73,8 +61,12 @@ def posterior_coordinate(mu, rho, m2, m2_low):
 
 
 @kernel
-def objective_plane(mu, r, x_squared, v_squared, nu, nu_low, v, v_low, m2, m2_low):
-    """Fill the two coordinates of objective perturbation (see ``objective.py``), the larger variance first."""
+def objective_plane(mu, r, x_squared, v_squared, out):
+    """Fill the two coordinates of objective perturbation (``objective_perturbation.py``), the larger variance first.
+
+    ``out`` holds nu, v and m^2, each followed by its low part.
+    """
+    nu, nu_low, v, v_low, m2, m2_low = out[0], out[1], out[2], out[3], out[4], out[5]
     for i in range(mu.size):
         mu_i = mu[i]
         x, x_low = root(x_squared[i], 0.0)
@@ -83,15 +75,15 @@ def objective_plane(mu, r, x_squared, v_squared, nu, nu_low, v, v_low, m2, m2_lo
         m, m_low = times(r[i], 0.0, x, x_low)
         square, square_low = times(m, m_low, m, m_low)
         w2, w2_low = 0.0, 0.0
-        if xv > mu_i * (1.0 + 1e-14):  # what rounding leaves of w in one dimension is not a second coordinate
+        if xv > mu_i * (1.0 + ONE_DIMENSION):  # what rounding leaves of w in one dimension is not a second coordinate
             less, less_low = plus(xv, xv_low, -mu_i, 0.0)
             more, more_low = plus(xv, xv_low, mu_i, 0.0)
             w2, w2_low = times(less, less_low, more, more_low)
         two, two_low = two_sum(2.0, mu_i)
         base, base_low = times(mu_i, 0.0, two, two_low)
         trace, trace_low = plus(base, base_low, w2, w2_low)
-        if xv < SMALL:
-            w = math.sqrt(less) * math.sqrt(more) if w2 > 0.0 or xv > mu_i * (1.0 + 1e-14) else 0.0
+        if xv < LEAST_PAIR:
+            w = math.sqrt(less) * math.sqrt(more) if w2 > 0.0 or xv > mu_i * (1.0 + ONE_DIMENSION) else 0.0
             high, high_low = 0.5 * (trace + math.hypot(trace, 2.0 * w)), 0.0
             low, low_low = (-w * (w / high), 0.0) if high > 0.0 else (0.0, 0.0)
         else:

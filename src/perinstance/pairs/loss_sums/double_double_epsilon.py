@@ -7,9 +7,9 @@ itself only (not less while ``1 - delta`` is a difference of floats, because K i
 ``K(t) - t epsilon = sum_j t (1 + t) m^2/(2 a) - (log a)/2 - t (epsilon + sum_j (log v)/2)``, ``a = 1 - t nu``,
 
 all of it in pairs but the last exponential: ``e^{high} (1 + low)`` with the library's exp, cos and sin. They are good
-to 0.58 units in the last place each: together ``LAST`` of each node at the very most.
+to 0.58 units in the last place each: together ``LIBRARY_NODE`` of each node at the very most.
 Where the nodes are so much larger than their sum that this is not enough, that exponential is a pair as well.
-The step is halved until that may move the sum by less than ``STILL``.
+The step is halved until that may move the sum by less than ``PAIR_STEP``.
 """
 
 from __future__ import annotations
@@ -30,20 +30,25 @@ from perinstance.numerics.double_double_complex import (
     total,
 )
 from perinstance.numerics.numba_compile import exact_kernel
-from perinstance.pairs.loss_sums.contour_integral import SLIGHT, STEP, STRONG
+from perinstance.numerics.rounding import (
+    LIBRARY_NODE,
+    NEGLIGIBLE,
+    PAIR_NODE,
+    PAIR_STEP,
+    PI_LOW,
+    PROMISED,
+    PROMISED_ABSOLUTE,
+)
 from perinstance.pairs.loss_sums.cumulant_levels import log_pair
-from perinstance.pairs.loss_sums.profile import SURE, UP
+from perinstance.pairs.loss_sums.quadrature import SLIGHT, STEP, STRONG
+from perinstance.pairs.loss_sums.solve_epsilon import SURE, UP
 
-LAST, SHARP = 2.6e-16, 1e-20
-STILL = 3e-16
-ALIVE = 1e-18  # of the largest node
 FURTHEST = 45.0
 MANY = 1024  # exponentials that are summed one by one
 CLOSE = 1e-8  # a step of epsilon whose square is nothing
-PI, PI_LOW = math.pi, 1.2246467991473532e-16
 
 
-class Person(NamedTuple):
+class ShiftedLosses(NamedTuple):
     """``epsilon + sum (log v)/2``, nu and ``m^2/2`` as pairs, Laplace distances and how often each occurs."""
 
     level: Any
@@ -103,17 +108,17 @@ def _exp(a, a_low, sharp):
 
 
 @exact_kernel
-def _node(t, t_low, way, way_low, person, sets, sharp):
-    """Return ``e^{K(t) - t epsilon}/(t (1 + t))`` times ``way``, and what its rounding is relative to.
+def _node(t, t_low, speed, speed_low, person, sets, sharp):
+    """Return ``e^{K(t) - t epsilon}/(t (1 + t))`` times ``speed``, and what its rounding is relative to.
 
-    Of the Laplace losses all, or the exponentials in ``sets``.
+    The speed is that of t along the contour. Of the Laplace losses all, or the exponentials in ``sets``.
     """
     level, level_low, nu, nu_low, half, half_low, lap, count = person
     after, after_low = total(t, t_low, 1.0 + 0.0j, 0.0j)
     poles, poles_low = product(t, t_low, after, after_low)
     expo, expo_low = scaled(t, t_low, -level, -level_low)
     f, f_low, _q, _q_low = reciprocals(poles, poles_low)
-    f, f_low = product(f, f_low, way, way_low)
+    f, f_low = product(f, f_low, speed, speed_low)
     for j in range(nu.size):
         if nu[j] == 0.0 and half[j] == 0.0:
             continue
@@ -160,16 +165,16 @@ def _integral(t0, w, bend, step, still, person, sets, sharp):
         slope, curve, mass, largest = 0.0, 0.0, 0.0, 0.0
         k, quiet = 0, 0
         while quiet < 2 and k * step < FURTHEST:
-            z, z_low, way, way_low = hyperbola(e, e_low, bend)
+            z, z_low, speed, speed_low = hyperbola(e, e_low, bend)
             t, t_low = scaled(z, z_low, w, 0.0)
             t, t_low = total(t, t_low, complex(t0, 0.0), 0.0j)
-            f, f_low, size = _node(t, t_low, way, way_low, person, sets, sharp)
+            f, f_low, size = _node(t, t_low, speed, speed_low, person, sets, sharp)
             share = 0.5 if k == 0 else 1.0
             size *= share
             if not size < (1e3 * largest if k > 0 else np.inf):
                 return 0.0, 0.0, 0.0, 0.0, np.inf
             largest = max(largest, size)
-            quiet = quiet + 1 if size < ALIVE * largest else 0
+            quiet = quiet + 1 if size < NEGLIGIBLE * largest else 0
             high, low = plus(high, low, share * f.real, share * f_low.real)
             if k % 2 == 0:
                 even, even_low = plus(even, even_low, 2.0 * share * f.real, 2.0 * share * f_low.real)
@@ -181,7 +186,7 @@ def _integral(t0, w, bend, step, still, person, sets, sharp):
         if quiet < 2:
             return 0.0, 0.0, 0.0, 0.0, np.inf
         unit, unit_low = times(step, 0.0, w, 0.0)
-        unit, unit_low = over(unit, unit_low, PI, PI_LOW)
+        unit, unit_low = over(unit, unit_low, math.pi, PI_LOW)
         halved = abs((even - high) + (even_low - low)) / mass
         # along a bent contour everything dies and halving the step squares the error; the power 3/2 leaves room
         halved = (halved if bend == 0.0 else halved * math.sqrt(halved)) * mass * unit
@@ -189,7 +194,7 @@ def _integral(t0, w, bend, step, still, person, sets, sharp):
             break
         step *= 0.5
     high, low = times(high, low, unit, unit_low)
-    error = (SHARP if sharp else LAST) * mass * unit + 2.0 * halved
+    error = (PAIR_NODE if sharp else LIBRARY_NODE) * mass * unit + 2.0 * halved
     return high, low, slope * unit, curve * unit, error
 
 
@@ -204,14 +209,14 @@ def _sets(lap, count, out):
     for g in range(lap.size):
         c = int(count[g])
         for k in range(c, -1, -1):  # none comes last, it overwrites what the others are made from
-            ways = 1.0
+            choices = 1.0
             for i in range(k):
-                ways = ways * (c - i) / (i + 1)
+                choices = choices * (c - i) / (i + 1)
             D, D_low = times(float(k), 0.0, lap[g], 0.0)
             rest, rest_low = times(float(c - 2 * k), 0.0, lap[g], 0.0)
             for i in range(n):
                 here = k * n + i
-                out[0, here], out[1, here] = out[0, i] + k, out[1, i] * ways
+                out[0, here], out[1, here] = out[0, i] + k, out[1, i] * choices
                 out[2, here], out[3, here] = plus(out[2, i], out[3, i], rest, rest_low)
                 out[4, here], out[5, here] = plus(out[4, i], out[5, i], D, D_low)
         n *= c + 1
@@ -247,12 +252,13 @@ def _value(laid, still, person, sets, sharp):
 
 
 @exact_kernel
-def refine(delta, laid, nu, nu_low, m2, m2_low, lap, count, out):
+def refine(delta, laid, losses, out):
     """Lower each epsilon in ``out`` to what the pairs of floats say; ``laid`` holds t0, w, bend and step.
 
     Right of 0 the integral is ``delta``, left of it ``delta - 1``. A Newton step, raised by the error; where the
     contour does not serve, epsilon stays what it is.
     """
+    nu, nu_low, m2, m2_low, lap, count = losses
     half, half_low = np.empty(nu.shape[1]), np.empty(nu.shape[1])
     for i in range(out.size):
         logs, logs_low = 0.0, 0.0
@@ -271,15 +277,15 @@ def refine(delta, laid, nu, nu_low, m2, m2_low, lap, count, out):
         epsilon, sharp = out[i], 0
         for _ in range(4):
             level, level_low = plus(logs, logs_low, epsilon, 0.0)
-            person = Person(level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i])
-            value, value_low, slope, curve, error = _value(laid[i], STILL * abs(goal), person, sets, sharp > 0)
-            if not (error < 1e-9 * abs(goal) and slope > 0.0):
+            person = ShiftedLosses(level, level_low, nu[i], nu_low[i], half, half_low, lap[i], count[i])
+            value, value_low, slope, curve, error = _value(laid[i], PAIR_STEP * abs(goal), person, sets, sharp > 0)
+            if not (error < PROMISED * abs(goal) and slope > 0.0):
                 break
             move = ((value - goal) + (value_low - goal_low)) / slope
             if abs(move) < CLOSE:
                 slack = SURE * (error + 2.0 * curve * move * move) / slope
                 out[i] = min(out[i], max(epsilon + move + slack, 0.0) * UP)
-                if sharp > 0 or 2.0 * slack < max(1e-9 * out[i], 1e-13):
+                if sharp > 0 or 2.0 * slack < max(PROMISED * out[i], PROMISED_ABSOLUTE):
                     break
                 sharp = 1
             epsilon = max(epsilon + move, 0.0)

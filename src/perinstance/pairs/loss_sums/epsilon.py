@@ -1,4 +1,4 @@
-"""People whose epsilon the solver of one coordinate raises by too much: by the slower road, in pairs of floats."""
+"""Epsilon of a sum of coordinates, for everybody; and what it says of people whose answer elsewhere is in doubt."""
 
 from __future__ import annotations
 
@@ -6,15 +6,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.arguments import Direction, spread
-from perinstance.pairs.interface.base import Pairs
+from perinstance.numerics.rounding import PROMISED, PROMISED_ABSOLUTE, TWO_ROUNDINGS
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.double_double_epsilon import refine
+from perinstance.pairs.loss_sums.solve_epsilon import epsilons
 
 
-def settle(pairs: Pairs, delta: Floats, direction: Direction, out: Floats, doubt: NDArray[np.bool_] | None) -> None:
-    """Replace the epsilons in doubt, which are above the truth, by what the sum of this one loss says, if less."""
-    if doubt is None or not doubt.any():
-        return
-    from perinstance.pairs.composition import Composed  # which is made of the very pairs that ask
+def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str) -> Floats:
+    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, one delta per person; never below the truth.
 
-    better = Composed([pairs[doubt]]).epsilon(spread(delta, len(out))[doubt], direction)
+    Of what is known from above only: ``epsilon(delta - tail) + offset``, infinite where delta does not exceed the tail.
+    """
+    offset, tail = coordinates.offset, coordinates.tail
+    left = np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta)
+    known = (left > 0) | ((left == 0) & (tail == 0))
+    inner = _epsilon(coordinates, np.where(known, left, 0.5), direction)
+    return np.where(known, np.where(offset > 0, (inner + offset) * (1 + TWO_ROUNDINGS), inner), np.inf)
+
+
+def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Floats:
+    """Return epsilon of the coordinates alone."""
+    n = len(delta)
+    views = coordinates.views(direction)
+    out, above, laid = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n, 4))
+    for i, view in enumerate(views):
+        epsilons(delta, view.losses, view.terms, out[i], above[i], laid[i])
+    short = above > np.maximum(PROMISED * out, PROMISED_ABSOLUTE)
+    short &= out >= (out - above).max(axis=0)  # only the direction that decides
+    short &= laid[:, :, 1] > 0.0  # there is a contour
+    for i, view in enumerate(views):
+        if short[i].any():
+            again = out[i, short[i]]
+            refine(delta[short[i]], laid[i, short[i]], view[short[i]].in_pairs, again)
+            out[i, short[i]] = again
+    worst = out.max(axis=0)
+    worst[coordinates.infinite] = np.inf
+    return worst
+
+
+def settle(out: Floats, doubt: NDArray[np.bool_], delta: Floats, direction: str, coordinates: LossCoordinates) -> None:
+    """Replace the epsilons in doubt, which are above the truth, by what the sum of this one loss says, if less.
+
+    ``coordinates`` are those of the people in doubt.
+    """
+    better = epsilon_of_sum(LossCoordinates.stack([coordinates]), np.broadcast_to(delta, out.shape)[doubt], direction)
     out[doubt] = np.fmin(out[doubt], better)

@@ -1,7 +1,7 @@
 r"""The integrand of an inversion around its saddle point, over its value there.
 
 ``exp(Psi z + sum_j (C_j z + F_j) z/(1 - G_j z)) prod_j (1 - G_j z)^{-1/2} p0 p1/((p0 + z)(p1 + z))`` times the Laplace
-factors of ``atoms.py``; ``contour.py`` says what the letters are.
+factors of ``laplace_atoms.py``; ``contour_integral.py`` says what the letters are.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs.loss_sums.laplace_atoms import exp, partial_sum, smooth_factor
 
 #: Which Laplace factors: none, whole, the exponentials below epsilon, those above.
 PLAIN, SMOOTH, BELOW, ABOVE = 0, 1, 2, 3
 TURN = math.pi * 1j  # left of 0 every negative loss changes the sign
 
 
-class Bell(NamedTuple):
+class GaussianFactors(NamedTuple):
     """The Gaussian factors of the integrand, and where the poles are."""
 
     Psi: Any
@@ -31,18 +30,13 @@ class Bell(NamedTuple):
     ph: Any
 
 
-class Atoms(NamedTuple):
-    """The Laplace factors: the losses themselves, or their exponentials in two halves."""
+class Integrand(NamedTuple):
+    """Which Laplace factors, the value at the saddle point, the Gaussian factors and the Laplace ones."""
 
-    t: Any
-    w: Any
-    lap: Any
-    count: Any
-    losses: Any
-    one: Any
-    two: Any
-    cut: Any
-    sums: Any
+    kind: Any
+    start: Any
+    gauss: Any
+    atoms: Any
 
 
 @kernel
@@ -78,25 +72,14 @@ def gaussian(z, Psi, G, C, F, p0, p1):
 
 
 @kernel
-def laplaces(z, expo, kind, p0, p1, ph, t, w, lap, count, losses, one, two, cut, sums):
-    """Return ``e^expo`` times the Laplace factors."""
-    if kind == SMOOTH:
-        return exp(expo) * smooth_factor(z, t, w, lap, count)
-    up, down = np.log(1.0 + z / p1), np.log(1.0 + z / p0)
-    expo += losses * (up - np.log(1.0 + z / ph))
-    ratio = down - up if t > 0.0 else down - up + TURN
-    return partial_sum(expo, z, w, ratio, kind == ABOVE, one, two, cut, sums)
-
-
-@kernel
-def end_of_life(bell, furthest):
+def decay_length(gauss, furthest):
     """Return how far along the straight line the Gaussian factors are alive, or infinity beyond ``furthest``."""
     y = 1.0
     while y < furthest:
-        decay = math.log1p(y * y / (bell.p0 * bell.p0)) + math.log1p(y * y / (bell.p1 * bell.p1))
-        for j in range(bell.G.size):
-            g2 = (bell.G[j] * y) ** 2
-            quadratic = bell.C[j] + bell.F[j] * bell.G[j]
+        decay = math.log1p(y * y / (gauss.p0 * gauss.p0)) + math.log1p(y * y / (gauss.p1 * gauss.p1))
+        for j in range(gauss.G.size):
+            g2 = (gauss.G[j] * y) ** 2
+            quadratic = gauss.C[j] + gauss.F[j] * gauss.G[j]
             decay += 2.0 * quadratic * y * y / (1.0 + g2) + 0.5 * math.log1p(g2)
         if decay > 82.0:
             return y

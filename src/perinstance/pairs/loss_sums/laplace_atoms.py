@@ -1,7 +1,7 @@
-r"""Laplace losses in an inversion: smooth beside a Gaussian loss, or multiplied out into exponentials.
+r"""Laplace losses in an inversion: smooth along with a Gaussian loss, or multiplied out into exponentials.
 
 The transform of a sum of Laplace losses, ``prod_i [(1 + t) e^{t D_i} + t e^{-(1 + t) D_i}]/(1 + 2t)``, does not die
-along a line, because the losses have atoms. Where a Gaussian loss beside them kills it in time the product is taken as
+along a line, because the losses have atoms. Where a Gaussian loss kills it in time the product is taken as
 it is. Elsewhere it is a sum of exponentials, ``sum_S share_S e^{t offset_S}`` over the sets S of losses that came out
 negative: those above epsilon are integrated along a contour bent to the left, those below to the right. The sum
 over all sets is never written out: with the distances in two halves, for each set of the first half the sets of the
@@ -13,10 +13,30 @@ Everything here is relative to its value at the saddle point t, and to the large
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import NOT_ZERO
+
+
+class Atoms(NamedTuple):
+    """The Laplace factors of an integrand in units w around t: the losses themselves, or their exponentials.
+
+    Distances, how often each occurs, how many losses that makes; the exponentials in two halves (offsets, logarithms
+    of shares, negative losses), where they are cut, and room for their sums.
+    """
+
+    t: Any
+    w: Any
+    lap: Any
+    count: Any
+    losses: Any
+    one: Any
+    two: Any
+    cut: Any
+    sums: Any
 
 
 @kernel
@@ -62,16 +82,17 @@ def smooth_factor(z, t, w, lap, count):
 def leftmost(lap, count):
     """Return how far left of 0 exponentials are multiplied out.
 
-    There they are of both signs: ``crowd`` grows like ``e^{-2 t sum e^-D}``; times the pole ``1/t`` it is least here.
+    There they are of both signs: ``cancellation`` grows like ``e^{-2 t sum e^-D}``; times the pole ``1/t`` it is least
+    here.
     """
     many = 0.0
     for g in range(lap.size):
         many += count[g] * math.exp(-lap[g])
-    return -min(0.25, 0.5 / max(many, 1e-300))
+    return -min(0.25, 0.5 / max(many, NOT_ZERO))
 
 
 @kernel
-def crowd(t, lap, count):
+def cancellation(t, lap, count):
     """Return how much larger the exponentials are together than their sum at t, between -1/2 and 0."""
     log = 0.0
     if t < 0.0:
@@ -97,13 +118,13 @@ def halves(lap, count):
 
 
 @kernel
-def multiply_out(t, lap, count, chosen, out):
+def multiply_out(t, lap, count, second, chosen, out):
     """Fill the exponentials of the chosen half, largest offset first: offsets <= 0, logs of shares, negative losses."""
     n = 1
     offset, log_share, minus = out[0], out[1], out[2]
     log_share[0], offset[0], minus[0] = 0.0, 0.0, 0.0
     for g in range(lap.size):
-        if not chosen[g] or count[g] == 0.0:
+        if second[g] != chosen or count[g] == 0.0:
             continue
         D, c = lap[g], int(count[g])
         log_up = -math.log1p(t * math.exp(-(1.0 + 2.0 * t) * D) / (1.0 + t))  # of (1 + t) e^{tD} in the sum of the two
@@ -131,15 +152,15 @@ def multiply_out(t, lap, count, chosen, out):
 def cuts(slope, w, one, two, cut):
     """Fill, for each exponential of the first half, how many of the second make ``slope + w (both offsets) > 0``."""
     k = two.size
-    for i in range(one.size):  # offsets fall, so the cut moves one way
+    for i in range(one.size):  # offsets fall, so the cut only moves back
         while k > 0 and not slope + w * (one[i] + two[k - 1]) > 0.0:
             k -= 1
         cut[i] = k
 
 
 @kernel
-def partial_sum(expo, z, w, ratio, above, one, two, cut, sums):
-    """Return the sum of the exponentials above the cut (or below it) at z, times ``e^expo``.
+def partial_sum(expo, z, ratio, above, one, two, cut, sums):
+    """Return the sum of the exponentials above the cut (or below it) z away from t, times ``e^expo``.
 
     ``ratio = log[t (1 + t0)/(|t0| (1 + t))]`` is what each negative loss contributes. The sums over the second half are
     taken relative to their last term, so that nothing overflows on the side to which the contour is bent.
@@ -148,14 +169,14 @@ def partial_sum(expo, z, w, ratio, above, one, two, cut, sums):
     if above:
         for k in range(cut[0]):
             v = exp(two[1, k] + two[2, k] * ratio)
-            sums[k] = v if k == 0 else sums[k - 1] * exp((two[0, k - 1] - two[0, k]) * w * z) + v
+            sums[k] = v if k == 0 else sums[k - 1] * exp((two[0, k - 1] - two[0, k]) * z) + v
     else:
         for k in range(m - 1, cut[-1] - 1, -1):
             v = exp(two[1, k] + two[2, k] * ratio)
-            sums[k] = v if k == m - 1 else sums[k + 1] * exp((two[0, k + 1] - two[0, k]) * w * z) + v
+            sums[k] = v if k == m - 1 else sums[k + 1] * exp((two[0, k + 1] - two[0, k]) * z) + v
     total = 0.0j
     for i in range(one.shape[1]):
         k = cut[i] - 1 if above else cut[i]
         if 0 <= k < m:
-            total += sums[k] * exp(expo + one[1, i] + one[2, i] * ratio + (one[0, i] + two[0, k]) * w * z)
+            total += sums[k] * exp(expo + one[1, i] + one[2, i] * ratio + (one[0, i] + two[0, k]) * z)
     return total

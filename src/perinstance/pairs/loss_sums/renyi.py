@@ -6,22 +6,25 @@ import math
 
 import numpy as np
 
+from perinstance.numerics.normal_tails import excess_of_log
 from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs.loss_sums.cumulant_levels import excess_of_log
+from perinstance.pairs.loss_sums.records import Losses
 from perinstance.pairs.loss_sums.saddlepoint import largest_loss
 
 
 @kernel
-def renyis(alpha, nu, v, m2, levels, out):
+def renyis(alpha, losses, out):
     """Fill in ``K(t)/t`` at ``t = alpha - 1``, the KL divergence at t = 0 and the largest loss at t = infinity.
 
+    Of the Gaussian coordinates alone:
     ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)``, ``x = -t nu``, ``a = 1 + x > 0``.
     """
+    nu, v, m2, levels, _lap, _count = losses
     none = np.empty(0)
     for i in range(out.size):
         t = alpha[i] - 1.0
         if t == np.inf:
-            out[i] = largest_loss(nu[i], m2[i], levels[i], none, none)
+            out[i] = largest_loss(Losses(nu[i], v[i], m2[i], levels[i], none, none))
             continue
         total = 0.0
         for j in range(nu.shape[1]):

@@ -1,12 +1,12 @@
 r"""The cumulant function of a person's loss on the real line, and the saddle point its contour goes through.
 
 ``L`` is a sum of independent losses. Coordinate j of the Gaussian ones is ``P: N(m, v)`` against ``Q: N(0, 1)``; with
-``nu = v - 1``, ``a = 1 - t nu`` (the domain is ``a > 0``) and the levels of ``levels.py``,
+``nu = v - 1``, ``a = 1 - t nu`` (the domain is ``a > 0``) and the levels of ``cumulant_levels.py``,
 
 ``K(t) = log E_P[e^{t L}] = t m^2/2 + t^2 v m^2/(2 a) - (log a + t log v)/2``
 ``     = t kl + m^2 v t^2/(2 a) - (log a + t nu)/2 = t edge + t m^2 v/(2 nu a) - (log a)/2``:
 
-the second form wherever ``t nu > -1``, the third elsewhere, and nothing large is left beside the level.
+the second form wherever ``t nu > -1``, the third elsewhere, and nothing large is left but the level.
 A Laplace loss of distance D has ``K(t) = t D + log(1 - t (1 - E)/(1 + 2t))``, ``E = e^{-(1 + 2t) D}``. The profile is
 ``delta(epsilon) = (1/2 pi i) int e^{K(t) - t epsilon} dt/(t (1 + t))`` along any line right of 0; the exponent
 ``phi = K - t epsilon - log t - log(1 + t)`` is convex on the real line, so it has one minimum there: the saddle point.
@@ -23,7 +23,7 @@ import numpy as np
 
 from perinstance.numerics.double_double import plus, raised, two_product, two_sum
 from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs.loss_sums.cumulant_levels import excess_of_log
+from perinstance.pairs.loss_sums.records import LinePlace
 
 FAR = 320.0  # |x| beyond which a saddle point counts as not there
 
@@ -45,8 +45,9 @@ def _small_slope(y):
 
 
 @kernel
-def divergence(levels, lap, count):
+def divergence(losses):
     """Return ``KL(P || Q) = K'(0)``."""
+    levels, lap, count = losses.levels, losses.lap, losses.count
     total = 0.0
     for j in range(levels.shape[0]):
         total += levels[j, 0]
@@ -56,8 +57,9 @@ def divergence(levels, lap, count):
 
 
 @kernel
-def variance(nu, v, m2, lap, count):
+def variance(losses):
     """Return ``Var_P[L] = K''(0)`` (of a Laplace loss: at most its square distance, which serves as well)."""
+    nu, v, m2, _levels, lap, count = losses
     total = 0.0
     for j in range(nu.size):
         total += m2[j] * v[j] + 0.5 * nu[j] * nu[j]
@@ -68,10 +70,10 @@ def variance(nu, v, m2, lap, count):
 
 @kernel
 def place(x, top):
-    """Return t and the distance ``a`` to the branch point of the largest nu = top."""
+    """Return the place of x on the line, where top is the largest nu."""
     if top > 0.0:
-        return 1.0 / (1.0 + math.exp(-x)) / top, 1.0 / (1.0 + math.exp(x))
-    return math.exp(x), 1.0
+        return LinePlace(1.0 / (1.0 + math.exp(-x)) / top, 1.0 / (1.0 + math.exp(x)), top)
+    return LinePlace(math.exp(x), 1.0, top)
 
 
 @kernel
@@ -84,8 +86,10 @@ def room(t, nu, top, a_top):
 
 
 @kernel
-def slopes(t, a_top, top, epsilon, nu, v, m2, levels, lap, count):
+def slopes(here, epsilon, losses):
     """Return ``K'(t) - epsilon`` in three parts, ``level + lift - fall``, and ``K''(t)`` as those of lift and -fall."""
+    t, a_top, top = here
+    nu, v, m2, levels, lap, count = losses
     level, low = -epsilon, 0.0
     lift, fall, bend, bend_fall = 0.0, 0.0, 0.0, 0.0
     for j in range(nu.size):
@@ -130,15 +134,16 @@ def slopes(t, a_top, top, epsilon, nu, v, m2, levels, lap, count):
 
 
 @kernel
-def tilt(t, a_top, top, nu, v, m2, lap, count):
-    """Return ``K(t) - t K'(t)`` <= 0."""
+def minus_legendre(here, losses):
+    """Return ``K(t) - t K'(t)`` <= 0, minus the Legendre transform of K at ``K'(t)``: for a first guess."""
+    t, a_top, top = here
+    nu, v, m2, _levels, lap, count = losses
     gap = 0.0
     for j in range(nu.size):
         if nu[j] == 0.0 and m2[j] == 0.0:
             continue
         a = room(t, nu[j], top, a_top)
-        z = t * nu[j] / a  # log a + (1 - a)/a = z - log1p(z)
-        gap -= 0.5 * m2[j] * v[j] / (a * a) * t * t + 0.5 * excess_of_log(z, 1.0 / a)
+        gap -= 0.5 * m2[j] * v[j] / (a * a) * t * t + 0.5 * (t * nu[j] / a + math.log(a))
     for k in range(lap.size):
         D = lap[k]
         if D == 0.0:
@@ -152,7 +157,7 @@ def tilt(t, a_top, top, nu, v, m2, lap, count):
 
 
 @kernel
-def saddle(start, top, epsilon, nu, v, m2, levels, lap, count):
+def saddle(start, top, epsilon, losses):
     """Return the x of the saddle point right of 0; infinity where there is none.
 
     ``lift + max(level, 0) = 1/t + 1/(1 + t) + fall + max(-level, 0)``, both sides positive: Newton on the logarithm of
@@ -161,8 +166,9 @@ def saddle(start, top, epsilon, nu, v, m2, levels, lap, count):
     low, high = -FAR, FAR
     x = start
     for _ in range(200):
-        t, a = place(x, top)
-        level, lift, fall, bend, bend_fall = slopes(t, a, top, epsilon, nu, v, m2, levels, lap, count)
+        here = place(x, top)
+        t, a, _top = here
+        level, lift, fall, bend, bend_fall = slopes(here, epsilon, losses)
         P = max(lift, 0.0) + max(level, 0.0)
         N = 1.0 / t + 1.0 / (1.0 + t) + max(-level, 0.0) + max(fall, 0.0)
         if P >= N:
@@ -189,14 +195,14 @@ def saddle(start, top, epsilon, nu, v, m2, levels, lap, count):
 
 
 @kernel
-def middle(epsilon, nu, v, m2, levels, lap, count):
+def middle(epsilon, losses):
     """Return the saddle point between the poles at -1 and 0, where ``phi = K - t epsilon - log(-t) - log(1 + t)``."""
     low, high = -40.0, 41.0  # never halved at x = 0: at t = -1/2 a Laplace loss has 0/0
     x = 0.5
     while high - low > 1e-3:
         x = 0.5 * (low + high)
         t = -1.0 / (1.0 + math.exp(x))
-        level, lift, fall, _bend, _bend_fall = slopes(t, 1.0, 0.0, epsilon, nu, v, m2, levels, lap, count)
+        level, lift, fall, _bend, _bend_fall = slopes(LinePlace(t, 1.0, 0.0), epsilon, losses)
         if level + lift - fall - 1.0 / t - 1.0 / (1.0 + t) > 0.0:
             high = x
         else:
@@ -223,8 +229,9 @@ def highest(nu):
 
 
 @kernel
-def ceiling(nu, m2, levels, lap, count):
+def ceiling(losses):
     """Return the essential supremum of L as a pair: finite where no coordinate has ``nu > 0`` or a pure shift."""
+    nu, _v, m2, levels, lap, count = losses
     total, low = 0.0, 0.0
     for j in range(nu.size):
         if nu[j] > 0.0 or (nu[j] == 0.0 and m2[j] > 0.0):
@@ -238,7 +245,7 @@ def ceiling(nu, m2, levels, lap, count):
 
 
 @kernel
-def largest_loss(nu, m2, levels, lap, count):
+def largest_loss(losses):
     """Return the essential supremum of L, rounded up."""
-    high, low = ceiling(nu, m2, levels, lap, count)
+    high, low = ceiling(losses)
     return raised(high, low)

@@ -1,0 +1,111 @@
+"""Pairs read back from plain columns: what ``to_columns`` wrote, under the name and version that ``schema`` gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.composition import Composed
+from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.general_gaussian import Gaussian
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.column_pairs import ColumnPairs
+from perinstance.pairs.interface.schema import PairSchema
+from perinstance.pairs.laplace_shift import Laplace
+from perinstance.pairs.objective_perturbation import Objective
+from perinstance.pairs.posterior_sample import Posterior
+from perinstance.pairs.student_shift import StudentShift
+
+#: Every pair that stands by itself, by its name in files.
+SINGLE: dict[str, type[ColumnPairs]] = {
+    pair.FORMAT[0]: pair for pair in (Shift, Laplace, Posterior, Objective, Gaussian, Dominated, StudentShift)
+}
+
+
+def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> Pairs:
+    """Rebuild the pairs that ``pairs.to_columns()`` wrote, bit for bit.
+
+    Parameters
+    ----------
+    columns : mapping of names to arrays
+        All columns of the pairs and no others, one entry per person in each: numbers, and words in ``kind``.
+    schema : PairSchema or str
+        ``pairs.schema()``, or its text.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Laplace, from_columns
+    >>> pairs = Laplace([0.5, 2.0])
+    >>> from_columns(pairs.to_columns(), "laplace/1").epsilon(0.0)
+    array([0.5, 2. ])
+    """
+    schema = PairSchema.parse(schema) if isinstance(schema, str) else schema
+    if schema.name != Composed.FORMAT[0]:
+        return _single(dict(columns), schema)
+    _check_version(schema, Composed)
+    if not schema.parts:
+        raise InvalidInput(f"a composition needs the schemas of its releases, got {schema}; pass str(pairs.schema())")
+    starts = [f"{part.name}{i}_" for i, part in enumerate(schema.parts, start=1)]
+    shares = [
+        {name.removeprefix(start): values for name, values in columns.items() if name.startswith(start)}
+        for start in starts
+    ]
+    _refuse_unknown({name for name in columns if not name.startswith(tuple(starts))}, schema)
+    return Composed([_single(share, part) for share, part in zip(shares, schema.parts, strict=True)])
+
+
+def _single(columns: dict[str, ArrayLike], schema: PairSchema) -> Pairs:
+    """Rebuild the pairs of one release."""
+    pair = SINGLE.get(schema.name)
+    if pair is None or schema.parts:
+        known = ", ".join([*SINGLE, Composed.FORMAT[0]])
+        raise InvalidInput(
+            f"no pair is called {str(schema)!r}, there are {known}; if a newer perinstance wrote it, upgrade"
+        )
+    _check_version(schema, pair)
+    wanted = pair._stored_names(set(columns))
+    missing = sorted(wanted - set(columns))
+    if missing:
+        raise InvalidInput(f"columns {missing} of {schema} are missing; pass all that pairs.to_columns() gave")
+    _refuse_unknown(set(columns) - wanted, schema)
+    arrays = {name: _words(values) if name == "kind" else _numbers(name, values) for name, values in columns.items()}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"columns of {schema} must have one length, got {lengths}; pass one entry per person")
+    return pair._from_stored(arrays)
+
+
+def _check_version(schema: PairSchema, pair: type[Pairs]) -> None:
+    name, version = pair.FORMAT
+    if schema.version != version:
+        raise InvalidInput(
+            f"columns of {name!r} are read in version {version}, got version {schema.version}; "
+            "read them with the perinstance that wrote them, or a newer one"
+        )
+
+
+def _refuse_unknown(names: set[str], schema: PairSchema) -> None:
+    if names:
+        raise InvalidInput(f"{schema} has no columns {sorted(names)}; pass only what pairs.to_columns() gave")
+
+
+def _words(values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidInput(f"column 'kind' must have one dimension, got {array.ndim}; pass one word per person")
+    return array.astype(np.str_)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"column {name!r} must hold numbers; pass what pairs.to_columns() gave") from None
+    if array.ndim != 1:
+        raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one number per person")
+    return array
