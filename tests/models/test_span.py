@@ -13,7 +13,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.models import ArraySweep
 from perinstance.models.linear.ridge import linear_fit
-from perinstance.numerics.exact_rank import PRIMES, span
+from perinstance.numerics.exact_linear_algebra.exact_rank import PRIMES, span
 
 
 def rational_rank(X, intercept):

@@ -11,6 +11,7 @@ import numpy as np
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.result import Audit
 from perinstance.auditing.streamed_output import LossStream
+from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, read_table
 from perinstance.data.source import Source
 from perinstance.engines import Local
@@ -18,7 +19,6 @@ from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
-from perinstance.releases.base.arguments import probability
 from perinstance.releases.base.release import Release
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from perinstance import sampling
+from perinstance.checked_numbers import positive
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
@@ -16,7 +17,7 @@ from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, pred
 from perinstance.numerics.rounding import DEPENDENT_POINTS
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.arguments import positive, validated
+from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
+from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
@@ -22,7 +23,6 @@ from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.general_gaussian import Gaussian
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law

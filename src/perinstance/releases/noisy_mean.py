@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
+from perinstance.checked_numbers import one_of, positive
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.arguments import one_of, positive, validated
+from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID, Noisy, draw, exact_sums

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
+from perinstance.checked_numbers import positive
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep, binary_classes
@@ -24,7 +25,6 @@ from perinstance.numerics.rounding import ROW_OF_ZEROS
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance import sampling
+from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
@@ -18,7 +19,6 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
-from perinstance.checked_numbers import non_negative
+from perinstance.checked_numbers import non_negative, positive
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
@@ -15,7 +15,6 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.arguments import positive
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
 from perinstance.sampling import GRID

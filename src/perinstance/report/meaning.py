@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Shift
-from perinstance.releases.base.arguments import probability
 
 
 def shift_of_loss(epsilon: float, delta: float) -> Shift:

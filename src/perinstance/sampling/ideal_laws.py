@@ -21,6 +21,7 @@ import numpy as np
 from flint import fmpz_mat
 from numpy.typing import NDArray
 
+from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
@@ -89,7 +90,7 @@ class ExactOutput:
     A: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        _positive("scale", self.scale)
+        positive("scale", self.scale)
         A = self.A
         if A is not None and (A.shape != (self.d, self.d) or not np.isfinite(A).all() or (A != A.T).any()):
             raise InvalidInput(f"precision must be a symmetric {self.d} x {self.d} matrix, got shape {A.shape}")
@@ -123,7 +124,7 @@ class ExactPosterior:
     gamma: float
 
     def __post_init__(self) -> None:
-        _positive("gamma", self.gamma)
+        positive("gamma", self.gamma)
 
     @property
     def d(self) -> int:
@@ -150,7 +151,7 @@ class ExactObjective:
     scale: float
 
     def __post_init__(self) -> None:
-        _positive("scale", self.scale)
+        positive("scale", self.scale)
 
     @property
     def d(self) -> int:
@@ -190,8 +191,3 @@ def factor(equations: NormalEquations) -> Matrix:
 
 def _normals(strings: Sequence[BitString], n: int) -> list[Ball]:
     return [variate("gaussian", bits, n) for bits in strings]
-
-
-def _positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise InvalidInput(f"{name} must be positive and finite, got {value!r}")

@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidInput
+from perinstance.checked_numbers import positive
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Rows, Undecided, exact, inverse_factor, product
 from perinstance.sampling.exact_gram import NormalEquations
 from perinstance.sampling.random_bits import BitString
@@ -32,8 +32,7 @@ class NoisyEigenvalue:
     scale: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise InvalidInput(f"scale must be positive and finite, got {self.scale!r}")
+        positive("scale", self.scale)
 
     @property
     def d(self) -> int:

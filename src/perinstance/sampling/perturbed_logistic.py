@@ -20,6 +20,7 @@ import numpy as np
 from flint import arb, arb_mat
 from scipy.special import expit
 
+from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import SHORTEST_STEP
@@ -44,8 +45,7 @@ class PerturbedLogistic:
     scale: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise InvalidInput(f"scale must be positive and finite, got {self.scale!r}")
+        positive("scale", self.scale)
         if not (np.isfinite(self.weights) & (self.weights > 0)).all():
             raise InvalidInput("every coefficient must have a penalty > 0: without it noise can leave no minimum")
         if not ((self.y == 0) | (self.y == 1)).all():

@@ -22,7 +22,7 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.cholesky_qr import factorise
 from perinstance.models.linear.row_statistics import leverages
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rational_solve import exact_without
+from perinstance.numerics.exact_linear_algebra.rational_solve import exact_without
 from perinstance.numerics.rounding import UNIT
 
 #: tables up to this size are answered in rational arithmetic; with so few columns, the last step of larger ones is

@@ -29,7 +29,7 @@ from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import Factor, factorise
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.exact_rank import Span, span
+from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, LOOK_AT_ROWS, UNIT, WEIGHTS_ERROR
 
 

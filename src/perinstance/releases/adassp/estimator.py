@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
@@ -17,7 +18,6 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.base.arguments import is_whole
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised

@@ -1,73 +1,10 @@
-"""Parameters and rows of releases, validated where they are used (``__init__`` only stores, as scikit-learn asks)."""
+"""Rows given to releases, validated where they are used (``__init__`` only stores, as scikit-learn asks)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from perinstance.errors import InvalidInput, InvalidTable
-
-
-def positive(name: str, value: Any) -> float:
-    """Validate a number > 0.
-
-    >>> positive("scale", 4)
-    4.0
-    >>> positive("scale", 0)
-    Traceback (most recent call last):
-    ...
-    perinstance.errors.InvalidInput: scale must be a number > 0, got 0; try scale=1.0
-    """
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be a number > 0, got {type(value).__name__}; try {name}=1.0") from None
-    if not 0 < number < np.inf:
-        raise InvalidInput(f"{name} must be a number > 0, got {number:g}; try {name}=1.0")
-    return number
-
-
-def real_number(name: str, value: Any) -> float:
-    """Validate a number that is neither a text nor a truth value."""
-    if not is_number(value):
-        raise InvalidInput(f"{name} must be a number, got {got(value)}")
-    return float(value)
-
-
-def probability(name: str, value: Any, example: str = "1e-6") -> float:
-    """Validate a number strictly between 0 and 1.
-
-    >>> probability("delta", 0)
-    Traceback (most recent call last):
-    ...
-    perinstance.errors.InvalidInput: delta must lie in (0, 1), got 0; try delta=1e-6
-    """
-    if not is_number(value) or not 0 < value < 1:
-        raise InvalidInput(f"{name} must lie in (0, 1), got {got(value)}; try {name}={example}")
-    return float(value)
-
-
-def got(value: Any) -> str:
-    """Say what was got: a number, or the type of anything else."""
-    return f"{value:g}" if is_number(value) else "None" if value is None else type(value).__name__
-
-
-def is_number(value: Any) -> bool:
-    """Tell a number from a text or a truth value."""
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-
-
-def is_whole(value: Any) -> bool:
-    """Tell a whole number from anything else."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Validate a word."""
-    if value not in choices:
-        raise InvalidInput(f"{name} must be one of {choices}, got {value!r}")
-    return str(value)
+from perinstance.errors import InvalidTable
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:

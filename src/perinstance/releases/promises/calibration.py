@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, DISTANCE_STEP
 from perinstance.pairs import Shift
-from perinstance.releases.base.arguments import positive, probability
 from perinstance.releases.promises.promise import Promise, profile
 
 SEARCH_CELLS = 384  # of the Riemann sums while searching; the answer is checked with the fine ones

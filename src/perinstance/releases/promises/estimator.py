@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.arguments import got, is_number, validated
+from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.noisy_queries import ExactWindow, Window

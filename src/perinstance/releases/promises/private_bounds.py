@@ -22,10 +22,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import probability, real_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.kinds import Kind
-from perinstance.releases.base.arguments import probability, real_number
 from perinstance.releases.promises.calibration import noise_scale, tail_quantile
 from perinstance.releases.promises.promise import Promise
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROFILE_UP
 from perinstance.pairs import Posterior, Shift
-from perinstance.releases.base.arguments import probability
 
 CELLS = 4096
 LOSS_RANGE = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
