@@ -101,12 +101,16 @@ def _pairs() -> None:
     """Closed forms: a few people, and more than ``MANY`` with tables per delta, in all directions."""
     from perinstance.pairs import Laplace, Posterior, Shift
     from perinstance.pairs.interface.base import MANY
+    from perinstance.pairs.stored_pairs import single_pairs
 
     size = np.geomspace(1e-4, 2.0, MANY + 8)
     for n in (3, len(size)):
         for pair in (Posterior(size[:n], size[:n]), Shift(size[:n]), Laplace(size[:n])):
             _ask(pair)
             pair.epsilon(np.full(n, 1e-6))
+    for kind in single_pairs().values():
+        if kind.one_number_each:  # two ordinary people of every pair that there is
+            _ask(kind._from_stored({slot[1:]: np.ones(2) for slot in kind.__slots__}))
 
 
 def _sums() -> None:

@@ -100,15 +100,14 @@ SHIFT_TABLE_ABSOLUTE = 1e-14
 #: The relative part: two hundred times less than what answers are raised by.
 SHIFT_TABLE_RELATIVE = 1e-12
 
-#: Student noise: halving the step of the double exponential rule must move an integral by less than this share; the
-#: move is charged.
-STUDENT_QUADRATURE = 1e-12
-#: Roundings of its integrand for each degree of freedom and each dimension (powers of cosines, beta functions).
-STUDENT_ROUNDING = 2e-15
-#: Its epsilon is raised by this share, and checked to pass: a tenth of the promise.
-STUDENT_SOLVED = 1e-10
+#: Halving the step of a double exponential rule must move an integral by less than this share; the move is charged.
+HALVED_STEP = 1e-12
+#: Roundings of an integrand for each unit of its exponents (powers of cosines, beta functions).
+POWER_ROUNDING = 2e-15
+#: An epsilon that is solved for is raised by this share, and checked to pass: a tenth of the promise.
+PROMISED_TENTH = 1e-10
 #: The same in units of the largest loss, for an epsilon next to zero.
-STUDENT_ABSOLUTE = 1e-15
+PROMISED_LARGEST = 1e-15
 
 # Sums of losses (loss_sums)
 

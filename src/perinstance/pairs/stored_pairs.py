@@ -11,20 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.composition import Composed
-from perinstance.pairs.gaussian_shift import Shift
-from perinstance.pairs.general_gaussian import Gaussian
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.column_pairs import ColumnPairs
 from perinstance.pairs.interface.schema import PairSchema
-from perinstance.pairs.laplace_shift import Laplace
-from perinstance.pairs.objective_perturbation import Objective
-from perinstance.pairs.posterior_sample import Posterior
-from perinstance.pairs.student_shift import StudentShift
-
-#: Every pair that stands by itself, by its name in files.
-SINGLE: dict[str, type[ColumnPairs]] = {
-    pair.FORMAT[0]: pair for pair in (Shift, Laplace, Posterior, Objective, Gaussian, Dominated, StudentShift)
-}
 
 
 def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> Pairs:
@@ -61,9 +50,10 @@ def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> 
 
 def _single(columns: dict[str, ArrayLike], schema: PairSchema) -> Pairs:
     """Rebuild the pairs of one release."""
-    pair = SINGLE.get(schema.name)
+    singles = single_pairs()
+    pair = singles.get(schema.name)
     if pair is None or schema.parts:
-        known = ", ".join([*SINGLE, Composed.FORMAT[0]])
+        known = ", ".join([*singles, Composed.FORMAT[0]])
         raise InvalidInput(
             f"no pair is called {str(schema)!r}, there are {known}; if a newer perinstance wrote it, upgrade"
         )
@@ -109,3 +99,12 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     if array.ndim != 1:
         raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one number per person")
     return array
+
+
+def single_pairs() -> dict[str, type[ColumnPairs]]:
+    """Return every pair that stands by itself, by its name in files: the public ones, and the one known from above."""
+    from perinstance import pairs
+
+    public = [getattr(pairs, name) for name in dir(pairs)]
+    single = [pair for pair in (*public, Dominated) if isinstance(pair, type) and issubclass(pair, ColumnPairs)]
+    return {pair.FORMAT[0]: pair for pair in single}

@@ -17,7 +17,6 @@ Moved = MovedByPerson | Literal["mean", "sum"]
 #: ``scale^2 H^-1`` with ``scale = gamma^-1/2``. ``objective``: ``scale^2 H^-2``. ``adaptive``: from noisy numbers that
 #: were paid for.
 Family = Literal["output", "posterior", "objective", "adaptive"]
-NoiseLaw = Literal["gaussian", "laplace", "student"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,13 +26,13 @@ class Mechanism:
     name: str  #: of the release's class, for messages and files
     moved: Moved
     family: Family
-    noise: NoiseLaw
+    noise: str  #: the law's name: "gaussian", "laplace", ...
     scale: float  #: of the noise, in the units of ``family``
     words: tuple[str | float, ...]  #: what is published; whoever shows it formats the numbers
     alpha: float = 0.0  #: the ridge penalty, of ``moved == "ridge"``
     fit_intercept: bool = False
     precision: Floats | None = None  #: A; None is the identity
-    degrees_of_freedom: float | None = None  #: of Student's law
+    noise_parameters: tuple[tuple[str, float], ...] = ()  #: further public numbers of the law, by name
     promises: bool = False  #: whether an (epsilon, delta) promise holds for everybody
     needs_target: bool = True
 
