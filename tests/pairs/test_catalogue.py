@@ -7,7 +7,7 @@ import pytest
 
 from perinstance import pairs as pairs_
 from perinstance.errors import InvalidInput, PerinstanceError
-from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Pairs, Posterior, Shift
+from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Pairs, Posterior, Shift, StudentShift
 
 DISTANCES = [0.02, 0.3, 1.0, 4.0]
 MU, RHO = [0.01, 0.3, 0.05, 2.0], [1.0, 0.2, 6.0, 3.0]
@@ -15,6 +15,7 @@ MU, RHO = [0.01, 0.3, 0.05, 2.0], [1.0, 0.2, 6.0, 3.0]
 CATALOGUE: dict[str, Pairs] = {
     "shift": Shift(DISTANCES),
     "laplace": Laplace(DISTANCES),
+    "student": StudentShift(DISTANCES, [1.0, 5.0, 2.5, 8.0], [1.0, 3.0, 2.0, 1.0]),
     "posterior": Posterior(MU, RHO),
     "objective": Objective(MU, RHO, [0.1, 1.0, 0.2, 1.5], [0.002, 0.2, 0.02, 4.0]),
     "gaussian": Gaussian([[0.2, -0.1], [0.0, 0.5], [1.0, 0.3], [-0.4, -0.2]], np.full((4, 2), [0.3, 0.8])),

@@ -35,6 +35,8 @@ CATALOGUE = {
     "process": Example(pi.ProcessSample(GaussianProcessRegressor(RBF(), alpha=0.5, optimizer=None), X[:2] + 0.1)),
     "mean": Example(pi.NoisyMean(scale=0.2), y=None),
     "gaussian sum": Example(pi.NoisyMean(scale=2.0, noise="gaussian", statistic="sum"), y=None),
+    "student": Example(pi.StudentPerturbation(Ridge(alpha=1.0), scale=0.3, degrees_of_freedom=5)),
+    "logistic student": Example(pi.StudentPerturbation(LogisticRegression(C=1.0), degrees_of_freedom=3), y=CLASSES),
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),
     "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
 }
@@ -48,4 +50,5 @@ QUIET = [
     pi.PosteriorSample(gamma=1e40, grid=FINE),
     pi.PosteriorSample(gamma=1e40, fit_intercept=True, grid=FINE),
     pi.ObjectivePerturbation(scale=1e-20, grid=FINE),
+    pi.StudentPerturbation(scale=1e-20, degrees_of_freedom=30, grid=FINE),
 ]

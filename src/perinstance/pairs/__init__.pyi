@@ -10,3 +10,4 @@ from .laplace_shift import Laplace as Laplace
 from .objective_perturbation import Objective as Objective
 from .posterior_sample import Posterior as Posterior
 from .stored_pairs import from_columns as from_columns
+from .student_shift import StudentShift as StudentShift

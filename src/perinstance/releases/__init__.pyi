@@ -9,3 +9,4 @@ from .noisy_mean import NoisyMean as NoisyMean
 from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
 from .output_perturbation import OutputPerturbation as OutputPerturbation
 from .posterior_sample import PosteriorSample as PosteriorSample
+from .student_perturbation import StudentPerturbation as StudentPerturbation

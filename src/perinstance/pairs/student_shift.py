@@ -1,0 +1,124 @@
+"""Isotropic Student noise of public degrees of freedom: tails so heavy that the loss is bounded."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.arguments import (
+    Direction,
+    check_direction,
+    delta_array,
+    noise_factor,
+    order_array,
+    rate_array,
+    real_array,
+    spread,
+)
+from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
+from perinstance.pairs.interface.kinds import Kind
+
+#: Degrees of freedom and dimensions for which the quadrature is fast enough to be of use.
+LEAST_FREEDOM, MOST = 0.1, 1e4
+
+
+class StudentShift(ColumnPairs):
+    """Two densities ``~ (1 + |x|^2/nu)^(-(nu + d)/2)``, ``distance`` D apart in units of the scale.
+
+    The loss is at most ``(nu + d) arsinh(D/(2 sqrt(nu)))``, so delta = 0 has a finite epsilon. Where one density
+    exceeds ``e^epsilon`` times the other is a ball, whose probabilities are integrals without cancellation
+    (``closed_form/student.py``). Both directions agree, by reflection. ``renyi`` is rounded up, ``zcdp`` is an upper
+    bound.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import StudentShift
+    >>> pairs = StudentShift([0.1, 1.0], degrees_of_freedom=5.0, dimension=1.0)
+    >>> pairs.epsilon([0.0, 1e-3]).round(4)
+    array([0.1342, 1.3091])
+    """
+
+    __slots__ = ("_distance", "_degrees_of_freedom", "_dimension")
+    FORMAT = ("student", 1)
+    _distance: Floats
+    _degrees_of_freedom: Floats
+    _dimension: Floats
+    distance = Column("``|shift| / scale``.")
+    degrees_of_freedom = Column("nu, public.")
+    dimension = Column("d, of the published vector.")
+
+    def __init__(
+        self,
+        distance: ArrayLike,
+        degrees_of_freedom: ArrayLike,
+        dimension: ArrayLike,
+        kind: Kind | ArrayLike = "exact",
+    ) -> None:
+        super().__init__(kind, distance=distance, degrees_of_freedom=degrees_of_freedom, dimension=dimension)
+        nu, d = self._degrees_of_freedom, self._dimension
+        if not ((nu >= LEAST_FREEDOM) & (nu <= MOST)).all():
+            raise InvalidInput(
+                f"degrees_of_freedom must lie in [{LEAST_FREEDOM:g}, {MOST:g}]; above, use Gaussian noise (Shift)"
+            )
+        if not ((d >= 1) & (d <= MOST) & (d == np.floor(d))).all():
+            raise InvalidInput(f"dimension must be a whole number from 1 to {MOST:g}; pass the length of the vector")
+
+    def _arrays(self) -> tuple[Floats, Floats, Floats]:
+        """Return the distance in units of ``sqrt(nu)``, nu and d, as the kernels take them."""
+        n = len(self)
+        return (
+            spread(self._distance / np.sqrt(self._degrees_of_freedom), n),
+            spread(self._degrees_of_freedom, n),
+            spread(self._dimension, n),
+        )
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up; both directions agree."""
+        from perinstance.pairs.closed_form.student import student_deltas
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        student_deltas(spread(real_array("epsilon", epsilon, n), n), *self._arrays(), out)
+        return out
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        from perinstance.pairs.closed_form.student import student_epsilons
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        student_epsilons(spread(delta_array(delta, n), n), *self._arrays(), out)
+        return out
+
+    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``log E_P[(p/q)^(alpha - 1)]/(alpha - 1)`` by quadrature, rounded up."""
+        from perinstance.pairs.closed_form.student import student_renyi
+
+        check_direction(direction)
+        n = len(self)
+        out = np.empty(n)
+        student_renyi(spread(order_array(alpha, n), n), *self._arrays(), out)
+        return out
+
+    def zcdp(self) -> Floats:
+        """An upper bound: of a loss bounded by E, ``renyi(alpha) <= min(alpha E^2/2, E)``."""
+        most = self.epsilon(0.0)
+        with np.errstate(over="ignore"):
+            return np.minimum(0.5 * most**2, most)
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """``min_epsilon delta(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
+        from perinstance.pairs.closed_form.student import student_powers
+
+        n = len(self)
+        out = np.empty(n)
+        student_powers(spread(rate_array(false_positive_rate, n), n), *self._arrays(), out)
+        return out
+
+    def with_noise(self, factor: float) -> StudentShift:
+        """``D / factor``."""
+        return self._with(distance=self._distance / noise_factor(factor))

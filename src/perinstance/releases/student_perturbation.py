@@ -1,0 +1,104 @@
+"""Student output perturbation: the estimate plus isotropic heavy-tailed noise; nobody's loss is unbounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.checked_numbers import positive
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.linear.ridge import LinearProblem
+from perinstance.models.problem_registry import problem_of
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.student_shift import StudentShift
+from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.predicting import AnsweringModel
+from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.sampling import GRID
+from perinstance.sampling.student_law import ExactStudent
+
+
+class StudentPerturbation(AnsweringModel):
+    """``theta + scale t``, t of the multivariate Student law: ``epsilon(0) = (nu + d) asinh(D/(2 sqrt(nu)))``.
+
+    D is the distance ``||theta_with - theta_without|| / scale``. The loss of a person is bounded, so a statement at
+    delta = 0 is finite; at small delta Gaussian noise of the same scale costs more, at larger ones less.
+
+    Parameters
+    ----------
+    estimator
+        As for ``OutputPerturbation``; None is ``Ridge(alpha=1.0)``. It is never fitted itself.
+    scale
+        The scale of the noise; its standard deviation is ``scale sqrt(nu/(nu - 2))`` for nu > 2.
+    degrees_of_freedom
+        nu, a **public** whole number from 1 (Cauchy) to 1000, fixed in advance.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+    """
+
+    def __init__(
+        self, estimator: Any = None, scale: float = 1.0, degrees_of_freedom: int = 4, grid: float = GRID
+    ) -> None:
+        self.estimator = estimator
+        self.scale = scale
+        self.degrees_of_freedom = degrees_of_freedom
+        self.grid = grid
+
+    def problem(self) -> Problem:
+        """Return the model behind the estimator."""
+        return LinearProblem(1.0, fit_intercept=True) if self.estimator is None else problem_of(self.estimator)
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: the model's parameters plus heavy-tailed noise that was fixed in advance."""
+        problem, scale = self.problem(), positive("scale", self.scale)
+        nu = positive("degrees_of_freedom", self.degrees_of_freedom)
+        return Mechanism(
+            name="StudentPerturbation",
+            moved=problem.moved,
+            family="output",
+            noise="student",
+            scale=scale,
+            words=(
+                *estimator_words(self.estimator),
+                ", plus Student noise of ",
+                nu,
+                " degrees of freedom and scale ",
+                scale,
+            ),
+            noise_parameters=(("degrees_of_freedom", nu),),
+        )
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
+        """Fit the estimator without noise."""
+        self.mechanism()
+        return self.problem().fit(sweep, None, method)
+
+    def people(self, fit: Any, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+        return self._people(fit, self.problem().movement(fit, block, inside))
+
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people that ``people`` left open."""
+        return self._people(fit, self.problem().refine(fit, sweep, block, inside))
+
+    def ideal(self, X: NDArray, y: Floats) -> ExactStudent:
+        """Return the same in exact numbers: what ``fit`` draws from."""
+        problem, scale = self.problem(), positive("scale", self.scale)
+        if isinstance(problem, LinearProblem):
+            equations = exact_equations(X, y, problem.alpha, problem.fit_intercept)
+            return ExactStudent(equations, scale, self.degrees_of_freedom)
+        return ExactStudent(problem.fit(ArraySweep(X, y), None, "estimate").theta, scale, self.degrees_of_freedom)
+
+    def law(self, fit: Any) -> Law:
+        """Return the centre and the scale; the law is Student's."""
+        return Law(fit.theta, float(self.scale) * np.eye(len(fit.theta)), "student")
+
+    def _people(self, fit: Any, move: Movement) -> People:
+        distance = move.distance / float(self.scale)
+        pairs = StudentShift(distance, float(self.degrees_of_freedom), len(fit.theta), kind=move.kind)
+        return People(move.leverage, move.residual, pairs, move.open)
