@@ -81,7 +81,7 @@ def test_unreadable_schemas_are_refused(text):
 
 @pytest.mark.parametrize("text", ["normal/1", "shift/1(laplace/1)", "composed/1(normal/1)"])
 def test_unknown_pairs_are_refused(text):
-    with pytest.raises(InvalidInput, match="no pair is called .* there are shift, laplace"):
+    with pytest.raises(InvalidInput, match="no pair is called .* there are gaussian, laplace"):
         from_columns({}, text)
 
 
