@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,33 @@ from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
+from perinstance.numerics.array_types import Floats
+from perinstance.releases.base.release import Release
 
 if TYPE_CHECKING:
-    from perinstance.auditing.result import Audit
     from perinstance.engines.protocol import TableSweep
+
+
+class AuditedPeople(Protocol):
+    """What a refit asks of an audit."""
+
+    @property
+    def release(self) -> Release:
+        """What is published."""
+
+    @property
+    def delta(self) -> float:
+        """Where the losses hold."""
+
+    @property
+    def losses(self) -> Floats:
+        """One epsilon per person."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether these people are in the data."""
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +65,7 @@ class Recheck:
 
 
 def recheck(
-    audit: Audit, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
+    audit: AuditedPeople, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
 ) -> tuple[Recheck, ...]:
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:

@@ -19,8 +19,6 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
-from perinstance.releases.base.mechanism import Mechanism
-from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -92,6 +90,8 @@ class AdaOPS(Promised):
     True
     """
 
+    what = "a posterior sample whose temperature is adapted to the data"
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -107,22 +107,6 @@ class AdaOPS(Promised):
         self.y_bound = y_bound
         self.n_public = n_public
         self.kappa = kappa
-
-    def mechanism(self) -> Mechanism:
-        """Describe the release: what it promises does not depend on the data."""
-        epsilon, delta, *_ = self._declared()
-        return Mechanism(
-            name="AdaOPS",
-            moved="ridge",
-            family="adaptive",
-            noise="gaussian",
-            scale=float("nan"),
-            words=(
-                "a posterior sample whose temperature is adapted to the data, promised at "
-                f"epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}",
-            ),
-            promises=True,
-        )
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep on a table of so many features."""

@@ -18,8 +18,6 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.base.mechanism import Mechanism
-from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.estimator import ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -87,6 +85,8 @@ class AdaSSP(Promised):
     True
     """
 
+    what = "ridge regression from noisy sufficient statistics"
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -102,22 +102,6 @@ class AdaSSP(Promised):
         self.y_bound = y_bound
         self.rounds = rounds
         self.residual_bound = residual_bound
-
-    def mechanism(self) -> Mechanism:
-        """Describe the release: what it promises does not depend on the data."""
-        epsilon, delta, *_ = self._declared()
-        return Mechanism(
-            name="AdaSSP",
-            moved="ridge",
-            family="adaptive",
-            noise="gaussian",
-            scale=float("nan"),
-            words=(
-                "ridge regression from noisy sufficient statistics, promised at "
-                f"epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}",
-            ),
-            promises=True,
-        )
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""

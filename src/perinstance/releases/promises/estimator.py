@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.publishing import refuse_weights
+from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.noisy_queries import ExactWindow, Window
 from perinstance.releases.promises.promise import Promise
@@ -34,6 +36,23 @@ class Promised(RegressorMixin, BaseEstimator):
     delta: Any
     x_bound: Any
     y_bound: Any
+
+    #: what is published, in words
+    what: ClassVar[str]
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: what it promises does not depend on the data."""
+        epsilon, delta, *_ = self._declared()
+        promised = f"promised at epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}"
+        return Mechanism(
+            name=type(self).__name__,
+            moved="ridge",
+            family="adaptive",
+            noise="gaussian",
+            scale=float("nan"),  # chosen by the mechanism, from noisy numbers
+            words=(f"{self.what}, {promised}",),
+            promises=True,
+        )
 
     @abstractmethod
     def _publish(self, window: Window) -> None:
