@@ -57,6 +57,9 @@ pi.releases.Nothing  # wrong
 pi.analysis.everybody(audit)  # wrong
 audit.sumary()  # wrong
 audit.summary().medain  # wrong
+audit.fit.nothing  # wrong
+audit.release.nothing  # wrong
+loss: str = audit.delta  # wrong
 pi.scan("people.parquet", delimeter=";")  # wrong
 """
 WRONG = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")}

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
+from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
@@ -72,7 +73,7 @@ class Audit:
     """One entry per person, in the caller's order, index and flavour of table."""
 
     release: Release
-    fit: Any  #: the confidential fit with everyone; each release has a record of its own for it
+    fit: ConfidentialFit  #: the confidential fit with everyone; each release has a record of its own for it
     delta: float
     pairs: Pairs
     ids: pa.ChunkedArray | None  #: strings as written
