@@ -37,12 +37,11 @@ def simulated(loss: str, n: int, d: int, seed: int = 0) -> ArraySweep:
     X = rng.normal(size=(n, d))
     X[::1000] *= 3
     eta = X @ (rng.normal(size=d) / np.sqrt(d))
-    if CATALOGUE[loss].binary:
+    targets, mean = CATALOGUE[loss].targets, np.exp(np.clip(eta, -5, 5))
+    if targets.binary:
         y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(np.float64)
-    elif loss == "poisson":
-        y = rng.poisson(np.exp(np.clip(eta, -5, 5))).astype(np.float64)
-    elif loss == "gamma":
-        y = rng.gamma(2.0, np.exp(np.clip(eta, -5, 5)) / 2) + 1e-9
+    elif targets.lowest == 0:
+        y = rng.gamma(2.0, mean / 2) + 1e-9 if targets.open else rng.poisson(mean).astype(np.float64)
     else:
         y = eta + rng.standard_t(3, size=n)
     return ArraySweep(X, y, BLOCK)
