@@ -57,6 +57,19 @@ def probability(name: str, value: Any, example: str = "1e-6") -> float:
     return float(value)
 
 
+def whole_number(name: str, value: Any, least: int, most: int, example: int) -> int:
+    """Validate a whole number within limits; 4.0 is one, True is not.
+
+    >>> whole_number("degrees_of_freedom", 2.5, 1, 1000, 4)
+    Traceback (most recent call last):
+    ...
+    perinstance.errors.InvalidInput: degrees_of_freedom must be a whole number from 1 to 1000, got 2.5; try 4
+    """
+    if not is_number(value) or not least <= value <= most or value != int(value):
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, got {got(value)}; try {example}")
+    return int(value)
+
+
 def got(value: Any) -> str:
     """Say what was got: a number, or the type of anything else."""
     return f"{value:g}" if is_number(value) else "None" if value is None else type(value).__name__

@@ -79,6 +79,12 @@ def test_unreadable_schemas_are_refused(text):
         from_columns({}, text)
 
 
+@pytest.mark.parametrize("wrong", [(3, "shift/1"), ({}, None), ([1.0], "shift/1")])
+def test_what_is_no_mapping_or_no_schema_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="from_columns takes a mapping"):
+        from_columns(*wrong)
+
+
 @pytest.mark.parametrize("text", ["normal/1", "shift/1(laplace/1)", "composed/1(normal/1)"])
 def test_unknown_pairs_are_refused(text):
     with pytest.raises(InvalidInput, match="no pair is called .* there are gaussian, laplace"):

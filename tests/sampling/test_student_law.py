@@ -8,6 +8,7 @@ import pytest
 from mpmath import mpf
 from scipy import stats
 
+import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.known_answers import StreamBits
@@ -61,10 +62,14 @@ def test_the_law_is_students(nu):
     assert stats.kstest((z**2).sum(axis=1) / 2, stats.f(2, nu).cdf).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("wrong", [0, 2.5, 1001, True, -3])
+@pytest.mark.parametrize("wrong", [0, 2.5, 1001, True, -3, "a", None, float("nan"), float("inf")])
 def test_degrees_of_freedom_are_whole(wrong):
     with pytest.raises(InvalidInput, match="degrees_of_freedom"):
         ExactStudent([0.0], 1.0, wrong)
+    X, y = np.ones((3, 1)), np.arange(3.0)
+    for use in (lambda release: pi.audit(release, X, y), lambda release: release.fit(X, y)):
+        with pytest.raises(InvalidInput, match="degrees_of_freedom must be a whole number"):
+            use(pi.StudentPerturbation(degrees_of_freedom=wrong))
 
 
 def test_scale_is_positive():

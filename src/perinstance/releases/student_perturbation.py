@@ -20,7 +20,7 @@ from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.sampling import GRID
-from perinstance.sampling.student_law import ExactStudent
+from perinstance.sampling.student_law import ExactStudent, check_degrees
 
 
 class StudentPerturbation(AnsweringModel):
@@ -56,7 +56,7 @@ class StudentPerturbation(AnsweringModel):
     def mechanism(self) -> Mechanism:
         """Describe the release: the model's parameters plus heavy-tailed noise that was fixed in advance."""
         problem, scale = self.problem(), positive("scale", self.scale)
-        nu = positive("degrees_of_freedom", self.degrees_of_freedom)
+        nu = float(check_degrees(self.degrees_of_freedom))
         return Mechanism(
             name="StudentPerturbation",
             moved=problem.moved,

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.checked_numbers import positive
-from perinstance.errors import InvalidInput
+from perinstance.checked_numbers import positive, whole_number
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.exact_gram import NormalEquations
 from perinstance.sampling.ideal_laws import estimate
@@ -23,6 +22,11 @@ from perinstance.sampling.random_bits import BitString
 from perinstance.sampling.variates import variate
 
 MOST_DEGREES = 1000  # beyond, Student noise is Gaussian noise to three digits
+
+
+def check_degrees(degrees_of_freedom: Any) -> int:
+    """Validate nu: whole, so that a chi-squared number is made of whole uniform and normal ones."""
+    return whole_number("degrees_of_freedom", degrees_of_freedom, 1, MOST_DEGREES, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,7 @@ class ExactStudent:
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
-        nu = self.degrees_of_freedom
-        if isinstance(nu, bool) or nu != int(nu) or not 1 <= nu <= MOST_DEGREES:
-            raise InvalidInput(f"degrees_of_freedom must be a whole number from 1 to {MOST_DEGREES}, got {nu!r}; try 4")
+        check_degrees(self.degrees_of_freedom)
 
     @property
     def d(self) -> int:
