@@ -17,7 +17,7 @@ from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import EXACT_SHARE
 
 #: codes of labels, as `perinstance.pairs` keeps them in columns
-EXACT, UPPER = 0, 1
+EXACT, UPPER, ESTIMATE = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
