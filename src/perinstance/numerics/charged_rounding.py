@@ -38,10 +38,12 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
     """Add ``lost`` (absolute, at least zero) to each ``|value|``, keeping its sign, and label the sum.
 
     A value of infinity stays, and is exact where nothing was lost: whoever says so knows that the estimate does not
-    exist without the person.
+    exist without the person. A NaN says nothing, so the answer is an upper bound of infinity.
     """
     value, lost = np.asarray(value, dtype=np.float64), np.asarray(lost, dtype=np.float64)
+    lost = np.where(np.isnan(value) | np.isnan(lost), np.inf, lost)
+    value = np.nan_to_num(value, nan=0.0, posinf=np.inf, neginf=-np.inf)
     with np.errstate(invalid="ignore", over="ignore"):
         raised = np.where(lost > 0, np.nextafter(np.abs(value) + lost, np.inf), np.abs(value))
-        upper = ~(lost <= EXACT_SHARE * np.abs(value))
+        upper = ~(lost <= EXACT_SHARE * np.abs(value)) | (np.isinf(raised) & (lost > 0))
     return Charged(np.copysign(raised, value), np.where(upper, UPPER, EXACT).astype(np.uint8))

@@ -50,8 +50,8 @@ def polynomial(d: int, gamma: float = 1.0, coef0: float = 0.0, degree: int = 1) 
         return (gamma * (a @ b.T) + coef0) ** degree
 
     def square(a: Floats) -> Floats:
-        # TINY: a unit of it is what an underflow costs
-        return (gamma * (np.einsum("ij,ij->i", a, a) + TINY) + coef0) ** degree
+        # TINY: a unit of it is what an underflow costs, of the products or of the power
+        return (gamma * (np.einsum("ij,ij->i", a, a) + TINY) + coef0) ** degree + TINY
 
     return CovarianceFunction(value, square, degree * (d + 3.0) + 2.0)
 

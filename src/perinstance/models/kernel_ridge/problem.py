@@ -33,7 +33,7 @@ from perinstance.models.kernel_ridge.gram_inverse import GramInverse, column_len
 from perinstance.models.kernel_ridge.sklearn_kernels import process_kernel, ridge_kernel
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, charge
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import SMALLEST, UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class KernelProblem:
         share_high = (np.abs(C) + C_lost) / low[:, None]
         return Seen(
             leverage=v / alpha,
-            leverage_lost=v_lost / alpha + 2 * UNIT * v / alpha,
+            leverage_lost=v_lost / alpha + 2 * UNIT * v / alpha + SMALLEST,
             whole_low=low * (1 - 2 * UNIT),
             whole=whole,
             residual=y - sums[:, 0],
@@ -198,8 +198,9 @@ class KernelProblem:
         r, r_lost = np.abs(s.residual)[:, None], s.residual_lost[:, None]
         D = s.covariance * r
         lost = np.abs(s.covariance) * r_lost + s.covariance_lost * (r + r_lost)
+        lost += np.where(r + r_lost > 0, SMALLEST, 0.0)  # products that underflow are not zero
         distance, distance_lost = _lengths_in(D, lost, fit.precision)
-        found = charge(distance, np.nan_to_num(distance_lost, nan=np.inf, posinf=np.inf))
+        found = charge(distance, distance_lost)
         return Movement(
             charge(s.leverage, s.leverage_lost).value,
             charge(s.residual, s.residual_lost).value,

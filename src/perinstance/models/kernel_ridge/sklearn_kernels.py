@@ -116,6 +116,8 @@ def _read_product(a: CovarianceAndNoise | None, b: CovarianceAndNoise | None) ->
     for one, other in ((a, b), (b, a)):
         if one.white and other.function is not None:
             if other.function.diagonal is None:
-                raise RefusedModel("white noise times a kernel that varies with x is refused; add a WhiteKernel instead")
+                raise RefusedModel(
+                    "white noise times a kernel that varies with x is refused; add a WhiteKernel instead"
+                )
             white += one.white * other.function.diagonal
     return CovarianceAndNoise(a.function and b.function and functions.multiplied(a.function, b.function), white)
