@@ -89,14 +89,15 @@ class ProcessSample(BaseEstimator):
         """Return the pairs, charged for rounding.
 
         A larger mu with a rho that is larger by ``sqrt((1 + mu')/(1 + mu))`` tells more: the smaller pair is the larger
-        one, scaled and with Gaussian noise added. (A larger mu alone need not.) So ``rho = sqrt(gamma (1 + mu)/(alpha + v)) |r|``
-        is taken with the mu that is stated.
+        one, scaled and with Gaussian noise added. (A larger mu alone need not.) So the mu that is stated goes into
+        ``rho = sqrt(gamma (1 + mu)/(alpha + v)) |r|``.
         """
         gamma = positive("gamma", self.gamma)
         r = np.abs(seen.residual)
         found, high = _shares(fit, seen, inside, problem.noise)
         leverage_high = seen.leverage + seen.leverage_lost
-        # never more than a draw of the whole function would tell; that is all to say of points that determine each other
+        # never more than a draw of the whole function would tell, which is all there is to say of points that determine
+        # each other
         at = np.minimum(found, seen.leverage)
         mu = charge(at, np.maximum(np.minimum(high, leverage_high) - at, 0))
         rho = np.sqrt(gamma * (1 + at) / seen.whole) * r

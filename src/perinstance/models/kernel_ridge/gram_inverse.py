@@ -1,13 +1,15 @@
 """``M = (K + alpha I)^-1`` by Cholesky's method, with bounds of everything that rounding took.
 
 Write ``A = K + alpha I`` with the exact K, ``l_i^2 = s(x_i)^2 + alpha``, u for UNIT. What is factorised and solved with
-differs from A by at most ``kappa l_i l_j`` in each entry, kappa a multiple of u (Higham, Accuracy and Stability, theorems
-10.3 and 10.4: n + 1 roundings of the factor, 3n + 1 of a solution; plus those of the kernel). So, as ``A >= alpha I``:
+differs from A by at most ``kappa l_i l_j`` in each entry, kappa a multiple of u (Higham, Accuracy and Stability,
+theorems 10.3 and 10.4: n + 1 roundings of the factor, 3n + 1 of a solution; plus those of the kernel). So, as
+``A >= alpha I``:
 
 - M_ii: with the computed inverse m of the rounded matrix, column i,
   ``|M_ii - m_i| <= kappa (l'|m|)^2 (1 + kappa |l|^2/alpha)`` and what its own computation lost;
-- a solution x of ``A x = b`` with ``|b - Ax| <= rho``, row by row: ``|M b - x|_i <= |m|'rho + kappa |l| l'|m| |rho|/alpha``,
-  and at most ``sqrt(M_ii/alpha) |rho|``. The residual is computed after the solution, in sums of few terms.
+- a solution x of ``A x = b`` with ``|b - Ax| <= rho``, row by row: it is off by at most
+  ``|m|'rho + kappa |l| l'|m| |rho|/alpha`` in place i, and by at most ``sqrt(M_ii/alpha) |rho|``. The residual is
+  computed after the solution, in sums of few terms.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ def gram_inverse(kernel: CovarianceFunction, noise: float, X: Floats) -> GramInv
     norms = np.sqrt(diagonal)
     one = n * UNIT
     # X L = I + F or L X = I + F, depending on the library: |F| <= n u |X||L|, whose norm is at most this
-    off = one * np.linalg.norm(norms) * np.linalg.norm(lengths)
+    off = float(one * np.linalg.norm(norms) * np.linalg.norm(lengths))
     if not off < 0.25:
         raise NumericalTrouble("alpha is too small next to the kernel for double precision; use a larger alpha")
     spread = 4.0 * off + one

@@ -1,4 +1,4 @@
-"""Kernel ridge regression and Gaussian processes, seen at public points; each person's numbers are charged for rounding.
+"""Kernel ridge regression and Gaussian processes, seen at public points; every number is charged for its rounding.
 
 With ``M = (K + alpha I)^-1`` over everyone, ``dual = M y``, T the points and ``B = K_T M`` (one column per person),
 
@@ -10,8 +10,9 @@ predictions. For an outsider ``v = k(x,x) - k_x'Mk_x``, ``r = y - k_x'dual`` and
 
 The truth is that of the exact kernel at the rows, points and parameters as they are (floats): the predictions are
 ``K_T M y`` without any rounding. What the evaluation of the kernel, the factorisation, solutions and sums may have lost
-is bounded for each person (``covariance_functions``, ``gram_inverse``) and charged; a kernel that nobody has bounded gives
-estimates.
+is bounded for each person (``covariance_functions``, ``gram_inverse``) and charged; a kernel that nobody has bounded
+gives estimates. Where the bound on M_ii is useless (alpha next to the rounding of K), ``M_ii >= 1/(k(x,x) + alpha)``
+is left, and the answers are large upper bounds.
 """
 
 from __future__ import annotations
@@ -241,10 +242,10 @@ def _key(x: NDArray, t: Any) -> bytes:
 def predictions(estimator: Any, points: ArrayLike) -> KernelProblem:
     """Return the model of an estimator's predictions at public points.
 
-    ``estimator`` is scikit-learn's ``KernelRidge``, or a ``GaussianProcessRegressor`` with fixed hyperparameters. Answers
-    are exact or upper for the kernels linear, polynomial, rbf and laplacian of the one, for constant, white, RBF, Matern
-    (nu = 0.5, 1.5, 2.5), rational quadratic and dot product kernels, their sums, products and powers of the other;
-    estimates for every other kernel.
+    ``estimator`` is scikit-learn's ``KernelRidge``, or a ``GaussianProcessRegressor`` with fixed hyperparameters.
+    Answers are exact or upper for the kernels linear, polynomial, rbf and laplacian of the one, and for constant,
+    white, RBF, Matern (nu = 0.5, 1.5, 2.5), rational quadratic and dot product kernels, their sums, products and
+    powers of the other; estimates for every other kernel.
     """
     at = np.asarray(points, dtype=np.float64)
     if at.ndim != 2 or not len(at) or not np.isfinite(at).all():
@@ -260,8 +261,8 @@ def predictions(estimator: Any, points: ArrayLike) -> KernelProblem:
             )
         if estimator.normalize_y:
             raise RefusedModel("GaussianProcessRegressor(normalize_y=True) is refused: the scaling depends on the data")
-        read = process_kernel(estimator.kernel, at)
-        return KernelProblem(read.function, _noise(estimator.alpha) + read.white, at)
+        kernel, white = process_kernel(estimator.kernel, at)
+        return KernelProblem(kernel, _noise(estimator.alpha) + white, at)
     raise RefusedModel(f"predictions at points are known for KernelRidge and GaussianProcessRegressor, not for {name}")
 
 

@@ -56,16 +56,16 @@ def _foreign_ridge(estimator: Any) -> CovarianceFunction:
     )
 
 
-def process_kernel(kernel: Any, at: Floats) -> CovarianceAndNoise:
-    """Read the kernel of a ``GaussianProcessRegressor``; a white part is noise of the observations, like alpha."""
+def process_kernel(kernel: Any, at: Floats) -> tuple[CovarianceFunction, float]:
+    """Read the kernel of a ``GaussianProcessRegressor``, and its white noise, which adds to alpha."""
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
     k = ConstantKernel(1.0) * RBF(1.0) if kernel is None else kernel
     found = _read(k, at.shape[1])
     if found is not None:
-        return CovarianceAndNoise(found.function or functions.constant(0.0), found.white)
+        return found.function or functions.constant(0.0), found.white
     white = float(k.diag(at[:1])[0] - k(at[:1], at[:1].copy())[0, 0])
-    return CovarianceAndNoise(functions.foreign(lambda a, b: np.asarray(k(a, b), dtype=np.float64)), white)
+    return functions.foreign(lambda a, b: np.asarray(k(a, b), dtype=np.float64)), white
 
 
 def _read(k: Any, d: int) -> CovarianceAndNoise | None:
@@ -109,7 +109,7 @@ def _read_sum(a: CovarianceAndNoise | None, b: CovarianceAndNoise | None) -> Cov
 
 
 def _read_product(a: CovarianceAndNoise | None, b: CovarianceAndNoise | None) -> CovarianceAndNoise | None:
-    """``(k_a + w_a I)(k_b + w_b I)``, entry by entry: white noise that is multiplied by k(x, x) must not depend on x."""
+    """``(k_a + w_a I)(k_b + w_b I)``, entry by entry: white noise times k(x, x) must not depend on x."""
     if a is None or b is None:
         return None
     white = a.white * b.white
@@ -117,7 +117,8 @@ def _read_product(a: CovarianceAndNoise | None, b: CovarianceAndNoise | None) ->
         if one.white and other.function is not None:
             if other.function.diagonal is None:
                 raise RefusedModel(
-                    "white noise times a kernel that varies with x is refused; add a WhiteKernel instead"
+                    "a WhiteKernel times a kernel whose k(x, x) varies is refused: the noise must be the same for "
+                    "everyone; add a WhiteKernel instead"
                 )
             white += one.white * other.function.diagonal
     return CovarianceAndNoise(a.function and b.function and functions.multiplied(a.function, b.function), white)
