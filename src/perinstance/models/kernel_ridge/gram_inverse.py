@@ -94,7 +94,7 @@ def column_lengths(columns: Floats) -> Floats:
     return largest * np.linalg.norm(columns / np.where(largest > 0, largest, 1.0), axis=0)
 
 
-def gram_inverse(kernel: CovarianceFunction, noise: float, X: Floats) -> GramInverse:
+def invert_gram(kernel: CovarianceFunction, noise: float, X: Floats) -> GramInverse:
     """Fill the Gram matrix in blocks, factorise it in place and invert the factor: two n x n matrices, no more."""
     n = len(X)
     root = _factor(kernel, noise, X)

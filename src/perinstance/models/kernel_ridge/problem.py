@@ -30,7 +30,7 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.kernel_ridge.covariance_functions import CovarianceFunction
-from perinstance.models.kernel_ridge.gram_inverse import GramInverse, column_lengths, gram_inverse
+from perinstance.models.kernel_ridge.gram_inverse import GramInverse, column_lengths, invert_gram
 from perinstance.models.kernel_ridge.sklearn_kernels import process_kernel, ridge_kernel
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, charge
@@ -119,7 +119,7 @@ class KernelProblem:
         y = np.concatenate([t for _, t in gathered.parts])
         if X.shape[1] != self.points.shape[1]:
             raise InvalidInput(f"the points have {self.points.shape[1]} features, the data {X.shape[1]}")
-        inverse = gram_inverse(self.kernel, self.noise, X)
+        inverse = invert_gram(self.kernel, self.noise, X)
         KT, s = self.kernel.value(self.points, X), np.sqrt(self.kernel.square(self.points))
         b = np.column_stack([y, KT.T])
         x = inverse.solve(b)
