@@ -116,7 +116,10 @@ def invert_gram(kernel: CovarianceFunction, noise: float, X: Floats) -> GramInve
     among = dsymm(1.0, columns, lengths[:, None], lower=1)[:, 0] * (1.0 + one) + spread * norms * (norms @ lengths)
     kappa = (n + kernel.units + 6.0) * UNIT
     lost = own + kappa * among**2 * (1.0 + kappa * (lengths @ lengths) / noise)
-    low = np.maximum(diagonal - lost, (1.0 - 4.0 * UNIT) / lengths**2)  # M_ii >= 1/A_ii
+    # A <= (1 + zeta) L L', zeta = kappa |l|^2 |L^-1|^2, says more where the first is useless; and M_ii >= 1/A_ii
+    zeta = 2.0 * kappa * (lengths @ lengths) * diagonal.sum()
+    low = np.maximum(diagonal - lost, (diagonal - own) / (1.0 + zeta))
+    low = np.maximum(low, (1.0 - 4.0 * UNIT) / lengths**2)
     high = np.maximum(np.minimum(diagonal + lost, (1.0 + UNIT) / noise), low)
     return GramInverse(
         kernel, noise, X, root, lengths, columns, among, norms, spread, np.clip(diagonal, low, high), low, high

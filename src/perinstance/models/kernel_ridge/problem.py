@@ -11,8 +11,8 @@ predictions. For an outsider ``v = k(x,x) - k_x'Mk_x``, ``r = y - k_x'dual`` and
 The truth is that of the exact kernel at the rows, points and parameters as they are (floats): the predictions are
 ``K_T M y`` without any rounding. What the evaluation of the kernel, the factorisation, solutions and sums may have lost
 is bounded for each person (``covariance_functions``, ``gram_inverse``) and charged; a kernel that nobody has bounded
-gives estimates. Where the bound on M_ii is useless (alpha next to the rounding of K), ``M_ii >= 1/(k(x,x) + alpha)``
-is left, and the answers are large upper bounds.
+gives estimates. With alpha next to the rounding of K the answers are upper bounds, and large. How far the float64
+predictions that a release publishes are from the exact ones is not part of a person's distance.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class KernelFit:
 
     inverse: GramInverse
     solutions: Solutions
-    KT: Floats  #: k(T, x), (points, people)
     theta: Floats  #: f(T)
     covariance: Floats  #: of f(T) in the posterior of the Gaussian process
     covariance_lost: Floats
@@ -133,7 +132,7 @@ class KernelProblem:
         lost += np.outer(s, self._product_units(len(X)) * (inverse.lengths @ np.abs(B)))
         lost += (self.kernel.units + 2.0) * UNIT * np.outer(s, s)
         place = {_key(row, t): i for i, (row, t) in enumerate(zip(X, y, strict=True))}
-        return KernelFit(inverse.slim(), solutions, KT, KT @ x[:, 0], covariance, lost, place, precision)
+        return KernelFit(inverse.slim(), solutions, KT @ x[:, 0], covariance, lost, place, precision)
 
     def _product_units(self, n: int) -> float:
         """``k_x'a`` over n people is off by at most this times ``s(x) l'|a|``."""
