@@ -40,10 +40,10 @@ class ColumnSums:
         return ColumnSums(self.n + other.n, units, self.finite and other.finite)
 
 
-def exact_column_sums(block: Block) -> ColumnSums:
+def column_sums(block: Block) -> ColumnSums:
     """Fold: the exact sums of one block's columns.
 
-    >>> sums = exact_column_sums(Block(np.array([[1e300], [1.0], [-1e300]]), np.zeros(3)))
+    >>> sums = column_sums(Block(np.array([[1e300], [1.0], [-1e300]]), np.zeros(3)))
     >>> sums.units[0] == 1 << 1074
     True
     """

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.cache_pieces import pieces
-from perinstance.folds.exact_column_sums import UNIT_BITS, exact_column_sums
+from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.numerics.array_types import Floats
@@ -47,9 +47,9 @@ class MeanFit:
         return None
 
 
-def column_means(sweep: Sweep) -> MeanFit:
+def fit_means(sweep: Sweep) -> MeanFit:
     """Fold once, exactly, and divide."""
-    sums = sweep.fold(exact_column_sums)
+    sums = sweep.fold(column_sums)
     one = max(sums.n, 1) << UNIT_BITS
     theta, low, error = (np.empty(len(sums.units)) for _ in range(3))
     for j, total in enumerate(sums.units):

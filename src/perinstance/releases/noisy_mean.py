@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from perinstance.checked_numbers import one_of, positive
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.column_means import MeanFit, column_means, gaps_from_mean, gaps_from_zero
+from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
 from perinstance.numerics.charged_rounding import charge
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
@@ -72,7 +72,7 @@ class NoisyMean(BaseEstimator):
         positive("scale", self.scale)
         one_of("noise", self.noise, NOISES)
         one_of("statistic", self.statistic, ("mean", "sum"))
-        return column_means(sweep)
+        return fit_means(sweep)
 
     def people(self, fit: MeanFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block. ``residual`` is the norm of ``x - mean_without``."""

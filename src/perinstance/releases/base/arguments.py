@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -89,7 +90,8 @@ def _number(value: Any) -> float:
     >>> _number(10**400), _number(None), _number(True)
     (inf, nan, 1.0)
     """
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    pandas = sys.modules.get("pandas")  # where it was never imported nobody has its missing values
+    if value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT)):
         return math.nan
     if isinstance(value, complex | np.complexfloating):
         raise InvalidTable(_complex()) from None
