@@ -44,7 +44,11 @@ def tables(draw):
     if shape == "lists":
         return Z[:, :-1].tolist(), Z[:, -1].tolist(), d
     if shape == "frame":
-        return pd.DataFrame(Z[:, :-1], columns=[f"c{k}" for k in range(d)]), pd.Series(Z[:, -1], dtype=Z.dtype), d
+        return (
+            pd.DataFrame(Z[:, :-1], columns=[f"c{k}" for k in range(d)], dtype=Z.dtype),
+            pd.Series(Z[:, -1], dtype=Z.dtype),
+            d,
+        )
     return Z[:, :-1], Z[:, -1], d
 
 
