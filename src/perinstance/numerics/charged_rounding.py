@@ -52,7 +52,7 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
 def _charge_each(value, lost, raised, codes):  # pragma: no cover - compiled
     for i in range(len(value)):
         size, most = abs(value[i]), abs(value[i]) + lost[i]
-        most = most + most * UNIT + SMALLEST if lost[i] > 0.0 else size  # at least the next float
+        most = size if lost[i] == 0.0 else most + most * UNIT + SMALLEST  # at least the next float
         upper = charged_too_much(value[i], lost[i]) or (lost[i] > 0.0 and most == np.inf)
         raised[i] = math.copysign(np.inf if np.isnan(most) else most, value[i])
         codes[i] = UPPER if upper else EXACT
