@@ -61,6 +61,7 @@ class Spectrum:
     """Eigenvalues of a symmetric matrix, a vector in the eigenvectors, and what the matrix may be wrong by."""
 
     values: Floats
+    above: Floats  #: 1 + values, with digits of its own where that is small
     along: Floats
     lost: float  #: in the norm of the matrix
     vector_lost: float  #: in the length of the vector
@@ -175,17 +176,19 @@ def spectrum(M: Matrix, vector: Matrix) -> Spectrum:
     lost = float(np.sqrt(sum(float(entry.rad()) ** 2 for entry in M.entries())))
     vector_lost = float(np.sqrt(sum(float(entry.rad()) ** 2 for entry in vector.entries())))
     if n <= FEW:
-        values, along = _jacobi(M.mid().tolist(), vector.mid().entries())
-        return Spectrum(values, along, lost * (1 + UNIT), vector_lost * (1 + UNIT))
+        diagonal, turned = _jacobi(M.mid().tolist(), vector.mid().entries())
+        values, above, along = (np.array([float(x) for x in of]) for of in (diagonal, [1 + x for x in diagonal], turned))
+        return Spectrum(values, above, along, lost * (1 + UNIT), vector_lost * (1 + UNIT))
     middle = np.array([[float(v.mid()) for v in row] for row in M.tolist()])
     v = np.array([float(x.mid()) for x in vector.entries()])
     values, V = np.linalg.eigh(0.5 * (middle + middle.T))
     rounded = 16 * n * UNIT
     size = float(np.abs(values).max(initial=0.0))
-    return Spectrum(values, V.T @ v, lost + rounded * size, vector_lost + rounded * float(np.linalg.norm(v)))
+    turned_by = rounded * float(np.linalg.norm(v))
+    return Spectrum(values, 1 + values, V.T @ v, lost + rounded * size, vector_lost + turned_by)
 
 
-def _jacobi(A: list[list[Ball]], v: list[Ball]) -> tuple[Floats, Floats]:
+def _jacobi(A: list[list[Ball]], v: list[Ball]) -> tuple[list[Ball], list[Ball]]:
     """Rotate plane by plane until nothing is left beside the diagonal (Jacobi), the vector along with it."""
     n = len(A)
     least = max((abs(x) for row in A for x in row), key=float, default=arb(0)) * arb((1, -GONE))
@@ -206,7 +209,7 @@ def _jacobi(A: list[list[Ball]], v: list[Ball]) -> tuple[Floats, Floats]:
                 v[i], v[j] = (c * v[i] - s * v[j]).mid(), (s * v[i] + c * v[j]).mid()
         if done:
             break
-    return np.array([float(A[i][i]) for i in range(n)]), np.array([float(x) for x in v])
+    return [A[i][i] for i in range(n)], v
 
 
 def _rotation(a: Ball, b: Ball, c: Ball) -> tuple[Ball, Ball]:

@@ -27,12 +27,12 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.analysis.people.enclosed_groups import Neighbours, People, enclosed, has_limit, spectrum
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
-from perinstance.numerics.rounding import ADDITION, NORM_UP, TINY, UNIT
+from perinstance.numerics.rounding import ADDITION, NORM_UP, PROMISED, TINY, UNIT
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest, weakest_codes
@@ -171,11 +171,17 @@ def _objective(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
         N[i, i] -= 1
     found = spectrum(N, here.raw_toward / exact(mechanism.scale))
     nu, m = found.values, np.abs(found.along)
+    least = float(found.above.min(initial=1.0))
+    if not least > 16 * UNIT:  # the excess of such a variance over one is minus one, to all digits
+        raise NumericalTrouble(
+            "without this group the noise of objective perturbation has a shape that float64 cannot hold beside the "
+            "one with it; use a larger alpha"
+        )
     lost = found.lost + 4 * UNIT * np.abs(nu).max(initial=0.0)
-    share = lost / max(float(1 + nu.min(initial=0.0)), TINY)
+    share = (found.lost + 4 * UNIT) / least
     if not share < 0.5:
         raise Undecided
-    wide = np.where(nu < 0, np.maximum(nu - lost, (nu - 1) / 2), nu + lost)
+    wide = np.where(nu < 0, np.maximum(nu - lost, 0.5 * found.above - 1), nu + lost)
     raised = m * (1 + 16 * share) + 16 * share * min(1.0, float(np.abs(nu).max(initial=0.0))) + found.vector_lost
     return _gaussian(nu, m, wide, raised * NORM_UP)
 
@@ -220,6 +226,32 @@ def _single(mechanism: Mechanism, people: People, here: Neighbours) -> tuple[Pai
     full = np.column_stack([people.X, np.ones((len(people.X), here.lift.nrows() - people.X.shape[1]))])
     rows = np.einsum("ij,ij->i", full, full) * NORM_UP
     return Objective(mu, r / mechanism.scale, rows, v**2 * NORM_UP, code), sharp
+
+
+def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta: float) -> float:
+    """Return what one person who joins loses for sure, whatever rounding took; 0 where nothing is sure."""
+
+    def ask(here: Neighbours) -> tuple[Pairs, bool]:
+        x = here.rows.transpose()
+        v = here.root.transpose() * (here.root * x)
+        mu = (x.transpose() * v)[0, 0].nonnegative_part()
+        r = abs(here.aim[0] - (here.rows * here.z)[0, 0])
+        A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
+        v = here.lift * v
+        length = (v.transpose() * arb_mat([[exact(e) for e in row] for row in A.tolist()]) * v)[0, 0]
+        low = [max(float(value.lower()), 0.0) / NORM_UP for value in (mu, r, length.nonnegative_part().sqrt())]
+        high = float(mu.upper()) * NORM_UP
+        if mechanism.family == "posterior":
+            # the same argument as for charges, the other way round
+            return Posterior(low[0], low[1] * np.sqrt((1 + low[0]) / (1 + high)) / mechanism.scale), True
+        distance = low[1] * low[2] / (1 + high) / mechanism.scale / NORM_UP
+        return Shift([distance if mechanism.family == "output" else 0.0]), True
+
+    try:
+        found = enclosed(fit, People(X, y, False), None, ask)
+    except NumericalTrouble:
+        return 0.0
+    return float(found.epsilon(delta)[0]) * (1 - PROMISED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,4 +338,9 @@ def _asked(
         exists = has_limit(fit, sweep, people)
         return mechanism, None if exists is False else people, None if exists is None else sweep
     open_ = not inside and bool(np.isinf(without(fit, X, np.zeros(len(X)), False).leverage).any())
+    if open_ and fit.penalty.any():  # a penalty that float64 lost beside the data holds the direction all the same
+        raise NumericalTrouble(
+            "the group moves a direction that only the penalty holds, too weakly to be had from the fit; pass the data "
+            "as sweep=(X, y)"
+        )
     return mechanism, None if open_ else people, None
