@@ -85,7 +85,9 @@ def crowd(rng, world, d, domain, x_bound, size):
         X[::2] = np.where(X[::2] < 0, -1.0, 1.0)
         X[1::2] /= np.abs(X[1::2]).max(axis=1, keepdims=True) + 1e-300
         return np.clip(X * x_bound, -x_bound, x_bound)
-    X *= np.where(np.arange(size) % 4 == 3, rng.random(size), 1.0)[:, None] / (np.linalg.norm(X, axis=1)[:, None] + 1e-300)
+    X *= np.where(np.arange(size) % 4 == 3, rng.random(size), 1.0)[:, None] / (
+        np.linalg.norm(X, axis=1)[:, None] + 1e-300
+    )
     return X * (x_bound * (1 - 1e-15))
 
 
@@ -130,7 +132,9 @@ def attacked(seed, size=24) -> Counter:
         # around the best of them, and around the person that is named
         best = int(np.nanargmax(np.where(np.isnan(found), -1.0, found)))
         near = np.concatenate([np.tile(rows[best], (4, 1)), np.tile(answer.x, (4, 1))])
-        near = inside(near + rng.choice([1e-3, 1e-2, 0.1], (8, 1)) * x_bound * rng.standard_normal((8, d)), domain, x_bound)
+        near = inside(
+            near + rng.choice([1e-3, 1e-2, 0.1], (8, 1)) * x_bound * rng.standard_normal((8, d)), domain, x_bound
+        )
         climbed = world.losses(near, np.repeat([targets[best], answer.y], 4))
         found = np.concatenate([found, climbed])
         seen["people"] += int(np.isfinite(found).sum())

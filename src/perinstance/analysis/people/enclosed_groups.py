@@ -90,9 +90,7 @@ def group_sums(fit: LinearFit, sweep: Sweep, people: People) -> tuple[ExactGram,
     return table + ExactGram(-own.entries, own.exponent, -own.n), table
 
 
-def enclosed(
-    fit: LinearFit, people: People, sweep: Sweep | None, ask: Callable[[Neighbours], tuple[Any, bool]]
-) -> Any:
+def enclosed(fit: LinearFit, people: People, sweep: Sweep | None, ask: Callable[[Neighbours], tuple[Any, bool]]) -> Any:
     """Return what ``ask`` makes of the neighbours: from the data to as many digits as it wants, else from the fit.
 
     ``ask`` returns its answer and whether that has all its digits.
@@ -177,7 +175,9 @@ def spectrum(M: Matrix, vector: Matrix) -> Spectrum:
     vector_lost = float(np.sqrt(sum(float(entry.rad()) ** 2 for entry in vector.entries())))
     if n <= FEW:
         diagonal, turned = _jacobi(M.mid().tolist(), vector.mid().entries())
-        values, above, along = (np.array([float(x) for x in of]) for of in (diagonal, [1 + x for x in diagonal], turned))
+        values, above, along = (
+            np.array([float(x) for x in of]) for of in (diagonal, [1 + x for x in diagonal], turned)
+        )
         return Spectrum(values, above, along, lost * (1 + UNIT), vector_lost * (1 + UNIT))
     middle = np.array([[float(v.mid()) for v in row] for row in M.tolist()])
     v = np.array([float(x.mid()) for x in vector.entries()])

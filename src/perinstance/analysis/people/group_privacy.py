@@ -10,10 +10,6 @@ eigenvalues s^2 of ``V'V``; r are the residuals without them, and a = V'r in the
 at most min(k, d) directions for a posterior sample. Everything is enclosed (``enclosed_groups``), and what rounding may
 have taken is charged. Charging a Gaussian pair: ``x -> A x + noise`` that keeps N(0, I) takes (m, N) to (A m, A N A'),
 so that a pair with N larger, and ``N^-1/2 m`` not smaller, loses no less; a loss never falls with a ``|m_j|``.
-
-The chain bound goes person by person, ``Z, [Z, z_1], .., [Z, z_1:k]``: ``eps = sum eps_i``, and because the weights run
-forward in one direction and backward in the other, delta is the larger of ``sum_i delta_i e^{eps_1 + .. + eps_{i-1}}``
-and ``sum_i delta_i e^{eps_{i+1} + .. + eps_k}``.
 """
 
 from __future__ import annotations
@@ -26,16 +22,17 @@ from flint import arb_mat
 from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
+from perinstance.analysis.people.chain_bounds import chain
 from perinstance.analysis.people.enclosed_groups import Neighbours, People, enclosed, has_limit, spectrum
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
-from perinstance.numerics.rounding import ADDITION, NORM_UP, PROMISED, TINY, UNIT
+from perinstance.numerics.rounding import NORM_UP, PROMISED, TINY, UNIT
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind, weakest, weakest_codes
+from perinstance.pairs.interface.kinds import Kind, weakest_codes
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
 
@@ -177,7 +174,7 @@ def _objective(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
             "without this group the noise of objective perturbation has a shape that float64 cannot hold beside the "
             "one with it; use a larger alpha"
         )
-    lost = found.lost + 4 * UNIT * np.abs(nu).max(initial=0.0)
+    lost = found.lost + 4 * UNIT * np.abs(nu)
     share = (found.lost + 4 * UNIT) / least
     if not share < 0.5:
         raise Undecided
@@ -252,68 +249,6 @@ def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta
     except NumericalTrouble:
         return 0.0
     return float(found.epsilon(delta)[0]) * (1 - PROMISED)
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The chain bound of group privacy: both directions hold at (epsilon, delta)."""
-
-    epsilon: float
-    delta: float  #: the larger of the two below
-    delta_without: float  #: P over Q: weights of those who come before
-    delta_with: float  #: Q over P: weights of those who come after
-    kind: Kind = "upper"
-    assumptions: tuple[str, ...] = ("the losses are those of each person joining all who come before",)
-
-
-def chain_bound(epsilon: ArrayLike, delta: ArrayLike, kind: Kind = "upper") -> Chain:
-    """Add up single losses ``(eps_i, delta_i)`` of some kind in the order in which the people join.
-
-    >>> c = chain_bound([1.0, 2.0], [1e-6, 1e-6])
-    >>> c.epsilon, round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
-    (3.0, 3.718, 8.389)
-    """
-    eps, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
-    if deltas.shape not in ((), eps.shape):
-        raise InvalidInput(f"pass one delta, or one per person ({eps.size}), got shape {deltas.shape}")
-    deltas = np.broadcast_to(deltas, eps.shape)
-    if eps.ndim != 1 or not (eps >= 0).all() or not (deltas >= 0).all():
-        raise InvalidInput("epsilon and delta must be one number >= 0 per person, in the order in which they join")
-    before = np.concatenate([[0.0], np.cumsum(eps)[:-1]])
-    after = np.concatenate([np.cumsum(eps[::-1])[::-1][1:], [0.0]])
-    with np.errstate(over="ignore", invalid="ignore"):
-        forward, backward = (
-            min(float(np.sum(np.where(deltas > 0, deltas * np.exp(w), 0.0))), 1.0) for w in (before, after)
-        )
-    # one addition each: the sum of the losses is rounded up
-    total = float(eps.sum()) * (1 + ADDITION * len(eps))
-    return Chain(total, max(forward, backward), forward, backward, weakest("upper", kind))
-
-
-def chain(pairs: Pairs, delta: float) -> Chain:
-    """Return the chain bound at a total delta: everybody gets the same share, as large as both directions allow."""
-    delta = float(delta_array(delta, 1, zero=False))
-    if not len(pairs):
-        raise InvalidInput("a chain needs at least one person")
-    kind = weakest("upper", pairs.kind)
-    if np.isinf(pairs.epsilon(0.5)).any():
-        return Chain(np.inf, delta, delta, delta, kind)
-    low, high = np.log(delta) - 700.0, np.log(delta / len(pairs))
-    best = chain_bound(pairs.epsilon(np.exp(high)), np.exp(high), kind)
-    if best.delta <= delta:
-        return best
-    answer = None
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        share = float(np.exp(middle))
-        trial = chain_bound(pairs.epsilon(share), share, kind)
-        if trial.delta <= delta:
-            low, answer = middle, trial
-        else:
-            high = middle
-        if high - low < 1e-6:
-            break
-    return answer if answer is not None else Chain(np.inf, delta, delta, delta, kind)
 
 
 def _asked(

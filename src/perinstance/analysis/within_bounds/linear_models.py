@@ -16,9 +16,9 @@ from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
 from perinstance.analysis.bounds.mechanism import Setting
 from perinstance.analysis.bounds.projected_ascent import ascend_corners
 from perinstance.analysis.bounds.trust_region_slices import ellipsoid, enclosing
+from perinstance.analysis.people.group_privacy import least_loss
 from perinstance.analysis.within_bounds.box_corners import Box, box
 from perinstance.analysis.within_bounds.linear_bounds import leading_term_ascent, slice_landscape
-from perinstance.analysis.people.group_privacy import least_loss
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
@@ -86,7 +86,7 @@ class JoiningPeople:
         return self.best_of(np.concatenate([x, leading_term_ascent(self.setting, x, self.bounds)]))
 
     def bracket(self, found: Found) -> Bracket:
-        """Name the person found; a loss that rounding raised is not attained, and what is certain of it stands there."""
+        """Name the person found, with what they lose for sure: a loss that rounding raised is not attained."""
         y = float(self.worst_y(found.where[None, :])[0])
         return Bracket(found.upper, min(found.attained, self.certain(found.where).epsilon), found.where, y)
 
@@ -156,7 +156,7 @@ def _corners(people: JoiningPeople, listed: Box | None) -> Floats:
         return starts
     x, K = listed.x, setting.K
     damped = 1 + np.einsum("ij,jk,ik->i", x, K, x) if setting.mechanism.family == "output" else 1.0
-    size = np.sqrt(np.einsum("ij,jk,ik->i", x, M, x)) / damped
+    size = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, M, x), 0.0)) / damped
     top = np.argsort(-(people.bounds.y + np.abs(x @ setting.theta)) * size)[:4]
     return np.concatenate([starts[:4], x[top, :d]])
 
