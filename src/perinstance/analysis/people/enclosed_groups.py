@@ -107,7 +107,10 @@ def enclosed(fit: LinearFit, people: People, sweep: Sweep | None, ask: Callable[
         if sharp:
             return answer
     if answer is None and sums is not None:
-        raise InvalidInput("these people are not part of the data: without them it would have less than nothing")
+        raise InvalidInput(
+            "these people are not part of the data (without them it would have less than nothing), or the numbers of "
+            "their pair lie beyond float64; pass rows of the data, or scale its columns by public constants"
+        )
     if answer is None:
         raise NumericalTrouble(
             "without this group the fit is too close to singular to be had from the fit with everyone; pass the data "

@@ -208,6 +208,8 @@ def _single(mechanism: Mechanism, people: People, here: Neighbours) -> tuple[Pai
         ends.append([(float(value.mid()), float(value.upper())) for value in (mu, abs(r), length)])
         step = Kx * (1 / (1 + mu))
         K, z = K - step * Kx.transpose(), z + step * r
+    if not np.isfinite(ends).all():
+        raise Undecided
     (mu, r, v), (top_mu, top_r, top_v) = np.moveaxis(np.array(ends), 2, 0).swapaxes(1, 2)
     # a pair of larger leverage loses no less if the residual keeps up with it: see the module's docstring
     top_r = top_r * np.sqrt((1 + top_mu) / (1 + np.maximum(2 * mu - top_mu, 0.0))) * NORM_UP
