@@ -32,7 +32,7 @@ GONE = 180
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class GroupRows:
     """The group as it was given: rows (without the constant of an intercept) and targets."""
 
     X: Floats
@@ -67,7 +67,7 @@ class Spectrum:
     vector_lost: float  #: in the length of the vector
 
 
-def has_limit(fit: LinearFit, sweep: Sweep, people: People) -> bool | None:
+def has_limit(fit: LinearFit, sweep: Sweep, people: GroupRows) -> bool | None:
     """Tell, exactly, whether the estimate without the group exists; None: some direction is open to everybody."""
     sums = group_sums(fit, sweep, people)
     rank = fmpz_mat(sums[0].normal_equations(fit.penalty).H.tolist()).rank()
@@ -76,7 +76,7 @@ def has_limit(fit: LinearFit, sweep: Sweep, people: People) -> bool | None:
     return None if fmpz_mat(sums[1].normal_equations(fit.penalty).H.tolist()).rank() == rank else False
 
 
-def group_sums(fit: LinearFit, sweep: Sweep, people: People) -> tuple[ExactGram, ExactGram]:
+def group_sums(fit: LinearFit, sweep: Sweep, people: GroupRows) -> tuple[ExactGram, ExactGram]:
     """Return the exact sums without and with the group."""
     intercept = bool(fit.fit_intercept)
     if sweep.n_features != fit.n_features:
@@ -90,7 +90,9 @@ def group_sums(fit: LinearFit, sweep: Sweep, people: People) -> tuple[ExactGram,
     return table + ExactGram(-own.entries, own.exponent, -own.n), table
 
 
-def enclosed(fit: LinearFit, people: People, sweep: Sweep | None, ask: Callable[[Neighbours], tuple[Any, bool]]) -> Any:
+def enclosed(
+    fit: LinearFit, people: GroupRows, sweep: Sweep | None, ask: Callable[[Neighbours], tuple[Any, bool]]
+) -> Any:
     """Return what ``ask`` makes of the neighbours: from the data to as many digits as it wants, else from the fit.
 
     ``ask`` returns its answer and whether that has all its digits.
@@ -119,7 +121,7 @@ def enclosed(fit: LinearFit, people: People, sweep: Sweep | None, ask: Callable[
     return answer
 
 
-def _from_sums(fit: LinearFit, people: People, without: ExactGram) -> Neighbours:
+def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> Neighbours:
     equations = without.normal_equations(fit.penalty)
     p = equations.d
     lift = arb_mat([[arb(int(i == j)) for j in range(p)] for i in range(p)])
@@ -127,7 +129,7 @@ def _from_sums(fit: LinearFit, people: People, without: ExactGram) -> Neighbours
     return _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), lift)
 
 
-def _from_fit(fit: LinearFit, people: People) -> Neighbours:
+def _from_fit(fit: LinearFit, people: GroupRows) -> Neighbours:
     """Take the coordinates of the factorisation, in which H is the identity but for its error."""
     q, off = fit.rank, FIT_SAFETY * fit.factor.direction_error
     unit = arb_mat([[arb(int(i == j), off) for j in range(q)] for i in range(q)])
@@ -145,7 +147,7 @@ def _from_fit(fit: LinearFit, people: People) -> Neighbours:
     return _neighbours(fit, people, inverse_factor(unit.tolist()), moment, lift)
 
 
-def _neighbours(fit: LinearFit, people: People, root: Matrix, moment: Matrix, lift: Matrix) -> Neighbours:
+def _neighbours(fit: LinearFit, people: GroupRows, root: Matrix, moment: Matrix, lift: Matrix) -> Neighbours:
     own = ExactGram.of(people.X, people.y, bool(fit.fit_intercept))
     equations = own.normal_equations()
     p = equations.d

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.analysis.people.chain_bounds import chain
-from perinstance.analysis.people.enclosed_groups import Neighbours, People, enclosed, has_limit, spectrum
+from perinstance.analysis.people.enclosed_groups import GroupRows, Neighbours, enclosed, has_limit, spectrum
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import LinearFit, without
@@ -193,7 +193,7 @@ def _gaussian(nu: Floats, m: Floats, wide: Floats, raised: Floats) -> tuple[Pair
     return Gaussian(wide[None, :], raised[None, :], code), bool((lost <= 4 * (NORM_UP - 1) * lengths).all())
 
 
-def _single(mechanism: Mechanism, people: People, here: Neighbours) -> tuple[Pairs, bool]:
+def _single(mechanism: Mechanism, people: GroupRows, here: Neighbours) -> tuple[Pairs, bool]:
     """Join one person after the other; each number is the upper end of its ball."""
     K, z = here.root.transpose() * here.root, here.z
     A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
@@ -247,7 +247,7 @@ def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta
         return Shift([distance if mechanism.family == "output" else 0.0]), True
 
     try:
-        found = enclosed(fit, People(X, y, False), None, ask)
+        found = enclosed(fit, GroupRows(X, y, False), None, ask)
     except NumericalTrouble:
         return 0.0
     return float(found.epsilon(delta)[0]) * (1 - PROMISED)
@@ -255,7 +255,7 @@ def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta
 
 def _asked(
     release: Any, fit: Any, X: ArrayLike, y: ArrayLike, inside: bool, sweep: Any
-) -> tuple[Mechanism, People | None, Sweep | None]:
+) -> tuple[Mechanism, GroupRows | None, Sweep | None]:
     """Return the mechanism, the group and the data; no group where it moves a direction that nothing else determines.
 
     No data where they leave a direction open, group or not: that is for the fit, which takes the shortest estimate.
@@ -268,7 +268,7 @@ def _asked(
         raise InvalidInput(f"the group must have rows of {fit.n_features} features and one y each, got {X.shape}")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise InvalidInput("the group's rows and targets must be finite, got NaN or infinity in them")
-    people = People(X, y, bool(inside))
+    people = GroupRows(X, y, bool(inside))
     if isinstance(sweep, tuple):
         sweep = ArraySweep(np.asarray(sweep[0]), np.asarray(sweep[1]))
     if sweep is not None:

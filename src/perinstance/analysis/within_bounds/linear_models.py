@@ -29,6 +29,8 @@ from perinstance.pairs.interface.kinds import Kind, weakest
 FLIPS = 200
 #: pseudo-random corners to start from
 RANDOM = 6
+#: coefficients up to which the person found is enclosed by balls to confirm a loss that is labelled exact
+MOST_ENCLOSED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class JoiningPeople:
         joining = Block(np.ascontiguousarray(x[None, :]), self.worst_y(x[None, :]))
         pairs = self.release.people(self.fit, joining, inside=False).pairs
         loss, family = float(pairs.epsilon(self.delta)[0]), self.setting.mechanism.family
-        if pairs.kind == "exact" and (family == "objective" or np.isinf(loss)):
+        many = len(self.fit.theta) > MOST_ENCLOSED
+        if pairs.kind == "exact" and (family == "objective" or many or np.isinf(loss)):
             return Attained(loss, "exact")
         least = least_loss(self.setting.mechanism, self.fit, joining.X, joining.y, self.delta)
         if pairs.kind == "exact" and loss <= least * (1 + EXACT_SHARE):
