@@ -41,7 +41,7 @@ class GroupRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class GroupNeighbours:
     """``H`` and the estimate without the group, and what the group adds. All of it in balls."""
 
     rows: Matrix  #: (k, q) the group's rows in coordinates z
@@ -91,7 +91,7 @@ def group_sums(fit: LinearFit, sweep: Sweep, people: GroupRows) -> tuple[ExactGr
 
 
 def enclosed(
-    fit: LinearFit, people: GroupRows, sweep: Sweep | None, ask: Callable[[Neighbours], tuple[Any, bool]]
+    fit: LinearFit, people: GroupRows, sweep: Sweep | None, ask: Callable[[GroupNeighbours], tuple[Any, bool]]
 ) -> Any:
     """Return what ``ask`` makes of the neighbours: from the data to as many digits as it wants, else from the fit.
 
@@ -121,7 +121,7 @@ def enclosed(
     return answer
 
 
-def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> Neighbours:
+def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> GroupNeighbours:
     equations = without.normal_equations(fit.penalty)
     p = equations.d
     lift = arb_mat([[arb(int(i == j)) for j in range(p)] for i in range(p)])
@@ -129,7 +129,7 @@ def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> Neighbo
     return _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), lift)
 
 
-def _from_fit(fit: LinearFit, people: GroupRows) -> Neighbours:
+def _from_fit(fit: LinearFit, people: GroupRows) -> GroupNeighbours:
     """Take the coordinates of the factorisation, in which H is the identity but for its error."""
     q, off = fit.rank, FIT_SAFETY * fit.factor.direction_error
     unit = arb_mat([[arb(int(i == j), off) for j in range(q)] for i in range(q)])
@@ -147,7 +147,7 @@ def _from_fit(fit: LinearFit, people: GroupRows) -> Neighbours:
     return _neighbours(fit, people, inverse_factor(unit.tolist()), moment, lift)
 
 
-def _neighbours(fit: LinearFit, people: GroupRows, root: Matrix, moment: Matrix, lift: Matrix) -> Neighbours:
+def _neighbours(fit: LinearFit, people: GroupRows, root: Matrix, moment: Matrix, lift: Matrix) -> GroupNeighbours:
     own = ExactGram.of(people.X, people.y, bool(fit.fit_intercept))
     equations = own.normal_equations()
     p = equations.d
@@ -159,7 +159,7 @@ def _neighbours(fit: LinearFit, people: GroupRows, root: Matrix, moment: Matrix,
     full = np.column_stack([people.X, np.ones((len(people.X), p - people.X.shape[1]))])
     rows = arb_mat([[exact(v) for v in row] for row in full.tolist()]) * lift
     theta = lift * z
-    return Neighbours(
+    return GroupNeighbours(
         rows=rows,
         aim=[exact(v) for v in people.y.tolist()],
         added=added,

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
 from perinstance.analysis.people.chain_bounds import chain
-from perinstance.analysis.people.enclosed_groups import GroupRows, Neighbours, enclosed, has_limit, spectrum
+from perinstance.analysis.people.enclosed_groups import GroupNeighbours, GroupRows, enclosed, has_limit, spectrum
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import LinearFit, without
@@ -117,7 +117,7 @@ def chain_pairs(
     return enclosed(fit, people, data, lambda here: _single(mechanism, people, here))
 
 
-def _posterior(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
+def _posterior(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     if here.rows.nrows() <= here.rows.ncols():
         V = here.rows * here.root.transpose()
         r = arb_mat(len(here.aim), 1, here.aim) - here.rows * here.z
@@ -139,7 +139,7 @@ def _posterior(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
     return _gaussian(s2, m, wide, raised * NORM_UP)
 
 
-def _output(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
+def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     inside = here.root * here.added * here.root.transpose()
     for i in range(inside.nrows()):
         inside[i, i] += 1
@@ -158,7 +158,7 @@ def _output(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
     return Shift(np.atleast_1d(found.value), np.atleast_1d(found.kind_code)), sharp
 
 
-def _objective(mechanism: Mechanism, here: Neighbours) -> tuple[Pairs, bool]:
+def _objective(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     W = here.root * here.lift.transpose()
     M = here.raw * (W.transpose() * W)
     for i in range(M.nrows()):
@@ -193,7 +193,7 @@ def _gaussian(nu: Floats, m: Floats, wide: Floats, raised: Floats) -> tuple[Pair
     return Gaussian(wide[None, :], raised[None, :], code), bool((lost <= 4 * (NORM_UP - 1) * lengths).all())
 
 
-def _single(mechanism: Mechanism, people: GroupRows, here: Neighbours) -> tuple[Pairs, bool]:
+def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> tuple[Pairs, bool]:
     """Join one person after the other; each number is the upper end of its ball."""
     K, z = here.root.transpose() * here.root, here.z
     A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
@@ -230,7 +230,7 @@ def _single(mechanism: Mechanism, people: GroupRows, here: Neighbours) -> tuple[
 def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta: float) -> float:
     """Return what one person who joins loses for sure, whatever rounding took; 0 where nothing is sure."""
 
-    def ask(here: Neighbours) -> tuple[Pairs, bool]:
+    def ask(here: GroupNeighbours) -> tuple[Pairs, bool]:
         x = here.rows.transpose()
         v = here.root.transpose() * (here.root * x)
         mu = (x.transpose() * v)[0, 0].nonnegative_part()
