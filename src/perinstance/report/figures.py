@@ -115,6 +115,7 @@ def attack_section(asked: ReportRequest) -> Section:
             "Power of the best attack",
             ["False alarms allowed", *(label for label, _, _ in who)],
             lines,
-            lead=f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person in the data:",
+            lead=f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person who is in the "
+            "data:",
         ),
     )
