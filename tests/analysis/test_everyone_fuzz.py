@@ -153,10 +153,12 @@ def attacked(seed, size=24) -> Counter:
     return seen
 
 
-@pytest.mark.parametrize("start", [0, 42])
+@pytest.mark.parametrize(
+    "start", [0, 14, 70]
+)  # every kind of table: posterior and output in a ball, objective in a box
 def test_a_sample_of_people_never_loses_more(start):
-    seen = sum((attacked(seed, 8) for seed in range(start, start + 42)), Counter())
-    assert seen["people"] > 400
+    seen = sum((attacked(seed, 8) for seed in range(start, start + 14)), Counter())
+    assert seen["people"] > 100
 
 
 @pytest.mark.slow
