@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from perinstance.auditing.result import Audit
 
+#: what is drawn, by the weakest kind among the people
+_LOSSES = {"exact": "Losses", "upper": "Upper bounds of the losses", "estimate": "Estimated losses"}
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#888888"
 
 
@@ -39,9 +41,8 @@ def distribution(audit: Audit, ax: Axes | None = None, dp: float | None = None, 
         if value is not None and np.isfinite(value):
             ax.axvline(value, color=colour, linestyle=style, label=name)
     left_out = len(epsilon) - len(shown)
-    ax.set(
-        xlabel="loss ε", ylabel="people", title="Losses" + (f" ({left_out:,} at 0 or ∞ not shown)" if left_out else "")
-    )
+    title = _LOSSES[audit.pairs.kind] + (f" ({left_out:,} at 0 or ∞ not shown)" if left_out else "")
+    ax.set(xlabel="loss ε", ylabel="people", title=title)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False)
     return ax

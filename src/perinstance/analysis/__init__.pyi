@@ -4,6 +4,9 @@ from ..releases.promises.private_bounds import Conversion as Conversion
 from ..releases.promises.private_bounds import KeyQuantity as KeyQuantity
 from ..releases.promises.private_bounds import PrivateBound as PrivateBound
 from ..releases.promises.private_bounds import convert as convert
+from .people.chain_bounds import Chain as Chain
+from .people.chain_bounds import chain as chain
+from .people.chain_bounds import chain_bound as chain_bound
 from .people.composition_bounds import Composition as Composition
 from .people.composition_bounds import Reading as Reading
 from .people.composition_bounds import RenyiFilter as RenyiFilter
@@ -13,10 +16,7 @@ from .people.composition_bounds import composition as composition
 from .people.composition_bounds import odometer as odometer
 from .people.dp_definitions import Variants as Variants
 from .people.dp_definitions import variants as variants
-from .people.group_privacy import Chain as Chain
 from .people.group_privacy import Group as Group
-from .people.group_privacy import chain as chain
-from .people.group_privacy import chain_bound as chain_bound
 from .people.group_privacy import chain_pairs as chain_pairs
 from .people.group_privacy import group as group
 from .people.group_privacy import group_pairs as group_pairs

@@ -19,6 +19,8 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.kinds import Kind, weakest
 from perinstance.releases.base.release import Release
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ class AuditedPeople(Protocol):
         """One epsilon per person."""
 
     @property
+    def pairs(self) -> Pairs:
+        """One pair per person."""
+
+    @property
     def inside(self) -> bool:
         """Whether these people are in the data."""
 
@@ -55,6 +61,7 @@ class Recheck:
     position: int
     epsilon: float  #: by the formula
     refitted: float  #: by refitting without the person
+    kind: Kind  #: the weaker of the two
 
     @property
     def difference(self) -> float:
@@ -82,7 +89,8 @@ def recheck(
             if people.open is not None and people.open.any():
                 people = audit.release.refine(fit, rest, Block(rows[k : k + 1], labels[k : k + 1]), inside=False)
             refitted = float(people.pairs.epsilon(audit.delta)[0])
-            answers.append(Recheck(name, at, float(audit.losses[at]), refitted))
+            kind = weakest(audit.pairs[at].kind, people.pairs.kind)
+            answers.append(Recheck(name, at, float(audit.losses[at]), refitted, kind))
     finally:
         sweep.close()
     return tuple(answers)

@@ -15,6 +15,7 @@ from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.kinds import weakest_of_codes
 from perinstance.releases.base.shown_decimals import short_loss_text
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Audit:
         return float(share) if share.ndim == 0 else share
 
     def by(self, groups: Any) -> Any:
-        """Return people, mean, median, 95% and maximum of the losses of each group; one label per person."""
+        """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each."""
         labels = np.asarray(groups)
         if labels.shape != (len(self),):
             raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
@@ -185,10 +186,12 @@ class Audit:
         cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
         rows = []
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
-            of = self.losses[order[start:stop]]
-            rows.append((len(of), of.mean(), *attained_quantile(of, [0.5, 0.95, 1.0])))
-        people, mean, median, p95, maximum = (np.array(column) for column in zip(*rows, strict=True))
-        columns = {"group": names, "people": people, "mean": mean, "median": median, "p95": p95, "maximum": maximum}
+            who = order[start:stop]
+            of = self.losses[who]
+            kind = weakest_of_codes(self.pairs._codes[who])
+            rows.append((len(of), of.mean(), *attained_quantile(of, [0.5, 0.95, 1.0]), kind))
+        titles = ("people", "mean", "median", "p95", "maximum", "kind")
+        columns = {"group": names, **{t: np.array(c) for t, c in zip(titles, zip(*rows, strict=True), strict=True)}}
         return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
 
     def columns(self) -> dict[str, Any]:

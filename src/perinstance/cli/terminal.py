@@ -126,11 +126,11 @@ def _kinds(audit: Audit) -> str:
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
     by = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
     n = len(audit.pairs)
-    text = f"{by.get('exact', 0):,} of {n:,} answers are exact"
+    text = f"{by['exact']:,} of {n:,} answers are exact" if "exact" in by else f"{n:,} answers"
     if by.get("upper"):
-        text += f", {by['upper']:,} are upper bounds"
+        text += f", {by['upper']:,} are upper bounds: the true losses may be smaller"
     if by.get("estimate"):
-        text += f", {by['estimate']:,} are estimates and promise nothing"
+        text += f", {by['estimate']:,} are estimates: the true losses may be larger"
     return text + "."
 
 
@@ -147,6 +147,7 @@ def audit_record(audit: Audit, dp: float | None, everyone: float | None, report:
         "features": int(audit.health.n_features),
         "delta": float(audit.delta),
         "epsilon": {name: _finite(v) for name, v in zip(("median", "q95", "q99", "max"), q, strict=True)},
+        "kind": audit.pairs.kind,
         "kinds": {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
         "dp": _finite(dp),
         "everyone": _finite(everyone),

@@ -340,6 +340,10 @@ INVERTIBLE = 1e-13
 #: Values of an objective, relatively: below this a line search cannot tell two places apart.
 OBJECTIVE_ERROR = 1e-13
 
+#: A fit's own estimate of its error is taken this many times where nothing but the fit is known of the data: it is an
+#: estimate, and a group adds up its errors.
+FIT_SAFETY = 16
+
 #: A direction in which the release measures this much less than in the largest is not measured at all.
 UNMEASURED = 1e-14
 

@@ -14,7 +14,7 @@ from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import PAIR_ROOT
 from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.interface.kinds import kind_codes, weakest_codes
 from perinstance.pairs.interface.schema import PairSchema
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed_pairs import SummedPairs
@@ -46,9 +46,8 @@ class Composed(SummedPairs):
     def __init__(self, parts: Sequence[Pairs]) -> None:
         self._parts = _flattened(parts)
         self._all = LossCoordinates.stack([part.coordinates() for part in self._parts])
-        weakest = np.maximum.reduce([part._codes for part in self._parts])
-        upper = (self._all.rounded | self._all.bounded).astype(np.uint8) * np.uint8(KINDS.index("upper"))
-        self._codes = np.maximum(weakest, upper)
+        bounded = np.where(self._all.rounded | self._all.bounded, "upper", "exact")
+        self._codes = weakest_codes(kind_codes(bounded, len(bounded)), *(part._codes for part in self._parts))
 
     @property
     def parts(self) -> tuple[Pairs, ...]:
@@ -99,12 +98,12 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     rest = [part for part in parts if not isinstance(part, Shift)]
     if len(shifts) > 1:
         distance = _lengths(np.stack([part.distance for part in shifts]))
-        shifts = [Shift(distance, np.maximum.reduce([part._codes for part in shifts]))]
+        shifts = [Shift(distance, weakest_codes(*(part._codes for part in shifts)))]
     merged = shifts + rest
     live = [part for part in merged if part.coordinates().costs.any()]
-    weakest = np.maximum.reduce([part._codes for part in merged])
+    codes = weakest_codes(*(part._codes for part in merged))
     kept = live or merged[:1]
-    if (np.maximum.reduce([part._codes for part in kept]) == weakest).all():
+    if (weakest_codes(*(part._codes for part in kept)) == codes).all():
         merged = kept
     return merged[0] if len(merged) == 1 else Composed(merged)
 

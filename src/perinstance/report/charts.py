@@ -64,7 +64,7 @@ def distribution(epsilon: NDArray, markers: Sequence[Marker]) -> Markup:
         420,
         "How the losses are distributed",
         f"Histogram of the loss of {people(len(epsilon))} on a logarithmic axis, and below it the share of people "
-        f"who lost at most that much. " + "; ".join(f"{m.name} at {loss(m.value)}" for m in shown),
+        f"whose loss is no larger. " + "; ".join(f"{m.name} at {loss(m.value)}" for m in shown),
     )
     counts, edges = np.histogram(
         np.log10(np.clip(positive, low, None)), bins=48, range=(math.log10(low), math.log10(high))

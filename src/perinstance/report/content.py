@@ -11,6 +11,7 @@ import numpy as np
 from perinstance._version import __version__
 from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
+from perinstance.pairs.interface.kinds import is_bound
 from perinstance.report import words
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
 from perinstance.report.figures import attack_section, distribution_section, noise_section
@@ -109,20 +110,22 @@ def _verdict(asked: ReportRequest) -> str:
     """Give the answer in two sentences; a redacted copy tells of the 95% person instead of the most exposed one."""
     median, top = float(asked.epsilon[asked.median_person]), float(asked.epsilon[asked.top_person])
     power = float(asked.audit.pairs[[asked.top_person]].attack_power(VERDICT_RATE)[0])
-    text = words.verdict(len(asked.epsilon), median, top, asked.dp, power, VERDICT_RATE)
+    text = words.verdict(len(asked.epsilon), median, top, asked.dp, power, VERDICT_RATE, asked.audit.pairs.kind)
     return text.replace("the most exposed person", "the person at the 95% quantile") if asked.redact else text
 
 
 def _cards(asked: ReportRequest) -> list[Card]:
     audit, epsilon, dp, everyone = asked.audit, asked.epsilon, asked.dp, asked.everyone
     q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
+    bound = is_bound(audit.pairs.kind)
+    most = "lost at most this" if bound else "lost about this or less"
     cards = [
         Card("People", f"{len(epsilon):,}", f"{audit.health.n_features} features"),
-        Card("Median loss", words.loss(float(q[0])), "half lost at most this"),
-        Card("95% of the people", words.loss(float(q[1])), "lost at most this"),
+        Card("Median loss", words.loss(float(q[0])), f"half {most}"),
+        Card("95% of the people", words.loss(float(q[1])), most),
     ]
     if not asked.redact:
-        cards.append(Card("99% of the people", words.loss(float(q[2])), "lost at most this"))
+        cards.append(Card("99% of the people", words.loss(float(q[2])), most))
         cards.append(Card("Most exposed person", words.loss(float(q[3])), "the largest loss"))
     if dp is not None:
         cards.append(

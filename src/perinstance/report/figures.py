@@ -6,6 +6,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
+from perinstance.pairs.interface.kinds import is_bound
 from perinstance.report import charts, words
 from perinstance.report.other_noise import QUANTILES, noise_sweep
 from perinstance.report.release_words import accuracy_cost
@@ -13,10 +14,21 @@ from perinstance.report.sections import ReportRequest, Section, SectionTable, Ta
 
 RATES = (0.001, 0.01, 0.05)
 
+#: what may be said of the curves of an attack, by the kind of the losses behind them
+_LEADS = {
+    "exact": "No test can do better than the curves below.",
+    "upper": "No test can do better than the curves below.",
+    "estimate": "The curves below are estimates: a test may do better.",
+}
+_POWERS = {"exact": "Exact power of", "upper": "Upper bound of the power of", "estimate": "Estimated power of"}
+
 
 def distribution_section(asked: ReportRequest) -> Section:
     """Show how many people lost how much, with the worst-case statements as lines."""
+    kind = asked.audit.pairs.kind
     caption = "Top: number of people by loss. Bottom: share of the people who lost at most that much."
+    if not is_bound(kind):
+        caption = "Top: number of people by estimated loss. Bottom: share of the people whose estimate is no larger."
     if asked.dp is None and asked.everyone is None:
         caption += " Declare bounds on the rows to see the worst-case statement beside it."
     if asked.redact:
@@ -60,6 +72,7 @@ def noise_section(asked: ReportRequest) -> Section:
     if cost is not None and cost > 0:
         cost_curve = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
     caption = "Losses if the noise had been larger or smaller by a factor; 1 is this release."
+    caption += f" {note}" if (note := words.kind_note(asked.audit.pairs.kind)) else ""
     if swept.sampled:
         caption += " Drawn from an even sample of the people, the most exposed included."
     return Section(
@@ -85,6 +98,7 @@ def attack_section(asked: ReportRequest) -> Section:
         charts.Curve(label, look, rates, np.asarray(pairs[np.full(len(rates), i)].attack_power(rates)))
         for label, look, i in who
     ]
+    kind = pairs[[i for _, _, i in who]].kind
     lines = [
         TableLine([words.share(rate), *(words.share(float(pairs[[i]].attack_power(rate)[0])) for _, _, i in who)])
         for rate in RATES
@@ -93,14 +107,15 @@ def attack_section(asked: ReportRequest) -> Section:
         "attack",
         "What an attacker gains",
         lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this person "
-        "in the data? No test can do better than the curves below.",
+        f"in the data? {_LEADS[kind]}",
         figure=charts.attack(curves),
         figure_label="Power of the best attack, figure",
-        caption="Exact power of the most powerful membership test.",
+        caption=f"{_POWERS[kind]} the most powerful membership test.",
         table=SectionTable(
             "Power of the best attack",
             ["False alarms allowed", *(label for label, _, _ in who)],
             lines,
-            lead="How often the best test finds a person who is in the data:",
+            lead=f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person who is in the "
+            "data:",
         ),
     )

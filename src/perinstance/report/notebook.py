@@ -33,7 +33,8 @@ def fragment(audit: Audit) -> str:
     levels = (0.5, 0.95, 0.99, 1.0)
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
     return page.render(
-        setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}",
+        setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}. "
+        + words.kind_note(audit.pairs.kind),
         names=["median", "95%", "99%", "maximum"],
         values=[words.loss(float(v)) for v in attained_quantile(epsilon, levels)],
         worst=[line for _, line in most_exposed(audit, MOST_EXPOSED)],

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.pairs.interface.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
 
-__all__ = ["loss", "number", "people", "reasons", "share", "share_at_most", "verdict"]
+__all__ = ["kind_note", "loss", "number", "people", "reasons", "share", "share_at_most", "verdict"]
 
 RARE = "rare features"
 SURPRISING = "badly predicted"
@@ -93,15 +94,39 @@ def _threshold(values: NDArray) -> float:
     return cut if cut > float(finite.min()) else math.inf
 
 
-def verdict(n: int, median: float, largest: float, dp: float | None, power: float, false_positive_rate: float) -> str:
-    """Give the answer in two sentences."""
+def kind_note(kind: Kind) -> str:
+    """Say what numbers of this kind are worth, where that is less than exact; else nothing.
+
+    >>> kind_note("estimate")
+    'Estimates: the true losses may be larger.'
+    """
+    return {"exact": "", "upper": "Upper bounds: the true losses may be smaller."}.get(
+        kind, "Estimates: the true losses may be larger."
+    )
+
+
+def verdict(
+    n: int,
+    median: float,
+    largest: float,
+    dp: float | None,
+    power: float,
+    false_positive_rate: float,
+    kind: Kind = "exact",
+) -> str:
+    """Give the answer in two sentences, and one more where the answers are less than exact."""
     first = f"Half of the {people(n)} lost at most ε = {loss(median)}; the most exposed person lost {loss(largest)}"
     if n == 1:
         first = f"The one person in this table lost ε = {loss(largest)}"
+    if not is_bound(kind):
+        first = f"Half of the {people(n)} lost about ε = {loss(median)} or less; the most exposed person about "
+        first += loss(largest)
+        if n == 1:
+            first = f"The one person in this table lost about ε = {loss(largest)}"
     if dp is not None:
         first += f", where a worst-case statement would have said {loss(dp)} to everyone"
     second = (
         f"Somebody who knows all the other rows and wants to know whether the most exposed person is in the data "
         f"would find them with probability {share(power)} at the price of {share(false_positive_rate)} false alarms"
     )
-    return f"{first}. {second}."
+    return " ".join([f"{first}.", f"{second}.", *filter(None, [kind_note(kind)])])

@@ -18,7 +18,7 @@ looking at earlier outputs, it is an odometer reading (``odometer``); it becomes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import Kind, is_bound, weakest, weakest_of_codes
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])
@@ -49,14 +49,20 @@ class Composition:
     exact: Floats
     delta: float
     releases: int
-    kind: Kind  #: of ``exact``; the other three are upper bounds
+    kind: Kind  #: of ``exact``
     assumptions: tuple[str, ...]
+
+    @property
+    def kind_of_bounds(self) -> Kind:
+        """Of the other three: upper bounds, unless the losses that went into them are estimates."""
+        return weakest("upper", self.kind)
 
     def __str__(self) -> str:
         lines = [f"{'composition':<12}{'mean':>12}{'median':>12}{'largest':>12}"]
         for name in ("simple", "advanced", "renyi", "exact"):
             values = getattr(self, name)
-            lines.append(f"{name:<12}{values.mean():>12.4g}{np.median(values):>12.4g}{values.max():>12.4g}")
+            shown = "total" if name == "exact" != self.kind else name
+            lines.append(f"{shown:<12}{values.mean():>12.4g}{np.median(values):>12.4g}{values.max():>12.4g}")
         lines.append(f"{self.releases} releases, {len(self.exact)} people, delta = {self.delta:g}; {self.kind}")
         return "\n".join(lines)
 
@@ -169,7 +175,7 @@ class Reading:
 
     epsilon: Floats
     delta: float
-    guarantee: bool
+    guarantee: bool  #: fixed in advance, and no release's loss is an estimate
     kind: Kind
     assumptions: tuple[str, ...]
 
@@ -181,12 +187,14 @@ def odometer(pairs: Sequence[Pairs], delta: float = 1e-6, *, fixed_in_advance: b
     odometer reading: it describes what happened and bounds nothing on its own.
     """
     total = compose(pairs)
-    note = (
-        "the parameters of all releases were fixed in advance: a guarantee"
-        if fixed_in_advance
-        else "later releases were chosen after earlier outputs: an odometer reading, not a guarantee"
-    )
-    return Reading(np.asarray(total.epsilon(delta)), float(delta), fixed_in_advance, total.kind, (note,))
+    if not fixed_in_advance:
+        note = "later releases were chosen after earlier outputs: an odometer reading, not a guarantee"
+    elif is_bound(total.kind):
+        note = "the parameters of all releases were fixed in advance: a guarantee"
+    else:
+        note = "the parameters of all releases were fixed in advance, but some losses are estimates: not a guarantee"
+    guarantee = bool(fixed_in_advance) and is_bound(total.kind)
+    return Reading(np.asarray(total.epsilon(delta)), float(delta), guarantee, total.kind, (note,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +204,7 @@ class RenyiFilter:
     Feldman and Zrnic (2021): if nobody's row is ever used beyond ``budget`` at ``order``, the whole adaptive sequence
     is (epsilon, delta) for everybody. What is charged must not depend on the *other* rows, or admission itself would
     give them away: charge ``personal`` losses (a supremum over data sets, see ``personal_dp``), not losses on this
-    data.
+    data. A filter that was charged with estimates is one, and limits nothing.
     """
 
     epsilon: float
@@ -205,10 +213,7 @@ class RenyiFilter:
     budget: float  #: in Renyi divergence of that order
     spent: Floats
     kind: Kind = "upper"
-    assumptions: tuple[str, ...] = (
-        "the losses charged hold for every data set that contains the person's row",
-        "a person who is not admitted is left out of that release and all their later charges are zero",
-    )
+    assumptions: tuple[str, ...] = field(default_factory=lambda: _assumed("upper"))
 
     @classmethod
     def of(cls, people: int, epsilon: float, delta: float, order: float | None = None) -> RenyiFilter:
@@ -244,12 +249,21 @@ class RenyiFilter:
             )
         cost = np.where(taken, self._cost(pairs), 0.0)
         spent = np.nextafter(self.spent + cost, np.where(cost > 0, np.inf, self.spent))
-        return type(self)(self.epsilon, self.delta, self.order, self.budget, spent)
+        kind = weakest(self.kind, weakest_of_codes(pairs._codes[taken]))
+        return replace(self, spent=spent, kind=kind, assumptions=_assumed(kind))
 
     def _cost(self, pairs: Pairs) -> Floats:
         if len(pairs) != len(self.spent):
             raise InvalidInput(f"the filter has {len(self.spent)} people, the release {len(pairs)}; align them")
         return np.asarray(pairs.renyi(self.order))
+
+
+def _assumed(kind: Kind) -> tuple[str, ...]:
+    charged = "the losses charged hold for every data set that contains the person's row"
+    return (
+        charged if is_bound(kind) else "some of the losses charged are estimates: nobody's total is limited",
+        "a person who is not admitted is left out of that release and all their later charges are zero",
+    )
 
 
 def _checked(pairs: Sequence[Pairs]) -> list[Pairs]:

@@ -1,19 +1,15 @@
 """Several people at once: a household, a school, a hospital; exactly, and by the chain of single losses.
 
-In coordinates where H (with everyone) is the identity the group's rows are ``V = X_g B``, ``H^-1 = B B'``,
-``V = U diag(c) W'``. Without the group H becomes ``I - V'V``; with e the residuals at the fit with everyone, in
-direction j
+In coordinates where H without the group is the identity its rows are ``V = X_g W'``, ``H_without^-1 = W'W``, with
+eigenvalues s^2 of ``V'V``; r are the residuals without them, and a = V'r in the eigenvectors. In direction j
 
-    posterior sample:  variance ratio 1/(1 - c^2),  mean sqrt(gamma) c (u'e)/(1 - c^2)  in deviations of Q,
-    output:            theta_with - theta_without = B sum_j w_j c_j (u_j'e)/(1 - c_j^2),
-    objective:         Q: N(0, I),  P: N(X_g' r_without / s, M M'),  M = I + X_g'X_g H_without^-1:
+    posterior sample:  variance ratio 1 + s^2,  mean sqrt(gamma) a/sqrt(1 + s^2)  in deviations of Q,
+    output:            theta_with - theta_without = H_with^-1 X_g'r,
+    objective:         Q: N(0, I),  P: N(X_g'r / scale, M M'),  M = I + X_g'X_g H_without^-1:
 
-at most min(k, d) directions (2k for objective perturbation) for any k. A group that is outside and would join has
-variance ratio ``1 + c^2``, and so on.
-
-The chain bound goes person by person, ``Z, [Z, z_1], .., [Z, z_1:k]``: ``eps = sum eps_i``, and because the weights run
-forward in one direction and backward in the other, delta is the larger of ``sum_i delta_i e^{eps_1 + .. + eps_{i-1}}``
-and ``sum_i delta_i e^{eps_{i+1} + .. + eps_k}``.
+at most min(k, d) directions for a posterior sample. Everything is enclosed (``enclosed_groups``), and what rounding may
+have taken is charged. Charging a Gaussian pair: ``x -> A x + noise`` that keeps N(0, I) takes (m, N) to (A m, A N A'),
+so that a pair with N larger, and ``N^-1/2 m`` not smaller, loses no less; a loss never falls with a ``|m_j|``.
 """
 
 from __future__ import annotations
@@ -22,28 +18,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from flint import arb_mat
 from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds.mechanism import ridge_mechanism
+from perinstance.analysis.people.chain_bounds import chain
+from perinstance.analysis.people.enclosed_groups import GroupNeighbours, GroupRows, enclosed, has_limit, spectrum
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import LinearFit, without
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP
+from perinstance.numerics.charged_rounding import charge
+from perinstance.numerics.rounding import NORM_UP, PROMISED, TINY, UNIT
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import Kind, weakest_codes
 from perinstance.releases.base.mechanism import Mechanism
-
-#: the loss of a group is refused when its leverage 1 - c^2 would be known to fewer digits than this
-LEAST_PRECISION = 1e-6
+from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """What is lost when all these people join (or leave) together. Confidential."""
 
-    epsilon: float  #: exact
-    chain: float  #: the chain bound, for comparison
+    epsilon: float  #: of ``kind``
+    chain: float  #: the chain bound, for comparison: an upper bound
     delta: float
     people: int
     pairs: Pairs  #: one pair: without and with the whole group
@@ -51,165 +50,234 @@ class Group:
     assumptions: tuple[str, ...]
 
 
-def group(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, delta: float = 1e-6, *, inside: bool = True) -> Group:
+def group(
+    release: Any,
+    fit: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    delta: float = 1e-6,
+    *,
+    inside: bool = True,
+    sweep: Sweep | tuple[ArrayLike, ArrayLike] | None = None,
+) -> Group:
     """Return the exact loss of a group, and the chain bound.
 
-    ``inside``: the group is part of the data that ``fit`` was made with. Otherwise it would join.
+    Parameters
+    ----------
+    inside
+        The group is part of the data that ``fit`` was made with. Otherwise it would join.
+    sweep
+        The data of ``fit``, ``(X, y)`` or a sweep. It is summed once more without rounding, and the answer has all its
+        digits however ill-conditioned the table is. Without it the answer is as good as the fit, and labelled so.
     """
     delta = float(delta_array(delta, 1, zero=False))
-    exact = group_pairs(release, fit, X, y, inside=inside)
-    chained = chain(chain_pairs(release, fit, X, y, inside=inside), delta)
+    pairs = group_pairs(release, fit, X, y, inside=inside, sweep=sweep)
+    chained = chain(chain_pairs(release, fit, X, y, inside=inside, sweep=sweep), delta)
     return Group(
-        float(exact.epsilon(delta)[0]),
+        float(pairs.epsilon(delta)[0]),
         chained.epsilon,
         delta,
         len(np.asarray(y)),
-        exact,
-        exact.kind,
+        pairs,
+        pairs.kind,
         ("the group is fixed", "P is without all of them, Q with all of them"),
     )
 
 
-def group_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: bool = True) -> Pairs:
+def group_pairs(
+    release: Any,
+    fit: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    inside: bool = True,
+    sweep: Sweep | tuple[ArrayLike, ArrayLike] | None = None,
+) -> Pairs:
     """Return the one pair of the whole group."""
-    mechanism, X, e, V = _rows(release, fit, X, y)
-    if _open(fit, X, inside):
+    mechanism, people, data = _asked(release, fit, X, y, inside, sweep)
+    if people is None:
         return Shift([np.inf])
-    U, c, Wt = np.linalg.svd(V, full_matrices=False)
-    left = 1.0 - c**2 if inside else np.ones(len(c))  # of H without them; the fit of outsiders is that already
-    _check_left(fit, left)
-    ue = U.T @ e
-    without_to_with = c * ue / (left if inside else 1 + c**2)  # theta_with - theta_without in coordinates Wt
-    if mechanism.family == "posterior":
-        nu = c**2 / left
-        m = without_to_with / mechanism.scale * (1.0 if inside else np.sqrt(1 + c**2))
-        return Gaussian(nu[None, :], m[None, :])
-    if mechanism.family == "output":
-        move = fit.basis @ (Wt.T @ without_to_with)
-        square = move @ move if mechanism.precision is None else move @ mechanism.precision @ move
-        return Shift([np.sqrt(square) / mechanism.scale * NORM_UP])
-    # objective: residuals and H^-1 without the group
-    r = e + U @ (c**2 / left * ue) if inside else e
-    K_Xt = fit.basis @ (Wt.T @ ((c / left)[:, None] * U.T))  # H_without^-1 X_g'
-    full = np.column_stack([X, np.ones((len(X), int(fit.fit_intercept)))])
-    M = np.eye(len(fit.theta)) + full.T @ K_Xt.T
-    mean = full.T @ r / mechanism.scale
-    p = len(mean)
-    return Gaussian.from_moments(mean[None, :], (M @ M.T)[None], np.zeros((1, p)), np.eye(p)[None])
+    ask = {"posterior": _posterior, "output": _output, "objective": _objective}[mechanism.family]
+    return enclosed(fit, people, data, lambda here: ask(mechanism, here))
 
 
-def chain_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: bool = True) -> Pairs:
+def chain_pairs(
+    release: Any,
+    fit: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    inside: bool = True,
+    sweep: Sweep | tuple[ArrayLike, ArrayLike] | None = None,
+) -> Pairs:
     """Return the single pairs ``(Z, z_1), ([Z, z_1], z_2), ..``: each person joins those before."""
-    mechanism, X, e, V = _rows(release, fit, X, y)
-    k = len(V)
-    if _open(fit, X, inside):
-        return Shift(np.full(k, np.inf))
-    if inside:
-        _check_left(fit, 1.0 - np.asarray(np.linalg.svd(V, compute_uv=False), dtype=np.float64) ** 2)
-    rank = V.shape[1]
-    S: Floats = np.eye(rank)
-    shift: Floats = np.zeros(rank)  # H_i^-1 and theta_i - theta, in coordinates where H of the fit is I
-    if inside:
-        S = np.asarray(np.linalg.inv(np.eye(rank) - V.T @ V), dtype=np.float64)
-        shift = -S @ (V.T @ e)
-    A = fit.basis.T @ (np.eye(len(fit.theta)) if mechanism.precision is None else mechanism.precision) @ fit.basis
-    full = np.column_stack([X, np.ones((k, int(fit.fit_intercept)))])
-    mu, r, norm2 = np.empty(k), np.empty(k), np.empty(k)
-    for i, v in enumerate(V):
-        Sv = S @ v
-        mu[i], r[i], norm2[i] = v @ Sv, e[i] - v @ shift, Sv @ A @ Sv
-        S = S - np.outer(Sv, Sv) / (1 + mu[i])
-        shift = shift + Sv * r[i] / (1 + mu[i])
-    if mechanism.family == "posterior":
-        return Posterior(mu, np.abs(r) / mechanism.scale)
-    if mechanism.family == "output":
-        return Shift(np.abs(r) * np.sqrt(norm2) / (1 + mu) / mechanism.scale)
-    return Objective(mu, np.abs(r) / mechanism.scale, np.einsum("ij,ij->i", full, full), norm2)
+    mechanism, people, data = _asked(release, fit, X, y, inside, sweep)
+    if people is None:
+        return Shift(np.full(len(np.asarray(y)), np.inf))
+    return enclosed(fit, people, data, lambda here: _single(mechanism, people, here))
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The chain bound of group privacy: both directions hold at (epsilon, delta)."""
+def _posterior(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
+    if here.rows.nrows() <= here.rows.ncols():
+        V = here.rows * here.root.transpose()
+        r = arb_mat(len(here.aim), 1, here.aim) - here.rows * here.z
+        found = spectrum(V * V.transpose(), r)
+        s2 = np.maximum(found.values, 0.0)
+        along, off = np.abs(found.along), np.full(len(s2), found.vector_lost)
+    else:
+        found = spectrum(here.root * here.added * here.root.transpose(), here.root * here.toward)
+        s2 = np.maximum(found.values, 0.0)
+        s = np.sqrt(np.maximum(s2, TINY))
+        along, off = np.abs(found.along) / s, found.vector_lost / s
+    miss = float(here.miss.upper())
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        # what the rows may be wrong by turns their directions: the residual along one may come from another
+        turned = np.minimum(1.0, 4 * found.lost / np.maximum(s2, TINY)) + min(1.0, 4 * found.lost)
+        wide = s2 * NORM_UP + found.lost
+        rho = np.minimum(along + off + turned * miss, miss) / mechanism.scale / np.sqrt(1 + s2)
+        m, raised = np.sqrt(s2) * np.minimum(along, miss) / mechanism.scale / np.sqrt(1 + s2), np.sqrt(wide) * rho
+    return _gaussian(s2, m, wide, raised * NORM_UP)
 
-    epsilon: float
-    delta: float  #: the larger of the two below
-    delta_without: float  #: P over Q: weights of those who come before
-    delta_with: float  #: Q over P: weights of those who come after
-    kind: Kind = "upper"
-    assumptions: tuple[str, ...] = ("the losses are those of each person joining all who come before",)
+
+def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
+    inside = here.root * here.added * here.root.transpose()
+    for i in range(inside.nrows()):
+        inside[i, i] += 1
+    W = arb_mat(inverse_factor(inside.tolist()).tolist()) * here.root  # H_with^-1 = W'W
+    move = here.lift * (W.transpose() * (W * here.toward))
+    if mechanism.precision is not None:
+        A = arb_mat([[exact(v) for v in row] for row in np.asarray(mechanism.precision).tolist()])
+        square = (move.transpose() * A * move)[0, 0]
+    else:
+        square = (move.transpose() * move)[0, 0]
+    distance = square.nonnegative_part().sqrt() / exact(mechanism.scale)
+    # the root of a ball around zero has no middle to speak of
+    middle, top = float(square.mid().nonnegative_part().sqrt()) / mechanism.scale, float(distance.upper())
+    found = charge(middle * NORM_UP, max(top - middle, 0.0))
+    sharp = top - middle <= 4 * UNIT * middle
+    return Shift(np.atleast_1d(found.value), np.atleast_1d(found.kind_code)), sharp
 
 
-def chain_bound(epsilon: ArrayLike, delta: ArrayLike) -> Chain:
-    """Add up single losses ``(eps_i, delta_i)`` in the order in which the people join.
-
-    >>> c = chain_bound([1.0, 2.0], [1e-6, 1e-6])
-    >>> c.epsilon, round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
-    (3.0, 3.718, 8.389)
-    """
-    eps, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
-    if deltas.shape not in ((), eps.shape):
-        raise InvalidInput(f"pass one delta, or one per person ({eps.size}), got shape {deltas.shape}")
-    deltas = np.broadcast_to(deltas, eps.shape)
-    if eps.ndim != 1 or not (eps >= 0).all() or not (deltas >= 0).all():
-        raise InvalidInput("epsilon and delta must be one number >= 0 per person, in the order in which they join")
-    before = np.concatenate([[0.0], np.cumsum(eps)[:-1]])
-    after = np.concatenate([np.cumsum(eps[::-1])[::-1][1:], [0.0]])
-    with np.errstate(over="ignore", invalid="ignore"):
-        forward, backward = (
-            min(float(np.sum(np.where(deltas > 0, deltas * np.exp(w), 0.0))), 1.0) for w in (before, after)
+def _objective(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
+    W = here.root * here.lift.transpose()
+    M = here.raw * (W.transpose() * W)
+    for i in range(M.nrows()):
+        M[i, i] += 1
+    N = M * M.transpose()
+    for i in range(N.nrows()):
+        N[i, i] -= 1
+    found = spectrum(N, here.raw_toward / exact(mechanism.scale))
+    nu, m = found.values, np.abs(found.along)
+    least = float(found.above.min(initial=1.0))
+    if not least > 16 * UNIT:  # the excess of such a variance over one is minus one, to all digits
+        raise NumericalTrouble(
+            "without this group the noise of objective perturbation has a shape that float64 cannot hold beside the "
+            "one with it; use a larger alpha"
         )
-    return Chain(float(eps.sum()), max(forward, backward), forward, backward)
+    lost = found.lost + 4 * UNIT * np.abs(nu)
+    share = (found.lost + 4 * UNIT) / least
+    if not share < 0.5:
+        raise Undecided
+    wide = np.where(nu < 0, np.maximum(nu - lost, 0.5 * found.above - 1), nu + lost)
+    raised = m * (1 + 16 * share) + 16 * share * min(1.0, float(np.abs(nu).max(initial=0.0))) + found.vector_lost
+    return _gaussian(nu, m, wide, raised * NORM_UP)
 
 
-def chain(pairs: Pairs, delta: float) -> Chain:
-    """Return the chain bound at a total delta: everybody gets the same share, as large as both directions allow."""
-    delta = float(delta_array(delta, 1, zero=False))
-    if not len(pairs):
-        raise InvalidInput("a chain needs at least one person")
-    if np.isinf(pairs.epsilon(0.5)).any():
-        return Chain(np.inf, delta, delta, delta)
-    low, high = np.log(delta) - 700.0, np.log(delta / len(pairs))
-    best = chain_bound(pairs.epsilon(np.exp(high)), np.exp(high))
-    if best.delta <= delta:
-        return best
-    answer = None
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        share = float(np.exp(middle))
-        trial = chain_bound(pairs.epsilon(share), share)
-        if trial.delta <= delta:
-            low, answer = middle, trial
-        else:
-            high = middle
-        if high - low < 1e-6:
-            break
-    return answer if answer is not None else Chain(np.inf, delta, delta, delta)
+def _gaussian(nu: Floats, m: Floats, wide: Floats, raised: Floats) -> tuple[Pairs, bool]:
+    """Return the raised pair with its label, and whether nothing but the last digits was charged."""
+    lengths = np.array([np.linalg.norm(nu), np.linalg.norm(m)])
+    lost = np.array([np.linalg.norm(wide - nu), np.linalg.norm(raised - m)])
+    if not (np.isfinite(wide).all() and np.isfinite(raised).all()):
+        return Shift([np.inf], "upper"), False
+    code = weakest_codes(*charge(lengths, lost).kind_code[:, None])
+    return Gaussian(wide[None, :], raised[None, :], code), bool((lost <= 4 * (NORM_UP - 1) * lengths).all())
 
 
-def _rows(release: Any, fit: Any, X: ArrayLike, y: ArrayLike) -> tuple[Mechanism, Floats, Floats, Floats]:
-    """Return the mechanism, the group's rows, residuals at the fit and the rows in coordinates where H is I."""
+def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> tuple[Pairs, bool]:
+    """Join one person after the other; each number is the upper end of its ball."""
+    K, z = here.root.transpose() * here.root, here.z
+    A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
+    A = here.lift.transpose() * arb_mat([[exact(v) for v in row] for row in A.tolist()]) * here.lift
+    ends: list[list[tuple[float, float]]] = []
+    for i, row in enumerate(here.rows.tolist()):
+        x = arb_mat(len(row), 1, row)
+        Kx = K * x
+        mu = (x.transpose() * Kx)[0, 0].nonnegative_part()
+        r = here.aim[i] - (x.transpose() * z)[0, 0]
+        length = (Kx.transpose() * A * Kx)[0, 0].nonnegative_part().sqrt()
+        ends.append([(float(value.mid()), float(value.upper())) for value in (mu, abs(r), length)])
+        step = Kx * (1 / (1 + mu))
+        K, z = K - step * Kx.transpose(), z + step * r
+    if not np.isfinite(ends).all():
+        raise Undecided
+    (mu, r, v), (top_mu, top_r, top_v) = np.moveaxis(np.array(ends), 2, 0).swapaxes(1, 2)
+    # a pair of larger leverage loses no less if the residual keeps up with it: see the module's docstring
+    top_r = top_r * np.sqrt((1 + top_mu) / (1 + np.maximum(2 * mu - top_mu, 0.0))) * NORM_UP
+    mu, top_mu, r = mu * NORM_UP, top_mu * NORM_UP, r * NORM_UP
+    found = [charge(value, np.maximum(top - value, 0.0)) for value, top in ((mu, top_mu), (r, top_r), (v, top_v))]
+    code = weakest_codes(*(part.kind_code for part in found))
+    mu, r, v = (part.value for part in found)
+    sharp = bool((code == 0).all())
+    if mechanism.family == "posterior":
+        return Posterior(mu, r / mechanism.scale, code), sharp
+    if mechanism.family == "output":
+        return Shift(r * v / (1 + mu) * NORM_UP / mechanism.scale, code), sharp
+    full = np.column_stack([people.X, np.ones((len(people.X), here.lift.nrows() - people.X.shape[1]))])
+    rows = np.einsum("ij,ij->i", full, full) * NORM_UP
+    return Objective(mu, r / mechanism.scale, rows, v**2 * NORM_UP, code), sharp
+
+
+def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta: float) -> float:
+    """Return what one person who joins loses for sure, whatever rounding took; 0 where nothing is sure."""
+
+    def ask(here: GroupNeighbours) -> tuple[Pairs, bool]:
+        x = here.rows.transpose()
+        v = here.root.transpose() * (here.root * x)
+        mu = (x.transpose() * v)[0, 0].nonnegative_part()
+        r = abs(here.aim[0] - (here.rows * here.z)[0, 0])
+        A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
+        v = here.lift * v
+        length = (v.transpose() * arb_mat([[exact(e) for e in row] for row in A.tolist()]) * v)[0, 0]
+        low = [max(float(value.lower()), 0.0) / NORM_UP for value in (mu, r, length.nonnegative_part().sqrt())]
+        high = float(mu.upper()) * NORM_UP
+        if mechanism.family == "posterior":
+            # the same argument as for charges, the other way round
+            return Posterior(low[0], low[1] * np.sqrt((1 + low[0]) / (1 + high)) / mechanism.scale), True
+        distance = low[1] * low[2] / (1 + high) / mechanism.scale / NORM_UP
+        return Shift([distance if mechanism.family == "output" else 0.0]), True
+
+    try:
+        found = enclosed(fit, GroupRows(X, y, False), None, ask)
+    except NumericalTrouble:
+        return 0.0
+    return float(found.epsilon(delta)[0]) * (1 - PROMISED)
+
+
+def _asked(
+    release: Any, fit: Any, X: ArrayLike, y: ArrayLike, inside: bool, sweep: Any
+) -> tuple[Mechanism, GroupRows | None, Sweep | None]:
+    """Return the mechanism, the group and the data; no group where it moves a direction that nothing else determines.
+
+    No data where they leave a direction open, group or not: that is for the fit, which takes the shortest estimate.
+    """
     mechanism = ridge_mechanism(release)
     if not isinstance(fit, LinearFit):
         raise RefusedModel(f"group losses need the fit of a linear model, got {type(fit).__name__}")
-    X = np.asarray(X, dtype=np.float64)
-    y = np.asarray(y, dtype=np.float64)
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or y.ndim != 1 or X.shape != (len(y), fit.n_features) or not len(y):
         raise InvalidInput(f"the group must have rows of {fit.n_features} features and one y each, got {X.shape}")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise InvalidInput("the group's rows and targets must be finite, got NaN or infinity in them")
-    full = np.column_stack([X, np.ones((len(X), int(fit.fit_intercept)))])
-    return mechanism, X, y - full @ fit.theta, full @ fit.basis
-
-
-def _check_left(fit: LinearFit, left: Floats) -> None:
-    """Refuse a group without which (almost) nothing determines some direction: its 1 - c^2 would be rounding."""
-    if fit.error > LEAST_PRECISION * left.min(initial=1.0):
+    people = GroupRows(X, y, bool(inside))
+    if isinstance(sweep, tuple):
+        sweep = ArraySweep(np.asarray(sweep[0]), np.asarray(sweep[1]))
+    if sweep is not None:
+        exists = has_limit(fit, sweep, people)
+        return mechanism, None if exists is False else people, None if exists is None else sweep
+    open_ = not inside and bool(np.isinf(without(fit, X, np.zeros(len(X)), False).leverage).any())
+    if open_ and fit.penalty.any():  # a penalty that float64 lost beside the data holds the direction all the same
         raise NumericalTrouble(
-            "without this group the fit is too close to singular to be had from the fit with everyone; "
-            "fit the data without them and pass that fit with inside=False"
+            "the group moves a direction that only the penalty holds, too weakly to be had from the fit; pass the data "
+            "as sweep=(X, y)"
         )
-
-
-def _open(fit: LinearFit, X: Floats, inside: bool) -> bool:
-    """Tell whether the group moves a direction that nothing else determines."""
-    return not inside and bool(np.isinf(without(fit, X, np.zeros(len(X)), False).leverage).any())
+    return mechanism, None if open_ else people, None

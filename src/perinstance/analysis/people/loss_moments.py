@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,8 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile, attained_rank
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.kinds import Kind, weakest
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,36 @@ class Moments:
         return min(1.0, bound)
 
 
-def moments(epsilon: ArrayLike, k: int = 2, *, delta: float = np.nan, kind: Kind = "exact") -> Moments:
-    """Return ``E eps, .., E eps^k`` over the people of a data set."""
-    losses = _losses(epsilon)
+class AuditedLosses(Protocol):
+    """What an audit is asked for here."""
+
+    @property
+    def losses(self) -> Floats:
+        """One epsilon per person."""
+
+    @property
+    def pairs(self) -> Pairs:
+        """Which know how certain they are."""
+
+    @property
+    def delta(self) -> float:
+        """Where the losses hold."""
+
+
+def moments(
+    epsilon: ArrayLike | AuditedLosses, k: int = 2, *, delta: float | None = None, kind: Kind | None = None
+) -> Moments:
+    """Return ``E eps, .., E eps^k`` over the people of a data set: of an audit, or of plain losses.
+
+    An audit knows its delta and its kind, and ``kind`` can only weaken it. Plain numbers are taken for losses that
+    hold ("upper"); say ``kind`` where more or less is known of them.
+    """
+    if hasattr(epsilon, "pairs"):
+        audit = cast("AuditedLosses", epsilon)
+        kind = weakest(audit.pairs.kind, kind or "exact")
+        epsilon, delta = audit.losses, audit.delta if delta is None else delta
+    losses = _losses(cast("ArrayLike", epsilon))
+    delta, kind = np.nan if delta is None else delta, weakest(kind or "upper")
     _check_order(k)
     with np.errstate(over="ignore"):
         raw = np.array([np.mean(losses**j) for j in range(1, k + 1)])

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import Kind, weakest
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,16 @@ class OddsBound:
 
 
 def odds_bound(epsilon: ArrayLike, delta: float, kind: Kind = "upper") -> OddsBound:
-    """Return the paper's identification fact: ``2 eps`` for events of probability at least ``delta/eps``."""
+    """Return the paper's identification fact: ``2 eps`` for events of probability at least ``delta/eps``.
+
+    ``kind`` is that of the losses; numbers alone are taken for losses that hold.
+    """
     eps = np.asarray(epsilon, dtype=np.float64)
     if not (eps >= 0).all() or not 0 <= delta <= 1:
         raise InvalidInput("losses must be numbers >= 0 and delta must lie in [0, 1]")
     with np.errstate(divide="ignore", invalid="ignore"):
         least = np.minimum(np.where(eps > 0, delta / eps, 1.0), 1.0)
-    return OddsBound(2 * eps, least, kind)
+    return OddsBound(2 * eps, least, weakest("upper", kind))
 
 
 def realised_loss(without: Any, with_: Any, theta: ArrayLike) -> float:

@@ -19,7 +19,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.interface.kinds import Kind, weakest
 
 __all__ = ["one", "personal_dp", "subsets"]
 
@@ -34,15 +34,16 @@ def one(
     """Return the losses of one person who joins each of some data sets."""
     delta = float(delta_array(delta, 1, zero=False))
     row, target = np.asarray(x, dtype=np.float64)[None, :], np.array([float(y)])
-    losses, weakest = [], 0
+    losses: list[Any] = []
+    kinds: list[Kind] = []
     for X, others in datasets:
         pairs = joined(release, np.asarray(X, dtype=np.float64), np.asarray(others, dtype=np.float64), row, target)
         losses.append(float(pairs.epsilon(delta)[0]))
-        weakest = max(weakest, KINDS.index(pairs.kind))
+        kinds.append(pairs.kind)
     if not losses:
         raise InvalidInput("there is no data set to join: pass at least one (X, y)")
     return LossSample(
-        np.array(losses), delta, KINDS[weakest], ("the person is fixed", "the data sets are the ones given")
+        np.array(losses), delta, weakest(kinds), ("the person is fixed", "the data sets are the ones given")
     )
 
 

@@ -12,7 +12,7 @@ from perinstance.analysis.random_data.monte_carlo import LossSample
 from perinstance.analysis.random_data.one_person import joined
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.interface.kinds import Kind, weakest
 
 
 def prior(
@@ -37,7 +37,8 @@ def prior(
     if draws < 1:
         raise InvalidInput(f"draws must be at least 1, got {draws}")
     rng = np.random.default_rng() if rng is None else rng
-    losses, weakest = [], 0
+    losses: list[Any] = []
+    kinds: list[Kind] = []
     for _ in range(draws):
         X, y = (np.asarray(a, dtype=np.float64) for a in sampler(rng))
         rows, values = (
@@ -45,10 +46,10 @@ def prior(
         )
         pairs = joined(release, X, y, np.atleast_2d(rows), values)
         losses.append(np.asarray(pairs.epsilon(delta)))
-        weakest = max(weakest, KINDS.index(pairs.kind))
+        kinds.append(pairs.kind)
     return LossSample(
         np.array(losses),
         delta,
-        KINDS[weakest],
+        weakest(kinds),
         ("data sets are independent draws of the sampler", "each person joins a data set without them"),
     )

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import Kind, weakest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class GeneralizationBound:
     standard_error: float  #: of ``bound``, over the data sets; NaN for a single one
     datasets: int
     people: int
-    kind: Kind  #: "upper" when the averages are over the whole population, else "estimate"
+    kind: Kind  #: "upper" when the averages are of bounds, over the whole population; else "estimate"
     assumptions: tuple[str, ...]
 
 
@@ -64,6 +64,7 @@ def generalization(
     tv: ArrayLike | None = None,
     tv_target: ArrayLike | None = None,
     population: bool = False,
+    kind: Kind = "upper",
 ) -> GeneralizationBound:
     """Bound the generalisation gap from losses of people who join data sets.
 
@@ -80,6 +81,8 @@ def generalization(
         Their total variations (``pairs.tv()``), for the sharper bound.
     population
         The rows are the whole population with its probabilities, not a sample: the answer is then an upper bound.
+    kind
+        Of the losses (and total variations): of estimates the answer is one. Numbers alone are taken for bounds.
     """
     eps = _table("epsilon", epsilon)
     if not 0 <= delta < 1:
@@ -103,7 +106,7 @@ def generalization(
         0.0 if population else error,
         n,
         eps.shape[1],
-        "upper" if population else "estimate",
+        weakest("upper" if population else "estimate", kind),
         (
             "the loss function has values in [0, 1]",
             "the data set is drawn independently from one distribution" + ("" if same else "; the target from another"),

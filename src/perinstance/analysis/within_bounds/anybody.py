@@ -22,8 +22,10 @@ from perinstance.analysis.within_bounds.smooth_models import is_smooth, smooth_b
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import charge
+from perinstance.numerics.rounding import PROMISED, UNIT
 from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import Kind, weakest, weakest_of_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,16 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
     summed = release.mechanism().moved == "sum"
     centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
     x = noisy_mean.farthest(release, centre, bounds.x, bounds.domain)
-    with np.errstate(over="ignore"):
-        found = noisy_mean.loss(release, x if summed else (x - centre) / (fit.n_people + 1), delta)
-    return Bracket(found.epsilon, found.epsilon, x, 0.0, found.kind)
+    size = 1 if summed else fit.n_people + 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        move = (x - centre) / size
+        # a mean is known to a few units of itself, and so is the difference from it
+        found = charge(np.abs(move), 0.0 if summed else 4 * UNIT * (np.abs(x) + np.abs(centre)) / size)
+        upper, sure = noisy_mean.loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
+        code = charge(np.linalg.norm(move), np.linalg.norm(found.value - np.abs(move))).kind_code
+    kind = weakest(weakest_of_codes(code), upper.kind)
+    attained = upper.epsilon if kind == "exact" else noisy_mean.loss(release, sure, delta).epsilon * (1 - PROMISED)
+    return Bracket(upper.epsilon, attained, x, 0.0, kind)
 
 
 def _answer(found: Bracket, delta: float, bounds: DeclaredBounds, notes: tuple[str, ...]) -> Everyone:

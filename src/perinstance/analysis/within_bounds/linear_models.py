@@ -16,16 +16,29 @@ from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
 from perinstance.analysis.bounds.mechanism import Setting
 from perinstance.analysis.bounds.projected_ascent import ascend_corners
 from perinstance.analysis.bounds.trust_region_slices import ellipsoid, enclosing
+from perinstance.analysis.people.group_privacy import least_loss
 from perinstance.analysis.within_bounds.box_corners import Box, box
 from perinstance.analysis.within_bounds.linear_bounds import leading_term_ascent, slice_landscape
+from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_UP
+from perinstance.numerics.rounding import BOUND_UP, EXACT_SHARE
+from perinstance.pairs.interface.kinds import Kind, weakest
 
 #: steps over the corners of a box
 FLIPS = 200
 #: pseudo-random corners to start from
 RANDOM = 6
+#: coefficients up to which the person found is enclosed by balls to confirm a loss that is labelled exact
+MOST_ENCLOSED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """What a person of the domain loses at least; their loss itself where it is exact."""
+
+    epsilon: float
+    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,19 @@ class JoiningPeople:
         joining = Block(np.ascontiguousarray(x), self.worst_y(x))
         return np.asarray(self.release.people(self.fit, joining, inside=False).pairs.epsilon(self.delta))
 
+    def certain(self, x: Floats) -> Attained:
+        """Return what this row loses for sure, and whether that is its loss itself."""
+        joining = Block(np.ascontiguousarray(x[None, :]), self.worst_y(x[None, :]))
+        pairs = self.release.people(self.fit, joining, inside=False).pairs
+        loss, family = float(pairs.epsilon(self.delta)[0]), self.setting.mechanism.family
+        many = len(self.fit.theta) > MOST_ENCLOSED
+        if pairs.kind == "exact" and (family == "objective" or many or np.isinf(loss)):
+            return Attained(loss, "exact")
+        least = least_loss(self.setting.mechanism, self.fit, joining.X, joining.y, self.delta)
+        if pairs.kind == "exact" and loss <= least * (1 + EXACT_SHARE):
+            return Attained(loss, "exact")
+        return Attained(least, weakest("upper", pairs.kind))
+
     def best_of(self, x: Floats) -> Found:
         """Return the one of these rows who loses most."""
         value = self.loss(x)
@@ -63,8 +89,9 @@ class JoiningPeople:
         return self.best_of(np.concatenate([x, leading_term_ascent(self.setting, x, self.bounds)]))
 
     def bracket(self, found: Found) -> Bracket:
-        """Name the person found."""
-        return Bracket(found.upper, found.attained, found.where, float(self.worst_y(found.where[None, :])[0]))
+        """Name the person found, with what they lose for sure: a loss that rounding raised is not attained."""
+        y = float(self.worst_y(found.where[None, :])[0])
+        return Bracket(found.upper, min(found.attained, self.certain(found.where).epsilon), found.where, y)
 
 
 def linear_bracket(people: JoiningPeople, tolerance: float | None) -> Bracket:
@@ -72,12 +99,15 @@ def linear_bracket(people: JoiningPeople, tolerance: float | None) -> Bracket:
     setting, bounds = people.setting, people.bounds
     if tolerance is None:
         tolerance = 1e-5 if setting.mechanism.family == "posterior" else 1e-3
-    if not setting.proper and bounds.x.any():
-        return Bracket(np.inf, np.inf, _undetermined_row(people), bounds.y, "exact")
+    if not setting.proper:
+        open_row = _undetermined_row(people)
+        if open_row is not None:
+            return Bracket(np.inf, np.inf, open_row, bounds.y, "exact")
     start = people.best_of(np.zeros((1, setting.n_features)))
     if not bounds.x.any():  # one row only
+        sure = people.certain(start.where)
         y = float(people.worst_y(start.where[None, :])[0])
-        return Bracket(start.attained, start.attained, start.where, y, "exact")
+        return Bracket(start.attained, min(start.attained, sure.epsilon), start.where, y, sure.kind)
     return people.bracket((_ball if bounds.domain == "ball" else _box)(people, start, tolerance))
 
 
@@ -129,16 +159,22 @@ def _corners(people: JoiningPeople, listed: Box | None) -> Floats:
         return starts
     x, K = listed.x, setting.K
     damped = 1 + np.einsum("ij,jk,ik->i", x, K, x) if setting.mechanism.family == "output" else 1.0
-    size = np.sqrt(np.einsum("ij,jk,ik->i", x, M, x)) / damped
+    size = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, M, x), 0.0)) / damped
     top = np.argsort(-(people.bounds.y + np.abs(x @ setting.theta)) * size)[:4]
     return np.concatenate([starts[:4], x[top, :d]])
 
 
-def _undetermined_row(people: JoiningPeople) -> Floats:
-    """Return a row of the domain with a part in a direction that neither data nor penalty determine."""
-    factor, d = people.fit.factor, people.setting.n_features
-    direction = (factor.null[:, 0] / factor.scale)[:d]
-    size = np.abs(direction).max()
-    if not size > 0:  # only the intercept is open: anybody moves it
-        return np.zeros(d)
-    return direction / np.linalg.norm(direction) * float(people.bounds.x.min())
+def _undetermined_row(people: JoiningPeople) -> Floats | None:
+    """Return a row of the domain with a part in a direction that neither data nor penalty determine; None: no row has.
+
+    The rows of the domain are combinations of those with one feature, so these decide, and without rounding.
+    """
+    fit, d = people.fit, people.setting.n_features
+    if fit.penalty[:d].any():
+        raise NumericalTrouble(
+            "the penalty is so small beside the data that float64 lost it in some direction, where somebody's loss may "
+            "be as large as any number; use a larger alpha, or scale the columns by public constants"
+        )
+    rows = np.vstack([np.zeros(d), np.diag(np.broadcast_to(people.bounds.x, d))])
+    outside = ~fit.span.contains(rows, fit.fit_intercept)
+    return rows[int(np.argmax(outside))] if outside.any() else None

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import Direction
-from perinstance.pairs.interface.kinds import KINDS, Kind
+from perinstance.pairs.interface.kinds import KINDS, Kind, weakest_of_codes
 from perinstance.pairs.interface.schema import PairSchema
 
 if TYPE_CHECKING:  # its kernels are compiled by those who compose, and by nobody else
@@ -123,7 +123,7 @@ class Pairs(ABC):
     @property
     def kind(self) -> Kind:
         """The weakest claim among all these people."""
-        return KINDS[int(self._codes.max(initial=0))]
+        return weakest_of_codes(self._codes)
 
     def __add__(self, other: Pairs) -> Pairs:
         """Compose independent releases on the same people."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -15,6 +16,34 @@ Method = Literal["auto", "exact", "upper", "estimate"]
 
 KINDS: tuple[Kind, ...] = ("exact", "upper", "estimate")  # from the strongest claim to the weakest
 METHODS: tuple[Method, ...] = ("auto", *KINDS)
+
+
+def weakest(*kinds: Kind | Iterable[Kind]) -> Kind:
+    """Return the kind of whatever is made of parts of these kinds: it is never more certain than its weakest part.
+
+    >>> weakest("exact", "upper"), weakest(["exact", "estimate"], "upper"), weakest()
+    ('upper', 'estimate', 'exact')
+    """
+    words = [word for kind in kinds for word in ([kind] if isinstance(kind, str) else kind)]
+    unknown = [word for word in words if word not in KINDS]
+    if unknown:
+        raise InvalidInput(f"kind must be one of {KINDS}, got {unknown[0]!r}")
+    return max(words, key=KINDS.index, default=KINDS[0])
+
+
+def weakest_codes(*codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the same person by person: one code for each, from several codes of each."""
+    return np.maximum.reduce(codes)
+
+
+def weakest_of_codes(codes: NDArray[np.uint8]) -> Kind:
+    """Return the weakest claim among these people; nobody claims nothing."""
+    return KINDS[int(codes.max(initial=0))]
+
+
+def is_bound(kind: Kind) -> bool:
+    """Tell whether a number of this kind is never below the truth: only then may words like "guarantee" stand by it."""
+    return weakest(kind) != "estimate"
 
 
 def check_method(method: str) -> None:
@@ -35,6 +64,8 @@ def kind_codes(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
         if unknown.any():
             raise InvalidInput(f"kind must be one of {KINDS}, got something else at position {int(unknown.argmax())}")
         codes = np.select([codes == name for name in KINDS], range(len(KINDS))).astype(np.uint8)
+    elif not np.isin(codes, range(len(KINDS))).all():
+        raise InvalidInput(f"kind must be one of {KINDS} for each person, or its position there, got something else")
     if codes.shape != (n,):
         raise InvalidInput(f"kind must be one word or one per person ({n}), got shape {codes.shape}")
     return codes.astype(np.uint8, copy=False)

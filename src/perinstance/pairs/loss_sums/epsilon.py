@@ -32,7 +32,8 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Flo
     for i, view in enumerate(views):
         epsilons(delta, view.losses, view.terms, out[i], above[i], laid[i])
     short = above > np.maximum(PROMISED * out, PROMISED_ABSOLUTE)
-    short &= out >= (out - above).max(axis=0)  # only the direction that decides
+    with np.errstate(invalid="ignore"):  # where both are infinite there is nothing to refine
+        short &= out >= (out - above).max(axis=0)  # only the direction that decides
     short &= laid[:, :, 1] > 0.0  # there is a contour
     for i, view in enumerate(views):
         if short[i].any():
