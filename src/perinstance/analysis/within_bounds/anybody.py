@@ -7,6 +7,7 @@ the domain.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -111,7 +112,7 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
         # a mean is known to a few units of itself, and so is the difference from it
         found = charge(np.abs(move), 0.0 if summed else 4 * UNIT * (np.abs(x) + np.abs(centre)) / size)
         upper, sure = noisy_mean.loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
-        code = charge(np.linalg.norm(move), np.linalg.norm(found.value - np.abs(move))).kind_code
+        code = charge(math.hypot(*move), math.hypot(*(found.value - np.abs(move)))).kind_code
     kind = weakest(weakest_of_codes(code), upper.kind)
     attained = upper.epsilon if kind == "exact" else noisy_mean.loss(release, sure, delta).epsilon * (1 - PROMISED)
     return Bracket(upper.epsilon, attained, x, 0.0, kind)
