@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import EXACT_SHARE
+from perinstance.numerics.rounding import EXACT_PARAMETER, EXACT_SHARE
 
 #: codes of labels, as `perinstance.pairs` keeps them in columns
 EXACT, UPPER = 0, 1
@@ -32,6 +32,17 @@ class Charged:
 def charged_too_much(value, lost):  # pragma: no cover - compiled
     """Tell whether ``|value| + lost`` is only an upper bound; a NaN is one."""
     return not lost <= EXACT_SHARE * abs(value)
+
+
+@kernel
+def parameter_too_rough(value, lost):  # pragma: no cover - compiled
+    """Tell the same of one of the parameters that a loss is made of, which may count twice and among others."""
+    return not lost <= EXACT_PARAMETER * abs(value)
+
+
+def parameters_too_rough(value: Floats, lost: Floats) -> NDArray[np.bool_]:
+    """Tell the same of many people."""
+    return np.asarray(~(lost <= EXACT_PARAMETER * np.abs(value)))
 
 
 def charge(value: ArrayLike, lost: ArrayLike) -> Charged:

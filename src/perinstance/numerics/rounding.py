@@ -158,8 +158,29 @@ PI_LOW = 1.2246467991473532e-16
 #: Rounding beyond this share of a number makes the answer an upper bound instead of an exact one.
 EXACT_SHARE = 1e-6
 
-#: A residual may lose this share of the target and the prediction whose difference it is, and still count as exact.
-EXACT_RESIDUAL = 1e-9
+#: The same for one parameter of a pair: a loss is at most the square of a product of three of them.
+EXACT_PARAMETER = EXACT_SHARE / 8
+
+#: Half the distance from 1 to the next float: what one operation loses at most, relatively.
+HALF_UNIT = UNIT / 2
+
+#: A bound of a linear fit's rounding is used up to here: beyond, its square would count as well.
+USABLE_ERROR = 0.1
+
+#: A fold whose rounding leaves the factor less certain than this is followed by another through the first factor.
+FOLD_AGAIN = 1e-8
+
+#: Squares below this may have lost digits to underflow: a norm whose square is that small is computed elsewhere.
+UNDERFLOWN = 1e-280
+
+#: Squares beyond this are next to overflow.
+LARGEST_SQUARE = 1e290
+
+#: A sum of pairs of floats loses this share of the absolute values at a time: 2^-104, four times its square.
+PAIR_SUM = 2.0**-102
+
+#: What underflow takes from a product of numbers below one and from its parts, absolutely.
+PAIR_UNDERFLOW = 2.0**-1060
 
 #: Beyond this relative error of the leverages each row's own error is looked at: it is often far smaller.
 LOOK_AT_ROWS = 1e-11

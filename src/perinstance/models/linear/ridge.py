@@ -13,7 +13,8 @@ somebody who alone determines a direction moves it without limit, and their loss
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,12 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
-from perinstance.models.linear.cholesky_qr import Factor, factorise
+from perinstance.models.linear.cholesky_qr import Factor, Solved, factorise
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, LOOK_AT_ROWS, UNIT, WEIGHTS_ERROR
+from perinstance.numerics.rounding import HALF_UNIT, LOOK_AT_ROWS, SMALLEST, TINY, UNIT, USABLE_ERROR, WEIGHTS_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class LinearFit:
     precision: Floats | None  #: (p, p) the matrix A
     rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
+    columns: NDArray[np.intp] | None  #: where some are open, columns that determine all others
 
     @property
     def n_features(self) -> int:
@@ -108,6 +111,7 @@ class Without:
     leverage: Floats  #: mu
     residual: Floats  #: r; NaN where theta_without is not determined
     length: Floats  #: ||H_with^-1 x||_A, H taken with the person; empty when the fit has no precision
+    share: Floats  #: what of leverage and length was charged, relatively; empty when the fit has no precision
     kind_code: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
     open: NDArray[np.bool_] | None = None
 
@@ -119,14 +123,16 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     if fit_intercept:
         penalty[-1] = 0.0
     solved = factorise(sweep, penalty, fit_intercept)
-    spanned = _exact_span(sweep, solved.factor, fit_intercept)
-    basis, image, norm = solved.factor.W, solved.image, None
+    spanned = None if alpha > 0 else _exact_span(sweep, solved.factor, fit_intercept)
     short = shortest(solved.factor, fit_intercept)
-    theta = short @ image
-    share = 0.0
+    theta, columns = short @ solved.image, None
+    if spanned is not None:
+        solved, columns = _on_some_columns(sweep, solved, spanned, penalty, fit_intercept)
+    basis, image, norm = solved.factor.W, solved.image, None
+    rotated = NOT_ROTATED
     if precision is not None:
         precision = _square(precision, p, fit_intercept)
-        basis, image, norm, share = _rotated(short, basis, image, precision)
+        basis, image, norm, rotated = _rotated(solved.factor, image, precision)
     return LinearFit(
         theta=theta,
         H=solved.H,
@@ -139,8 +145,9 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
         fit_intercept=fit_intercept,
         square=solved.square,
         precision=precision,
-        rounding=_rounding(solved.factor, basis, image, norm, share),
+        rounding=_rounding(solved.factor, basis, image, norm, rotated),
         span=spanned,
+        columns=columns,
     )
 
 
@@ -158,26 +165,95 @@ def _exact_span(sweep: Sweep, factor: Factor, intercept: bool) -> Span | None:
     return found
 
 
-def _rotated(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
+@dataclass(frozen=True, slots=True)
+class _SomeColumns(Sweep):
+    """The sweep over some columns of X."""
+
+    whole: Sweep
+    columns: NDArray[np.intp]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.columns)
+
+    def fold(self, step: Callable[[Block], Any]) -> Any:
+        return self.whole.fold(lambda block: step(Block(block.X[:, self.columns], block.y, block.start)))
+
+    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
+        raise NotImplementedError("only folds are asked of some columns")
+
+
+def _on_some_columns(
+    sweep: Sweep, solved: Solved, spanned: Span, penalty: Floats, intercept: bool
+) -> tuple[Solved, NDArray[np.intp]]:
+    """Factorise columns that determine all others: rows that everybody spans have the same leverages there."""
+    columns = np.sort(max(spanned.pivots, key=len)).astype(np.intp)
+    p = len(penalty)
+    ones = intercept and bool(len(columns)) and columns[-1] == p - 1
+    features = columns[:-1] if ones else columns
+    if not len(columns):
+        return solved, columns
+    part = factorise(_SomeColumns(sweep, features), penalty[columns], ones)
+    W = np.zeros((p, part.factor.rank))
+    W[columns] = part.factor.W
+    found = part.factor
+    certain = found.error if not found.null.size else np.inf
+    factor = replace(
+        solved.factor, W=W, error=certain, image_error=found.image_error, largest=found.largest, triangular=False
+    )
+    return replace(solved, factor=factor, image=part.image), columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Rotated:
+    """What choosing a basis for the norm cost."""
+
+    error: float  #: of the factor
+    lift: float  #: of the length, per sqrt(m)
+    share: float  #: of the length, relatively
+
+
+NOT_ROTATED = _Rotated(0.0, 0.0, 0.0)
+
+
+def _rotated(factor: Factor, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, _Rotated]:
     """Choose the basis in which one product serves both norms of a row.
 
     With ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``. An eigenvalue is
-    known to ``u max(a)`` only, so when they lie far apart W stays and the norm costs a second product.
+    known to ``u max(a)`` only, so when they lie far apart W stays and the norm costs a second product. Where columns
+    are left out, a direction is longer than W says, and nobody's length is answered here.
     """
+    W, p = factor.W, len(A)
     C = np.linalg.cholesky(A).T
-    lift = C @ S
-    a, U = np.linalg.eigh(lift.T @ lift)
-    share = len(a) * UNIT * float(a[-1] / a[0]) if len(a) and a[0] > 0 else np.inf
-    if share < WEIGHTS_ERROR:
-        return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), share
-    return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), 0.0
+    lift = C @ W
+    half = np.sqrt(np.diag(A))
+    least = float(np.linalg.eigvalsh(A / np.outer(half, half))[0])
+    share = (p + 2) * p * HALF_UNIT / max(least, UNIT)  # of A = C'C, relatively to v'Av
+    sizes = float(np.linalg.norm(np.abs(C) @ np.abs(W)))
+    lost = (p + 2) * HALF_UNIT * sizes if not factor.null.size else np.inf
+    M = lift.T @ lift
+    a, U = np.linalg.eigh(M)
+    off = np.inf
+    if len(a) and a[0] > 0:
+        rounded = 4 * (p + 2) * HALF_UNIT * float(np.linalg.norm(np.abs(U).T @ (np.abs(lift).T @ np.abs(lift)) @ np.abs(U)))
+        off = (float(np.linalg.norm(U.T @ M @ U - np.diag(a))) + rounded) / float(a[0])
+    if off < WEIGHTS_ERROR:
+        turned = (p + 2) * HALF_UNIT * factor.largest * float(
+            np.linalg.norm(np.abs(W / factor.scale[:, None]) @ np.abs(U))
+        )
+        orthogonal = float(np.linalg.norm(U.T @ U - np.eye(len(a)))) + 4 * len(a) ** 1.5 * HALF_UNIT
+        cost = _Rotated(2 * (orthogonal + 3 * turned), lost, share + off)
+        return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), cost
+    return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), _Rotated(0.0, 2 * lost, share)
 
 
-def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> RowRounding:
+def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, rotated: _Rotated) -> RowRounding:
+    """Bound what is lost in ``q = x W`` and in sums over it; u is what a sum of p products loses at most."""
     if not basis.size:
         return RowRounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
-    u = 2 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
-    largest = float(np.linalg.norm(factor.R * factor.scale, ord=2))  # sqrt(lambda_max(G))
+    u = (len(basis) + 8) * HALF_UNIT
+    error = factor.error + rotated.error
+    error = error if error < USABLE_ERROR else np.inf
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
     size = np.abs(basis)
     # what a unit of each entry of x can cost, in q, in the prediction and in the length; what the worst row can cost
@@ -187,17 +263,18 @@ def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, s
         weights = np.diag(np.sqrt(norm.weights)) if norm.lift is None else np.abs(norm.lift)
         costs.append(np.linalg.norm(size @ weights, axis=1))
         most.append(float(np.linalg.norm(columns @ weights)))
-    row = factor.row_error / 2 + u * largest * most[0]
-    parts = [cost / (largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
-    norm_of_image = float(np.linalg.norm(image))
+    row = u * factor.largest * most[0]
+    parts = [cost / (factor.largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
+    of_image = float(np.linalg.norm(image))
+    # (I + E)^-1 differs from I by less than 1.12 ||E||, its root by less than 0.56 ||E||, while ||E|| < 0.1
     return RowRounding(
-        leverage=factor.error / 2,
+        leverage=0.56 * error + 2 * u,
         leverage_row=row,
-        residual=(u + factor.error) * norm_of_image,
-        residual_row=u * largest * most[1] + 8 * factor.row_error * norm_of_image,
-        length=factor.direction_error * norm.largest if norm is not None else 0.0,
-        length_row=u * largest * most[2] if norm is not None else 0.0,
-        share=share,
+        residual=(1.12 * error + 2 * u + rotated.error) * of_image + 1.12 * factor.image_error,
+        residual_row=u * factor.largest * most[1],
+        length=1.12 * error * norm.largest + rotated.lift + u * norm.frobenius if norm is not None else 0.0,
+        length_row=u * factor.largest * most[2] if norm is not None else 0.0,
+        share=rotated.share + 2 * u,
         column_cost=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,
     )
 
@@ -210,42 +287,52 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     return A
 
 
-def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> Without:
-    """Map: what holds without each person of one block; people of leverage near one are left open."""
+def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
+    """Map: what holds without each person of one block; whoever is not known well enough is left open.
+
+    A residual is known when rounding took at most a small share of it, or of ``floor sqrt(mu)``: a posterior sample with
+    ``floor = gamma^-1/2`` is moved by the leverage alone where the residual is far smaller than that.
+    """
     triangular = fit.norm is None and fit.factor.triangular
     rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular)
-    rows = row_statistics_of(rows_map, X, y, inside)
+    rows = row_statistics_of(rows_map, X, y, inside, floor)
+    hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
-        outside = ~fit.span.contains(X, fit.fit_intercept)
-        rows.leverage[outside], rows.residual[outside] = np.inf, np.nan
+        known = ~fit.span.contains(X, fit.fit_intercept)
+        rows.leverage[known], rows.residual[known] = np.inf, np.nan
         if len(rows.length):
-            rows.length[outside] = np.inf
-    kind_code = rows.kind_code if rows.open is None else np.where(rows.open, 0, rows.kind_code).astype(np.uint8)
-    return Without(rows.leverage, rows.residual, rows.length, kind_code, rows.open)
+            rows.length[known] = np.inf
+    if hard is not None and not fit.fit_intercept:
+        nothing = np.flatnonzero(hard)
+        nothing = nothing[~X[nothing].any(axis=1)]  # somebody without any feature is in no equation
+        rows.leverage[nothing], rows.residual[nothing] = 0.0, y[nothing]
+        if len(rows.length):
+            rows.length[nothing] = 0.0
+        known[nothing] = True
+    if hard is not None:
+        rows.kind_code[known] = EXACT
+        hard = hard & ~known
+    return Without(rows.leverage, rows.residual, rows.length, rows.share, rows.kind_code, hard)
 
 
-def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
-    """Answer for people of the data whose leverage is near one, by factorising without each of them."""
-    from perinstance.models.linear.high_leverage import hold_out
+def refined(
+    fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0
+) -> Without:
+    """Answer for the people that ``without`` left open, by numbers that know their error."""
+    from perinstance.models.linear.certified_rows import certified_rows
 
-    found = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
-    length, lost = np.empty(0), np.zeros(len(X))
-    if fit.precision is not None and fit.norm is not None:
-        direction, lost = found.direction, found.direction_error * fit.norm.largest
-        if fit.factor.null.size:
-            image = direction @ fit.factor.R.T
-            direction = image @ shortest(fit.factor, fit.fit_intercept).T
-            lost += fit.factor.direction_error * np.linalg.norm(image, axis=1) * fit.norm.largest
-        C = np.linalg.cholesky(fit.precision).T
-        # terms of a sum may cancel, here and in A = C'C: rounding goes by their sizes
-        rounded = 4 * len(C) * UNIT * ((np.abs(direction) @ np.abs(C).T) ** 2).sum(axis=1)
-        length = np.sqrt(((direction @ C.T) ** 2).sum(axis=1) + rounded) + lost
-        lost = np.divide(lost, length, out=lost, where=length > 0)
-        length[np.isinf(found.leverage)] = np.inf
-    rough = np.maximum(found.error, lost) > EXACT_SHARE
-    r, size = np.abs(found.residual), np.abs(y) + np.abs(y - found.residual)
-    rough |= (found.lost > EXACT_SHARE * r) & (found.lost > EXACT_RESIDUAL * size)
-    return Without(found.leverage, found.residual, length, rough.astype(np.uint8))
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    found = certified_rows(fit, sweep, X, y, inside, floor)
+    rough = found.rough(floor)
+    residual = np.where(found.negative, -found.residual[1], found.residual[1])
+    residual[found.lost] = np.nan
+    leverage, length = (np.where(found.lost, np.inf, bounds[1]) for bounds in (found.leverage, found.length))
+    share = np.full(len(X), 4 * UNIT)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for low, high in (found.leverage, found.length):
+            share += np.where(high > low, (high - low) / low, 0.0)
+    moves = fit.precision is not None
+    return Without(leverage, residual, length if moves else length[:0], share if moves else share[:0], rough.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,16 +358,22 @@ class LinearProblem:
         return _movement(without(fit, X, y, inside))
 
     def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
-        """Answer for the people of leverage near one; outsiders never are left open."""
-        X, y = block.X, block.y
-        return _movement(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
+        """Answer for the people that ``movement`` left open."""
+        return _movement(refined(fit, sweep, block.X, block.y, inside))
 
 
 def _movement(found: Without) -> Movement:
     distance = np.abs(found.residual)
-    distance *= found.length
-    distance[np.isinf(found.leverage)] = np.inf
-    return Movement(found.leverage, found.residual, distance, found.kind_code, found.open)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        distance *= found.length
+    distance[np.isnan(found.residual)] = np.inf
+    kind = found.kind_code
+    faint = distance < TINY
+    if faint.any():
+        faint &= (found.residual != 0) & (found.length != 0)
+        distance[faint] += SMALLEST
+        kind = np.where(faint, UPPER, kind).astype(np.uint8)
+    return Movement(found.leverage, found.residual, distance, kind, found.open)
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:
