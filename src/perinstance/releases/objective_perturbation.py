@@ -22,7 +22,7 @@ from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, pr
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
-from perinstance.numerics.rounding import ONE_DIMENSION, ROW_OF_ZEROS
+from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, TINY
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
@@ -165,12 +165,14 @@ class ObjectivePerturbation(AnsweringModel):
         with np.errstate(invalid="ignore", over="ignore"):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
             squares = direction**2
+            squares[~(rows > 0)] = 0.0
             if len(fit.theta) > 1:  # a second coordinate that rounding would hide is there all the same
-                squares = np.maximum(squares, (loo.leverage * (1 + 4 * ONE_DIMENSION)) ** 2 / rows)
+                squares = np.maximum(squares, (loo.leverage * (1 + 4 * ONE_DIMENSION)) ** 2 / np.maximum(rows, TINY))
             product = rows * squares
             # the movement keeps its length in the second coordinate: w^2 = x'x v'v - mu^2 counts beside 1, not mu^2
             second = np.maximum(product - loo.leverage**2, 0.0)
             rough = parameters_too_rough(second + 1.0, product * (loo.share + 8 * ONE_DIMENSION))
+            rough |= ~(product < LARGEST_PLANE)
         residual = np.where(np.isnan(loo.residual), np.inf, np.abs(loo.residual))
         kind = np.where(rough & np.isfinite(loo.leverage), UPPER, loo.kind_code)
         pairs = Objective(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)

@@ -55,7 +55,7 @@ class CertifiedRows:
     def rough(self, floor: float) -> NDArray[np.bool_]:
         """Tell who is not known well enough; see ``ridge.without`` for the floor."""
         with np.errstate(invalid="ignore"):
-            least = np.maximum(self.residual[0], floor * np.sqrt(self.leverage[0]))
+            least = np.maximum(self.residual[0], floor * np.minimum(np.sqrt(self.leverage[0]), 1.0))
             good = self.leverage[1] - self.leverage[0] <= EXACT_PARAMETER * self.leverage[0]
             good &= self.residual[1] - self.residual[0] <= EXACT_PARAMETER * least
             good &= self.length[1] - self.length[0] <= EXACT_PARAMETER * self.length[0]

@@ -1,7 +1,7 @@
 """``H = R'R`` and its inverse ``H^-1 = W W'`` for ``H = [X 1]'[X 1] + diag(penalty)``, by folds over the rows.
 
 One fold and a Cholesky factorisation are enough while H, its columns scaled to length one, has a condition number
-below 1e5 and few enough rows. Beyond, ``X'X`` has already lost the digits that are wanted, so the rows are folded again as seen through the first factor, ``Q = X R1^-1``, and
+below 1e5 and the bound of its rounding is small enough. Beyond, ``X'X`` has already lost the digits that are wanted, so the rows are folded again as seen through the first factor, ``Q = X R1^-1``, and
 ``Q'Q = R2'R2`` is harmless: ``R = R2 R1`` (CholeskyQR2, Yamamoto et al. 2015). Where Cholesky breaks down the first
 factor belongs to ``H + s I`` (shifted CholeskyQR, Fukaya et al. 2020). What is still singular after that is a
 direction that nobody's data determines; it is left out of R and W and kept in ``null``.
@@ -29,6 +29,8 @@ from perinstance.numerics.rounding import FOLD_AGAIN, HALF_UNIT, SMALLEST, TINY,
 #: beyond this condition number of the scaled H the rows are folded once more
 CONDITION_LIMIT = 1e5
 MAX_PASSES = 5
+#: tables up to this number of products and columns have their factor sharpened
+SMALL_TABLE, FEW_COLUMNS = 2_000_000, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,15 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     G, moment = H * np.outer(scale, scale), first.moment * scale
     lost = _Lost.of_sums(first, G, scale)
     passes, grown, triangular = 1, 0.0, True
+    small = first.n * len(H) ** 2 <= SMALL_TABLE and len(H) <= FEW_COLUMNS
+    longest = 0.0
     while True:
         values = np.linalg.eigvalsh(G)
-        enough = lost.gram < FOLD_AGAIN * values[0] and values[0] * CONDITION_LIMIT > values[-1]
-        if enough or passes == MAX_PASSES or not values[-1] > 0:
+        if passes == 1:
+            longest = 1.01 * float(np.sqrt(max(values[-1], 0.0)))
+        fine = values[0] * CONDITION_LIMIT > values[-1] > 0
+        if passes == MAX_PASSES or not values[-1] > 0 or (fine and (small or passes > 1 or lost.gram < FOLD_AGAIN * values[0])):
             break
-        if passes > 1 and values[0] * CONDITION_LIMIT > values[-1]:
-            break  # another one would not help
         if passes > 1 and _null(values).any() and not _middle(values).any():
             break  # a clean gap: what is left is truly singular
         chol, s = _shifted_cholesky(G, values, first.n)
@@ -114,10 +118,16 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         error, image_error = lost.factor(G, moment, W / scale[:, None], inverse)
         R, W = chol @ R, W @ inverse
         image = inverse.T @ moment
+        if small:
+            from perinstance.models.linear.sharpened_factor import sharpened
+
+            W, image, error, image_error = sharpened(sweep, penalty, intercept, W)
         null = np.zeros((len(H), 0))
     condition = float(np.linalg.cond(R * scale)) ** 2 if R.size else 1.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
-    factor = Factor(R, W, null, scale, condition, name, error, image_error, lost.largest, triangular)
+    if not error < USABLE_ERROR:
+        error = image_error = np.inf
+    factor = Factor(R, W, null, scale, condition, name, error, image_error, longest, triangular)
     return Solved(factor, H, image, first.n, first.square)
 
 
@@ -127,7 +137,7 @@ class _Lost:
 
     gram: float  #: of G = W'HW
     moment: float  #: of W'X'y
-    largest: float  #: the root of the trace of the scaled H
+    largest: float  #: the root of the trace of the scaled H, rounded up
     target: float  #: ||y||, rounded up
 
     @classmethod
@@ -138,7 +148,7 @@ class _Lost:
         share = (sums.depth + 4) * HALF_UNIT
         under = 2 * sums.n * SMALLEST * float(scale.max())
         gram = share * trace + p * under * float(scale.max())
-        return cls(gram, share * np.sqrt(trace) * target + np.sqrt(p) * under, 2 * np.sqrt(trace), target)
+        return cls(gram, share * np.sqrt(trace) * target + np.sqrt(p) * under, 1.01 * np.sqrt(trace), target)
 
     def of_rows(self, sums: Gram, G: Floats, scaled: Floats) -> _Lost:
         """Return what a fold of the rows ``Q = X W`` lost: theirs is ``p u |x| |W|``; ``scaled`` is W over the scale."""
@@ -150,14 +160,14 @@ class _Lost:
 
     def factor(self, G: Floats, moment: Floats, scaled: Floats, V: Floats) -> tuple[float, float]:
         """Return the bounds for ``W V``, V the inverse of the factor of G."""
-        p, size = len(G), float(np.linalg.norm(V))
+        p, size = len(G), float(np.linalg.norm(V, ord=2))
         seen = float(np.linalg.norm(V.T @ G @ V - np.eye(p)))
         rounded = (2 * p + 2) * HALF_UNIT * float(np.linalg.norm(np.abs(V).T @ np.abs(G) @ np.abs(V)))
         product = (p + 2) * HALF_UNIT * self.largest * float(np.linalg.norm(np.abs(scaled) @ np.abs(V)))
         error = seen + rounded + size**2 * self.gram
         error += product * (2 * (1 + error) + product)
-        image = size * (self.moment + (p + 2) * HALF_UNIT * float(np.linalg.norm(moment))) + product * self.target
-        return (error, image) if error < USABLE_ERROR else (np.inf, np.inf)
+        image = size * (self.moment + (p + 2) * HALF_UNIT * p * float(np.linalg.norm(moment))) + product * self.target
+        return error, image
 
 
 def _null(values: Floats) -> NDArray[np.bool_]:

@@ -27,12 +27,12 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
-from perinstance.models.linear.cholesky_qr import Factor, Solved, factorise
+from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.rounding import HALF_UNIT, LOOK_AT_ROWS, SMALLEST, TINY, UNIT, USABLE_ERROR, WEIGHTS_ERROR
+from perinstance.numerics.rounding import HALF_UNIT, LOOK_AT_ROWS, SMALLEST, TINY, UNIT, USABLE_ERROR, WEIGHTS_ERROR, WEIGHTS_ERROR_SMALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     rotated = NOT_ROTATED
     if precision is not None:
         precision = _square(precision, p, fit_intercept)
-        basis, image, norm, rotated = _rotated(solved.factor, image, precision)
+        basis, image, norm, rotated = _rotated(solved.factor, image, precision, solved.n * p * p <= SMALL_TABLE)
     return LinearFit(
         theta=theta,
         H=solved.H,
@@ -216,7 +216,7 @@ class _Rotated:
 NOT_ROTATED = _Rotated(0.0, 0.0, 0.0)
 
 
-def _rotated(factor: Factor, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, _Rotated]:
+def _rotated(factor: Factor, image: Floats, A: Floats, small: bool) -> tuple[Floats, Floats, Norm, _Rotated]:
     """Choose the basis in which one product serves both norms of a row.
 
     With ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``. An eigenvalue is
@@ -237,7 +237,7 @@ def _rotated(factor: Factor, image: Floats, A: Floats) -> tuple[Floats, Floats, 
     if len(a) and a[0] > 0:
         rounded = 4 * (p + 2) * HALF_UNIT * float(np.linalg.norm(np.abs(U).T @ (np.abs(lift).T @ np.abs(lift)) @ np.abs(U)))
         off = (float(np.linalg.norm(U.T @ M @ U - np.diag(a))) + rounded) / float(a[0])
-    if off < WEIGHTS_ERROR:
+    if off < (WEIGHTS_ERROR_SMALL if small else WEIGHTS_ERROR):
         turned = (p + 2) * HALF_UNIT * factor.largest * float(
             np.linalg.norm(np.abs(W / factor.scale[:, None]) @ np.abs(U))
         )
@@ -290,7 +290,7 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
 def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Map: what holds without each person of one block; whoever is not known well enough is left open.
 
-    A residual is known when rounding took at most a small share of it, or of ``floor sqrt(mu)``: a posterior sample with
+    A residual is known when rounding took at most a small share of it, or of ``floor min(sqrt(mu), 1)``: a posterior sample with
     ``floor = gamma^-1/2`` is moved by the leverage alone where the residual is far smaller than that.
     """
     triangular = fit.norm is None and fit.factor.triangular
@@ -366,7 +366,7 @@ def _movement(found: Without) -> Movement:
     distance = np.abs(found.residual)
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         distance *= found.length
-    distance[np.isnan(found.residual)] = np.inf
+    distance[np.isnan(distance)] = np.inf
     kind = found.kind_code
     faint = distance < TINY
     if faint.any():

@@ -109,7 +109,7 @@ class RowMap:
 
 
 def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> RowStatistics:
-    """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor sqrt(mu)``."""
+    """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor min(sqrt(mu), 1)``."""
     n, d = X.shape
     W, image, norm, intercept = rows_map.W, rows_map.image, rows_map.norm, rows_map.intercept
     rounding, triangular = rows_map.rounding, rows_map.triangular
@@ -175,10 +175,10 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         up = root * root
         near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
         rest = 1.0 / (1.0 - up if inside and not near else 1.0)
-        mu[i] = up * rest
+        mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
         r[i] = np.copysign((abs(e) + lost) * rest, e)
         rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
-        rough = rough or parameter_too_rough(max(abs(e), floor * np.sqrt(mu[i])), lost)
+        rough = rough or parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
         kind_code[i] = 1 if near or rough else 0
         hard += near or rough
     for i in range(len(length)):
@@ -187,7 +187,7 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         root = np.sqrt(m)
         away = 4.0 * (leverage + part[i] * leverage_row)
         lost = root * (length_all + part[i] * length_row) + b * norm_share
-        length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0))
+        length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
         share[i] = lost / b + away
         if kind_code[i] == 0 and (parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE):
             kind_code[i] = 1
