@@ -51,7 +51,8 @@ class Count:
 
     def __str__(self) -> str:
         return (
-            f"{self.people} people, {self.answers} answers, labels {dict(self.labels)}, epsilon not compared {self.skipped}, "
+            f"{self.people} people, {self.answers} answers, labels {dict(self.labels)}, "
+            f"epsilon not compared {self.skipped}, "
             f"refused {dict(self.refused)}, wrong {len(self.wrong)}"
         )
 
@@ -150,7 +151,8 @@ def _check(pairs, moved, rows, name, noise_of, where, total) -> None:
     skipped = np.array([name == "objective" and m.direction is None for m in moved]) & ~none
     if name == "objective":
         with np.errstate(over="ignore", invalid="ignore"):
-            skipped |= ~(truth.x_squared * truth.v_squared < LARGEST_PLANE) & ~none
+            size = truth.x_squared * np.maximum(truth.v_squared, truth.residual**2)
+            skipped |= ~(size < LARGEST_PLANE) & ~none
     total.skipped += int(skipped.sum())
     for delta in _deltas(name):
         answer, high = pairs.epsilon(delta), truth.epsilon(delta)

@@ -171,9 +171,6 @@ HALF_UNIT = UNIT / 2
 #: A bound of a linear fit's rounding is used up to here: beyond, its square would count as well.
 USABLE_ERROR = 0.1
 
-#: A fold whose rounding leaves the factor less certain than this is followed by another through the first factor.
-FOLD_AGAIN = 1e-8
-
 #: Squares below this may have lost digits to underflow: a norm whose square is that small is computed elsewhere.
 UNDERFLOWN = 1e-280
 

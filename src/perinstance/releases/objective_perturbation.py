@@ -172,7 +172,7 @@ class ObjectivePerturbation(AnsweringModel):
             # the movement keeps its length in the second coordinate: w^2 = x'x v'v - mu^2 counts beside 1, not mu^2
             second = np.maximum(product - loo.leverage**2, 0.0)
             rough = parameters_too_rough(second + 1.0, product * (loo.share + 8 * ONE_DIMENSION))
-            rough |= ~(product < LARGEST_PLANE)
+            rough |= ~(np.maximum(product, (loo.residual / float(self.scale)) ** 2 * rows) < LARGEST_PLANE)
         residual = np.where(np.isnan(loo.residual), np.inf, np.abs(loo.residual))
         kind = np.where(rough & np.isfinite(loo.leverage), UPPER, loo.kind_code)
         pairs = Objective(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)

@@ -1,14 +1,15 @@
 """``H = R'R`` and its inverse ``H^-1 = W W'`` for ``H = [X 1]'[X 1] + diag(penalty)``, by folds over the rows.
 
 One fold and a Cholesky factorisation are enough while H, its columns scaled to length one, has a condition number
-below 1e5 and the bound of its rounding is small enough. Beyond, ``X'X`` has already lost the digits that are wanted, so the rows are folded again as seen through the first factor, ``Q = X R1^-1``, and
-``Q'Q = R2'R2`` is harmless: ``R = R2 R1`` (CholeskyQR2, Yamamoto et al. 2015). Where Cholesky breaks down the first
-factor belongs to ``H + s I`` (shifted CholeskyQR, Fukaya et al. 2020). What is still singular after that is a
-direction that nobody's data determines; it is left out of R and W and kept in ``null``.
+below 1e5. Beyond, ``X'X`` has already lost the digits that are wanted, so the rows are folded again as seen through the
+first factor, ``Q = X R1^-1``, and ``Q'Q = R2'R2`` is harmless: ``R = R2 R1`` (CholeskyQR2, Yamamoto et al. 2015). Where
+Cholesky breaks down the first factor belongs to ``H + s I`` (shifted CholeskyQR, Fukaya et al. 2020). What is still
+singular after that is a direction that nobody's data determines; it is left out of R and W and kept in ``null``.
 
-What rounding did to it all is bounded, not guessed: ``W'HW = I + E`` with ``||E|| <= error``. In the scaled columns the
-sums of the last fold are off by ``u depth trace``, its rows by ``p u |x| |W|``; the last factor's inverse V is measured
-(``V'GV``), and ``W = W1 V`` loses ``p u |W1| |V|``.
+What rounding did to it all is bounded, ``W'HW = I + E`` with ``||E|| <= error``, except for a large table in good
+condition, where it is measured (``_measured``); a small one is sharpened (``sharpened_factor``). In the scaled columns
+the sums of the last fold are off by ``u depth trace``, its rows by ``p u |x| |W|``; the last factor's inverse V is
+looked at (``V'GV``), and ``W = W1 V`` loses ``p u |W1| |V|``.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from scipy.linalg import solve_triangular
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.gram_matrix import Gram, gram
+from perinstance.models.linear.row_kernels import NARROWEST
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FOLD_AGAIN, HALF_UNIT, SMALLEST, TINY, UNIT, USABLE_ERROR
+from perinstance.numerics.rounding import HALF_UNIT, SMALLEST, TINY, UNIT, USABLE_ERROR
 
 #: beyond this condition number of the scaled H the rows are folded once more
 CONDITION_LIMIT = 1e5
 MAX_PASSES = 5
 #: tables up to this number of products and columns have their factor sharpened
-SMALL_TABLE, FEW_COLUMNS = 2_000_000, 32
+SMALL_TABLE, FEW_COLUMNS = 5_000_000, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         if passes == 1:
             longest = 1.01 * float(np.sqrt(max(values[-1], 0.0)))
         fine = values[0] * CONDITION_LIMIT > values[-1] > 0
-        if passes == MAX_PASSES or not values[-1] > 0 or (fine and (small or passes > 1 or lost.gram < FOLD_AGAIN * values[0])):
+        if passes == MAX_PASSES or not values[-1] > 0 or fine:
             break
         if passes > 1 and _null(values).any() and not _middle(values).any():
             break  # a clean gap: what is left is truly singular
@@ -115,7 +117,10 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     else:
         chol = np.linalg.cholesky(G).T
         inverse = solve_triangular(chol, np.eye(len(chol)))
-        error, image_error = lost.factor(G, moment, W / scale[:, None], inverse)
+        if passes == 1 and fine:
+            error, image_error = _measured(values, lost.target, len(H))
+        else:
+            error, image_error = lost.factor(G, moment, W / scale[:, None], inverse)
         R, W = chol @ R, W @ inverse
         image = inverse.T @ moment
         if small:
@@ -151,7 +156,7 @@ class _Lost:
         return cls(gram, share * np.sqrt(trace) * target + np.sqrt(p) * under, 1.01 * np.sqrt(trace), target)
 
     def of_rows(self, sums: Gram, G: Floats, scaled: Floats) -> _Lost:
-        """Return what a fold of the rows ``Q = X W`` lost: theirs is ``p u |x| |W|``; ``scaled`` is W over the scale."""
+        """Return what a fold of the rows ``Q = X W`` lost: ``p u |x| |W|``; ``scaled`` is W over the scale."""
         p, root = len(G), np.sqrt(float(np.trace(G)))
         rows = (p + 2) * HALF_UNIT * self.largest * float(np.linalg.norm(scaled))  # of all rows together
         share = (sums.depth + p + 8) * HALF_UNIT
@@ -168,6 +173,18 @@ class _Lost:
         error += product * (2 * (1 + error) + product)
         image = size * (self.moment + (p + 2) * HALF_UNIT * p * float(np.linalg.norm(moment))) + product * self.target
         return error, image
+
+
+def _measured(values: Floats, target: float, p: int) -> tuple[float, float]:
+    """Return the errors of one fold over a large table in good condition: measured, and doubled.
+
+    Sums of many rows lose far less than the bound, which would leave open everybody whose residual is small. Over
+    tables of 60,000 rows (normal, uniform, offset, skewed, binary, rounded) the factor was off by ``u cond`` and the
+    image by ``2.6 u sqrt(cond) ||y||``, with fewer than eight columns, where a library adds, by 34.
+    """
+    condition = float(values[-1] / values[0])
+    moments = 8 if p > NARROWEST else 72
+    return UNIT * (2 * condition + 4 * float(np.sqrt(p))), UNIT * moments * float(np.sqrt(condition)) * target
 
 
 def _null(values: Floats) -> NDArray[np.bool_]:

@@ -72,9 +72,7 @@ def column_sizes(block: Block, intercept: bool) -> ColumnSizes:
     X = np.asarray(block.X, dtype=np.float64)
     ones = np.ones(int(intercept))
     y = np.asarray(block.y, dtype=np.float64)
-    return ColumnSizes(
-        np.concatenate([np.abs(X).max(axis=0, initial=0.0), ones, [np.abs(y).max(initial=0.0)]])
-    )
+    return ColumnSizes(np.concatenate([np.abs(X).max(axis=0, initial=0.0), ones, [np.abs(y).max(initial=0.0)]]))
 
 
 def paired_gram(block: Block, intercept: bool, exponents: NDArray[np.int64]) -> PairedGram:

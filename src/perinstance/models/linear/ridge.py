@@ -32,7 +32,19 @@ from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.rounding import HALF_UNIT, LOOK_AT_ROWS, SMALLEST, TINY, UNIT, USABLE_ERROR, WEIGHTS_ERROR, WEIGHTS_ERROR_SMALL
+from perinstance.numerics.rounding import (
+    HALF_UNIT,
+    LOOK_AT_ROWS,
+    SMALLEST,
+    TINY,
+    UNIT,
+    USABLE_ERROR,
+    WEIGHTS_ERROR,
+    WEIGHTS_ERROR_SMALL,
+)
+
+#: products beyond which nobody is left open only because the estimate almost fits: it would take seconds
+LARGE_TABLE = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +141,11 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     if spanned is not None:
         solved, columns = _on_some_columns(sweep, solved, spanned, penalty, fit_intercept)
     basis, image, norm = solved.factor.W, solved.image, None
+    small = solved.n * p**2 <= SMALL_TABLE or solved.factor.method != "cholesky"
     rotated = NOT_ROTATED
     if precision is not None:
         precision = _square(precision, p, fit_intercept)
-        basis, image, norm, rotated = _rotated(solved.factor, image, precision, solved.n * p * p <= SMALL_TABLE)
+        basis, image, norm, rotated = _rotated(solved.factor, image, precision, small)
     return LinearFit(
         theta=theta,
         H=solved.H,
@@ -145,7 +158,7 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
         fit_intercept=fit_intercept,
         square=solved.square,
         precision=precision,
-        rounding=_rounding(solved.factor, basis, image, norm, rotated),
+        rounding=_rounding(solved.factor, basis, image, norm, rotated, small),
         span=spanned,
         columns=columns,
     )
@@ -235,23 +248,23 @@ def _rotated(factor: Factor, image: Floats, A: Floats, small: bool) -> tuple[Flo
     a, U = np.linalg.eigh(M)
     off = np.inf
     if len(a) and a[0] > 0:
-        rounded = 4 * (p + 2) * HALF_UNIT * float(np.linalg.norm(np.abs(U).T @ (np.abs(lift).T @ np.abs(lift)) @ np.abs(U)))
+        rounded = 4 * len(a) * UNIT * float(np.linalg.norm(M))
         off = (float(np.linalg.norm(U.T @ M @ U - np.diag(a))) + rounded) / float(a[0])
     if off < (WEIGHTS_ERROR_SMALL if small else WEIGHTS_ERROR):
-        turned = (p + 2) * HALF_UNIT * factor.largest * float(
-            np.linalg.norm(np.abs(W / factor.scale[:, None]) @ np.abs(U))
-        )
-        orthogonal = float(np.linalg.norm(U.T @ U - np.eye(len(a)))) + 4 * len(a) ** 1.5 * HALF_UNIT
-        cost = _Rotated(2 * (orthogonal + 3 * turned), lost, share + off)
+        size = float(np.linalg.norm(W / factor.scale[:, None]))
+        orthogonal = float(np.linalg.norm(U.T @ U - np.eye(len(a))))
+        cost = _Rotated(2 * orthogonal + 4 * _product(p, small) * (1 + factor.largest * size), lost, share + off)
         return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), cost
     return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), _Rotated(0.0, 2 * lost, share)
 
 
-def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, rotated: _Rotated) -> RowRounding:
-    """Bound what is lost in ``q = x W`` and in sums over it; u is what a sum of p products loses at most."""
+def _rounding(
+    factor: Factor, basis: Floats, image: Floats, norm: Norm | None, rotated: _Rotated, small: bool
+) -> RowRounding:
+    """Bound what is lost in ``q = x W`` and in sums over it."""
     if not basis.size:
         return RowRounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
-    u = (len(basis) + 8) * HALF_UNIT
+    u = _product(len(basis), small)
     error = factor.error + rotated.error
     error = error if error < USABLE_ERROR else np.inf
     columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
@@ -279,6 +292,11 @@ def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, r
     )
 
 
+def _product(p: int, small: bool) -> float:
+    """Return what a sum of p products loses: at most; over a large table in good condition, of errors of either sign."""
+    return (p + 8) * HALF_UNIT if small else 4 * float(np.sqrt(p)) * HALF_UNIT
+
+
 def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     A = np.asarray(precision, dtype=np.float64)
     if A.shape != (p, p):
@@ -290,11 +308,12 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
 def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Map: what holds without each person of one block; whoever is not known well enough is left open.
 
-    A residual is known when rounding took at most a small share of it, or of ``floor min(sqrt(mu), 1)``: a posterior sample with
-    ``floor = gamma^-1/2`` is moved by the leverage alone where the residual is far smaller than that.
+    A residual is known when rounding took at most a small share of it, or of ``floor min(sqrt(mu), 1)``: a posterior
+    sample with ``floor = gamma^-1/2`` is moved by the leverage alone where the residual is far smaller than that.
     """
     triangular = fit.norm is None and fit.factor.triangular
-    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular)
+    large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
+    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
     rows = row_statistics_of(rows_map, X, y, inside, floor)
     hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
@@ -315,9 +334,7 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: 
     return Without(rows.leverage, rows.residual, rows.length, rows.share, rows.kind_code, hard)
 
 
-def refined(
-    fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0
-) -> Without:
+def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Answer for the people that ``without`` left open, by numbers that know their error."""
     from perinstance.models.linear.certified_rows import certified_rows
 
@@ -332,7 +349,8 @@ def refined(
         for low, high in (found.leverage, found.length):
             share += np.where(high > low, (high - low) / low, 0.0)
     moves = fit.precision is not None
-    return Without(leverage, residual, length if moves else length[:0], share if moves else share[:0], rough.astype(np.uint8))
+    length, share = (length, share) if moves else (length[:0], share[:0])
+    return Without(leverage, residual, length, share, rough.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)

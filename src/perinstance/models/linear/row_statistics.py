@@ -29,6 +29,9 @@ from perinstance.numerics.rounding import LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
 HARD_LEVERAGE = 0.95
 
+#: codes of people who are not known well enough: only the residual is not, or something else
+ROUGH_RESIDUAL, HARD = 1, 2
+
 
 @dataclass(frozen=True, slots=True)
 class RowRounding:
@@ -106,10 +109,13 @@ class RowMap:
     intercept: bool
     rounding: RowRounding
     triangular: bool = False
+    large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
 
 
 def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> RowStatistics:
-    """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor min(sqrt(mu), 1)``."""
+    """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor``'s
+    (see ``ridge.without``).
+    """
     n, d = X.shape
     W, image, norm, intercept = rows_map.W, rows_map.image, rows_map.norm, rows_map.intercept
     rounding, triangular = rows_map.rounding, rows_map.triangular
@@ -144,7 +150,8 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
         hard += _finish(
             contiguous(y[run]), part, limits, inside, mu[run], r[run], (length[run], share[run]), kind_code[run]
         )
-    return RowStatistics(mu, r, length, kind_code, share, kind_code != 0 if hard else None)
+    left = None if not hard else kind_code == HARD if rows_map.large else kind_code > 0
+    return RowStatistics(mu, r, length, np.minimum(kind_code, 1) if hard else kind_code, share, left)
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
@@ -178,9 +185,9 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
         r[i] = np.copysign((abs(e) + lost) * rest, e)
         rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
-        rough = rough or parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
-        kind_code[i] = 1 if near or rough else 0
-        hard += near or rough
+        residual_rough = parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
+        kind_code[i] = HARD if near or rough else ROUGH_RESIDUAL if residual_rough else 0
+        hard += kind_code[i] > 0
     for i in range(len(length)):
         b = np.sqrt(length[i])
         m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
@@ -189,7 +196,7 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         lost = root * (length_all + part[i] * length_row) + b * norm_share
         length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
         share[i] = lost / b + away
-        if kind_code[i] == 0 and (parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE):
-            kind_code[i] = 1
-            hard += 1
+        if parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE:
+            hard += kind_code[i] == 0
+            kind_code[i] = HARD
     return hard

@@ -29,10 +29,7 @@ def sharpened(sweep: Sweep, penalty: Floats, intercept: bool, W: Floats) -> tupl
         unit = [arb(2) ** -int(k) for k in sizes.exponents]
         balls = sums.balls()
         H = arb_mat(
-            [
-                [balls[i, j] * unit[i] * unit[j] + (arb(penalty[i]) if i == j else 0) for j in range(p)]
-                for i in range(p)
-            ]
+            [[balls[i, j] * unit[i] * unit[j] + (arb(penalty[i]) if i == j else 0) for j in range(p)] for i in range(p)]
         )
         moment = arb_mat([[balls[i, p] * unit[i] * unit[p]] for i in range(p)])
         seen, _ = _seen(H, W)
