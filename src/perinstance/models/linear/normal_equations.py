@@ -113,7 +113,10 @@ class NormalEquations:
         setting: tuple[Floats, Floats | None, list[int], bool],
         rows: list[tuple[Floats, float]],
     ) -> NormalEquations | None:
-        """Take the sums ``[Z y]'[Z y]``; None where columns are not certainly independent. Setting is the penalty, the precision, the columns kept and the intercept."""
+        """Take the sums ``[Z y]'[Z y]``; None where columns are not certainly independent.
+
+        ``setting`` is the penalty, the precision, the columns kept and the intercept.
+        """
         penalty, precision, kept, intercept = setting
         p = len(penalty)
         H = [[cross[i, j] + (numbers.number(penalty[i]) if i == j else 0) for j in range(p)] for i in range(p)]
@@ -194,8 +197,8 @@ class SolvedEquations:
 def _shortest(numbers: Numbers, H: list[list[Any]], kept: list[int], intercept: bool, A: Any) -> Any | None:
     """Return the form of the shortest directions, where some columns depend on those kept.
 
-    ``N = (-C, 1)`` spans the directions that change no prediction, ``C = H_kept^-1 H_kept,others``. A direction v on the
-    kept columns stands for ``P v``, ``P = 1 - N (N'MN)^-1 N'M`` with ``M = diag(1, .., 1, 0)`` under an intercept.
+    ``N = (-C, 1)`` spans the directions that change no prediction, ``C = H_kept^-1 H_kept,others``. A direction v on
+    the kept columns stands for ``P v``, ``P = 1 - N (N'MN)^-1 N'M`` with ``M = diag(1, .., 1, 0)`` under an intercept.
     """
     p = len(H)
     others = [j for j in range(p) if j not in kept]
