@@ -1,5 +1,6 @@
 """Least squares and ridge regression, exactly. ``ridge`` is the model: read it first. It folds ``gram_matrix``,
 factorises it (``cholesky_qr``, ``sharpened_factor``) and maps ``row_statistics`` (leverage, residual) over the rows,
 with bounds of what rounding took (``row_norms``). Whoever that leaves open is answered by ``certified_rows``, in
-balls or rationals (``normal_equations``, ``paired_gram``). ``row_kernels``, ``column_kernels`` and ``blas_products`` are loops.
+balls or rationals (``normal_equations``, ``paired_gram``). Loops are in ``row_kernels``,
+``column_kernels`` and ``blas_products``.
 """

@@ -107,12 +107,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     null_directions = _null(values) if passes > 1 or values[-1] <= 0 else np.zeros(len(values), dtype=bool)
     image_error = error = np.inf
     if null_directions.any():
-        values, V = np.linalg.eigh(G)
-        keep = ~null_directions
-        root = np.sqrt(values[keep])
-        null, _ = np.linalg.qr((W @ V[:, ~keep]) / scale[:, None])
-        R, moment, W = (root[:, None] * V[:, keep].T) @ R, moment, W @ (V[:, keep] / root)
-        image = (V[:, keep] / root).T @ moment
+        R, W, image, null = _on_range(G, moment, (R, W), scale, null_directions)
         triangular = False
     else:
         chol = np.linalg.cholesky(G).T
@@ -134,6 +129,19 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         error = image_error = np.inf
     factor = Factor(R, W, null, scale, condition, name, error, image_error, longest, triangular)
     return Solved(factor, H, image, first.n, first.square)
+
+
+def _on_range(
+    G: Floats, moment: Floats, factors: tuple[Floats, Floats], scale: Floats, null_directions: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return R, W, the image and the open directions where some eigenvalues of G are zero."""
+    R, W = factors
+    values, V = np.linalg.eigh(G)
+    keep = ~null_directions
+    root = np.sqrt(values[keep])
+    null, _ = np.linalg.qr((W @ V[:, ~keep]) / scale[:, None])
+    image = (V[:, keep] / root).T @ moment
+    return (root[:, None] * V[:, keep].T) @ R, W @ (V[:, keep] / root), image, null
 
 
 @dataclass(frozen=True, slots=True)
