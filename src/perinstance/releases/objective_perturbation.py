@@ -165,9 +165,10 @@ class ObjectivePerturbation(AnsweringModel):
         with np.errstate(invalid="ignore", over="ignore"):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
             squares = direction**2
+            # at least mu^2/x'x; a second coordinate that rounding would hide is there all the same
+            least = (loo.leverage * (1 + (4 * ONE_DIMENSION if len(fit.theta) > 1 else 0.0))) ** 2
+            squares = np.maximum(squares, np.where(rows > TINY, least / np.maximum(rows, TINY), np.inf))
             squares[~(rows > 0)] = 0.0
-            if len(fit.theta) > 1:  # a second coordinate that rounding would hide is there all the same
-                squares = np.maximum(squares, (loo.leverage * (1 + 4 * ONE_DIMENSION)) ** 2 / np.maximum(rows, TINY))
             product = rows * squares
             # the movement keeps its length in the second coordinate: w^2 = x'x v'v - mu^2 counts beside 1, not mu^2
             second = np.maximum(product - loo.leverage**2, 0.0)

@@ -55,7 +55,7 @@ def rotated_basis(factor: Factor, image: Floats, A: Floats, small: bool) -> tupl
     if off < (WEIGHTS_ERROR_SMALL if small else WEIGHTS_ERROR):
         size = float(np.linalg.norm(W / factor.scale[:, None]))
         orthogonal = float(np.linalg.norm(U.T @ U - np.eye(len(a))))
-        cost = Rotated(2 * orthogonal + 4 * _product(p, small) * (1 + factor.largest * size), lost, share + off)
+        cost = Rotated(2 * orthogonal + _product(p, small) * (1 + factor.largest * size), lost, share + off)
         return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), cost
     return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), Rotated(0.0, 2 * lost, share)
 

@@ -181,7 +181,8 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         lost = root * (residual + part[i] * residual_row) + UNIT * abs(e)
         up = root * root
         near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
-        rest = 1.0 / (1.0 - up if inside and not near else 1.0)
+        left = 1.0 - up if inside and not near else 1.0
+        rest = 1.0 / left if left > 0.0 else np.inf
         mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
         r[i] = np.copysign((abs(e) + lost) * rest, e)
         rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
