@@ -206,7 +206,7 @@ def _shortest(numbers: Numbers, H: list[list[Any]], kept: list[int], intercept: 
     if inverse is None:
         return None
     zero, one = numbers.number(0.0), numbers.number(1.0)
-    C = inverse * numbers.matrix([[H[i][j] for j in others] for i in kept]) if kept else None
+    C = inverse * numbers.matrix([[H[i][j] for j in others] for i in kept])
     N = [[zero] * len(others) for _ in range(p)]
     for k, j in enumerate(others):
         N[j][k] = one
