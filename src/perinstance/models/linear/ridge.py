@@ -247,6 +247,7 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: 
     if hard is not None:
         rows.kind_code[known] = EXACT
         hard = hard & ~known
+        hard = hard if hard.any() else None
     return Without(rows.leverage, rows.residual, rows.length, rows.share, rows.kind_code, hard)
 
 
