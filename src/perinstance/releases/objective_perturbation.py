@@ -22,7 +22,7 @@ from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, pr
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
-from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, TINY
+from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
@@ -166,9 +166,10 @@ class ObjectivePerturbation(AnsweringModel):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
             squares = direction**2
             # at least mu^2/x'x; a second coordinate that rounding would hide is there all the same
-            least = (loo.leverage * (1 + (4 * ONE_DIMENSION if len(fit.theta) > 1 else 0.0))) ** 2
-            squares = np.maximum(squares, np.where(rows > TINY, least / np.maximum(rows, TINY), np.inf))
-            squares[~(rows > 0)] = 0.0
+            rows = np.where(loo.leverage > 0, np.maximum(rows, SMALLEST), rows)
+            shown = 1 + (4 * ONE_DIMENSION if len(fit.theta) > 1 else 0.0)
+            least = (loo.leverage * shown / np.sqrt(np.maximum(rows, SMALLEST))) ** 2
+            squares = np.where(loo.leverage > 0, np.maximum(np.maximum(squares, least), SMALLEST), 0.0)
             product = rows * squares
             # the movement keeps its length in the second coordinate: w^2 = x'x v'v - mu^2 counts beside 1, not mu^2
             second = np.maximum(product - loo.leverage**2, 0.0)
