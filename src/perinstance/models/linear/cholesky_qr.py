@@ -125,8 +125,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         null = np.zeros((len(H), 0))
     condition = float(np.linalg.cond(R * scale)) ** 2 if R.size else 1.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
-    if not error < USABLE_ERROR:
-        error = image_error = np.inf
+    error, image_error = (error, image_error) if error < USABLE_ERROR else (np.inf, np.inf)
     factor = Factor(R, W, null, scale, condition, name, error, image_error, longest, triangular)
     return Solved(factor, H, image, first.n, first.square)
 

@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb, arb_mat, fmpq_mat
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.exact_linear_algebra.rational_sums import rational
+from perinstance.numerics.exact_linear_algebra.exact_sums import rational
 from perinstance.numerics.rounding import LARGEST, UNDERFLOWN
 
 
@@ -81,7 +81,7 @@ class Balls:
 
 
 @dataclass(frozen=True, slots=True)
-class CertifiedPerson:
+class PersonBounds:
     """Bounds from below and above."""
 
     leverage: tuple[float, float]
@@ -91,11 +91,11 @@ class CertifiedPerson:
     lost: bool = False
 
 
-LOST = CertifiedPerson((np.inf, np.inf), (np.inf, np.inf), (np.inf, np.inf), False, lost=True)
+LOST = PersonBounds((np.inf, np.inf), (np.inf, np.inf), (np.inf, np.inf), False, lost=True)
 
 
 @dataclass(frozen=True, slots=True)
-class NormalEquations:
+class LinearEquations:
     """H and X'y on the columns that determine the fit: those of some rows as sums, and some rows one by one."""
 
     numbers: Numbers
@@ -112,7 +112,7 @@ class NormalEquations:
         cross: Any,
         setting: tuple[Floats, Floats | None, list[int], bool],
         rows: list[tuple[Floats, float]],
-    ) -> NormalEquations | None:
+    ) -> LinearEquations | None:
         """Take the sums ``[Z y]'[Z y]``; None where columns are not certainly independent.
 
         ``setting`` is the penalty, the precision, the columns kept and the intercept.
@@ -137,10 +137,10 @@ class NormalEquations:
                 return k
         return None
 
-    def without(self, k: int) -> NormalEquations:
+    def without(self, k: int) -> LinearEquations:
         """Leave out one of these rows."""
         rows = self.rows[:k] + self.rows[k + 1 :]
-        return NormalEquations(self.numbers, self.H, self.moment, self.form, self.kept, rows)
+        return LinearEquations(self.numbers, self.H, self.moment, self.form, self.kept, rows)
 
     def column(self, x: Floats) -> Any:
         """Return a row's kept entries as a column."""
@@ -163,16 +163,16 @@ class NormalEquations:
 class SolvedEquations:
     """The same with the inverse of H and the estimate."""
 
-    equations: NormalEquations
+    equations: LinearEquations
     inverse: Any
     theta: Any
 
-    def joining(self, x: Floats, target: float) -> CertifiedPerson:
+    def joining(self, x: Floats, target: float) -> PersonBounds:
         """Answer for somebody who is not in these equations."""
         m, e, square = self._seen(x, target)
         return self._person(m, e, square / ((1 + m) * (1 + m)))
 
-    def leaving(self, x: Floats, target: float) -> CertifiedPerson | None:
+    def leaving(self, x: Floats, target: float) -> PersonBounds | None:
         """Answer for somebody who is; None where it is not certain that an estimate is left without."""
         m, e, square = self._seen(x, target)
         rest = 1 - m
@@ -188,10 +188,10 @@ class SolvedEquations:
         square = number(0.0) if equations.form is None else (v.transpose() * (equations.form * v))[0, 0]
         return (row * v)[0, 0], number(target) - (row * self.theta)[0, 0], square
 
-    def _person(self, mu: Any, r: Any, square: Any) -> CertifiedPerson:
+    def _person(self, mu: Any, r: Any, square: Any) -> PersonBounds:
         ball = self.equations.numbers.ball
         residual = ball(r)
-        return CertifiedPerson(_ends(ball(mu)), _ends(residual), _root_ends(ball(square)), bool(residual < 0))
+        return PersonBounds(_ends(ball(mu)), _ends(residual), _root_ends(ball(square)), bool(residual < 0))
 
 
 def _shortest(numbers: Numbers, H: list[list[Any]], kept: list[int], intercept: bool, A: Any) -> Any | None:

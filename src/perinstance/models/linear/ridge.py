@@ -253,10 +253,10 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: 
 
 def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Answer for the people that ``without`` left open, by numbers that know their error."""
-    from perinstance.models.linear.certified_rows import certified_rows
+    from perinstance.models.linear.open_people import answered_people
 
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    found = certified_rows(fit, sweep, X, y, inside, floor)
+    found = answered_people(fit, sweep, X, y, inside, floor)
     rough = found.rough(floor)
     residual = np.where(found.negative, -found.residual[1], found.residual[1])
     residual[found.lost] = np.nan

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.paired_gram import ColumnSizes, PairedGram, column_sizes, paired_gram
+from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 

@@ -2,8 +2,8 @@
 
 That is whoever determines a direction nearly alone, outsiders in a direction that only a small penalty holds, people
 whom the estimate fits almost exactly, and everybody where the columns are close to dependent. X'X is summed again with
-32 digits (``paired_gram``), those who dominate it are kept apart and added exactly, and H is inverted once with a
-certified radius. Where even that does not settle a person, the table is taken as exact rationals; there, whether an
+32 digits (``sums_in_pairs``), those who dominate it are kept apart and added exactly, and H is inverted once with a
+proved radius. Where even that does not settle a person, the table is taken as exact rationals; there, whether an
 estimate exists without somebody is a fact.
 """
 
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.normal_equations import Balls, NormalEquations, Numbers, Rationals
-from perinstance.models.linear.paired_gram import ColumnSizes, PairedGram, column_sizes, paired_gram
+from perinstance.models.linear.normal_equations import Balls, LinearEquations, Numbers, Rationals
 from perinstance.models.linear.row_statistics import leverages
+from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.exact_linear_algebra.rational_sums import RationalSums, rational_sums
+from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational_sums
 from perinstance.numerics.rounding import EXACT_PARAMETER
 
 #: cells up to which a table is taken as exact rationals, and columns
@@ -37,7 +37,7 @@ LAST_PRECISION = 192
 
 
 @dataclass(frozen=True, slots=True)
-class CertifiedRows:
+class PeopleBounds:
     """Bounds from below and above, one entry per person; lost is whoever determines a direction alone."""
 
     leverage: Floats  #: (2, k) mu
@@ -47,7 +47,7 @@ class CertifiedRows:
     lost: NDArray[np.bool_]
 
     @classmethod
-    def unknown(cls, k: int) -> CertifiedRows:
+    def unknown(cls, k: int) -> PeopleBounds:
         """Return what is known before anything is."""
         bounds = [np.vstack([np.zeros(k), np.full(k, np.inf)]) for _ in range(3)]
         return cls(*bounds, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
@@ -75,9 +75,9 @@ class _Apart:
         return _Apart(np.vstack([self.X, other.X]), np.append(self.y, other.y), self.sizes + other.sizes)
 
 
-def certified_rows(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> CertifiedRows:
+def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
     """Answer for rows X, y, of the data (``inside``) or not."""
-    found = CertifiedRows.unknown(len(X))
+    found = PeopleBounds.unknown(len(X))
     Z = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
     apart, rest = _apart(fit, sweep)
     todo = np.arange(len(X))
@@ -124,7 +124,7 @@ def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
     return apart, sweep.fold(step)
 
 
-def _in_balls(fit: Any, apart: _Apart, rest: PairedGram) -> NormalEquations | None:
+def _in_balls(fit: Any, apart: _Apart, rest: PairedGram) -> LinearEquations | None:
     numbers, p = Balls(), len(fit.theta)
     unit = [arb(2) ** -int(k) for k in apart.sizes.exponents]
     sums = rest.balls()
@@ -132,7 +132,7 @@ def _in_balls(fit: Any, apart: _Apart, rest: PairedGram) -> NormalEquations | No
     return _equations(fit, numbers, cross, apart)
 
 
-def _in_rationals(fit: Any, sweep: Sweep) -> NormalEquations | None:
+def _in_rationals(fit: Any, sweep: Sweep) -> LinearEquations | None:
     def step(block: Block) -> RationalSums:
         ones = np.ones((len(block), int(fit.fit_intercept)))
         y = np.asarray(block.y, dtype=np.float64)[:, None]
@@ -142,15 +142,15 @@ def _in_rationals(fit: Any, sweep: Sweep) -> NormalEquations | None:
     return _equations(fit, Rationals(), sums.cross, None)
 
 
-def _equations(fit: Any, numbers: Numbers, cross: Any, apart: _Apart | None) -> NormalEquations | None:
+def _equations(fit: Any, numbers: Numbers, cross: Any, apart: _Apart | None) -> LinearEquations | None:
     kept = list(range(len(fit.theta))) if fit.columns is None else fit.columns.tolist()
     rows = [] if apart is None else list(zip(apart.X, apart.y, strict=True))
-    return NormalEquations.of(numbers, cross, (fit.penalty, fit.precision, kept, fit.fit_intercept), rows)
+    return LinearEquations.of(numbers, cross, (fit.penalty, fit.precision, kept, fit.fit_intercept), rows)
 
 
 def _answer(
-    equations: NormalEquations | None,
-    found: CertifiedRows,
+    equations: LinearEquations | None,
+    found: PeopleBounds,
     todo: NDArray[np.intp],
     rows: tuple[Floats, Floats],
     inside: bool,
@@ -169,7 +169,7 @@ def _answer(
             column[0, i], column[1, i] = max(low, column[0, i]), min(high, column[1, i])
 
 
-def _answers(equations: NormalEquations, Z: Floats, y: Floats, inside: bool) -> Iterator[Any]:
+def _answers(equations: LinearEquations, Z: Floats, y: Floats, inside: bool) -> Iterator[Any]:
     whole = equations.solved()
     for x, target in zip(Z, y, strict=True):
         at = equations.position(x, target) if inside else None
