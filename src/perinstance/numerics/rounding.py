@@ -56,6 +56,9 @@ PAIR_ROOT = 1e-30
 #: rounding of the three products that the caller made.
 ONE_DIMENSION = 1e-14
 
+#: Where ``x'x v'v`` is larger the loss is about as large, and the two coordinates cancel to fewer digits than it has.
+LARGEST_PLANE = 1e24
+
 # Epsilon of one shift or posterior sample (closed_form)
 
 #: What epsilon is promised to: never below the truth, at most this share of itself above, or the absolute room below.
@@ -158,14 +161,36 @@ PI_LOW = 1.2246467991473532e-16
 #: Rounding beyond this share of a number makes the answer an upper bound instead of an exact one.
 EXACT_SHARE = 1e-6
 
-#: A residual may lose this share of the target and the prediction whose difference it is, and still count as exact.
-EXACT_RESIDUAL = 1e-9
+#: The same for one parameter of a pair: a loss is at most the square of a product of three of them, and where it is
+#: small beside what delta takes from it, it moves by several times their share.
+EXACT_PARAMETER = EXACT_SHARE / 32
+
+#: Half the distance from 1 to the next float: what one operation loses at most, relatively.
+HALF_UNIT = UNIT / 2
+
+#: A bound of a linear fit's rounding is used up to here: beyond, its square would count as well.
+USABLE_ERROR = 0.1
+
+#: Squares below this may have lost digits to underflow: a norm whose square is that small is computed elsewhere.
+UNDERFLOWN = 1e-280
+
+#: Squares beyond this are next to overflow.
+LARGEST_SQUARE = 1e290
+
+#: A sum of pairs of floats loses this share of the absolute values at a time: 2^-104, four times its square.
+PAIR_SUM = 2.0**-102
+
+#: What underflow takes from a product of numbers below one and from its parts, absolutely.
+PAIR_UNDERFLOW = 2.0**-1060
 
 #: Beyond this relative error of the leverages each row's own error is looked at: it is often far smaller.
 LOOK_AT_ROWS = 1e-11
 
 #: One product serves both norms of a row while its weights are known to this share; beyond, a second product does.
 WEIGHTS_ERROR = 1e-11
+
+#: The same for a small table, where the second product takes no time.
+WEIGHTS_ERROR_SMALL = 1e-14
 
 #: A divisor that must not be zero: so small that it matters nowhere, so large that its inverse is finite.
 LEAST_DIVISOR = 1e-300

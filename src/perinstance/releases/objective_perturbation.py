@@ -21,7 +21,8 @@ from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import ROW_OF_ZEROS
+from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
+from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
@@ -104,11 +105,11 @@ class ObjectivePerturbation(AnsweringModel):
         return self._people(fit, X, without(fit, X, y, inside))
 
     def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Answer for the people whose leverage is near one."""
+        """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self._people(fit, X, refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
+        return self._people(fit, X, refined(fit, sweep, X, y, inside))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
@@ -161,8 +162,20 @@ class ObjectivePerturbation(AnsweringModel):
 
     def _people(self, fit: LinearFit, X: NDArray, loo: Without) -> People:
         rows = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit.fit_intercept)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
+            squares = direction**2
+            # at least mu^2/x'x; a second coordinate that rounding would hide is there all the same
+            rows = np.where(loo.leverage > 0, np.maximum(rows, SMALLEST), rows)
+            shown = 1 + (4 * ONE_DIMENSION if len(fit.theta) > 1 else 0.0)
+            least = (loo.leverage * shown / np.sqrt(np.maximum(rows, SMALLEST))) ** 2
+            squares = np.where(loo.leverage > 0, np.maximum(np.maximum(squares, least), SMALLEST), 0.0)
+            product = rows * squares
+            # the movement keeps its length in the second coordinate: w^2 = x'x v'v - mu^2 counts beside 1, not mu^2
+            second = np.maximum(product - loo.leverage**2, 0.0)
+            rough = parameters_too_rough(second + 1.0, product * (loo.share + 8 * ONE_DIMENSION))
+            rough |= ~(np.maximum(product, (loo.residual / float(self.scale)) ** 2 * rows) < LARGEST_PLANE)
         residual = np.where(np.isnan(loo.residual), np.inf, np.abs(loo.residual))
-        pairs = Objective(loo.leverage, residual / float(self.scale), rows, direction**2, kind=loo.kind_code)
+        kind = np.where(rough & np.isfinite(loo.leverage), UPPER, loo.kind_code)
+        pairs = Objective(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)
         return People(loo.leverage, loo.residual, pairs, loo.open)

@@ -64,12 +64,12 @@ class PosteriorSample(Publishing):
     def people(self, fit: LinearFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
-        return self._people(without(fit, X, y, inside))
+        return self._people(without(fit, X, y, inside, self._floor))
 
     def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Answer for the people whose leverage is near one."""
+        """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
-        return self._people(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
+        return self._people(refined(fit, sweep, X, y, inside, self._floor))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
@@ -83,6 +83,11 @@ class PosteriorSample(Publishing):
                 "the posterior is improper: alpha is 0 and the data leaves directions open; use alpha > 0"
             )
         return Law(fit.theta, fit.basis / np.sqrt(positive("gamma", self.gamma)))
+
+    @property
+    def _floor(self) -> float:
+        """A residual of this size moves a sample about as much as the leverage does."""
+        return float(self.gamma) ** -0.5
 
     def _people(self, loo: Without) -> People:
         rho = np.empty(len(loo.residual))

@@ -1,5 +1,6 @@
 """Least squares and ridge regression, exactly. ``ridge`` is the model: read it first. It folds ``gram_matrix``,
-factorises it (``cholesky_qr``) and maps ``row_statistics`` (leverage, residual) over the rows, with
-``high_leverage`` for the few who determine a direction alone. ``row_kernels``, ``column_kernels`` and
-``blas_products`` are the loops behind them.
+factorises it (``cholesky_qr``, ``sharpened_factor``) and maps ``row_statistics`` (leverage, residual) over the rows,
+with bounds of what rounding took (``row_norms``). Whoever that leaves open is answered by ``open_people``, in
+balls or rationals (``normal_equations``, ``sums_in_pairs``). Loops are in ``row_kernels``,
+``column_kernels`` and ``blas_products``.
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perinstance.folds.block import Block
-from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.cache_pieces import PIECE_BYTES, pieces
 from perinstance.models.linear import column_kernels
 from perinstance.models.linear.column_kernels import by_columns
 from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, add_cross
@@ -26,6 +26,15 @@ class Gram:
     cross: Floats  #: Q'Q
     moment: Floats  #: Q'y
     square: float  #: y'y
+
+    @property
+    def depth(self) -> float:
+        """How many additions one term of a sum goes through at most: runs of rows, those of a piece, and the pieces.
+
+        A run is at most 512 rows here and in libraries' products, and a piece at most 1024 runs.
+        """
+        pieces_of = max(64, min(1024, PIECE_BYTES // (4 * max(len(self.moment), 1))))
+        return min(float(self.n), 2048 + self.n / pieces_of)
 
     @property
     def finite(self) -> bool:
@@ -43,7 +52,6 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     p = d + int(intercept)
     r = p if W is None else W.shape[1]
     cross, moment, square = np.zeros((r, r)), np.zeros(r), 0.0
-    upper = np.zeros((d, d))
     narrow = W is None and NARROWEST <= d <= WIDEST
     # X'X and X'y read the same rows: the second time from the cache, which the narrow kernels see to themselves
     for run in pieces(X, 1 if narrow and X.dtype == np.float64 else max(d, r) // 2):
@@ -57,22 +65,32 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
             cross += Q.T @ Q
             moment += Q.T @ t
             continue
-        if narrow and by_columns(Q):
-            column_kernels.add_cross(Q, t, upper, moment[:d])
-        elif narrow:
-            add_cross(Q, t, upper, moment)
+        if narrow:  # into sums of this piece's own: a long sum loses more
+            upper, aim = np.zeros((d, d)), np.zeros(d)
+            (column_kernels.add_cross if by_columns(Q) else add_cross)(Q, t, upper, aim)
+            cross[:d, :d] += upper + np.triu(upper, 1).T
+            moment[:d] += aim
         elif d < NARROWEST or not Q.flags.c_contiguous:
             cross[:d, :d] += Q.T @ Q
             moment[:d] += Q.T @ t
         else:
             cross[:d, :d] += Q.T @ Q
-            add_cross(Q, t, None, moment)
+            aim = np.zeros(d)
+            add_cross(Q, t, None, aim)
+            moment[:d] += aim
         if intercept:
-            total = Q.sum(axis=0)
+            total = _column_sums(Q)
             cross[d, :d] += total
             cross[:d, d] += total
             cross[d, d] += len(Q)
             moment[d] += t.sum()
-    if W is None:
-        cross[:d, :d] += upper + np.triu(upper, 1).T
     return Gram(len(X), cross, moment, square)
+
+
+def _column_sums(Q: Floats) -> Floats:
+    """Sum the rows, 256 at a time: numpy adds them one after the other."""
+    if not Q.flags.c_contiguous:
+        return np.asarray(Q.sum(axis=0))
+    whole = len(Q) // 256 * 256
+    total = Q[whole:].sum(axis=0)
+    return total + Q[:whole].reshape(-1, 256, Q.shape[1]).sum(axis=1).sum(axis=0) if whole else total

@@ -13,7 +13,8 @@ somebody who alone determines a direction moves it without limit, and their loss
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,20 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
-from perinstance.models.linear.cholesky_qr import Factor, factorise
+from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
+from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
-from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, LOOK_AT_ROWS, UNIT, WEIGHTS_ERROR
+from perinstance.numerics.rounding import (
+    SMALLEST,
+    TINY,
+    UNIT,
+)
+
+#: products beyond which nobody is left open only because the estimate almost fits: it would take seconds
+LARGE_TABLE = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class LinearFit:
     precision: Floats | None  #: (p, p) the matrix A
     rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
+    columns: NDArray[np.intp] | None  #: where some are open, columns that determine all others
 
     @property
     def n_features(self) -> int:
@@ -108,6 +119,7 @@ class Without:
     leverage: Floats  #: mu
     residual: Floats  #: r; NaN where theta_without is not determined
     length: Floats  #: ||H_with^-1 x||_A, H taken with the person; empty when the fit has no precision
+    share: Floats  #: what of leverage and length was charged, relatively; empty when the fit has no precision
     kind_code: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
     open: NDArray[np.bool_] | None = None
 
@@ -119,14 +131,17 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     if fit_intercept:
         penalty[-1] = 0.0
     solved = factorise(sweep, penalty, fit_intercept)
-    spanned = _exact_span(sweep, solved.factor, fit_intercept)
-    basis, image, norm = solved.factor.W, solved.image, None
+    spanned = None if alpha > 0 else _exact_span(sweep, solved.factor, fit_intercept)
     short = shortest(solved.factor, fit_intercept)
-    theta = short @ image
-    share = 0.0
+    theta, columns = short @ solved.image, None
+    if spanned is not None:
+        solved, columns = _on_some_columns(sweep, solved, spanned, penalty, fit_intercept)
+    basis, image, norm = solved.factor.W, solved.image, None
+    small = solved.n * p**2 <= SMALL_TABLE or solved.factor.method != "cholesky"
+    rotated = NOT_ROTATED
     if precision is not None:
         precision = _square(precision, p, fit_intercept)
-        basis, image, norm, share = _rotated(short, basis, image, precision)
+        basis, image, norm, rotated = rotated_basis(solved.factor, image, precision, small)
     return LinearFit(
         theta=theta,
         H=solved.H,
@@ -139,8 +154,9 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
         fit_intercept=fit_intercept,
         square=solved.square,
         precision=precision,
-        rounding=_rounding(solved.factor, basis, image, norm, share),
+        rounding=row_rounding(solved.factor, basis, image, norm, rotated, small),
         span=spanned,
+        columns=columns,
     )
 
 
@@ -158,48 +174,43 @@ def _exact_span(sweep: Sweep, factor: Factor, intercept: bool) -> Span | None:
     return found
 
 
-def _rotated(S: Floats, W: Floats, image: Floats, A: Floats) -> tuple[Floats, Floats, Norm, float]:
-    """Choose the basis in which one product serves both norms of a row.
+@dataclass(frozen=True, slots=True)
+class _SomeColumns(Sweep):
+    """The sweep over some columns of X."""
 
-    With ``W'AW = U diag(a) U'``: ``H^-1 = (WU)(WU)'`` and ``||H^-1x||_A^2 = x' WU diag(a) (WU)' x``. An eigenvalue is
-    known to ``u max(a)`` only, so when they lie far apart W stays and the norm costs a second product.
-    """
-    C = np.linalg.cholesky(A).T
-    lift = C @ S
-    a, U = np.linalg.eigh(lift.T @ lift)
-    share = len(a) * UNIT * float(a[-1] / a[0]) if len(a) and a[0] > 0 else np.inf
-    if share < WEIGHTS_ERROR:
-        return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), share
-    return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), 0.0
+    whole: Sweep
+    columns: NDArray[np.intp]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.columns)
+
+    def fold(self, step: Callable[[Block], Any]) -> Any:
+        return self.whole.fold(lambda block: step(Block(block.X[:, self.columns], block.y, block.start)))
+
+    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
+        raise NotImplementedError("only folds are asked of some columns")
 
 
-def _rounding(factor: Factor, basis: Floats, image: Floats, norm: Norm | None, share: float) -> RowRounding:
-    if not basis.size:
-        return RowRounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
-    u = 2 * np.sqrt(len(basis)) * UNIT  # errors of either sign: sqrt(p), not p; and room for the bases themselves
-    largest = float(np.linalg.norm(factor.R * factor.scale, ord=2))  # sqrt(lambda_max(G))
-    columns = np.linalg.norm(basis / factor.scale[:, None], axis=0)
-    size = np.abs(basis)
-    # what a unit of each entry of x can cost, in q, in the prediction and in the length; what the worst row can cost
-    costs = [np.linalg.norm(size, axis=1), size @ np.abs(image)]
-    most = [float(np.linalg.norm(columns)), float(columns @ np.abs(image))]
-    if norm is not None:
-        weights = np.diag(np.sqrt(norm.weights)) if norm.lift is None else np.abs(norm.lift)
-        costs.append(np.linalg.norm(size @ weights, axis=1))
-        most.append(float(np.linalg.norm(columns @ weights)))
-    row = factor.row_error / 2 + u * largest * most[0]
-    parts = [cost / (largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
-    norm_of_image = float(np.linalg.norm(image))
-    return RowRounding(
-        leverage=factor.error / 2,
-        leverage_row=row,
-        residual=(u + factor.error) * norm_of_image,
-        residual_row=u * largest * most[1] + 8 * factor.row_error * norm_of_image,
-        length=factor.direction_error * norm.largest if norm is not None else 0.0,
-        length_row=u * largest * most[2] if norm is not None else 0.0,
-        share=share,
-        column_cost=np.max(parts, axis=0) if row > LOOK_AT_ROWS else None,
+def _on_some_columns(
+    sweep: Sweep, solved: Solved, spanned: Span, penalty: Floats, intercept: bool
+) -> tuple[Solved, NDArray[np.intp]]:
+    """Factorise columns that determine all others: rows that everybody spans have the same leverages there."""
+    columns = np.sort(max(spanned.pivots, key=len)).astype(np.intp)
+    p = len(penalty)
+    ones = intercept and bool(len(columns)) and columns[-1] == p - 1
+    features = columns[:-1] if ones else columns
+    if not len(columns):
+        return solved, columns
+    part = factorise(_SomeColumns(sweep, features), penalty[columns], ones)
+    W = np.zeros((p, part.factor.rank))
+    W[columns] = part.factor.W
+    found = part.factor
+    certain = found.error if not found.null.size else np.inf
+    factor = replace(
+        solved.factor, W=W, error=certain, image_error=found.image_error, largest=found.largest, triangular=False
     )
+    return replace(solved, factor=factor, image=part.image), columns
 
 
 def _square(precision: Floats, p: int, intercept: bool) -> Floats:
@@ -210,42 +221,53 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     return A
 
 
-def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> Without:
-    """Map: what holds without each person of one block; people of leverage near one are left open."""
+def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
+    """Map: what holds without each person of one block; whoever is not known well enough is left open.
+
+    A residual is known when rounding took at most a small share of it, or of ``floor min(sqrt(mu), 1)``: a posterior
+    sample with ``floor = gamma^-1/2`` is moved by the leverage alone where the residual is far smaller than that.
+    """
     triangular = fit.norm is None and fit.factor.triangular
-    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular)
-    rows = row_statistics_of(rows_map, X, y, inside)
+    large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
+    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
+    rows = row_statistics_of(rows_map, X, y, inside, floor)
+    hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
-        outside = ~fit.span.contains(X, fit.fit_intercept)
-        rows.leverage[outside], rows.residual[outside] = np.inf, np.nan
+        known = ~fit.span.contains(X, fit.fit_intercept)
+        rows.leverage[known], rows.residual[known] = np.inf, np.nan
         if len(rows.length):
-            rows.length[outside] = np.inf
-    kind_code = rows.kind_code if rows.open is None else np.where(rows.open, 0, rows.kind_code).astype(np.uint8)
-    return Without(rows.leverage, rows.residual, rows.length, kind_code, rows.open)
+            rows.length[known] = np.inf
+    if hard is not None and not fit.fit_intercept:
+        nothing = np.flatnonzero(hard)
+        nothing = nothing[~X[nothing].any(axis=1)]  # somebody without any feature is in no equation
+        rows.leverage[nothing], rows.residual[nothing] = 0.0, y[nothing]
+        if len(rows.length):
+            rows.length[nothing] = 0.0
+        known[nothing] = True
+    if hard is not None:
+        rows.kind_code[known] = EXACT
+        hard = hard & ~known
+        hard = hard if hard.any() else None
+    return Without(rows.leverage, rows.residual, rows.length, rows.share, rows.kind_code, hard)
 
 
-def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
-    """Answer for people of the data whose leverage is near one, by factorising without each of them."""
-    from perinstance.models.linear.high_leverage import hold_out
+def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
+    """Answer for the people that ``without`` left open, by numbers that know their error."""
+    from perinstance.models.linear.open_people import answered_people
 
-    found = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
-    length, lost = np.empty(0), np.zeros(len(X))
-    if fit.precision is not None and fit.norm is not None:
-        direction, lost = found.direction, found.direction_error * fit.norm.largest
-        if fit.factor.null.size:
-            image = direction @ fit.factor.R.T
-            direction = image @ shortest(fit.factor, fit.fit_intercept).T
-            lost += fit.factor.direction_error * np.linalg.norm(image, axis=1) * fit.norm.largest
-        C = np.linalg.cholesky(fit.precision).T
-        # terms of a sum may cancel, here and in A = C'C: rounding goes by their sizes
-        rounded = 4 * len(C) * UNIT * ((np.abs(direction) @ np.abs(C).T) ** 2).sum(axis=1)
-        length = np.sqrt(((direction @ C.T) ** 2).sum(axis=1) + rounded) + lost
-        lost = np.divide(lost, length, out=lost, where=length > 0)
-        length[np.isinf(found.leverage)] = np.inf
-    rough = np.maximum(found.error, lost) > EXACT_SHARE
-    r, size = np.abs(found.residual), np.abs(y) + np.abs(y - found.residual)
-    rough |= (found.lost > EXACT_SHARE * r) & (found.lost > EXACT_RESIDUAL * size)
-    return Without(found.leverage, found.residual, length, rough.astype(np.uint8))
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    found = answered_people(fit, sweep, X, y, inside, floor)
+    rough = found.rough(floor)
+    residual = np.where(found.negative, -found.residual[1], found.residual[1])
+    residual[found.lost] = np.nan
+    leverage, length = (np.where(found.lost, np.inf, bounds[1]) for bounds in (found.leverage, found.length))
+    share = np.full(len(X), 4 * UNIT)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for low, high in (found.leverage, found.length):
+            share += np.where(high > low, (high - low) / low, 0.0)
+    moves = fit.precision is not None
+    length, share = (length, share) if moves else (length[:0], share[:0])
+    return Without(leverage, residual, length, share, rough.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,16 +293,22 @@ class LinearProblem:
         return _movement(without(fit, X, y, inside))
 
     def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
-        """Answer for the people of leverage near one; outsiders never are left open."""
-        X, y = block.X, block.y
-        return _movement(refined(fit, sweep, X, y) if inside else without(fit, X, y, False))
+        """Answer for the people that ``movement`` left open."""
+        return _movement(refined(fit, sweep, block.X, block.y, inside))
 
 
 def _movement(found: Without) -> Movement:
     distance = np.abs(found.residual)
-    distance *= found.length
-    distance[np.isinf(found.leverage)] = np.inf
-    return Movement(found.leverage, found.residual, distance, found.kind_code, found.open)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        distance *= found.length
+    distance[np.isnan(distance)] = np.inf
+    kind = found.kind_code
+    faint = distance < TINY
+    if faint.any():
+        faint &= (found.residual != 0) & (found.length != 0)
+        distance[faint] += SMALLEST
+        kind = np.where(faint, UPPER, kind).astype(np.uint8)
+    return Movement(found.leverage, found.residual, distance, kind, found.open)
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:

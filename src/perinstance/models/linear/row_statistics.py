@@ -22,19 +22,23 @@ from perinstance.models.linear.blas_products import Products
 from perinstance.models.linear.column_kernels import ColumnPanels, by_columns
 from perinstance.models.linear.row_kernels import WIDEST, Panels, contiguous
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import EXACT_RESIDUAL, EXACT_SHARE, TINY, UNIT
+from perinstance.numerics.rounding import LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
 
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
 HARD_LEVERAGE = 0.95
+
+#: codes of people who are not known well enough: only the residual is not, or something else
+ROUGH_RESIDUAL, HARD = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class RowRounding:
     """What rounding can have taken from a person's numbers; it is added wherever a loss is stated.
 
-    With s the scale, the error ``sqrt(p) u |x| |W|`` of a row of X W is at most ``sqrt(p) u ||x s|| ||W_j / s||`` in
-    column j. With G the scaled H, ``||x s||^2 <= lambda_max(G) m``: all errors are multiples of sqrt(m). Where a few
+    With s the scale, the error ``p u |x| |W|`` of a row of X W is at most ``p u ||x s|| ||W_j / s||`` in column j, u
+    half a unit. With G the scaled H, ``||x s||^2 <= lambda_max(G) m``: all errors are multiples of sqrt(m). Where a few
     people are much larger than all others that is far too much for the others: their own ``|x| |W|`` is looked at.
     """
 
@@ -65,6 +69,11 @@ class Norm:
         """``||C W||``: how long ``||H^-1x||_A`` can be, per sqrt(m)."""
         return float(np.sqrt(self.weights.max()) if self.lift is None else np.linalg.norm(self.lift, ord=2))
 
+    @property
+    def frobenius(self) -> float:
+        """The root of the sum of squares of C W."""
+        return float(np.sqrt(self.weights.sum()) if self.lift is None else np.linalg.norm(self.lift))
+
 
 @dataclass(frozen=True, slots=True)
 class RowStatistics:
@@ -74,7 +83,8 @@ class RowStatistics:
     residual: Floats  #: r
     length: Floats  #: ||H_with^-1 x||_A; empty when there is no norm
     kind_code: NDArray[np.uint8]  #: 0 exact, 1 upper: rounding took too much
-    open: NDArray[np.bool_] | None  #: people of the data whose leverage is near one: not answered here
+    share: Floats  #: what of leverage and length was charged, relatively; empty like length
+    open: NDArray[np.bool_] | None  #: people of whom this does not say enough; they have an upper bound, or none
 
 
 def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
@@ -99,10 +109,13 @@ class RowMap:
     intercept: bool
     rounding: RowRounding
     triangular: bool = False
+    large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
 
 
-def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool) -> RowStatistics:
-    """Answer for one block."""
+def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> RowStatistics:
+    """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor``'s
+    (see ``ridge.without``).
+    """
     n, d = X.shape
     W, image, norm, intercept = rows_map.W, rows_map.image, rows_map.norm, rows_map.intercept
     rounding, triangular = rows_map.rounding, rows_map.triangular
@@ -110,12 +123,13 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool) ->
     a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
+    share = np.empty(len(length))
     kind_code = np.empty(n, dtype=np.uint8)
     limits = (
         (rounding.leverage, rounding.leverage_row),
         (rounding.residual, rounding.residual_row),
         (rounding.length, rounding.length_row),
-        rounding.share + rounding.leverage,
+        (rounding.share, floor),
     )
     inner, offset = _split(W, d, intercept)
     rows: Panels | ColumnPanels | Products
@@ -133,8 +147,11 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool) ->
         part = ones[: run.stop - run.start]
         if rounding.column_cost is not None:
             part = _parts(X[run], mu[run], rounding.column_cost, intercept)
-        hard += _finish(contiguous(y[run]), part, limits, inside, mu[run], r[run], length[run], kind_code[run])
-    return RowStatistics(mu, r, length, kind_code, kind_code == 2 if hard else None)
+        hard += _finish(
+            contiguous(y[run]), part, limits, inside, mu[run], r[run], (length[run], share[run]), kind_code[run]
+        )
+    left = None if not hard else kind_code == HARD if rows_map.large else kind_code > 0
+    return RowStatistics(mu, r, length, np.minimum(kind_code, 1) if hard else kind_code, share, left)
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
@@ -151,33 +168,36 @@ def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Float
 
 
 @kernel
-def _finish(y, part, limits, inside, mu, r, length, kind_code):  # pragma: no cover - compiled
+def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
-    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), share = limits
-    moves = len(length) > 0
+    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), (norm_share, floor) = limits
+    length, share = moves
     hard = 0
     for i in range(len(y)):
         m = mu[i]
-        t = r[i]
-        e = y[i] - t
+        e = y[i] - r[i]
         away = leverage + part[i] * leverage_row
         root = np.sqrt(m) * (1.0 + away)
-        lost = root * (residual + part[i] * residual_row) + UNIT * abs(y[i])
+        lost = root * (residual + part[i] * residual_row) + UNIT * abs(e)
         up = root * root
-        near = inside and m > HARD_LEVERAGE  # answered elsewhere
-        rest = 1.0 / (1.0 - up if inside and not near else 1.0)
-        mu[i] = up * rest
+        near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
+        left = 1.0 - up if inside and not near else 1.0
+        rest = 1.0 / left if left > 0.0 else np.inf
+        mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
         r[i] = np.copysign((abs(e) + lost) * rest, e)
-        g = away > EXACT_SHARE or (lost > EXACT_SHARE * abs(e) and lost > EXACT_RESIDUAL * (abs(y[i]) + abs(t)))
-        kind_code[i] = 2 if near else 1 if g else 0
-        hard += near
-    if moves:
-        for i in range(len(y)):
-            b = np.sqrt(length[i])
-            m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
-            root = np.sqrt(m)
-            away = root * length_all + part[i] * (root * length_row + b * leverage_row) + b * share
-            length[i] = (b + away) / (1.0 if inside else 1.0 + m * (1.0 - 2.0 * (leverage + leverage_row)))
-            if away > EXACT_SHARE * b and kind_code[i] == 0:
-                kind_code[i] = 1
+        rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
+        residual_rough = parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
+        kind_code[i] = HARD if near or rough else ROUGH_RESIDUAL if residual_rough else 0
+        hard += kind_code[i] > 0
+    for i in range(len(length)):
+        b = np.sqrt(length[i])
+        m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
+        root = np.sqrt(m)
+        away = 4.0 * (leverage + part[i] * leverage_row)
+        lost = root * (length_all + part[i] * length_row) + b * norm_share
+        length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
+        share[i] = lost / b + away
+        if parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE:
+            hard += kind_code[i] == 0
+            kind_code[i] = HARD
     return hard

@@ -138,7 +138,7 @@ class AdaSSP(Promised):
         """Answer for the people whose leverage is near one."""
         X, y = block.X, block.y
         rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
-        loo = refined(fit.linear, seen, rows.X, rows.y) if inside else without(fit.linear, rows.X, rows.y, False)
+        loo = refined(fit.linear, seen, rows.X, rows.y, inside)
         return self._people(fit, loo, rows.X, rows.y)
 
     def _people(self, fit: SspFit, loo: Without, X: Floats, y: Floats) -> People:

@@ -1,0 +1,200 @@
+"""People of whom floats do not say enough, answered in ball arithmetic: every number comes with a radius that holds.
+
+That is whoever determines a direction nearly alone, outsiders in a direction that only a small penalty holds, people
+whom the estimate fits almost exactly, and everybody where the columns are close to dependent. X'X is summed again with
+32 digits (``sums_in_pairs``), those who dominate it are kept apart and added exactly, and H is inverted once with a
+proved radius. Where even that does not settle a person, the table is taken as exact rationals; there, whether an
+estimate exists without somebody is a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
+from perinstance.models.linear.normal_equations import Balls, LinearEquations, Numbers, Rationals
+from perinstance.models.linear.row_statistics import leverages
+from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
+from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational_sums
+from perinstance.numerics.rounding import EXACT_PARAMETER
+
+#: cells up to which a table is taken as exact rationals, and columns
+EXACT_CELLS, EXACT_COLUMNS = 5_000_000, 24
+#: bits of the balls; the second try is for people whose squares are as far apart as floats can be
+PRECISIONS = (384, 6000)
+#: bits in which rationals are rounded
+LAST_PRECISION = 192
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleBounds:
+    """Bounds from below and above, one entry per person; lost is whoever determines a direction alone."""
+
+    leverage: Floats  #: (2, k) mu
+    residual: Floats  #: (2, k) |r|
+    length: Floats  #: (2, k) ||H_with^-1 x||_A; zeros when no norm is asked for
+    negative: NDArray[np.bool_]  #: r < 0
+    lost: NDArray[np.bool_]
+
+    @classmethod
+    def unknown(cls, k: int) -> PeopleBounds:
+        """Return what is known before anything is."""
+        bounds = [np.vstack([np.zeros(k), np.full(k, np.inf)]) for _ in range(3)]
+        return cls(*bounds, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
+
+    def rough(self, floor: float) -> NDArray[np.bool_]:
+        """Tell who is not known well enough; see ``ridge.without`` for the floor."""
+        with np.errstate(invalid="ignore"):
+            least = np.maximum(self.residual[0], floor * np.minimum(np.sqrt(self.leverage[0]), 1.0))
+            good = self.leverage[1] - self.leverage[0] <= EXACT_PARAMETER * self.leverage[0]
+            good &= self.residual[1] - self.residual[0] <= EXACT_PARAMETER * least
+            good &= self.length[1] - self.length[0] <= EXACT_PARAMETER * self.length[0]
+        return ~(good | self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The people who dominate, and the sizes of the columns of everybody else."""
+
+    X: Floats
+    y: Floats
+    sizes: ColumnSizes
+    finite = True
+
+    def __add__(self, other: _Apart) -> _Apart:
+        return _Apart(np.vstack([self.X, other.X]), np.append(self.y, other.y), self.sizes + other.sizes)
+
+
+def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
+    """Answer for rows X, y, of the data (``inside``) or not."""
+    found = PeopleBounds.unknown(len(X))
+    Z = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
+    apart, rest = _apart(fit, sweep)
+    todo = np.arange(len(X))
+    for bits in PRECISIONS[: 1 + (len(apart.y) > 0)]:
+        with ctx.workprec(bits):
+            equations = _in_balls(fit, apart, rest)
+            _answer(equations, found, todo, (Z, y), inside)
+        todo = np.flatnonzero(found.rough(floor))
+        if not len(todo):
+            return found
+    if fit.n_people * Z.shape[1] <= EXACT_CELLS and Z.shape[1] <= EXACT_COLUMNS:
+        with ctx.workprec(LAST_PRECISION):
+            _answer(_in_rationals(fit, sweep), found, todo, (Z, y), inside)
+    elif inside:
+        for i in todo:
+            found.lost[i] = _alone(fit, sweep, X[i], y[i])
+    return found
+
+
+def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
+    """Keep apart whoever dominates, and sum over everybody else."""
+    intercept, p = fit.fit_intercept, len(fit.theta)
+
+    def dominates(X: NDArray) -> NDArray[np.bool_]:
+        return leverages(X, fit.basis, intercept) > 0.9
+
+    def take(block: Block) -> _Apart:
+        out = dominates(block.X)
+        few = block.picked(out)
+        ones = np.ones((len(few), int(intercept)))
+        sizes = column_sizes(block.picked(~out), intercept)
+        return _Apart(np.hstack([np.asarray(few.X, dtype=np.float64), ones]), np.asarray(few.y, np.float64), sizes)
+
+    apart: _Apart = sweep.fold(take)
+    if len(apart.y) > 4 * p + 16:  # rounding, not people
+        sizes: ColumnSizes = sweep.fold(partial(column_sizes, intercept=intercept))
+        apart = _Apart(np.empty((0, p)), np.empty(0), sizes)
+    none = not len(apart.y)
+
+    def step(block: Block) -> PairedGram:
+        kept = block if none else block.picked(~dominates(block.X))
+        return paired_gram(kept, intercept, apart.sizes.exponents)
+
+    return apart, sweep.fold(step)
+
+
+def _in_balls(fit: Any, apart: _Apart, rest: PairedGram) -> LinearEquations | None:
+    numbers, p = Balls(), len(fit.theta)
+    unit = [arb(2) ** -int(k) for k in apart.sizes.exponents]
+    sums = rest.balls()
+    cross = numbers.matrix([[sums[i, j] * unit[i] * unit[j] for j in range(p + 1)] for i in range(p + 1)])
+    return _equations(fit, numbers, cross, apart)
+
+
+def _in_rationals(fit: Any, sweep: Sweep) -> LinearEquations | None:
+    def step(block: Block) -> RationalSums:
+        ones = np.ones((len(block), int(fit.fit_intercept)))
+        y = np.asarray(block.y, dtype=np.float64)[:, None]
+        return rational_sums(np.hstack([np.asarray(block.X, dtype=np.float64), ones, y]))
+
+    sums: RationalSums = sweep.fold(step)
+    return _equations(fit, Rationals(), sums.cross, None)
+
+
+def _equations(fit: Any, numbers: Numbers, cross: Any, apart: _Apart | None) -> LinearEquations | None:
+    kept = list(range(len(fit.theta))) if fit.columns is None else fit.columns.tolist()
+    rows = [] if apart is None else list(zip(apart.X, apart.y, strict=True))
+    return LinearEquations.of(numbers, cross, (fit.penalty, fit.precision, kept, fit.fit_intercept), rows)
+
+
+def _answer(
+    equations: LinearEquations | None,
+    found: PeopleBounds,
+    todo: NDArray[np.intp],
+    rows: tuple[Floats, Floats],
+    inside: bool,
+) -> None:
+    """Fill in what these equations say of the people ``todo``."""
+    if equations is None:
+        return
+    Z, y = rows
+    for i, answer in zip(todo, _answers(equations, Z[todo], y[todo], inside), strict=True):
+        if answer is None:
+            continue
+        found.lost[i] = answer.lost
+        found.negative[i] = answer.negative
+        bounds = (answer.leverage, answer.residual, answer.length)
+        for column, (low, high) in zip((found.leverage, found.residual, found.length), bounds, strict=True):
+            column[0, i], column[1, i] = max(low, column[0, i]), min(high, column[1, i])
+
+
+def _answers(equations: LinearEquations, Z: Floats, y: Floats, inside: bool) -> Iterator[Any]:
+    whole = equations.solved()
+    for x, target in zip(Z, y, strict=True):
+        at = equations.position(x, target) if inside else None
+        if at is not None:  # without somebody who dominates: never as a difference
+            others = equations.without(at).solved()
+            yield None if others is None else others.joining(x, target)
+        elif whole is None:
+            yield None
+        else:
+            yield whole.leaving(x, target) if inside else whole.joining(x, target)
+
+
+def _alone(fit: Any, sweep: Sweep, x: Floats, target: float) -> bool:
+    """Tell whether the others span less than everybody: decided modulo primes, for a table of any size."""
+    if (fit.penalty > 0).any():  # it holds every coefficient: only an intercept can be lost, with the last person
+        return bool(fit.fit_intercept and fit.n_people == 1)
+
+    def same(block: Block) -> NDArray[np.bool_]:
+        return np.asarray((np.asarray(block.X, np.float64) == x).all(axis=1) & (block.y == target))
+
+    def others(block: Block) -> Span:
+        kept = block.picked(~same(block))
+        return span(kept.X, kept.y, fit.fit_intercept)
+
+    if sweep.fold(lambda block: int(same(block).sum())) > 1:
+        return False
+    full = len(fit.theta) if fit.columns is None else len(fit.columns)
+    return bool(sweep.fold(others).rank < full)
