@@ -131,9 +131,9 @@ def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> GroupNe
 
 def _from_fit(fit: LinearFit, people: GroupRows) -> GroupNeighbours:
     """Take the coordinates of the factorisation, in which H is the identity but for its error."""
-    q, off = fit.rank, FIT_SAFETY * fit.factor.direction_error
+    q, off = fit.rank, FIT_SAFETY * fit.factor.error
     unit = arb_mat([[arb(int(i == j), off) for j in range(q)] for i in range(q)])
-    lost = off * float(np.linalg.norm(fit.image)) + FIT_SAFETY * UNIT * fit.square**0.5
+    lost = off * float(np.linalg.norm(fit.image)) + FIT_SAFETY * (UNIT * fit.square**0.5 + fit.factor.image_error)
     image, basis = fit.image, fit.basis
     if q < len(fit.theta):  # some directions are open: the shortest coefficients are published
         image, basis = fit.factor.R @ fit.theta, shortest(fit.factor, fit.fit_intercept)

@@ -49,8 +49,8 @@ class PeopleBounds:
     @classmethod
     def unknown(cls, k: int) -> PeopleBounds:
         """Return what is known before anything is."""
-        bounds = [np.vstack([np.zeros(k), np.full(k, np.inf)]) for _ in range(3)]
-        return cls(*bounds, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
+        mu, r, length = (np.vstack([np.zeros(k), np.full(k, np.inf)]) for _ in range(3))
+        return cls(mu, r, length, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
 
     def rough(self, floor: float) -> NDArray[np.bool_]:
         """Tell who is not known well enough; see ``ridge.without`` for the floor."""

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from perinstance.errors import RefusedModel
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
-from perinstance.sampling import ExactGram, LinearEquations, draw
+from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
 
@@ -77,7 +77,7 @@ class Publishing(RegressorMixin, BaseEstimator):
         return X @ self.coef_ + self.intercept_
 
 
-def exact_equations(X: NDArray, y: Floats, alpha: float, fit_intercept: bool) -> LinearEquations:
+def exact_equations(X: NDArray, y: Floats, alpha: float, fit_intercept: bool) -> NormalEquations:
     """``H theta = X'y`` without a rounding error; an intercept is a column of ones, last, and not penalised."""
     penalties = [alpha] * X.shape[1] + [0.0] * fit_intercept
     return ExactGram.of(X, y, fit_intercept).normal_equations(penalties)
