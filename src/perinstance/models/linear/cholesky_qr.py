@@ -123,7 +123,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
 
             W, image, error, image_error = sharpened(sweep, penalty, intercept, W)
         null = np.zeros((len(H), 0))
-    condition = float(np.linalg.cond(R * scale)) ** 2 if R.size else 1.0
+    condition = float(np.linalg.cond(R / _lengths(R))) ** 2 if R.size else 1.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
     error, image_error = (error, image_error) if error < USABLE_ERROR else (np.inf, np.inf)
     factor = Factor(R, W, null, scale, condition, name, error, image_error, longest, triangular)
@@ -192,6 +192,12 @@ def _measured(values: Floats, target: float, p: int) -> tuple[float, float]:
     condition = float(values[-1] / values[0])
     moments = 8 if p > NARROWEST else 72
     return UNIT * (2 * condition + 4 * float(np.sqrt(p))), UNIT * moments * float(np.sqrt(condition)) * target
+
+
+def _lengths(R: Floats) -> Floats:
+    """Return the lengths of the columns, one for a column of zeros."""
+    length = np.linalg.norm(R, axis=0)
+    return np.where(length > 0, length, 1.0)
 
 
 def _null(values: Floats) -> NDArray[np.bool_]:
