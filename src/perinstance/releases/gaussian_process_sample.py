@@ -19,11 +19,12 @@ from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID
 
 
-class ProcessSample(BaseEstimator):
+class ProcessSample(WritesModel, BaseEstimator):
     """``f(T) ~ N(K_T M y, (K_TT - K_T M K_T') / gamma)``: a draw of the posterior at the points T.
 
     Given the values at T, a person's target is ``c'S^-1 f(T)`` plus noise of variance ``alpha + v - t``, S being the
@@ -119,3 +120,7 @@ class ProcessSample(BaseEstimator):
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
         self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
         return self
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return one number per public point."""
+        return PublishedNumbers("values", values=self.values_, points=np.asarray(self.points, dtype=np.float64))

@@ -19,6 +19,7 @@ from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.variates import NOISES, Noise
@@ -53,7 +54,7 @@ class _Total:
         return _Total(self.n + other.n, self.total + other.total)
 
 
-class NoisyMean(BaseEstimator):
+class NoisyMean(WritesModel, BaseEstimator):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
     ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
@@ -146,3 +147,7 @@ class NoisyMean(BaseEstimator):
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values
         return self
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return one number per column."""
+        return PublishedNumbers("values", values=self.value_)

@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
 from perinstance.models.interface.problem import Problem
+from perinstance.models.kernel_ridge import KernelProblem
 from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.smooth.problem import SmoothProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.publishing import Publishing
 
 
@@ -64,6 +66,23 @@ class AnsweringModel(Publishing):
             self.intercept_: Any = rows[:, d] if rows.shape[1] > d else np.zeros(len(rows))
         else:
             super()._publish(theta, y)
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published parameters, and how they answer."""
+        problem = self.problem()
+        if isinstance(problem, KernelProblem):
+            return PublishedNumbers("values", values=getattr(self, problem.published), points=problem.points)
+        if hasattr(problem, "published"):
+            raise InvalidInput(
+                f"a network's shape is code, which a model file does not hold; its numbers are in {problem.published}"
+            )
+        if is_classifier(problem):
+            likely = _has_probabilities(self)
+            return PublishedNumbers(
+                "classifier", "", self.coef_, self.intercept_, classes=self.classes_, probabilities=likely
+            )
+        link = problem.objective.loss.link if isinstance(problem, SmoothProblem) else "identity"
+        return PublishedNumbers("regressor", link, self.coef_, self.intercept_)
 
     def predict(self, X: Any) -> NDArray:
         """Predict with the published parameters: means, or classes."""

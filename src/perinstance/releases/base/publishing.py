@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from perinstance.errors import RefusedModel
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
@@ -33,7 +34,7 @@ class Law:
     noise: str = "gaussian"
 
 
-class Publishing(RegressorMixin, BaseEstimator):
+class Publishing(WritesModel, RegressorMixin, BaseEstimator):
     """A linear model whose coefficients are one draw of ``ideal(X, y)``, rounded to the public ``grid``."""
 
     grid: float
@@ -63,6 +64,10 @@ class Publishing(RegressorMixin, BaseEstimator):
         d = self.n_features_in_
         self.coef_ = theta[:d]
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published coefficients."""
+        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that two fits differ: a release cannot be seeded."""

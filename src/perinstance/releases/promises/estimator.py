@@ -19,6 +19,7 @@ from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.calibration import check_promise
@@ -29,7 +30,7 @@ from perinstance.sampling import FixedRows, fixed_rows
 T = TypeVar("T")
 
 
-class Promised(RegressorMixin, BaseEstimator):
+class Promised(WritesModel, RegressorMixin, BaseEstimator):
     """A linear model without intercept, published under an (epsilon, delta) promise and declared bounds."""
 
     epsilon: Any
@@ -62,9 +63,9 @@ class Promised(RegressorMixin, BaseEstimator):
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
 
-    def published_parameters(self) -> dict[str, float | None]:
-        """Return the numbers that were released with the coefficients, by name; each is paid for by the promise."""
-        return {}
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published coefficients."""
+        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
 
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
