@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import perinstance as pi
 from perinstance.pairs import Shift
 from tests.cli.conftest import people
 
@@ -26,19 +27,20 @@ def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method
     path = tmp_path / "model.json"
     model = json.loads(path.read_text())
     assert model["promise"] == {"epsilon": 2.0, "delta": 1e-6, "neighbours": "add or remove one row"}
-    assert model["features"] == ["age", "weight", "dose"] and len(model["coef"]) == 3
+    assert model["features"] == ["age", "weight", "dose"] and len(model["model"]["coef"]) == 3
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     # Coefficients lie on the public grid: nothing finer than 2^-40 leaves the room.
-    assert all(float(c * 2**40).is_integer() for c in model["coef"]) or method == "adassp"
+    assert all(float(c * 2**40).is_integer() for c in model["model"]["coef"]) or method == "adassp"
     assert model["grid"] == 2.0**-40 and model["perinstance"]
     told = set(model["declared"]) | set(model["released"])
     assert "confidential_clipped_" not in told and "n" not in told
+    assert pi.load(path).promise == (2.0, 1e-6) and "For the people in the data" in outcome.out
     assert set(model["released"]) <= {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}
 
 
 def test_two_releases_differ(run, table):
     words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json")
-    first, second = (json.loads(run(*words).out)["coef"] for _ in range(2))
+    first, second = (json.loads(run(*words).out)["model"]["coef"] for _ in range(2))
     assert first != second
 
 
@@ -94,7 +96,7 @@ def test_reproduce_makes_figure_and_numbers(run, tmp_path):
 
 
 def test_help_shows_an_example_for_each(run):
-    for command in ("audit", "release", "demo", "explain", "reproduce", "warm-up"):
+    for command in ("audit", "release", "predict", "demo", "explain", "reproduce", "warm-up"):
         outcome = run(command, "--help")
         assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
 

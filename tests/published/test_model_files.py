@@ -40,10 +40,11 @@ FIELDS = {
     "checksum",
 }
 COUNTS = np.round(np.exp(Y))
+THREE = np.digitize(Y, [-0.2, 0.2])
 MORE = {
     "poisson": Example(pi.OutputPerturbation(PoissonRegressor(alpha=0.1), scale=0.1), y=COUNTS),
     "linear svc": Example(pi.OutputPerturbation(LinearSVC(C=1.0), scale=0.1), y=CLASSES),
-    "three classes": Example(pi.OutputPerturbation(LogisticRegression(C=1.0), scale=0.1), y=np.digitize(Y, [-0.2, 0.2])),
+    "three classes": Example(pi.OutputPerturbation(LogisticRegression(C=1.0), scale=0.1), y=THREE),
     "text classes": Example(
         pi.OutputPerturbation(LogisticRegression(C=1.0), scale=0.1), y=np.where(CLASSES > 0, "yes", "no")
     ),

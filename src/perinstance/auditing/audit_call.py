@@ -17,6 +17,7 @@ from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
 from perinstance.releases.base.release import Release
@@ -88,8 +89,10 @@ def audit(
     engine = Local() if engine is None else engine
     table = _read(release, X, y, target, ids, features)
     sweep = engine.sweep(table, progress)
+    LOG.info("audit of %s begins: %d features", release.mechanism().name, table.n_features)
     with closing(sweep), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
+        LOG.debug("audit: the confidential fit is made")
         if targets is None:
             who, inside, asked = sweep, True, table
         else:
@@ -115,6 +118,7 @@ def audit(
             )
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})
+    LOG.info("audit of %s ends", release.mechanism().name)
     return found
 
 

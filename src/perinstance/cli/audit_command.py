@@ -39,6 +39,8 @@ def audit(
     scale: o.Scale = 1.0,
     intercept: o.Intercept = False,
     delta: o.Delta = 1e-6,
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = ".",
     x_bound: o.XBound = None,
     y_bound: o.YBound = None,
     group: Annotated[str | None, typer.Option("--group", help="A column to report losses by; not a feature.")] = None,
@@ -65,7 +67,7 @@ def audit(
         raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
     o.check_places(out, per_person)
     built = o.make_release(release, alpha, gamma, scale, intercept)
-    table = pi.scan(file)
+    table = o.open_table(file, delimiter, decimal)
     features = o.features_of(table, feature, target, id, group)
     labels = None if group is None else pi.data.read_labels(table, group)
     engine = Local(threads=threads)
@@ -75,17 +77,20 @@ def audit(
         )
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     few = len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
-    checks = answer.recheck(pi.scan(file), target=target, ids=id, features=features) if few else ()
+    checks = answer.recheck(table, target=target, ids=id, features=features) if few else ()
     report = answer.to_html(
         out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, command=_command()
     )
+    exceeded = fail_over is not None and float(answer.losses.max()) > fail_over
     if per_person is not None:
         pi.data.write_losses(per_person, [answer.columns()])
     if json:
-        terminal.print_json(terminal.audit_record(answer, dp, everyone, report.resolve()))
+        record = terminal.audit_record(answer, dp, everyone, report.resolve())
+        terminal.print_json(record | {"fail_over": fail_over, "failed": exceeded})
     else:
         terminal.show_audit(answer, terminal.console(quiet), dp, everyone, report.resolve())
-    if fail_over is not None and float(answer.losses.max()) > fail_over:
+    if fail_over is not None and exceeded:
+        terminal.say_error(terminal.why_failed(answer, fail_over, redact))
         raise typer.Exit(1)
 
 

@@ -17,6 +17,10 @@ Id = Annotated[str | None, typer.Option("--id", help="The column that names peop
 Features = Annotated[
     list[str] | None, typer.Option("--feature", help="A column to use as feature; repeat. Default: all others.")
 ]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", help="Between the fields of a CSV; default: a comma (.tsv: a tab).")
+]
+Decimal = Annotated[str, typer.Option("--decimal", help="In the numbers of a CSV: '.' or ','.")]
 Delta = Annotated[float, typer.Option("--delta", help="The probability that may be left out; far below 1/people.")]
 Alpha = Annotated[float, typer.Option("--alpha", help="Ridge penalty: ||y - X theta||^2 + alpha ||theta||^2.")]
 Gamma = Annotated[float, typer.Option("--gamma", help="Posterior sample: one over the model's noise variance.")]
@@ -57,6 +61,16 @@ def make_release(name: ReleaseName, alpha: float, gamma: float, scale: float, in
     else:
         estimator = Ridge(alpha=alpha, fit_intercept=intercept)
     return pi.OutputPerturbation(estimator=estimator, scale=scale)
+
+
+def open_table(file: Path, delimiter: str | None, decimal: str) -> Any:
+    """Open a file of rows; options for text are refused where the file is none, because they would do nothing."""
+    import perinstance as pi
+
+    table = pi.scan(file, delimiter={"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter), decimal=decimal)
+    if (delimiter is not None or decimal != ".") and not hasattr(getattr(table, "reader", None), "delimiter"):
+        raise InvalidInput("--delimiter and --decimal are for CSV files, and this is none; leave them out")
+    return table
 
 
 def both_bounds(x_bound: float | None, y_bound: float | None) -> tuple[float, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,8 @@ def release(
     feature: o.Features = None,
     id: o.Id = None,
     delta: o.Delta = 1e-6,
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = ".",
     n_public: Annotated[
         int | None, typer.Option("--n-public", help="Declared: the number of people is public.")
     ] = None,
@@ -47,7 +50,6 @@ def release(
     """
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.cli.model_file import write_model
     from perinstance.errors import InvalidInput
     from perinstance.releases.base.shown_decimals import declared_text
 
@@ -59,15 +61,19 @@ def release(
         if n_public is not None or kappa is not None:
             raise InvalidInput("--n-public and --kappa belong to --method adaops; leave them out, or choose adaops")
         estimator = pi.AdaSSP(**promise)
-    rows = pi.data.load(pi.scan(file), target, ids=id, features=feature or None)
+    rows = pi.data.load(o.open_table(file, delimiter, decimal), target, ids=id, features=feature or None)
     estimator.fit(rows.X, rows.y)
-    record = write_model(estimator, out, features=rows.names, target=target)
+    text = estimator.to_json(features=rows.names, target=target)
+    with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
+        stream.write(text.encode("utf-8"))
     if json:
-        terminal.print_json(record)
+        terminal.print_json(loads(text))
     elif not quiet:
-        text = terminal.console()
-        text.print(
+        shown = terminal.console()
+        shown.print(
             f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
             f"{len(rows.names)} coefficients."
         )
-        text.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
+        shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
+        shown.print("For the people in the data:", style="bold")
+        shown.print(pi.load(out).statement(), markup=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,21 +146,39 @@ def audit_record(audit: Audit, dp: float | None, everyone: float | None, report:
         "people": len(epsilon),
         "features": int(audit.health.n_features),
         "delta": float(audit.delta),
-        "epsilon": {name: _finite(v) for name, v in zip(("median", "q95", "q99", "max"), q, strict=True)},
+        "epsilon": with_flags(dict(zip(("median", "q95", "q99", "max"), q, strict=True))),
         "kinds": {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
-        "dp": _finite(dp),
-        "everyone": _finite(everyone),
+        **with_flags({"dp": dp, "everyone": everyone}),
         "report": None if report is None else str(report),
     }
 
 
-def _finite(value: float | None) -> float | str | None:
-    """JSON has no infinity: say it in a word."""
-    if value is None:
-        return None
-    return float(value) if np.isfinite(value) else "infinite"
+def with_flags(numbers: Mapping[str, float | None]) -> dict[str, float | bool | None]:
+    """JSON has no infinity: a number is a number or null, and a flag beside it says whether it is infinite.
+
+    >>> with_flags({"dp": float("inf"), "everyone": None})
+    {'dp': None, 'dp_infinite': True, 'everyone': None, 'everyone_infinite': False}
+    """
+    record: dict[str, float | bool | None] = {}
+    for name, value in numbers.items():
+        infinite = value is not None and bool(np.isinf(value))
+        record[name] = None if value is None or infinite else float(value)
+        record[f"{name}_infinite"] = infinite
+    return record
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print one record."""
-    print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+    """Print one record; characters that the terminal lacks are written as JSON escapes."""
+    everywhere = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    print(json.dumps(record, indent=2, ensure_ascii=not everywhere, allow_nan=False))
+
+
+def say_error(sentence: str) -> None:
+    """Print one sentence where errors go."""
+    print(f"perinstance: {sentence}", file=sys.stderr)
+
+
+def why_failed(audit: Audit, limit: float, redact: bool) -> str:
+    """Say why ``--fail-over`` failed; a redacted run does not tell the largest loss, which is one person's."""
+    largest = "" if redact else f": the largest loss is ε = {words.loss(float(audit.losses.max()))}"
+    return f"failed, somebody's loss exceeds the limit {limit:g} of --fail-over{largest}"

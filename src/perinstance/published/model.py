@@ -56,7 +56,7 @@ class PublishedModel:
         """Return the probability of each class; of a logistic regression only."""
         if not self.numbers.probabilities:
             raise InvalidInput(f"this {self.method} has no probabilities; use predict")
-        return self._answers(X, self._probabilities, np.empty((0, len(self.numbers.classes))))
+        return self._answers(X, self.probability_rows, np.empty((0, len(self.numbers.classes))))
 
     def predict_rows(self, X: NDArray) -> NDArray:
         """Predict for rows of numbers, the features in their order."""
@@ -76,12 +76,16 @@ class PublishedModel:
         columns = getattr(X, "columns", None)
         columns = getattr(X, "column_names", None) if callable(columns) or columns is None else columns
         if names is None and columns is not None:
-            raise InvalidInput("the model does not name its features; pass an array of numbers, or to_json(features=...)")
+            raise InvalidInput(
+                "the model does not name its features; pass an array of numbers, or to_json(features=...)"
+            )
         if names is not None and columns is not None:
             absent = [name for name in names if name not in set(columns)]
             if absent:
                 listed = ", ".join(repr(name) for name in absent[:20]) + (", ..." if len(absent) > 20 else "")
-                raise InvalidTable(f"the table lacks {len(absent)} of the model's columns: {listed}; add or rename them")
+                raise InvalidTable(
+                    f"the table lacks {len(absent)} of the model's columns: {listed}; add or rename them"
+                )
         if hasattr(X, "select_columns"):
             source = X.select_columns(target=None, ids=ids, features=names)
         else:
@@ -126,7 +130,8 @@ class PublishedModel:
     def _scores(self, X: NDArray) -> Floats:
         return np.asarray(X, dtype=np.float64) @ self.numbers.coef.T + self.numbers.intercept
 
-    def _probabilities(self, X: NDArray) -> Floats:
+    def probability_rows(self, X: NDArray) -> Floats:
+        """Return the probability of each class for rows of numbers."""
         scores = self._scores(X)
         if scores.shape[1] > 1:
             return softmax(scores, axis=1)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from perinstance import sampling
 from perinstance.checked_numbers import positive
 from perinstance.errors import NumericalTrouble
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, predictions
@@ -119,6 +120,7 @@ class ProcessSample(WritesModel, BaseEstimator):
             raise NumericalTrouble("the points determine each other; publish fewer or more distant ones") from None
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
         self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
+        LOG.info("ProcessSample published one draw")
         return self
 
     def published_numbers(self) -> PublishedNumbers:

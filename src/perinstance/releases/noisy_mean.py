@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
@@ -146,6 +147,7 @@ class NoisyMean(WritesModel, BaseEstimator):
         refuse_weights(refused)
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values
+        LOG.info("NoisyMean published one draw")
         return self
 
     def published_numbers(self) -> PublishedNumbers:

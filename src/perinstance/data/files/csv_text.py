@@ -39,6 +39,7 @@ class DelimitedReader:
     delimiter: str
     skip: int  #: bytes of the header
     limits: Limits
+    decimal: str = "."
     types: None = None
     n_rows: None = None
 
@@ -73,7 +74,10 @@ class DelimitedReader:
                     ),
                     pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                     pcsv.ConvertOptions(
-                        column_types=types, include_columns=[str(at) for at in wanted], strings_can_be_null=False
+                        column_types=types,
+                        include_columns=[str(at) for at in wanted],
+                        strings_can_be_null=False,
+                        decimal_point=self.decimal,
                     ),
                 )
                 yield from reader
@@ -96,7 +100,7 @@ class DelimitedReader:
         try:
             for batch in self._read(numbers, None, pa.string(), 1):
                 for k, at in enumerate(numbers):
-                    bad = _first_bad(batch.column(k))
+                    bad = _first_bad(_with_points(batch.column(k), self.decimal))
                     if bad is not None:
                         if batch.column(k)[bad].as_py().strip() in _MISSING:
                             refuse_null(column_label(at), start + bad)
@@ -133,6 +137,13 @@ def _has_wide(array: pa.Array) -> bool:
     return bool(len(values)) and bool(np.nanmax(np.abs(values), initial=0.0) >= LARGEST_INTEGER)
 
 
+def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
+    """Write decimal commas as points; a point was no decimal there, and is none now."""
+    if decimal == ".":
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, ".", "_"), decimal, ".")
+
+
 def _first_bad(texts: pa.Array) -> int | None:
     """Return the first text that is no number, by halving."""
     if _parses(texts):
@@ -152,7 +163,7 @@ def _parses(texts: pa.Array) -> bool:
     return True
 
 
-def open_delimited(path: Path, delimiter: str | None, limits: Limits) -> DelimitedReader:
+def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: str = ".") -> DelimitedReader:
     """Read the header line, and nothing else."""
     line, skip = read_header(path, limits)
     if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in line:
@@ -161,9 +172,13 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits) -> Delimit
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidTable("the header of the file is not UTF-8; save the file as UTF-8") from None
-    mark = delimiter or ("\t" if ".tsv" in path.suffixes else ",")
+    if decimal not in (".", ","):
+        raise InvalidTable("decimal must be '.' or ','")
+    mark = delimiter or ("\t" if ".tsv" in path.suffixes else ";" if decimal == "," else ",")
     if len(mark) != 1 or mark in '"\r\n' or not mark.isascii():
         raise InvalidTable("delimiter must be one character, for example ',' or ';' or a tab")
+    if mark == decimal:
+        raise InvalidTable("the delimiter and the decimal are the same character; pass another delimiter")
     limits.check_columns(text.count(mark) + 1)
     names = next(csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=False), [])
     if len(names) < 2 and delimiter is None:
@@ -172,4 +187,4 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits) -> Delimit
             raise InvalidTable(
                 f"the header is one column; if the file is separated otherwise, pass delimiter={other!r}"
             )
-    return DelimitedReader(path, unique_labels(names), mark, skip, limits)
+    return DelimitedReader(path, unique_labels(names), mark, skip, limits, decimal)

@@ -1,7 +1,8 @@
 """What a release published, as one JSON document: enough to predict, and nothing that was not published.
 
 The document is gathered from a list of what may leave the room (declared parameters and the draw itself), never from
-the estimator's attributes at large. Its checksum finds files that were cut off or edited by accident; it is no signature.
+the estimator's attributes at large. Its checksum finds files that were cut off or edited by accident; it is not a
+signature.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, float] | None:
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON has no infinity: it is null, with a flag beside it."""
     plain = {name: _plain(value) for name, value in values.items()}
-    return plain | {f"{name}_infinite": True for name, value in values.items() if isinstance(value, float) and value == math.inf}
+    endless = [name for name, value in values.items() if isinstance(value, float) and value == math.inf]
+    return plain | {f"{name}_infinite": True for name in endless}
 
 
 def _plain(value: Any) -> Any:

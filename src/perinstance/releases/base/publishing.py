@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import RefusedModel
+from perinstance.event_log import LOG
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
@@ -57,6 +58,7 @@ class Publishing(WritesModel, RegressorMixin, BaseEstimator):
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
         self._publish(theta, y)
+        LOG.info("%s published one draw", type(self).__name__)
         return self
 
     def _publish(self, theta: Floats, y: Any) -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
@@ -77,6 +78,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
         X, y = self._validated(X, y)
         rows = fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
         self._publish(ExactWindow(rows))
+        LOG.info("%s published one draw", type(self).__name__)
         self.intercept_ = 0.0
         self.confidential_clipped_ = Clipped(rows.clipped_x, rows.clipped_y)
         return self
