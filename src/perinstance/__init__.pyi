@@ -14,5 +14,6 @@ from . import sampling as sampling
 from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit
+from .data import Recipe as Recipe
 from .data import scan as scan
 from .releases import *

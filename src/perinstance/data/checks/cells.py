@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perinstance.errors import InvalidTable
 
 LARGEST_INTEGER = 2**53  # every integer up to here is a float64; beyond, neighbours merge
-_HARMLESS = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,39}")
+_HARMLESS = re.compile(r"[^\W\d][\w .()/%°\-]{0,59}")
 
 
 def column_label(number: int | None, name: object = None) -> str:
@@ -28,6 +28,15 @@ def column_label(number: int | None, name: object = None) -> str:
         return "the target"
     harmless = isinstance(name, str) and _HARMLESS.fullmatch(name)
     return f"column {number} ('{name}')" if harmless else f"column {number}"
+
+
+def named_column(name: object) -> str:
+    """Speak of a column by the name that the caller wrote; one that could disturb a terminal is left out.
+
+    >>> named_column("Größe (cm)"), named_column("=cmd()")
+    ("column 'Größe (cm)'", 'a column')
+    """
+    return f"column '{name}'" if isinstance(name, str) and _HARMLESS.fullmatch(name) else "a column"
 
 
 def refuse_type(label: str, kind: str) -> NoReturn:
