@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +86,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Return the numbers of each row, and keep the names of the columns."""
         raw = _raw_table(X)
-        numbers = self.numbers([raw.column(at) for at in self._looked_at(raw)], 0, raw.n_rows)
+        numbers = self._numbers(raw, 0)
         self.n_features_in_ = raw.n_columns
         if raw.names is not None and all(isinstance(name, str) for name in raw.names):
             self.feature_names_in_ = np.array(raw.names, dtype=object)
@@ -101,21 +100,26 @@ class Recipe(TransformerMixin, BaseEstimator):
         expected = getattr(self, "n_features_in_", raw.n_columns)
         if self.columns is None and raw.n_columns != expected:
             raise InvalidTable(f"X has {raw.n_columns} features, but Recipe is expecting {expected} features as input")
-        return self.numbers([raw.column(at) for at in self._looked_at(raw)], 0, raw.n_rows)
+        return self._numbers(raw, 0)
 
-    def numbers(self, cells: Sequence[Any], start: int, n_rows: int, first_row: int = 0) -> Floats:
-        """Return the numbers of some rows, given the columns of the recipe in its order, as Arrow arrays.
+    def rows(self, table: Any, start: int, first_row: int = 0) -> Floats:
+        """Return the numbers of some rows of a larger table.
 
-        ``start`` is the number of the first row, and ``first_row`` how the file counts that of its first person.
+        ``start`` is the position of the first of them, and ``first_row`` what the file calls its first person's row:
+        refusals count as the file does.
         """
+        return self._numbers(_raw_table(table), start + first_row)
+
+    def _numbers(self, raw: _RawTable, first: int) -> Floats:
+        cells = [raw.column(at) for at in self._looked_at(raw)]
         declared = self._declared()
         names, kinds = declared.names, declared.kinds
         if kinds is None:
-            names = tuple(f"column {k}" for k in range(len(cells)))
+            names = tuple(f"x{k}" for k in range(len(cells))) if raw.names is None else tuple(raw.names)
             kinds = tuple(AsItIs() for _ in cells)
         width = sum(len(kind.suffixes) for kind in kinds)
-        out = np.empty((n_rows, width + bool(self.intercept)), order="F")
-        refused = RefusedCells(start + first_row)
+        out = np.empty((raw.n_rows, width + bool(self.intercept)), order="F")
+        refused = RefusedCells(first)
         at = 0
         for name, kind, array in zip(names, kinds, cells, strict=True):
             _fill(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)], refused)
@@ -137,7 +141,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return self.target_numbers(as_arrow(series), 0)
 
     def target_numbers(self, array: pa.Array, start: int, first_row: int = 0) -> Floats:
-        """Return the target's numbers of some rows; see ``numbers``."""
+        """Return the target's numbers of some rows of a larger table; see ``rows``."""
         kind, name = self._target()
         out = np.empty((len(array), 1), order="F")
         refused = RefusedCells(start + first_row)
