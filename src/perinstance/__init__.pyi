@@ -15,6 +15,7 @@ from . import sampling as sampling
 from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit
+from .data import Recipe as Recipe
 from .data import scan as scan
 from .published import load as load
 from .releases import *

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.data import read_table
+from perinstance.auditing.read_rows import read_rows
+from perinstance.data.recipes.preparation import Preparation
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
@@ -44,6 +45,10 @@ class AuditedPeople(Protocol):
     def inside(self) -> bool:
         """Whether these people are in the data."""
 
+    @property
+    def preparation(self) -> Preparation | None:
+        """What turned the raw rows into numbers."""
+
     def __len__(self) -> int: ...
 
 
@@ -70,7 +75,7 @@ def recheck(
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:
         raise InvalidInput("only people of the table can be left out of it; these are outsiders")
-    sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
+    sweep = Local(threads=1).sweep(read_rows(audit.release, X, y, target, ids, features, audit.preparation))
     try:
         chosen = _chosen(audit.losses)
         rows, labels = _rows(sweep, list(chosen.values()), len(audit))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perinstance.analysis import Everyone, WorstCase
     from perinstance.auditing.refit_check import Recheck
     from perinstance.data.answer_tables import Flavour
+    from perinstance.data.recipes.preparation import Preparation
     from perinstance.pairs.interface.kinds import Kind
     from perinstance.releases.base.release import Release
 
@@ -84,6 +85,7 @@ class Audit:
     inside: bool  #: whether these people are in the data
     n_features: int
     refined: int = 0
+    preparation: Preparation | None = None  #: what turned the raw rows into numbers, if they were not
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -219,13 +221,13 @@ class Audit:
         again to refit those who come close and to expand the objective. Linear models do not need it.
         """
         from perinstance import analysis
-        from perinstance.data import read_table
+        from perinstance.auditing.read_rows import read_rows
         from perinstance.engines import Local
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
         if X is None:
             return analysis.everyone(self.release, self.fit, self.delta, **options)
-        sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
+        sweep = Local(threads=1).sweep(read_rows(self.release, X, y, target, ids, features, self.preparation))
         try:
             return analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
         finally:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.memory.table import read_table
+from perinstance.data.recipes.preparation import preparation_of
+from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source
 
 
@@ -22,15 +24,16 @@ class Loaded:
     y: NDArray[np.float64]
 
 
-def load(scanned: Any, target: Any, ids: Any = None, features: Any = None) -> Loaded:
-    """Read the columns of a scanned file; missing and infinite values are refused by row and column number."""
-    source: Source = read_table(scanned, target=target, ids=ids, features=features)
+def load(scanned: Any, target: Any, ids: Any = None, features: Any = None, recipe: Recipe | None = None) -> Loaded:
+    """Read the columns of a scanned file, by a recipe where there is one; missing and infinite values are refused."""
+    preparation = preparation_of(recipe)
+    source: Source = read_table(scanned, target=target, ids=ids, features=features, preparation=preparation)
     names = source.names or tuple(f"x{k}" for k in range(source.n_features))
     blocks = []
     for piece in source.pieces():
         block = piece()
         if not is_finite(block.X, block.y):
-            refuse_missing(block.X, block.y, block.start, source.names, source.numbers)
+            refuse_missing(block.X, block.y, block.start + source.first_row, source.names, source.numbers)
         blocks.append(block)
     X = np.concatenate([np.asarray(block.X, dtype=np.float64) for block in blocks])
     return Loaded(tuple(str(name) for name in names), X, np.concatenate([block.y for block in blocks]))

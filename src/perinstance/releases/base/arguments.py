@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from perinstance.errors import InvalidTable
+from perinstance.folds.row_order import in_order_of
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Validate as scikit-learn does, but for the error of a text in a cell: numpy would quote the cell."""
+    """Validate as scikit-learn does, but for two things.
+
+    A text in a cell is not quoted, as numpy would; and a pandas target is matched with the rows of X by its index.
+    """
+    y = tuple(in_order_of(X, one) for one in y)
     from sklearn.utils.validation import validate_data
 
     try:
