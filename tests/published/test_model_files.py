@@ -252,3 +252,41 @@ def test_infinity_is_null_with_a_flag():
     document = json.loads(pi.OutputPerturbation(LogisticRegression(C=np.inf), scale=1.0).fit(X, CLASSES).to_json())
     assert document["declared"]["estimator"]["C"] is None
     assert document["declared"]["estimator"]["C_infinite"] is True
+
+
+RAW = pd.DataFrame(
+    {
+        "age": [30, 50, None, 70] * 15,
+        "ward": ["north", "south", "west", None] * 15,
+        "cost": np.linspace(100, 9000, 60),
+        "secret": ["canary"] * 60,
+    }
+)
+RECIPE = pi.Recipe(
+    {"age": {"range": [0, 100], "missing": 50}, "ward": {"categories": ["north", "south"], "missing": "other"}},
+    target={"column": "cost", "range": [0, 10_000]},
+    intercept=True,
+)
+
+
+def test_a_recipe_is_part_of_the_file_and_predictions_are_in_the_unit_of_the_table(tmp_path):
+    numbers, y = RECIPE.transform(RAW), RECIPE.transform_target(RAW)
+    release = pi.AdaSSP(epsilon=5.0, delta=1e-6, x_bound=RECIPE.x_bound, y_bound=1.0).fit(numbers, y)
+    text = release.to_json(recipe=RECIPE, target="cost")
+    model = loaded(text, tmp_path)
+    assert model.recipe.to_dict() == RECIPE.to_dict() and "canary" not in text
+    assert model.features == ("age", "ward_north", "ward_south", "ward_other", "intercept")
+    expected = 5000 + 5000 * release.predict(numbers)
+    assert model.predict(RAW) == pytest.approx(expected, rel=1e-12)
+    assert model.predict(RAW.drop(columns=["cost", "secret"])) == pytest.approx(expected, rel=1e-12)
+    RAW.to_csv(tmp_path / "raw.csv", index=False)
+    assert model.predict(pi.scan(tmp_path / "raw.csv")) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(InvalidTable, match="lacks 1 of the model's columns: 'ward'"):
+        model.predict(RAW[["age"]])
+    document = json.loads(text)
+    document["recipe"]["columns"].pop("age")
+    with pytest.raises(InvalidModelFile, match="recipe"):
+        model_of(document)
+    document["recipe"] = {"nonsense": 1}
+    with pytest.raises(InvalidModelFile, match="recipe"):
+        model_of(document)

@@ -18,11 +18,13 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
+from perinstance.report.accuracy_lines import COST, comparison_lines
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.release_words import release_line
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
+    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
 
 STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}
@@ -103,6 +105,17 @@ def show_audit(
     out.print("[red]Confidential:[/red] computed from personal data. Do not publish.")
     if report is not None:
         out.print(f"Report: {escape(str(report))}", soft_wrap=True)
+
+
+def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
+    """Show accuracy with and without privacy, and what the comparison costs."""
+    table = Table(title="What privacy costs in accuracy", title_justify="left", box=None, pad_edge=False)
+    table.add_column("model")
+    table.add_column(comparison.measure, justify="right")
+    for line in comparison_lines(comparison):
+        table.add_row(*line)
+    out.print(table)
+    out.print(f"[red]Confidential:[/red] {COST}")
 
 
 def _quantiles(epsilon: np.ndarray, dp: float | None, everyone: float | None) -> Table:

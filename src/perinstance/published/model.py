@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from scipy.special import expit, softmax
 
 from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.memory.table import read_table
+from perinstance.data.recipes.preparation import preparation_of
+from perinstance.data.recipes.recipe import Recipe
+from perinstance.data.source import Source
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
@@ -32,7 +35,7 @@ class PublishedModel:
     target: str | None
     features: tuple[str, ...] | None
     n_features: int
-    recipe: Any
+    recipe: Recipe | None  #: what makes the features of a raw row
     numbers: PublishedNumbers
     grid: float
     version: str  #: of the perinstance that wrote it
@@ -48,7 +51,7 @@ class PublishedModel:
         """Predict for each row of a table: numbers, or classes.
 
         A frame or a scanned file is asked for the model's columns by name, and may have others; an array has exactly
-        these columns, in this order.
+        these columns, in this order. With a recipe the table is a raw one, and predictions are in the target's unit.
         """
         return self._answers(X, self.predict_rows, np.empty(0))
 
@@ -68,38 +71,48 @@ class PublishedModel:
             chosen = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
             return numbers.classes[chosen]
         eta = np.asarray(X, dtype=np.float64) @ numbers.coef + numbers.intercept
-        return np.exp(eta) if numbers.link == "log" else eta
+        mean = np.exp(eta) if numbers.link == "log" else eta
+        if self.recipe is None or self.recipe.target is None:
+            return mean
+        return self.recipe.inverse_transform_target(mean)  # in the unit of the raw table
 
     def blocks(self, X: Any, ids: Any = None) -> Iterator[Block]:
         """Yield the model's features of a table, block by block, its cells checked; y is zero."""
-        names = None if self.features is None else list(self.features)
-        columns = getattr(X, "columns", None)
-        columns = getattr(X, "column_names", None) if callable(columns) or columns is None else columns
-        if names is None and columns is not None:
-            raise InvalidInput(
-                "the model does not name its features; pass an array of numbers, or to_json(features=...)"
-            )
-        if names is not None and columns is not None:
-            absent = [name for name in names if name not in set(columns)]
-            if absent:
-                listed = ", ".join(repr(name) for name in absent[:20]) + (", ..." if len(absent) > 20 else "")
-                raise InvalidTable(
-                    f"the table lacks {len(absent)} of the model's columns: {listed}; add or rename them"
-                )
-        if hasattr(X, "select_columns"):
-            source = X.select_columns(target=None, ids=ids, features=names)
-        else:
-            n = len(X)
-            if n == 0:
-                return
-            source = read_table(X, np.zeros(n), ids=ids, features=names if columns is not None else None)
+        source = self._source(X, ids)
+        if source is None:
+            return
         if source.n_features != self.n_features:
             raise InvalidTable(f"the model has {self.n_features} features, the table {source.n_features}; pass those")
         for piece in source.pieces():
             block = piece()
             if not is_finite(block.X, block.y):
-                refuse_missing(block.X, block.y, block.start, source.names, source.numbers)
+                refuse_missing(block.X, block.y, block.start + source.first_row, source.names, source.numbers)
             yield block
+
+    def _source(self, X: Any, ids: Any) -> Source | None:
+        """Choose the columns; None is a table without rows."""
+        wanted = self.features if self.recipe is None else None if self.recipe.columns is None else self.recipe.columns
+        columns = getattr(X, "columns", None)
+        columns = getattr(X, "column_names", None) if callable(columns) or columns is None else columns
+        if wanted is None and columns is not None and self.recipe is None:
+            raise InvalidInput("the model does not name its features; pass an array of numbers in their order")
+        if columns is not None:
+            absent = [name for name in wanted or () if name not in set(columns)]
+            if absent:
+                listed = ", ".join(repr(name) for name in absent[:20]) + (", ..." if len(absent) > 20 else "")
+                raise InvalidTable(
+                    f"the table lacks {len(absent)} of the model's columns: {listed}; add them"
+                )
+        preparation = preparation_of(self.recipe)
+        preparation = None if preparation is None else replace(preparation, target=None)
+        features = None if wanted is None or columns is None else list(wanted)
+        if hasattr(X, "select_columns"):
+            chosen = {} if preparation is None else {"preparation": preparation}
+            return X.select_columns(target=None, ids=ids, features=features, **chosen)
+        if len(X) == 0:
+            return None
+        features = features if preparation is None else None
+        return read_table(X, np.zeros(len(X)), ids=ids, features=features, preparation=preparation)
 
     def statement(self) -> str:
         """Return the sentence for the people in the data: what the promise means to each of them."""

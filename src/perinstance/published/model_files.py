@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.errors import InvalidModelFile, NewerModelFile
+from perinstance.data.recipes.recipe import Recipe
+from perinstance.errors import InvalidInput, InvalidModelFile, NewerModelFile
 from perinstance.numerics.array_types import Floats
 from perinstance.published.model import PublishedModel
 from perinstance.releases.base.model_document import FORMAT, FORMAT_VERSION, PublishedNumbers, checksum
@@ -66,6 +67,7 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
             raise _unusable(f"its field {name!r} is missing or of another type")
     promise, bounds, d = document["promise"], document["bounds"], document["n_features"]
     features = document["features"]
+    recipe = _recipe(document["recipe"], d)
     if d < 1 or (features is not None and (len(features) != d or not all(isinstance(one, str) for one in features))):
         raise _unusable("its features are not as many as it says")
     return PublishedModel(
@@ -77,7 +79,7 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
         target=document["target"],
         features=None if features is None else tuple(features),
         n_features=d,
-        recipe=document["recipe"],
+        recipe=recipe,
         numbers=_published(document["model"], d),
         grid=float(document["grid"]),
         version=document["perinstance"],
@@ -132,6 +134,20 @@ def _numbers_of(record: Mapping[str, Any], *names: str) -> tuple[float, float]:
             raise _unusable(f"{name} is missing or is no number > 0")
     first, second = (float(record[name]) for name in names)
     return first, second
+
+
+def _recipe(record: Mapping[str, Any] | None, d: int) -> Recipe | None:
+    """Read the recipe, which must make as many numbers of a row as the model has coefficients."""
+    if record is None:
+        return None
+    try:
+        recipe = Recipe.from_dict(record)
+        made = None if recipe.columns is None else len(recipe.get_feature_names_out())
+    except (InvalidInput, TypeError, ValueError):
+        raise _unusable("its recipe cannot be read") from None
+    if made not in (None, d):
+        raise _unusable("its recipe makes more or fewer numbers than it has features")
+    return recipe
 
 
 def _published(record: Mapping[str, Any], d: int) -> PublishedNumbers:

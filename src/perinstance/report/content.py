@@ -12,6 +12,7 @@ from perinstance._version import __version__
 from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
+from perinstance.report.accuracy_lines import accuracy_section
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
 from perinstance.report.figures import attack_section, distribution_section, noise_section
 from perinstance.report.group_lines import SMALL_GROUP, groups_section
@@ -21,6 +22,7 @@ from perinstance.report.sections import ReportRequest, Section
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
+    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
 
 #: What is drawn, in this order. A new chart is a function in this list.
@@ -73,11 +75,13 @@ def gather(
     redact: bool = False,
     rechecks: Sequence[Any] = (),
     command: str | None = None,
+    comparison: AccuracyComparison | None = None,
 ) -> Content:
     """Compute what the report shows.
 
     ``dp`` and ``everyone`` are the worst-case statements to stand beside the losses; ``rechecks`` is what
-    ``audit.recheck(X, y)`` found.
+    ``audit.recheck(X, y)`` found, ``comparison`` what ``perinstance.analysis.compare_accuracy`` did; a redacted copy
+    leaves it out.
     """
     epsilon = np.asarray(audit.epsilon, dtype=float)
     if redact and len(epsilon) < SMALL_GROUP:
@@ -98,7 +102,8 @@ def gather(
         verdict=_verdict(asked),
         cards=_cards(asked),
         worst=[] if redact else [line for _, line in worst],
-        sections=[section(asked) for section in SECTIONS],
+        sections=[section(asked) for section in SECTIONS]
+        + ([] if comparison is None or redact else [accuracy_section(comparison)]),
         health=health_lines(audit, rechecks, redact),
         reproduce=recipe(audit, command),
         version=__version__,

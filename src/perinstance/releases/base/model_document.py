@@ -83,6 +83,8 @@ def model_document(
     mechanism: Mechanism = release.mechanism()
     numbers: PublishedNumbers = release.published_numbers()
     d = int(release.n_features_in_)
+    if features is None and recipe is not None:
+        features = [str(name) for name in recipe.get_feature_names_out()]
     if features is None and hasattr(release, "feature_names_in_"):
         features = [str(name) for name in release.feature_names_in_]
     if features is not None and len(features) != d:
