@@ -12,6 +12,7 @@ from perinstance.cli.audit_command import audit
 from perinstance.cli.demo_command import demo
 from perinstance.cli.explain_command import explain
 from perinstance.cli.notices import announcing
+from perinstance.cli.recipe_command import recipe
 from perinstance.cli.release_command import release
 from perinstance.cli.reproduce_command import reproduce
 from perinstance.cli.warm_up_command import warm_up
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(audit)
 app.command()(release)
+app.command()(recipe)
 app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)

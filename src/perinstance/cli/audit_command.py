@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,14 +25,17 @@ EXAMPLE = """
       --alpha 1 --gamma 1 --delta 1e-6 --out report.html --per-person losses.csv
 
   perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --fail-over 3
+
+  perinstance audit patients.csv --recipe recipe.toml --id person
 """
 
 
 def audit(
     file: o.Table,
-    target: o.Target,
+    target: o.Target = None,
     id: o.Id = None,
     feature: o.Features = None,
+    recipe: o.RecipeFile = None,
     release: Annotated[o.ReleaseName, typer.Option("--release", help="What is published.")] = o.ReleaseName.posterior,
     alpha: o.Alpha = 1.0,
     gamma: o.Gamma = 1.0,
@@ -65,17 +68,17 @@ def audit(
         raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
     o.check_places(out, per_person)
     built = o.make_release(release, alpha, gamma, scale, intercept)
-    table = pi.scan(file)
-    features = o.features_of(table, feature, target, id, group)
+    rule = o.read_recipe(recipe, feature, target)
+    columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
+    table = o.scan_file(file, rule)
+    columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, group)
     labels = None if group is None else pi.data.read_labels(table, group)
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
-        answer = pi.audit(
-            built, table, target=target, ids=id, features=features, delta=delta, engine=engine, progress=progress
-        )
+        answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     few = len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
-    checks = answer.recheck(pi.scan(file), target=target, ids=id, features=features) if few else ()
+    checks = answer.recheck(o.scan_file(file, rule), **columns) if few else ()
     report = answer.to_html(
         out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, command=_command()
     )

@@ -12,12 +12,15 @@ import numpy as np
 from perinstance._version import __version__
 
 if TYPE_CHECKING:
+    from perinstance.data import Recipe
     from perinstance.releases.promises.estimator import Promised
 
 FORMAT = 1
 
 
-def model_record(estimator: Promised, features: Sequence[str], target: str) -> dict[str, Any]:
+def model_record(
+    estimator: Promised, features: Sequence[str], target: str, recipe: Recipe | None = None
+) -> dict[str, Any]:
     """Gather what may be published: declared parameters and the release itself, nothing else that saw the data."""
     from perinstance.sampling.grid_draw import GRID
 
@@ -35,6 +38,7 @@ def model_record(estimator: Promised, features: Sequence[str], target: str) -> d
         "declared": declared,
         "target": target,
         "features": list(features),
+        **({} if recipe is None else {"recipe": recipe.to_dict()}),
         "coef": [float(value) for value in np.ravel(estimator.coef_)],
         "intercept": float(estimator.intercept_),
         "released": released,
@@ -42,11 +46,13 @@ def model_record(estimator: Promised, features: Sequence[str], target: str) -> d
     }
 
 
-def write_model(estimator: Promised, path: Path, features: Sequence[str], target: str) -> dict[str, Any]:
+def write_model(
+    estimator: Promised, path: Path, features: Sequence[str], target: str, recipe: Recipe | None = None
+) -> dict[str, Any]:
     """Write the model; until the curator opens it up, readable by its owner alone."""
     from perinstance.data import private_file
 
-    record = model_record(estimator, features, target)
+    record = model_record(estimator, features, target, recipe)
     with private_file(path) as stream:
         stream.write((json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
     return record

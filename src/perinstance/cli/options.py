@@ -12,8 +12,12 @@ from perinstance.cli.notices import silenced
 from perinstance.errors import InvalidInput
 
 Table = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, CSV.gz, Parquet (file or folder) or Arrow.")]
-Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]
+Target = Annotated[str | None, typer.Option("--target", help="The column that is predicted; a recipe may declare it.")]
 Id = Annotated[str | None, typer.Option("--id", help="The column that names people; kept exactly as written.")]
+RecipeFile = Annotated[
+    Path | None,
+    typer.Option("--recipe", help="A TOML file: how text, dates and missing cells become numbers (see: recipe)."),
+]
 Features = Annotated[
     list[str] | None, typer.Option("--feature", help="A column to use as feature; repeat. Default: all others.")
 ]
@@ -78,6 +82,40 @@ def check_places(*paths: Path | None) -> None:
             raise InvalidInput(f"there is no folder for {path.name!r}; make it first")
         if path is not None and path.is_dir():
             raise InvalidInput(f"{path.name!r} is a folder; name a file in it")
+
+
+def read_recipe(path: Path | None, feature: list[str] | None, target: str | None) -> Any:
+    """Read the recipe, if there is one, and see that the target is named, by an option or by the recipe."""
+    import perinstance as pi
+
+    recipe = None if path is None else pi.Recipe.from_toml(path)
+    if recipe is not None and feature:
+        raise InvalidInput("a recipe names the columns it uses; leave --feature away")
+    declared = None if recipe is None else recipe.target_column
+    if target is None and declared is None:
+        raise InvalidInput("name the column that is predicted: --target NAME, or [target] in the recipe")
+    if declared is not None and target not in (None, declared):
+        raise InvalidInput("--target is not the target that the recipe declares; leave it away")
+    return recipe
+
+
+def declared_bounds(x_bound: float | None, y_bound: float | None, recipe: Any) -> tuple[float | None, float | None]:
+    """Return the bounds asked for; where none is, what the recipe's declarations imply."""
+    if recipe is not None and x_bound is None and recipe.x_bound < float("inf"):
+        x_bound = recipe.x_bound
+    if recipe is not None and y_bound is None and recipe.target is not None and recipe.y_bound < float("inf"):
+        y_bound = recipe.y_bound
+    for name, value in (("--x-bound", x_bound), ("--y-bound", y_bound)):
+        if value is None:
+            raise InvalidInput(f"{name} must be declared: a number > 0, chosen without looking at the data")
+    return x_bound, y_bound
+
+
+def scan_file(path: Path, recipe: Any) -> Any:
+    """Open the table; a recipe may say how its text is written."""
+    import perinstance as pi
+
+    return pi.scan(path, delimiter=None if recipe is None else recipe.delimiter)
 
 
 def features_of(table: Any, asked: list[str] | None, *others: str | None) -> list[str] | None:

@@ -20,13 +20,18 @@ class Method(str, Enum):
 
 def release(
     file: o.Table,
-    target: o.Target,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The promise: no person loses more.")],
-    x_bound: Annotated[float, typer.Option("--x-bound", help="Declared: rows are clipped to this norm.")],
-    y_bound: Annotated[float, typer.Option("--y-bound", help="Declared: targets are clipped to this size.")],
+    target: o.Target = None,
+    x_bound: Annotated[
+        float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
+    ] = None,
+    y_bound: Annotated[
+        float | None, typer.Option("--y-bound", help="Declared: targets are clipped to this; a recipe has its own.")
+    ] = None,
     method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
     id: o.Id = None,
+    recipe: o.RecipeFile = None,
     delta: o.Delta = 1e-6,
     n_public: Annotated[
         int | None, typer.Option("--n-public", help="Declared: the number of people is public.")
@@ -52,6 +57,9 @@ def release(
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
+    rule = o.read_recipe(recipe, feature, target)
+    target = target or rule.target_column
+    x_bound, y_bound = o.declared_bounds(x_bound, y_bound, rule)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
@@ -59,9 +67,9 @@ def release(
         if n_public is not None or kappa is not None:
             raise InvalidInput("--n-public and --kappa belong to --method adaops; leave them out, or choose adaops")
         estimator = pi.AdaSSP(**promise)
-    rows = pi.data.load(pi.scan(file), target, ids=id, features=feature or None)
+    rows = pi.data.load(o.scan_file(file, rule), target, ids=id, features=feature or None, recipe=rule)
     estimator.fit(rows.X, rows.y)
-    record = write_model(estimator, out, features=rows.names, target=target)
+    record = write_model(estimator, out, features=rows.names, target=target, recipe=rule)
     if json:
         terminal.print_json(record)
     elif not quiet:
