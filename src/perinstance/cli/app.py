@@ -16,6 +16,7 @@ from perinstance.cli.explain_command import explain
 from perinstance.cli.notices import announcing, told_of_steps
 from perinstance.cli.output_streams import tolerant_streams
 from perinstance.cli.predict_command import predict
+from perinstance.cli.recipe_command import recipe
 from perinstance.cli.release_command import release
 from perinstance.cli.reproduce_command import reproduce
 from perinstance.cli.warm_up_command import warm_up
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(release)
 app.command()(predict)
+app.command()(recipe)
 app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,14 +25,17 @@ EXAMPLE = """
       --alpha 1 --gamma 1 --delta 1e-6 --out report.html --per-person losses.csv
 
   perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --fail-over 3
+
+  perinstance audit patients.csv --recipe recipe.toml --id person
 """
 
 
 def audit(
     file: o.Table,
-    target: o.Target,
+    target: o.Target = None,
     id: o.Id = None,
     feature: o.Features = None,
+    recipe: o.RecipeFile = None,
     release: Annotated[o.ReleaseName, typer.Option("--release", help="What is published.")] = o.ReleaseName.posterior,
     alpha: o.Alpha = 1.0,
     gamma: o.Gamma = 1.0,
@@ -40,7 +43,7 @@ def audit(
     intercept: o.Intercept = False,
     delta: o.Delta = 1e-6,
     delimiter: o.Delimiter = None,
-    decimal: o.Decimal = ".",
+    decimal: o.Decimal = None,
     x_bound: o.XBound = None,
     y_bound: o.YBound = None,
     group: Annotated[str | None, typer.Option("--group", help="A column to report losses by; not a feature.")] = None,
@@ -52,6 +55,7 @@ def audit(
     fail_over: Annotated[
         float | None, typer.Option("--fail-over", help="Exit 1 when somebody's loss exceeds this.")
     ] = None,
+    compare: o.Compare = False,
     threads: Annotated[int | None, typer.Option("--threads", help="Threads; default: all cores.")] = None,
     quiet: o.Quiet = False,
     json: o.Json = False,
@@ -67,28 +71,39 @@ def audit(
         raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
     o.check_places(out, per_person)
     built = o.make_release(release, alpha, gamma, scale, intercept)
-    table = o.open_table(file, delimiter, decimal)
-    features = o.features_of(table, feature, target, id, group)
+    rule = o.read_recipe(recipe, feature, target)
+    columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
+    table = o.open_table(file, delimiter, decimal, rule)
+    columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, group)
     labels = None if group is None else pi.data.read_labels(table, group)
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
-        answer = pi.audit(
-            built, table, target=target, ids=id, features=features, delta=delta, engine=engine, progress=progress
-        )
+        answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     few = len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
-    checks = answer.recheck(table, target=target, ids=id, features=features) if few else ()
+    checks = answer.recheck(table, **columns) if few else ()
+    comparison = o.compared(built, pi.data.load(table, **columns, recipe=rule), rule) if compare else None
     report = answer.to_html(
-        out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, command=_command()
+        out,
+        groups=labels,
+        dp=dp,
+        everyone=everyone,
+        redact=redact,
+        rechecks=checks,
+        command=_command(),
+        comparison=comparison,
     )
     exceeded = fail_over is not None and float(answer.losses.max()) > fail_over
     if per_person is not None:
         pi.data.write_losses(per_person, [answer.columns()])
     if json:
         record = terminal.audit_record(answer, dp, everyone, report.resolve())
-        terminal.print_json(record | {"fail_over": fail_over, "failed": exceeded})
+        more = {"fail_over": fail_over, "failed": exceeded, "comparison": terminal.comparison_record(comparison)}
+        terminal.print_json(record | more)
     else:
         terminal.show_audit(answer, terminal.console(quiet), dp, everyone, report.resolve())
+        if comparison is not None and not redact:
+            terminal.show_comparison(comparison, terminal.console(quiet))
     if fail_over is not None and exceeded:
         terminal.say_error(terminal.why_failed(answer, fail_over, redact))
         raise typer.Exit(1)

@@ -22,7 +22,7 @@ def predict(
     file: o.Table,
     id: o.Id = None,
     delimiter: o.Delimiter = None,
-    decimal: o.Decimal = ".",
+    decimal: o.Decimal = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="Where predictions are written: .csv or .parquet (0600). Default: the terminal."),
@@ -44,7 +44,7 @@ def predict(
         raise InvalidInput("predictions are written to a file called .csv or .parquet; choose such a name")
     o.check_places(out)
     published = pi.load(model)
-    rows = answers(published, o.open_table(file, delimiter, decimal), id)
+    rows = answers(published, o.open_table(file, delimiter, decimal, published.recipe), id)
     if out is None:
         _print_csv(rows)
         return

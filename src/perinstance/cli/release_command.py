@@ -21,22 +21,28 @@ class Method(str, Enum):
 
 def release(
     file: o.Table,
-    target: o.Target,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The promise: no person loses more.")],
-    x_bound: Annotated[float, typer.Option("--x-bound", help="Declared: rows are clipped to this norm.")],
-    y_bound: Annotated[float, typer.Option("--y-bound", help="Declared: targets are clipped to this size.")],
+    target: o.Target = None,
+    x_bound: Annotated[
+        float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
+    ] = None,
+    y_bound: Annotated[
+        float | None, typer.Option("--y-bound", help="Declared: targets are clipped to this; a recipe has its own.")
+    ] = None,
     method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
     id: o.Id = None,
+    recipe: o.RecipeFile = None,
     delta: o.Delta = 1e-6,
     delimiter: o.Delimiter = None,
-    decimal: o.Decimal = ".",
+    decimal: o.Decimal = None,
     n_public: Annotated[
         int | None, typer.Option("--n-public", help="Declared: the number of people is public.")
     ] = None,
     kappa: Annotated[
         float | None, typer.Option("--kappa", help="adaops: the largest acceptable condition number.")
     ] = None,
+    compare: o.Compare = False,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
     quiet: o.Quiet = False,
     json: o.Json = False,
@@ -54,6 +60,11 @@ def release(
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
+    if compare and json:
+        raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
+    rule = o.read_recipe(recipe, feature, target)
+    target = target or rule.target_column
+    x_bound, y_bound = o.declared_bounds(x_bound, y_bound, rule)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
@@ -61,9 +72,11 @@ def release(
         if n_public is not None or kappa is not None:
             raise InvalidInput("--n-public and --kappa belong to --method adaops; leave them out, or choose adaops")
         estimator = pi.AdaSSP(**promise)
-    rows = pi.data.load(o.open_table(file, delimiter, decimal), target, ids=id, features=feature or None)
+    table = o.open_table(file, delimiter, decimal, rule)
+    rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=rule)
+    comparison = o.compared(estimator, rows, rule) if compare else None
     estimator.fit(rows.X, rows.y)
-    text = estimator.to_json(features=rows.names, target=target)
+    text = estimator.to_json(features=rows.names, target=target, recipe=rule)
     with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
         stream.write(text.encode("utf-8"))
     if json:
@@ -75,5 +88,7 @@ def release(
             f"{len(rows.names)} coefficients."
         )
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
+        if comparison is not None:
+            terminal.show_comparison(comparison, shown)
         shown.print("For the people in the data:", style="bold")
         shown.print(pi.load(out).statement(), markup=False)

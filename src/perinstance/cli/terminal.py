@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,11 @@ def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
         table.add_row(*line)
     out.print(table)
     out.print(f"[red]Confidential:[/red] {COST}")
+
+
+def comparison_record(comparison: AccuracyComparison | None) -> dict[str, Any] | None:
+    """Return the comparison for ``--json``, which is confidential as a whole."""
+    return None if comparison is None else asdict(comparison)
 
 
 def _quantiles(epsilon: np.ndarray, dp: float | None, everyone: float | None) -> Table:

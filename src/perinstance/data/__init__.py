@@ -10,6 +10,7 @@ from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.limits import Limits
 from perinstance.data.confidential.loss_writer import LossWriter, write_losses
 from perinstance.data.confidential.private_files import private_file, private_folder, refuse_wider
+from perinstance.data.example_tables import hospital_patients
 from perinstance.data.files.group_labels import read_labels
 from perinstance.data.files.load_whole import Loaded, load
 from perinstance.data.files.open_files import scan
@@ -27,6 +28,7 @@ __all__ = [
     "Recipe",
     "Source",
     "Table",
+    "hospital_patients",
     "load",
     "private_file",
     "private_folder",

@@ -100,9 +100,7 @@ class PublishedModel:
             absent = [name for name in wanted or () if name not in set(columns)]
             if absent:
                 listed = ", ".join(repr(name) for name in absent[:20]) + (", ..." if len(absent) > 20 else "")
-                raise InvalidTable(
-                    f"the table lacks {len(absent)} of the model's columns: {listed}; add them"
-                )
+                raise InvalidTable(f"the table lacks {len(absent)} of the model's columns: {listed}; add them")
         preparation = preparation_of(self.recipe)
         preparation = None if preparation is None else replace(preparation, target=None)
         features = None if wanted is None or columns is None else list(wanted)
