@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +78,7 @@ def test_a_loaded_model_predicts_as_the_release_does(name, tmp_path):
     frame = pd.DataFrame(X[:, ::-1], columns=["c", "b", "a"]).assign(other="text")
     assert np.array_equal(model.predict(frame), release.predict(X))
     assert np.array_equal(model.predict(pl.from_pandas(frame)), release.predict(X))
+    assert np.array_equal(model.predict(pa.Table.from_pandas(frame)), release.predict(X))
     assert hasattr(release, "predict_proba") == model.numbers.probabilities
     if model.numbers.probabilities:
         assert np.array_equal(model.predict_proba(X), release.predict_proba(X))

@@ -92,8 +92,7 @@ class PublishedModel:
     def _source(self, X: Any, ids: Any) -> Source | None:
         """Choose the columns; None is a table without rows."""
         wanted = self.features if self.recipe is None else None if self.recipe.columns is None else self.recipe.columns
-        columns = getattr(X, "columns", None)
-        columns = getattr(X, "column_names", None) if callable(columns) or columns is None else columns
+        columns = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of every other one
         if wanted is None and columns is not None and self.recipe is None:
             raise InvalidInput("the model does not name its features; pass an array of numbers in their order")
         if columns is not None:
