@@ -114,7 +114,12 @@ def test_typed_columns(kind):
 
 def test_whole_numbers_are_categories_however_they_are_kept():
     recipe = pi.Recipe({"code": {"categories": [1, 2], "other": False, "missing": 2}})
-    for column in ([1, 2, 3, 2], [1.0, np.nan, 3.0, 2.0], ["1", None, "x", "2"], pd.array([1, None, 3, 2], dtype="Int64")):
+    for column in (
+        [1, 2, 3, 2],
+        [1.0, np.nan, 3.0, 2.0],
+        ["1", None, "x", "2"],
+        pd.array([1, None, 3, 2], dtype="Int64"),
+    ):
         numbers = recipe.transform(pd.DataFrame({"code": column}))
         np.testing.assert_array_equal(numbers, [[1, 0], [0, 1], [0, 0], [0, 1]])
 
