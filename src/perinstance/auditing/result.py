@@ -226,7 +226,7 @@ class Audit:
         again to refit those who come close and to expand the objective. Linear models do not need it.
         """
         from perinstance import analysis
-        from perinstance.auditing.read_rows import read_rows
+        from perinstance.auditing.raw_tables import read_rows
         from perinstance.engines import Local
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
