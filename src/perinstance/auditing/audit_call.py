@@ -7,7 +7,7 @@ from contextlib import closing, nullcontext
 from typing import Any
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.read_rows import read_rows
+from perinstance.auditing.raw_tables import read_rows
 from perinstance.auditing.result import Audit
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.checked_numbers import probability

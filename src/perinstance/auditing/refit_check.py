@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.read_rows import read_rows
+from perinstance.auditing.raw_tables import read_rows
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput

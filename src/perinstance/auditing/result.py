@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import is_whole
+from perinstance.data.memory.missing_groups import group_words
 from perinstance.errors import InvalidInput
+from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
@@ -178,8 +180,11 @@ class Audit:
         return float(share) if share.ndim == 0 else share
 
     def by(self, groups: Any) -> Any:
-        """Return people, mean, median, 95% and maximum of the losses of each group; one label per person."""
-        labels = np.asarray(groups)
+        """Return people, mean, median, 95% and maximum of the losses of each group; one label per person.
+
+        People without a label are the group ``"missing"``.
+        """
+        labels = group_words(in_order_of(self.flavour, groups, "groups"))
         if labels.shape != (len(self),):
             raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
         names, member = np.unique(labels, return_inverse=True)
@@ -221,7 +226,7 @@ class Audit:
         again to refit those who come close and to expand the objective. Linear models do not need it.
         """
         from perinstance import analysis
-        from perinstance.auditing.read_rows import read_rows
+        from perinstance.auditing.raw_tables import read_rows
         from perinstance.engines import Local
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
@@ -256,6 +261,9 @@ class Audit:
         """Write the curator's report to a file that only its owner can read. Do not publish it."""
         from perinstance import report
 
+        groups = options.get("groups")
+        if groups is not None and not isinstance(groups, dict):
+            options["groups"] = group_words(in_order_of(self.flavour, groups, "groups"))
         return report.to_html(self, path, **options)
 
     def _repr_html_(self) -> str:

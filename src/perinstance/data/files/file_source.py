@@ -17,7 +17,7 @@ from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types
 from perinstance.data.checks.ids import read_file_ids
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.prepared_source import prepared_source
+from perinstance.data.files.prepared_source import open_prepared
 from perinstance.data.files.reader import Reader
 from perinstance.data.memory.column_choice import Chosen, choose_columns
 from perinstance.data.recipes.preparation import Preparation
@@ -63,7 +63,7 @@ class Scan:
             raise InvalidTable("the file has no rows; there is nobody to audit")
         named = self.reader.types is not None or target is not None or ids is not None or features is not None
         if preparation is not None:
-            return prepared_source(self.reader, chosen, self.limits, preparation)
+            return open_prepared(self.reader, chosen, self.limits, preparation)
         types = self.reader.types
         if types is not None:
             labels = {at: column_label(at, self.reader.labels[at]) for at in _numbers(chosen)}

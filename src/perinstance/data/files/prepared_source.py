@@ -86,7 +86,7 @@ class PreparedFileSource:
         return Block(X, y, start, ids)
 
 
-def prepared_source(reader: Reader, chosen: Chosen, limits: Limits, preparation: Preparation) -> PreparedFileSource:
+def open_prepared(reader: Reader, chosen: Chosen, limits: Limits, preparation: Preparation) -> PreparedFileSource:
     """Make the steps ready for this file, by its first rows."""
     target = preparation.target
     if target is None:  # a number as it is

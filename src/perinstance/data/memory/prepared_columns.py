@@ -53,7 +53,7 @@ class RecipeTarget:
         return len(self.values)
 
 
-def prepared_columns(table: Any, preparation: Preparation) -> PreparedColumns:
+def prepare_columns(table: Any, preparation: Preparation) -> PreparedColumns:
     """Make the steps ready for this table of features."""
     if not len(table):
         raise InvalidTable("the table has no rows; there is nobody to audit")

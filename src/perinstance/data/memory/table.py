@@ -17,7 +17,7 @@ from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.memory.class_words import CodedTarget, coded_target
 from perinstance.data.memory.column_choice import choose_columns
 from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_types, plain_array
-from perinstance.data.memory.prepared_columns import RecipeTarget, prepared_columns, recipe_target
+from perinstance.data.memory.prepared_columns import RecipeTarget, prepare_columns, recipe_target
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import BLOCK_BYTES, VIEW_BYTES, Piece, Source, rows_per_block
 from perinstance.errors import InvalidTable
@@ -223,7 +223,7 @@ def _from_matrix(
     if preparation is not None:
         if target is not None:
             raise InvalidTable("a matrix has no names, so its target is passed as y; or pass a table")
-        return prepared_columns(values, preparation), None, Flavour("numpy"), None
+        return prepare_columns(values, preparation), None, Flavour("numpy"), None
     if values.size or values.dtype.kind != "f":
         check_dtype(values.dtype, "X")
     wanted = range(d) if features is None else [_column_number(one, d) for one in features]
@@ -266,7 +266,7 @@ def _from_frame(
     kind = str(frame.implementation).rpartition(".")[2].lower()
     flavour = Flavour(kind if kind in ("pandas", "polars", "pyarrow") else "numpy", getattr(X, "index", None))
     if preparation is not None:
-        return prepared_columns(frame.select(*used).to_native(), preparation), inner, flavour, names
+        return prepare_columns(frame.select(*used).to_native(), preparation), inner, flavour, names
     matrix = _one_matrix(X, kind) if len(chosen.features) == len(labels) else None
     if matrix is not None:
         return Matrix(matrix, chosen.features, tuple(map(str, used))), inner, flavour, names

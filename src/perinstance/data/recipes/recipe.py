@@ -17,6 +17,7 @@ from perinstance.data.recipes.column_kinds import FILL_IN, AsItIs, ColumnKind, D
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.data.recipes.refused_cells import RefusedCells
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
 
 INTERCEPT = "intercept"
@@ -80,11 +81,13 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Recipe:
         """Learn nothing: keep the names of the columns, and refuse cells that have no number."""
-        self.fit_transform(X)
+        self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Return the numbers of each row, and keep the names of the columns."""
+        if y is not None and in_order_of(X, y) is not y:  # a Pipeline hands y on as it is
+            raise InvalidTable("X and y have different pandas indexes; pass y.reindex(X.index)")
         raw = _raw_table(X)
         numbers = self._numbers(raw, 0)
         self.n_features_in_ = raw.n_columns

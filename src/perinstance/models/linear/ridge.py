@@ -226,9 +226,14 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True) -> With
 
 def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
     """Answer for people of the data whose leverage is near one, by factorising without each of them."""
+    from perinstance.models.linear.dual_form import answer_in_dual_form
     from perinstance.models.linear.high_leverage import hold_out
 
-    found = hold_out(fit, sweep, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    dual = answer_in_dual_form(fit, sweep, X, y)
+    if dual is not None:
+        return Without(dual.leverage, dual.residual, dual.length, _rough(dual.error, dual.residual, dual.lost, y))
+    found = hold_out(fit, sweep, X, y)
     length, lost = np.empty(0), np.zeros(len(X))
     if fit.precision is not None and fit.norm is not None:
         direction, lost = found.direction, found.direction_error * fit.norm.largest
@@ -242,10 +247,15 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray) -> Without:
         length = np.sqrt(((direction @ C.T) ** 2).sum(axis=1) + rounded) + lost
         lost = np.divide(lost, length, out=lost, where=length > 0)
         length[np.isinf(found.leverage)] = np.inf
-    rough = np.maximum(found.error, lost) > EXACT_SHARE
-    r, size = np.abs(found.residual), np.abs(y) + np.abs(y - found.residual)
-    rough |= (found.lost > EXACT_SHARE * r) & (found.lost > EXACT_RESIDUAL * size)
-    return Without(found.leverage, found.residual, length, rough.astype(np.uint8))
+    rough = _rough(np.maximum(found.error, lost), found.residual, found.lost, y)
+    return Without(found.leverage, found.residual, length, rough)
+
+
+def _rough(error: Floats, residual: Floats, lost: Floats, y: Floats) -> NDArray[np.uint8]:
+    """Tell whose rounding took too much for an exact answer."""
+    r, size = np.abs(residual), np.abs(y) + np.abs(y - residual)
+    rough = (error > EXACT_SHARE) | ((lost > EXACT_SHARE * r) & (lost > EXACT_RESIDUAL * size))
+    return rough.astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.problem import Problem
 from perinstance.models.kernel_ridge import KernelProblem
 from perinstance.models.multinomial.problem import ClassifierProblem
@@ -50,6 +51,7 @@ class AnsweringModel(Publishing):
         """Publish one draw: ``coef_`` and ``intercept_``, and ``classes_`` of a classifier."""
         if y is None or not is_classifier(self.problem()):
             return super().fit(X, y, **refused)
+        y = in_order_of(X, y)  # codes have no index any more
         labels, codes = np.unique(np.asarray(y), return_inverse=True)  # text never reaches a message
         super().fit(X, codes.reshape(np.shape(y)), **refused)
         self.classes_ = labels
