@@ -43,6 +43,8 @@ class Health:
     rank: int | None
     largest_leverage: float  #: in-sample, mu / (1 + mu): 1 is somebody who holds up a direction alone
     refined: int  #: people who were answered one by one
+    clipped_features: int | None = None  #: rows shrunk to a declared bound, by a release that clips
+    clipped_targets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class Audit:
             rank=fit.rank,
             largest_leverage=1.0 if np.isinf(top) else top / (1.0 + top),
             refined=self.refined,
+            clipped_features=fit.clipped_features,
+            clipped_targets=fit.clipped_targets,
         )
 
     def summary(self) -> Summary:
