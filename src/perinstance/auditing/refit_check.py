@@ -73,7 +73,7 @@ def recheck(
     sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
     try:
         chosen = _chosen(audit.losses)
-        rows, labels = _rows(sweep, list(chosen.values()), len(audit))
+        rows, labels = picked_rows(sweep, list(chosen.values()), len(audit))
         answers = []
         for k, (name, at) in enumerate(chosen.items()):
             rest = _Without(sweep, at)
@@ -102,7 +102,7 @@ def _chosen(losses: NDArray) -> dict[str, int]:
     return kept
 
 
-def _rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
+def picked_rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
     """Pick some rows out of the blocks, in the order asked for."""
     found: dict[int, tuple[NDArray, float]] = {}
     start = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import is_whole
-from perinstance.errors import InvalidInput
+from perinstance.data.memory.group_texts import MISSING, label_texts
+from perinstance.errors import BeyondBounds, InvalidInput
 from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from perinstance.analysis import Everyone, WorstCase
     from perinstance.auditing.refit_check import Recheck
+    from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
     from perinstance.data.answer_tables import Flavour
     from perinstance.pairs.interface.kinds import Kind
     from perinstance.releases.base.release import Release
@@ -180,10 +183,16 @@ class Audit:
         return float(share) if share.ndim == 0 else share
 
     def by(self, groups: Any) -> Any:
-        """Return people, mean, median, 95% and maximum of the losses of each group; one label per person."""
+        """Return people, mean, median, 95% and maximum of the losses of each group; one label per person.
+
+        People without a label (None, NaN) are the group ``"missing"``.
+        """
         labels = np.asarray(groups)
         if labels.shape != (len(self),):
             raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
+        if labels.dtype.kind in "Of":
+            texts = label_texts(groups)
+            labels = texts.astype(str) if labels.dtype.kind == "O" or (texts == MISSING).any() else labels
         names, member = np.unique(labels, return_inverse=True)
         order = np.argsort(member, kind="stable")
         cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
@@ -228,19 +237,47 @@ class Audit:
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
         if X is None:
-            return analysis.everyone(self.release, self.fit, self.delta, **options)
+            found = analysis.everyone(self.release, self.fit, self.delta, **options)
+            self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
+            return found
         sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
         try:
-            return analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
+            found = analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
         finally:
             sweep.close()
+        self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
+        return found
 
     def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> WorstCase:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
         options = {"n": self.fit.health.n_people, "d": self.n_features, **options}
-        return analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
+        found = analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
+        self._compare(float(found.epsilon), "anybody within the declared bounds can lose, in any table of this size")
+        return found
+
+    def _compare(self, limit: float, whose: str) -> None:
+        """Warn the curator when somebody of the table lost more than a statement for people within bounds allows."""
+        if self.inside and float(self.losses.max()) > limit:
+            warnings.warn(
+                f"somebody of this table lost more than {whose}: the table breaks the bounds, and the statement is "
+                "not about everybody in it; audit.rows_beyond(x_bound, y_bound, X, y) counts who lies beyond",
+                BeyondBounds,
+                stacklevel=3,
+            )
+
+    def rows_beyond(self, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any) -> RowsBeyond:
+        """Count the people of the audited table who lie beyond declared bounds. Confidential."""
+        from perinstance.auditing.rows_again import rows_beyond
+
+        return rows_beyond(x_bound, y_bound, X, y, **columns)
+
+    def rare_features(self, X: Any, y: Any = None, *, count: int = 10, **columns: Any) -> tuple[RareFeatures, ...]:
+        """Name what is rare about the rows of the most exposed people of the audited table. Confidential."""
+        from perinstance.auditing.rows_again import rare_features
+
+        return rare_features(self, count, X, y, **columns)
 
     def recheck(self, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:
         """Refit without the most, the median and the least exposed person of the audited table, and compare."""

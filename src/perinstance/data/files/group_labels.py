@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.memory.group_texts import MISSING
 from perinstance.errors import InvalidTable, TooLarge
 
-MISSING = "(missing)"
 _ROWS = 1 << 16
 
 
 def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
-    """Read one column of a scanned file as texts, one per person; a missing label becomes ``"(missing)"``."""
+    """Read one column of a scanned file as texts, one per person; a missing label becomes ``"missing"``."""
     labels = getattr(getattr(scanned, "reader", None), "labels", None)
     if labels is None:
         raise InvalidTable("a .npy file has no column of labels; pass one label per person to to_html(groups=...)")
