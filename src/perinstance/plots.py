@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from perinstance.auditing.result import Audit
 
+MOST_GROUPS = 40  # in one figure: the most exposed ones
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#888888"
 
 
@@ -73,7 +74,8 @@ def groups(audit: Audit, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     if len(labels) != len(np.asarray(audit.epsilon)):
         raise InvalidInput(f"labels must have one entry per person ({len(audit.epsilon)}), got {len(labels)}")
-    rows = group_rows(np.asarray(audit.epsilon, dtype=float), labels)
+    every = group_rows(np.asarray(audit.epsilon, dtype=float), labels)
+    rows = every[:MOST_GROUPS]
     for y, row in enumerate(reversed(rows)):
         colour = GREY if row.size < SMALL_GROUP else BLUE
         ax.plot([row.median, row.largest], [y, y], color=colour, linewidth=1.5)
@@ -83,6 +85,8 @@ def groups(audit: Audit, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     names = [f"{row.name} ({row.size:,})".replace("$", r"\$") for row in reversed(rows)]
     ax.set_yticks(range(len(rows)), names)
     ax.set(xscale="log", xlabel="loss ε: median, 95%, maximum")
+    if len(rows) < len(every):
+        ax.set_title(f"The {len(rows)} most exposed of {len(every):,} groups")
     return ax
 
 

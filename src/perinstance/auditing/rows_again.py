@@ -73,7 +73,7 @@ def rows_beyond(x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **col
         rows = np.asarray(block.X, dtype=np.float64)
         far = (np.abs(rows) > bound).any(axis=1) if bound.ndim else np.linalg.norm(rows, axis=1) > float(bound)
         high = np.abs(np.asarray(block.y, dtype=np.float64)) > y_bound
-        return RowsBeyond(len(far), int(far.sum()), int(high.sum()), int((far | high).sum()))
+        return RowsBeyond(len(rows), int(far.sum()), int(high.sum()), int((far | high).sum()))
 
     with _reading(X, y, columns) as (sweep, _):
         return sweep.fold(count)

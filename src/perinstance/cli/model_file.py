@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance._version import __version__
+from perinstance.errors import InvalidInput
 
 if TYPE_CHECKING:
     from perinstance.releases.promises.estimator import Promised
@@ -50,6 +51,22 @@ def write_model(estimator: Promised, path: Path, features: Sequence[str], target
     with private_file(path) as stream:
         stream.write((json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
     return record
+
+
+def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:
+    """Return epsilon and delta of a model that lies there already; without ``--again`` refuse to publish once more."""
+    if not path.exists():
+        return None
+    if not again:
+        raise InvalidInput(
+            f"{path.name!r} exists: publishing about the same people once more is a second release, and the two "
+            "promises add up; pass --again if that is meant, or name another file with --out"
+        )
+    try:
+        promise = json.loads(path.read_text(encoding="utf-8"))["promise"]
+        return float(promise["epsilon"]), float(promise["delta"])
+    except (OSError, ValueError, KeyError, TypeError):  # some other file
+        return None
 
 
 def _plain(value: Any) -> Any:

@@ -35,6 +35,7 @@ def release(
         float | None, typer.Option("--kappa", help="adaops: the largest acceptable condition number.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
+    again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:
@@ -47,11 +48,13 @@ def release(
     """
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.cli.model_file import write_model
+    from perinstance.cli.model_file import earlier_promise, write_model
+    from perinstance.cli.notices import say
     from perinstance.errors import InvalidInput
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
+    before = earlier_promise(out, again)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
@@ -62,6 +65,17 @@ def release(
     rows = pi.data.load(pi.scan(file), target, ids=id, features=feature or None)
     estimator.fit(rows.X, rows.y)
     record = write_model(estimator, out, features=rows.names, target=target)
+    clipped = estimator.clipped(rows.X, rows.y)
+    if clipped.features or clipped.labels:
+        say(
+            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
+            f"{len(rows.y):,} people; many clipped rows shift the model"
+        )
+    if before is not None:
+        say(
+            f"this is one more release about the same people: with the one it replaces, epsilon adds up to "
+            f"{declared_text(before[0] + epsilon)} and delta to {declared_text(before[1] + delta)}"
+        )
     if json:
         terminal.print_json(record)
     elif not quiet:

@@ -108,8 +108,10 @@ def gather(
             f"a redacted report needs at least {SHARED} people, got {len(epsilon)}; "
             "of so few every number belongs to somebody"
         )
-    unit = clean(unit, 12)
-    worst = [] if redact else most_exposed(audit, MOST_EXPOSED, rare_features, unit)
+    unit, promise = clean(unit, 12), promise_of(audit)
+    if promise is not None:
+        epsilon = np.minimum(epsilon, promise)  # what is promised holds for everybody
+    worst = [] if redact else most_exposed(audit, MOST_EXPOSED, rare_features, unit, promise)
     of_target = f" of {clean(target, 24)}" if target else ""
     asked = ReportRequest(
         audit,
@@ -118,7 +120,7 @@ def gather(
         groupings(groups, len(epsilon)),
         dp,
         grid_up(everyone) if redact and everyone is not None else everyone,
-        promise_of(audit),
+        promise,
         f"leave-one-out error{of_target}" + (f", {unit}" if unit else ""),
         shared_losses(epsilon) if redact else None,
     )

@@ -32,10 +32,11 @@ class ExposedPerson:
 
 
 def most_exposed(
-    audit: Audit, count: int, rare: Sequence[RareFeatures] = (), unit: str = ""
+    audit: Audit, count: int, rare: Sequence[RareFeatures] = (), unit: str = "", promise: float | None = None
 ) -> list[tuple[int, ExposedPerson]]:
-    """Return positions and lines of the most exposed people, the worst first."""
+    """Return positions and lines of the most exposed people, the worst first; a promise is a bound of theirs too."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
+    epsilon = epsilon if promise is None else np.minimum(epsilon, promise)
     leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
     kinds = np.asarray(audit.kind)
     order = np.argsort(-epsilon, kind="stable")[:count]

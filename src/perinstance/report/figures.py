@@ -18,6 +18,7 @@ from perinstance.report.svg import around
 
 RATES = (0.001, 0.01, 0.05)
 BARS = 48
+TOO_FEW = "Left out: the losses of too few people would stand behind the curves."
 
 
 def distribution_section(asked: ReportRequest) -> list[Section]:
@@ -97,7 +98,7 @@ def noise_section(asked: ReportRequest) -> list[Section]:
         if np.isfinite(row).any()
     ]
     if not curves:
-        return [Section("if", heading, lead="Left out: the losses of too few people would stand behind the curves.")]
+        return [Section("if", heading, lead=TOO_FEW)]
     cost = None if asked.redact else accuracy_cost(asked.audit)  # one row far out decides what noise costs on average
     cost_curve = None
     if cost is not None and cost > 0:
@@ -145,9 +146,10 @@ def attack_section(asked: ReportRequest) -> list[Section]:
         pairs, both = asked.audit.pairs, np.array([*rates, *RATES])
         who = {"median person": asked.median_person, "most exposed person": asked.top_person}
         powers = {name: np.asarray(pairs[np.full(len(both), i)].attack_power(both)) for name, i in who.items()}
-        write = words.share
+        exact = all(pairs[[i]].kind == "exact" for i in who.values())
+        write = words.share if exact else words.share_at_most
     if not powers:
-        return [Section("attack", heading, lead="Left out: the losses of too few people would stand behind the curves.")]
+        return [Section("attack", heading, lead=TOO_FEW)]
     curves = [
         charts.Curve(name, look, rates, power[: len(rates)])
         for (name, power), look in zip(powers.items(), looks, strict=False)
@@ -165,8 +167,8 @@ def attack_section(asked: ReportRequest) -> list[Section]:
         Section(
             "attack",
             heading,
-            lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this person "
-            "in the data? No test can do better than the curves below.",
+            lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this "
+            "person in the data? No test can do better than the curves below.",
             figure=charts.attack(curves),
             figure_label="Power of the best attack, figure",
             caption="Upper bounds of the power of any membership test."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def groupings(groups: Any, n: int) -> dict[str, NDArray]:
     if groups is None:
         return {}
     if hasattr(groups, "columns"):
-        several: Mapping[str, Sequence[Any]] = {str(name): groups[name] for name in groups.columns}
+        several: Mapping[str, Any] = {str(name): groups[name] for name in groups.columns}
     else:
         several = groups if isinstance(groups, Mapping) else {"": groups}
     for name, labels in several.items():
@@ -43,7 +43,7 @@ def groupings(groups: Any, n: int) -> dict[str, NDArray]:
     return {str(name): label_texts(labels) for name, labels in several.items()}
 
 
-def by_group(epsilon: NDArray, labels: Sequence[Any]) -> dict[str, Floats]:
+def by_group(epsilon: NDArray, labels: Any) -> dict[str, Floats]:
     """Return the losses of each group by its name."""
     names, codes = np.unique(label_texts(labels).astype(str), return_inverse=True)
     order = np.argsort(codes, kind="stable")
@@ -51,7 +51,7 @@ def by_group(epsilon: NDArray, labels: Sequence[Any]) -> dict[str, Floats]:
     return dict(zip(names.tolist(), np.split(np.asarray(epsilon)[order], cuts), strict=True))
 
 
-def group_rows(epsilon: NDArray, labels: Sequence[Any]) -> list[charts.GroupRow]:
+def group_rows(epsilon: NDArray, labels: Any) -> list[charts.GroupRow]:
     """Return quantiles of every group, the most exposed group first."""
     rows = []
     for name, values in by_group(epsilon, labels).items():
@@ -75,7 +75,7 @@ def groups_section(asked: ReportRequest) -> list[Section]:
     ]
 
 
-def _all_groups(asked: ReportRequest, labels: Sequence[Any], key: str, heading: str) -> Section:
+def _all_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Section:
     rows = group_rows(asked.epsilon, labels)
     drawn = rows[:MOST_DRAWN]
     caption = (
@@ -103,7 +103,7 @@ def _all_groups(asked: ReportRequest, labels: Sequence[Any], key: str, heading: 
     )
 
 
-def _shared_groups(asked: ReportRequest, labels: Sequence[Any], key: str, heading: str) -> Section:
+def _shared_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Section:
     """Show large groups only, by values that enough of their own people share; sizes are rounded down."""
     losses = {name: values for name, values in by_group(asked.epsilon, labels).items() if len(values) >= SMALL_GROUP}
     shared = {name: shared_losses(values) for name, values in losses.items()}

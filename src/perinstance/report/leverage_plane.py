@@ -38,13 +38,17 @@ def plane_section(asked: ReportRequest) -> list[Section]:
     residual = np.abs(np.asarray(asked.audit.residual, dtype=float))
     axis = _axis(asked.audit, residual)
     shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, asked.worst)
-    caption = "Each dot is a person." if len(residual) <= charts.FEW else "Each cell holds some people; darker is more."
+    caption = (
+        "Each dot is a person."
+        if len(residual) <= charts.FEW
+        else "Each cell holds some people; stronger colour is more."
+    )
     if asked.shared is not None:
         seen = (axis.values > 0) & (residual > 0) & np.isfinite(axis.values) & np.isfinite(residual)
         shown = shared_plane(axis.values[seen], residual[seen])
         if not shown:
             return [Section("why", heading, lead=f"Left out: no cell of this figure holds {SHARED} people.")]
-        caption = f"Each cell holds at least {SHARED} people; darker is more. People elsewhere are left out."
+        caption = f"Each cell holds at least {SHARED} people; stronger colour is more. People elsewhere are left out."
     if axis.loss_at is None:
         caption += " No lines of equal loss: here the loss depends on more than these two numbers."
         curves = []

@@ -8,7 +8,6 @@ from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Shift
 
-
 #: Beliefs that somebody may have had before, and the false alarms of the test that they run.
 PRIORS = (0.001, 0.01, 0.1, 0.5)
 ODDS_RATE = 0.01

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_rank
-from perinstance.numerics.rounding import TICK_SLACK
 from perinstance.releases.base.shown_decimals import loss_text
 
 SHARED = 40  #: of fewer people the 95% quantile is one of the two largest losses, and points to a single person
@@ -63,7 +62,7 @@ class SharedLosses:
 
 def grid_value(index: int) -> float:
     """Return a value of the public grid: ten of them in each power of ten."""
-    return float(STEPS[index % len(STEPS)] * 10.0 ** (index // len(STEPS)))
+    return float(f"{STEPS[index % len(STEPS)]:g}e{index // len(STEPS)}")  # the float next to the decimal
 
 
 def grid_up(value: float) -> float:
@@ -78,8 +77,15 @@ def grid_up(value: float) -> float:
 def _indices(losses: Floats) -> NDArray[np.int64]:
     """Return the place on the grid of the smallest value not below each loss."""
     decade = np.floor(np.log10(losses)).astype(np.int64)
-    step = np.searchsorted(STEPS, losses / 10.0**decade - TICK_SLACK)
-    return decade * len(STEPS) + step
+    place = decade * len(STEPS) + np.searchsorted(STEPS, losses / 10.0**decade)
+    place += _values(place) < losses  # what rounding put one too low
+    return place - (_values(place - 1) >= losses)
+
+
+def _values(places: NDArray[np.int64]) -> Floats:
+    """Return the values of the grid at many places."""
+    distinct, at = np.unique(places, return_inverse=True)
+    return np.array([grid_value(int(place)) for place in distinct])[at] if len(distinct) else np.empty(0)
 
 
 def shared_losses(epsilon: ArrayLike) -> SharedLosses:
@@ -120,7 +126,7 @@ class PlaneCell:
 
 
 def shared_plane(across: Floats, up: Floats) -> list[PlaneCell]:
-    """Return the cells of a public grid that hold ``SHARED`` people or more; the finest grid that shows half of them."""
+    """Return the cells of a public grid with ``SHARED`` people or more; the finest grid that shows half of all."""
     found: list[PlaneCell] = []
     for per_decade in FINENESS:
         x, y = (np.floor(np.log10(values) * per_decade).astype(np.int64) for values in (across, up))

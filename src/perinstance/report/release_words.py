@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance._version import __version__
+from perinstance.auditing.audit_call import MANY_CLIPPED
 from perinstance.releases.base.release import Release
 from perinstance.report.redaction import SHARED
 from perinstance.report.words import loss, number, people, share
@@ -96,7 +97,7 @@ def bound_warnings(asked: ReportRequest, beyond: RowsBeyond | None) -> list[tupl
         found.append(
             (
                 "The table breaks the declared bounds:",
-                f"{people(beyond.either)} of {beyond.people:,} lie beyond them ({beyond.features:,} by their features, "
+                f"beyond them are {beyond.either:,} of {people(beyond.people)} ({beyond.features:,} by their features, "
                 f"{beyond.targets:,} by the target). What is said of anybody within bounds is not said of them.",
             )
         )
@@ -116,9 +117,9 @@ def bound_warnings(asked: ReportRequest, beyond: RowsBeyond | None) -> list[tupl
             )
         )
     clipped = max(health.clipped_features or 0, health.clipped_targets or 0)
-    if clipped > 0.05 * health.n_people:
-        rest = f"{share(clipped / health.n_people)} of the people lie beyond a declared bound, which shifts the estimate."
-        found.append(("Many rows are clipped:", rest))
+    if clipped > MANY_CLIPPED * health.n_people:
+        part = share(clipped / health.n_people)
+        found.append(("Many rows are clipped:", f"{part} of the people lie beyond a bound, which shifts the estimate."))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ class ReportRequest:
     audit: Audit
     epsilon: Floats
     worst: list[int]  #: positions of the most exposed people, the worst first
-    groups: Mapping[str, Sequence[Any]]  #: labels by the grouping's name, which is empty for a single one
+    groups: Mapping[str, Any]  #: labels by the grouping's name, which is empty for a single one
     dp: float | None
     everyone: float | None
     promise: float | None  #: what the release promises everybody, at the audit's delta

@@ -169,9 +169,7 @@ class Drawing:
                 return True
         return False
 
-    def bottom_axis(
-        self, scale: LogScale, y: float, label: str, write: Callable[[float], str] | None = None
-    ) -> None:
+    def bottom_axis(self, scale: LogScale, y: float, label: str, write: Callable[[float], str] | None = None) -> None:
         """Draw a logarithmic axis below a panel."""
         self.line(scale.start, y, scale.end, y, "axis")
         for tick in scale.ticks():
@@ -179,8 +177,8 @@ class Drawing:
             words = (write or tick_label)(tick)
             # the last one ends with the panel, lest it be cut off
             at_end = scale(tick) + len(words) * LETTER / 2 > self.width
-            self.free_text(scale(tick), y + 20, words, "label", "end" if at_end else "middle", tries=1)
-        self.text((scale.start + scale.end) / 2, y + 41, label, "axis-title")
+            self.free_text(scale(tick), y + 21, words, "label", "end" if at_end else "middle", tries=1)
+        self.text((scale.start + scale.end) / 2, y + 42, label, "axis-title")
 
     def left_axis(
         self, scale: LogScale, x: float, right: float | None = None, write: Callable[[float], str] | None = None

@@ -11,4 +11,16 @@ from perinstance.report.charts.loss_histogram import distribution
 from perinstance.report.charts.noise_curves import sweep
 from perinstance.report.charts.records import Curve, Dots, GroupRow, LossBar, Marker
 
-__all__ = ["FEW", "Curve", "Dots", "GroupRow", "LossBar", "Marker", "attack", "distribution", "groups", "plane", "sweep"]
+__all__ = [
+    "FEW",
+    "Curve",
+    "Dots",
+    "GroupRow",
+    "LossBar",
+    "Marker",
+    "attack",
+    "distribution",
+    "groups",
+    "plane",
+    "sweep",
+]

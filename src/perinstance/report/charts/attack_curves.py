@@ -30,7 +30,7 @@ def attack(curves: Sequence[Curve]) -> Markup:
     for row, (name, look) in enumerate(names):
         drawing.line(LEFT, 9 + LINE * row, LEFT + 28, 9 + LINE * row, f"curve {look}")
         drawing.text(LEFT + 36, 14 + LINE * row, name, "label", "start")
-    drawing.text(2, top - 10, "finds the person (logarithmic)", "axis-title", "start")
+    drawing.text(2, top - 13, "finds the person (logarithmic)", "axis-title", "start")
     drawing.left_axis(y, LEFT, RIGHT, share)
     drawing.path([(x(r), y(r)) for r in np.geomspace(LOWEST, 1.0, 40)], "curve guess")
     for curve in curves:

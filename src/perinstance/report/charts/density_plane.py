@@ -19,9 +19,7 @@ TOP, BOTTOM = 26.0, 356.0
 BINS = (48, 40)
 
 
-def plane(
-    shown: Dots | list[PlaneCell], contours: Sequence[Curve], across_name: str, up_name: str
-) -> Markup:
+def plane(shown: Dots | list[PlaneCell], contours: Sequence[Curve], across_name: str, up_name: str) -> Markup:
     """Draw people as dots, as a density when there are many, or as shared cells; with lines of equal loss."""
     if isinstance(shown, Dots):
         seen = (shown.across > 0) & (shown.up > 0) & np.isfinite(shown.across) & np.isfinite(shown.up)
@@ -62,7 +60,7 @@ def plane(
 
 def _number(drawing: Drawing, dots: Dots, seen: NDArray[np.bool_], x: LogScale, y: LogScale) -> None:
     """Number the most exposed; crowded numbers move aside."""
-    for rank, i in enumerate(dots.worst, start=1):
+    for i in dots.worst:
         if seen[i]:
             drawing.circle(x(dots.across[i]), y(dots.up[i]), 3.6, "dot")
     for rank, i in enumerate(dots.worst, start=1):

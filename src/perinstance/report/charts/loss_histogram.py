@@ -22,7 +22,7 @@ def distribution(
     low = min([low, *(m.value / 1.25 for m in shown)])
     scale = LogScale(low, high, LEFT, RIGHT)
     words = "; ".join(f"{m.name} at {loss(m.value)}" for m in shown)
-    top = 10.0 + LINE * len(shown) + LINE
+    top = 14.0 + LINE * len(shown) + LINE
     base = top + 120.0
     drawing = Drawing(
         "distribution",
@@ -44,7 +44,7 @@ def distribution(
     drawing.text(2, top - 6, "people", "axis-title", "start")
     _share_below(drawing, below, scale, base)
     for row, marker in enumerate(shown):
-        _mark(drawing, marker, scale, 12.0 + LINE * row, base + 140.0)
+        _mark(drawing, marker, scale, 15.0 + LINE * row, base + 140.0)
     for row, note in enumerate(notes):
         drawing.free_text(RIGHT, top + 12 + LINE * row, note, "note halo", "end")
     return drawing.markup()
