@@ -19,6 +19,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Release
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class AuditedPeople(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(ShownAsTable):
     """One person, twice. Confidential."""
 
     name: str  #: which person: "most exposed", "median", "least exposed"

@@ -17,6 +17,7 @@ from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class Health(ShownAsTable):
     """How well the confidential fit is determined, numerically. Fields that a model does not have are None."""
 
     n_people: int
@@ -51,7 +52,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(ShownAsTable):
     """The losses of all people in a few numbers. ``print`` shows them as a table."""
 
     people: int
@@ -190,9 +191,9 @@ class Audit:
         labels = np.asarray(groups)
         if labels.shape != (len(self),):
             raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
-        if labels.dtype.kind in "Of":
+        if labels.dtype.kind not in "iub":
             texts = label_texts(groups)
-            labels = texts.astype(str) if labels.dtype.kind == "O" or (texts == MISSING).any() else labels
+            labels = labels if labels.dtype.kind == "f" and not (texts == MISSING).any() else texts.astype(str)
         names, member = np.unique(labels, return_inverse=True)
         order = np.argsort(member, kind="stable")
         cuts = np.searchsorted(member[order], np.arange(len(names) + 1))

@@ -16,6 +16,7 @@ from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
+from perinstance.record_tables import ShownAsTable
 
 if TYPE_CHECKING:
     from perinstance.engines.protocol import TableSweep
@@ -26,7 +27,7 @@ LEAST_SHARE = 0.05  # of the leverage, of a feature that is named
 
 
 @dataclass(frozen=True, slots=True)
-class RowsBeyond:
+class RowsBeyond(ShownAsTable):
     """How many people lie beyond declared bounds. Confidential."""
 
     people: int  #: of the table
@@ -47,7 +48,7 @@ class RowsBeyond:
 
 
 @dataclass(frozen=True, slots=True)
-class RareFeatures:
+class RareFeatures(ShownAsTable):
     """The features that make one person's row rare, with their share of its leverage. Confidential."""
 
     position: int

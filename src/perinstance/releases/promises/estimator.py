@@ -17,6 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.publishing import refuse_weights
@@ -118,7 +119,7 @@ class Promised(RegressorMixin, BaseEstimator):
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(ShownAsTable):
     """How many rows were clipped. Confidential: a count of people."""
 
     features: int
