@@ -45,9 +45,7 @@ def test_no_page_names_another_host(site):
     assert (site / "search_worker.js").exists() and (site / "search" / "search_index.js").exists()
 
 
-@pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="no chromium here: install Debian's chromium and chromium-driver"
-)
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium here: install Debian's chromium and chromium-driver")
 @pytest.mark.parametrize("page", ["index.html", "inside/second.html"])
 def test_a_word_is_found_from_disk(site, browser, page):  # noqa: F811
     from selenium.webdriver.common.by import By

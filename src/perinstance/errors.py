@@ -59,5 +59,13 @@ class PerinstanceWarning(UserWarning):
     """The root of all warnings of this package."""
 
 
+class ManyReleases(PerinstanceWarning):
+    """A search or a cross-validation fits a release many times: each fit publishes."""
+
+
+class BeyondBounds(PerinstanceWarning):
+    """The table holds rows beyond bounds that were declared for it. Said to the curator, by audits alone."""
+
+
 class CodeNotKept(PerinstanceWarning):
     """No folder for compiled code can be written: everything works, and is compiled anew in each process."""

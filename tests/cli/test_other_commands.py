@@ -39,9 +39,31 @@ def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method
 
 
 def test_two_releases_differ(run, table):
-    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json")
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json", "--again")
     first, second = (json.loads(run(*words).out)["model"]["coef"] for _ in range(2))
     assert first != second
+
+
+def test_a_second_release_into_a_file_must_be_meant(run, table, tmp_path):
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age")
+    assert run(*words).code == 0
+    first = (tmp_path / "model.json").read_bytes()
+    refused = run(*words)
+    assert refused.code == 2 and "--again" in refused.err and (tmp_path / "model.json").read_bytes() == first
+    again = run(*words, "--again")
+    assert again.code == 0 and "epsilon adds up to 4" in again.err and "2e-06" in again.err
+    assert (tmp_path / "model.json").read_bytes() != first
+
+
+def test_rows_beyond_the_bounds_are_told_at_the_curators_terminal_and_nowhere_else(run, table, tmp_path):
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", "--feature", "age")
+    outcome = run(*words, "--x-bound", "0.5", "--y-bound", "1")
+    frame = people()
+    rows, targets = int((frame["age"].abs() > 0.5).sum()), int((frame["bmi"].abs() > 1).sum())
+    assert f"clipped {rows} rows and {targets} targets of 50 people" in outcome.err
+    assert "clip" not in outcome.out + (tmp_path / "model.json").read_text()
+    quiet = run(*words, "--x-bound", "0.5", "--y-bound", "1", "--again", "--json")
+    assert quiet.err == "" and "clip" not in quiet.out
 
 
 @pytest.mark.parametrize(

@@ -37,3 +37,19 @@ def test_bad_delta_is_refused():
     with pytest.raises(InvalidInput, match=r"delta must lie in \(0, 1\), got 0"):
         shift_of_loss(1.0, 0.0)
     assert np.isfinite(most_attack_power(1e4, 0.0, 0.5))
+
+
+def test_belief_after_an_alarm_is_bayes_rule_counted_in_people():
+    from perinstance.report.meaning import belief_after_alarm
+
+    # of 100,000 candidates 1,000 are in: the test finds 90 of them and errs on 990 others
+    assert belief_after_alarm(0.01, 0.09) == pytest.approx(90 / (90 + 990))
+    assert belief_after_alarm(0.5, 0.01) == pytest.approx(0.5)  # a test that guesses changes nothing
+
+
+@pytest.mark.parametrize(("epsilon", "word"), [(0.0, "very small"), (1.0, "small"), (2.0, "moderate"), (5.0, "large")])
+def test_a_loss_is_called_small_or_large(epsilon, word):
+    from perinstance.report.meaning import size_in_words
+
+    assert size_in_words(epsilon).startswith(word + ":")
+    assert size_in_words(math.inf).startswith("very large")

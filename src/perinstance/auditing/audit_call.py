@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -16,11 +17,13 @@ from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_
 from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.engines.protocol import Engine, Progress
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
 from perinstance.releases.base.release import Release
+
+MANY_CLIPPED = 0.05  # a share of the people
 
 
 def audit(
@@ -129,7 +132,21 @@ def audit(
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})
     LOG.info("audit of %s ends", release.mechanism().name)
+    _tell_of_clipping(found)
     return found
+
+
+def _tell_of_clipping(found: Audit) -> None:
+    """Warn the curator when a release clipped many rows: its estimate is then one of other data."""
+    health = found.health
+    for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
+        if count is not None and count > MANY_CLIPPED * health.n_people:
+            warnings.warn(
+                f"more than {MANY_CLIPPED:.0%} of the {what} lie beyond the declared bounds and were clipped, which "
+                "shifts the estimate; audit.health says how many (confidential). Declare bounds from public knowledge",
+                BeyondBounds,
+                stacklevel=3,
+            )
 
 
 def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:

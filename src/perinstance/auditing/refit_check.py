@@ -20,6 +20,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Release
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class AuditedPeople(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(ShownAsTable):
     """One person, twice. Confidential."""
 
     name: str  #: which person: "most exposed", "median", "least exposed"
@@ -78,7 +79,7 @@ def recheck(
     sweep = Local(threads=1).sweep(read_rows(audit.release, X, y, target, ids, features, audit.preparation))
     try:
         chosen = _chosen(audit.losses)
-        rows, labels = _rows(sweep, list(chosen.values()), len(audit))
+        rows, labels = picked_rows(sweep, list(chosen.values()), len(audit))
         answers = []
         for k, (name, at) in enumerate(chosen.items()):
             rest = _Without(sweep, at)
@@ -107,7 +108,7 @@ def _chosen(losses: NDArray) -> dict[str, int]:
     return kept
 
 
-def _rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
+def picked_rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
     """Pick some rows out of the blocks, in the order asked for."""
     found: dict[int, tuple[NDArray, float]] = {}
     start = 0

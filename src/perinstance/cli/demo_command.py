@@ -29,6 +29,7 @@ def demo(
     if patients is not None:
         _write_patients(patients, quiet)
         return
+    import pyarrow as pa
     from sklearn.datasets import load_diabetes
 
     import perinstance as pi
@@ -39,6 +40,7 @@ def demo(
     # Declared, not estimated: progression lies between -50 and 350 around 150, and a model is off by about 60.
     X, y = bunch.data, bunch.target - 150.0
     release = pi.PosteriorSample(alpha=1.0, gamma=1 / 60**2)
+    frame = pa.table({str(name): X[:, j] for j, name in enumerate(bunch.feature_names)})
     ids = [f"patient {i}" for i in range(1, len(y) + 1)]
     with terminal.progress_callback(quiet) as progress:
         answer = pi.audit(release, X, y, ids=ids, delta=1e-6, progress=progress)
@@ -51,9 +53,11 @@ def demo(
         dp=dp,
         everyone=everyone,
         rechecks=answer.recheck(X, y),
+        rare_features=answer.rare_features(frame, y),
+        source="diabetes, scikit-learn",
         command="perinstance demo",
     )
-    terminal.show_audit(answer, terminal.console(quiet), dp, everyone, report.resolve())
+    terminal.show_audit(answer, terminal.console(quiet), terminal.Told(dp, everyone, report.resolve()))
 
 
 def _write_patients(path: Path, quiet: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from perinstance.cli.notices import silenced
+from perinstance.cli.notices import say, silenced
 from perinstance.errors import InvalidInput
 
 Table = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, CSV.gz, Parquet (file or folder) or Arrow.")]
@@ -27,8 +27,8 @@ Delimiter = Annotated[
 Decimal = Annotated[str | None, typer.Option("--decimal", help="In the numbers of a CSV: '.' (default) or ','.")]
 Delta = Annotated[float, typer.Option("--delta", help="The probability that may be left out; far below 1/people.")]
 Alpha = Annotated[float, typer.Option("--alpha", help="Ridge penalty: ||y - X theta||^2 + alpha ||theta||^2.")]
-Gamma = Annotated[float, typer.Option("--gamma", help="Posterior sample: one over the model's noise variance.")]
-Scale = Annotated[float, typer.Option("--scale", help="Output or objective perturbation: the noise's scale.")]
+Gamma = Annotated[float | None, typer.Option("--gamma", help="Posterior sample: one over the noise variance; 1.")]
+Scale = Annotated[float | None, typer.Option("--scale", help="Other releases: the scale of the noise; 1.")]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit a constant, not penalised.")]
 XBound = Annotated[float | None, typer.Option("--x-bound", help="Declared: every row has norm at most this.")]
 YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every target is at most this in size.")]
@@ -49,10 +49,14 @@ class ReleaseName(str, Enum):
     poisson = "poisson"
 
 
-def make_release(name: ReleaseName, alpha: float, gamma: float, scale: float, intercept: bool) -> Any:
-    """Build the release that the options describe."""
+def make_release(name: ReleaseName, alpha: float, gamma: float | None, scale: float | None, intercept: bool) -> Any:
+    """Build the release that the options describe; one that does nothing for it is told."""
     import perinstance as pi
 
+    idle = ("--scale", scale) if name is ReleaseName.posterior else ("--gamma", gamma)
+    if idle[1] is not None:
+        say(f"{idle[0]} does nothing with --release {name.value}; it was not used")
+    gamma, scale = 1.0 if gamma is None else gamma, 1.0 if scale is None else scale
     if name is ReleaseName.posterior:
         return pi.PosteriorSample(alpha=alpha, gamma=gamma, fit_intercept=intercept)
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge

@@ -44,6 +44,7 @@ def release(
     ] = None,
     compare: o.Compare = False,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
+    again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:
@@ -56,6 +57,7 @@ def release(
     """
     import perinstance as pi
     from perinstance.cli import terminal
+    from perinstance.cli.notices import say
     from perinstance.errors import InvalidInput
     from perinstance.releases.base.shown_decimals import declared_text
 
@@ -65,6 +67,7 @@ def release(
     rule = o.read_recipe(recipe, feature, target)
     target = target or rule.target_column
     x_bound, y_bound = o.declared_bounds(x_bound, y_bound, rule)
+    before = earlier_promise(out, again)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
@@ -79,6 +82,17 @@ def release(
     text = estimator.to_json(features=rows.names, target=target, recipe=rule)
     with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
         stream.write(text.encode("utf-8"))
+    clipped = estimator.clipped(rows.X, rows.y)
+    if clipped.features or clipped.labels:
+        say(
+            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
+            f"{len(rows.y):,} people; many clipped rows shift the model"
+        )
+    if before is not None:
+        say(
+            f"this is one more release about the same people: with the one it replaces, epsilon adds up to "
+            f"{declared_text(before[0] + epsilon)} and delta to {declared_text(before[1] + delta)}"
+        )
     if json:
         terminal.print_json(loads(text))
     elif not quiet:
@@ -92,3 +106,21 @@ def release(
             terminal.show_comparison(comparison, shown)
         shown.print("For the people in the data:", style="bold")
         shown.print(pi.load(out).statement(), markup=False)
+
+
+def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:
+    """Return epsilon and delta of a model that lies there already; without ``--again`` refuse to publish once more."""
+    import perinstance as pi
+    from perinstance.errors import InvalidInput, InvalidModelFile
+
+    if not path.exists():
+        return None
+    if not again:
+        raise InvalidInput(
+            f"{path.name!r} exists: publishing about the same people once more is a second release, and the two "
+            "promises add up; pass --again if that is meant, or name another file with --out"
+        )
+    try:
+        return pi.load(path).promise
+    except InvalidModelFile:  # some other file
+        return None

@@ -1,4 +1,4 @@
-"""A table to try things on: patients of a hospital that does not exist, made by random numbers and by nobody's record."""
+"""A table to try things on: patients of a hospital that does not exist, made of random numbers."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID
 
 
@@ -112,6 +113,7 @@ class ProcessSample(WritesModel, BaseEstimator):
         Mean and covariance are float64 numbers, converged to rounding error and taken as they are; the noise is exact.
         """
         refuse_weights(refused)
+        warn_inside_search(self)
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         fit = self.confidential_fit(ArraySweep(X, np.asarray(y, dtype=np.float64)))
         try:

@@ -22,6 +22,7 @@ from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.variates import NOISES, Noise
 
@@ -145,6 +146,7 @@ class NoisyMean(WritesModel, BaseEstimator):
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw, of the mean or of the sum: ``value_``."""
         refuse_weights(refused)
+        warn_inside_search(self)
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values
         LOG.info("NoisyMean published one draw")

@@ -31,7 +31,7 @@ def accuracy_section(comparison: AccuracyComparison) -> Section:
     return Section(
         id="accuracy",
         heading="What privacy costs in accuracy",
-        lead=f"The {comparison.measure} on rows that the model has not seen, {comparison.parts} parts held out in turn.",
+        lead=f"The {comparison.measure} on rows that the model has not seen; {comparison.parts} parts, each held out once.",
         warning=("Confidential.", COST),
-        table=SectionTable("Accuracy with and without privacy", ["Model", comparison.measure.capitalize()], lines),
+        tables=(SectionTable("Accuracy with and without privacy", ["Model", comparison.measure.capitalize()], lines),),
     )

@@ -8,6 +8,36 @@ from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Shift
 
+#: Beliefs that somebody may have had before, and the false alarms of the test that they run.
+PRIORS = (0.001, 0.01, 0.1, 0.5)
+ODDS_RATE = 0.01
+#: Up to which loss a word is used. The words are ours; the numbers beside them are what is meant.
+SIZES = (
+    (0.1, "very small: the best attack is hardly better than guessing"),
+    (1.0, "small: the best attack is a little better than guessing"),
+    (3.0, "moderate: a determined attacker learns something"),
+    (10.0, "large: the best attack often succeeds"),
+    (math.inf, "very large: against the best attack there is next to no protection"),
+)
+
+
+def size_in_words(epsilon: float) -> str:
+    """Say whether a loss is small or large.
+
+    >>> size_in_words(0.7)
+    'small: the best attack is a little better than guessing'
+    """
+    return next(text for limit, text in SIZES if epsilon <= limit)
+
+
+def belief_after_alarm(prior: float, power: float, false_positive_rate: float = ODDS_RATE) -> float:
+    """Return the probability that the person is in the data once a test of that power has said so (Bayes' rule).
+
+    >>> round(belief_after_alarm(0.5, 0.09), 3)
+    0.9
+    """
+    return prior * power / (prior * power + (1.0 - prior) * false_positive_rate)
+
 
 def shift_of_loss(epsilon: float, delta: float) -> Shift:
     """Return the Gaussian mechanism whose loss at ``delta`` is ``epsilon`` (the largest distance not above it).

@@ -32,6 +32,7 @@ from perinstance.numerics.rounding import NORM_UP
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.mechanism import Mechanism
 
 #: the loss of a group is refused when its leverage 1 - c^2 would be known to fewer digits than this
@@ -39,7 +40,7 @@ LEAST_PRECISION = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(ShownAsTable):
     """What is lost when all these people join (or leave) together. Confidential."""
 
     epsilon: float  #: exact
@@ -128,7 +129,7 @@ def chain_pairs(release: Any, fit: Any, X: ArrayLike, y: ArrayLike, *, inside: b
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(ShownAsTable):
     """The chain bound of group privacy: both directions hold at (epsilon, delta)."""
 
     epsilon: float

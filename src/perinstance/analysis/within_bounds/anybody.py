@@ -24,10 +24,11 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Everyone:
+class Everyone(ShownAsTable):
     """A loss that holds for everybody who could join. Confidential: it depends on the data."""
 
     epsilon: float  #: nobody in the domain loses more

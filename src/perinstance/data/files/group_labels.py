@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.memory.column_choice import Chosen
-from perinstance.data.memory.missing_groups import MISSING
+from perinstance.data.memory.group_texts import MISSING
 from perinstance.errors import InvalidTable, TooLarge
 
 _ROWS = 1 << 16

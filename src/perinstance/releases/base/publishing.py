@@ -22,6 +22,7 @@ from perinstance.event_log import LOG
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
@@ -55,6 +56,7 @@ class Publishing(WritesModel, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, **refused: Any) -> Publishing:
         """Publish one draw: ``coef_`` and ``intercept_``."""
         refuse_weights(refused)
+        warn_inside_search(self)
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
         self._publish(theta, y)

@@ -1,0 +1,29 @@
+"""Labels of groups as texts; people without a label are a group of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = "missing"
+
+
+def label_texts(labels: Any) -> NDArray:
+    """Return one text per person; None, NaN, NA and empty texts become the group ``"missing"``.
+
+    >>> label_texts(["north", None, float("nan"), 3]).tolist()
+    ['north', 'missing', 'missing', '3']
+    """
+    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    return np.array([MISSING if _is_missing(value) else str(value) for value in values], dtype=object)
+
+
+def _is_missing(value: Any) -> bool:
+    """NaN is not equal to itself; pandas' NA and NaT call themselves so; polars and Arrow have None."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, str):
+        return not value.strip()
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
