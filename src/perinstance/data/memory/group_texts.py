@@ -21,9 +21,12 @@ def label_texts(labels: Any) -> NDArray:
 
 
 def _is_missing(value: Any) -> bool:
-    """NaN is not equal to itself; pandas' NA and NaT call themselves so; polars and Arrow have None."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """NaN and NaT differ from themselves, pandas' NA does not tell whether it does, polars and Arrow have None."""
+    if value is None:
         return True
     if isinstance(value, str):
         return not value.strip()
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True
