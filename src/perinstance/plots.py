@@ -149,6 +149,7 @@ def _readable_ticks(*axes: Axis) -> None:
 
     class FewTicks(Locator):
         def __call__(self) -> list[float]:
+            assert self.axis is not None  # matplotlib sets it before it asks
             return self.tick_values(*self.axis.get_view_interval())
 
         def tick_values(self, vmin: float, vmax: float) -> list[float]:

@@ -47,9 +47,21 @@ def test_belief_after_an_alarm_is_bayes_rule_counted_in_people():
     assert belief_after_alarm(0.5, 0.01) == pytest.approx(0.5)  # a test that guesses changes nothing
 
 
-@pytest.mark.parametrize(("epsilon", "word"), [(0.0, "very small"), (1.0, "small"), (2.0, "moderate"), (5.0, "large")])
-def test_a_loss_is_called_small_or_large(epsilon, word):
+@pytest.mark.parametrize(
+    ("power", "word"), [(0.01, "very small"), (0.03, "small"), (0.1, "moderate"), (0.5, "large"), (1.0, "very large")]
+)
+def test_a_loss_is_called_small_or_large_by_what_an_alarm_says(power, word):
     from perinstance.report.meaning import size_in_words
 
-    assert size_in_words(epsilon).startswith(word + ":")
-    assert size_in_words(math.inf).startswith("very large")
+    assert size_in_words(power) == word
+
+
+def test_the_page_says_it_with_odds(audit):
+    from perinstance.report import render
+    from perinstance.report.words import share_at_most
+
+    page = render(audit)
+    power = float(audit.pairs[[int(np.argmax(audit.losses))]].attack_power(0.01)[0])
+    belief = 0.1 * power / (0.1 * power + 0.9 * 0.01)
+    assert "For the most exposed person this is " in page
+    assert f"10% becomes {share_at_most(belief)}" in page

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.auditing.read_rows import read_rows
+from perinstance.auditing.raw_tables import read_rows
 from perinstance.auditing.refit_check import AuditedPeople, picked_rows
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput

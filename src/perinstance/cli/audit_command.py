@@ -25,7 +25,7 @@ EXAMPLE = """
   perinstance audit patients.parquet --target bmi --id person --release posterior \\
       --alpha 1 --gamma 1 --delta 1e-6 --out report.html --per-person losses.csv
 
-  perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --fail-over 3
+  perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --group sex --fail-over 3
 
   perinstance audit patients.csv --recipe recipe.toml --id person
 """

@@ -19,11 +19,10 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
-from perinstance.report.accuracy_lines import COST, comparison_lines
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.redaction import SHARED, grid_up, shared_losses
-from perinstance.report.release_words import release_line
+from perinstance.report.release_words import COMPARISON_COST, comparison_lines, release_line
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
     for line in comparison_lines(comparison):
         table.add_row(*line)
     out.print(table)
-    out.print(f"[red]Confidential:[/red] {COST}")
+    out.print(f"[red]Confidential:[/red] {COMPARISON_COST}")
 
 
 def comparison_record(comparison: AccuracyComparison | None) -> dict[str, Any] | None:

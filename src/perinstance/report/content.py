@@ -13,12 +13,11 @@ import numpy as np
 from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
-from perinstance.report.accuracy_lines import accuracy_section
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
-from perinstance.report.figures import attack_section, distribution_section, noise_section
+from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
 from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.leverage_plane import plane_section
-from perinstance.report.meaning import most_attack_power, size_in_words
+from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power, size_in_words
 from perinstance.report.redaction import SHARED, grid_up, shared_losses
 from perinstance.report.release_words import (
     accuracy_cost,
@@ -179,13 +178,24 @@ def _shared_verdict(asked: ReportRequest) -> str:
 
 
 def _size(asked: ReportRequest) -> str:
-    """Say in plain words whether this is small or large."""
+    """Say in plain words whether this is small or large, with the odds of the best attack at several priors."""
     if asked.redact:
-        return " ".join(f"For {name} that is {size_in_words(cell.high)}." for name, cell in asked.shown_cells)
-    median, top = float(asked.epsilon[asked.median_person]), float(asked.epsilon[asked.top_person])
-    if size_in_words(median) == size_in_words(top):
-        return f"For everybody up to the most exposed person that is {size_in_words(top)}."
-    return f"For the median person that is {size_in_words(median)}. For the most exposed it is {size_in_words(top)}."
+        powers = {name: most_attack_power(cell.high, asked.audit.delta, ODDS_RATE) for name, cell in asked.shown_cells}
+    else:
+        who = {"the median person": asked.median_person, "the most exposed person": asked.top_person}
+        powers = {name: float(asked.audit.pairs[[i]].attack_power(ODDS_RATE)[0]) for name, i in who.items()}
+    told = []
+    for name, power in powers.items():
+        beliefs = ", ".join(
+            f"{words.share(prior)} becomes {words.share_at_most(belief_after_alarm(prior, power))}"
+            for prior in PRIORS[1:]
+        )
+        times = words.loss(power / ODDS_RATE, 2)
+        told.append(
+            f"For {name} this is {size_in_words(power)}: an alarm of the best attack raises the odds at most {times} "
+            f"times (a belief of {beliefs})."
+        )
+    return " ".join(told)
 
 
 def _statement_cards(asked: ReportRequest) -> list[Card]:

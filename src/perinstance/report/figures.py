@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 
+from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import AXIS_RANGE
 from perinstance.report import charts, words
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power
 from perinstance.report.other_noise import QUANTILES, noise_sweep
 from perinstance.report.redaction import SHARED, SharedLosses, shared_losses
-from perinstance.report.release_words import accuracy_cost
+from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
 from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
 from perinstance.report.svg import around
 
@@ -199,3 +200,16 @@ def _kind_of_power(asked: ReportRequest) -> str:
     if kinds == {"exact"}:
         return "exact."
     return "an upper bound." if "estimate" not in kinds else "an estimate, which may be too small."
+
+
+def accuracy_section(comparison: AccuracyComparison) -> Section:
+    """Show private and non-private accuracy side by side."""
+    lines = [TableLine([name, error]) for name, error in comparison_lines(comparison)]
+    heads = ["Model", comparison.measure.capitalize()]
+    return Section(
+        id="accuracy",
+        heading="What privacy costs in accuracy",
+        lead=f"The {comparison.measure} on rows that the model has not seen: each was left out of a fit once.",
+        warning=("Confidential.", COMPARISON_COST),
+        tables=(SectionTable("Accuracy with and without privacy", heads, lines),),
+    )

@@ -11,23 +11,17 @@ from perinstance.pairs import Shift
 #: Beliefs that somebody may have had before, and the false alarms of the test that they run.
 PRIORS = (0.001, 0.01, 0.1, 0.5)
 ODDS_RATE = 0.01
-#: Up to which loss a word is used. The words are ours; the numbers beside them are what is meant.
-SIZES = (
-    (0.1, "very small: the best attack is hardly better than guessing"),
-    (1.0, "small: the best attack is a little better than guessing"),
-    (3.0, "moderate: a determined attacker learns something"),
-    (10.0, "large: the best attack often succeeds"),
-    (math.inf, "very large: against the best attack there is next to no protection"),
-)
+#: Up to how many times an alarm raises the odds a word is used. The words are ours; the numbers beside them say more.
+SIZES = ((1.5, "very small"), (3.0, "small"), (10.0, "moderate"), (50.0, "large"), (math.inf, "very large"))
 
 
-def size_in_words(epsilon: float) -> str:
-    """Say whether a loss is small or large.
+def size_in_words(power: float, false_positive_rate: float = ODDS_RATE) -> str:
+    """Say whether a loss is small or large, by the power of the best test: an alarm multiplies odds by power over rate.
 
-    >>> size_in_words(0.7)
-    'small: the best attack is a little better than guessing'
+    >>> size_in_words(0.022), size_in_words(1.0)
+    ('small', 'very large')
     """
-    return next(text for limit, text in SIZES if epsilon <= limit)
+    return next(word for limit, word in SIZES if power <= limit * false_positive_rate)
 
 
 def belief_after_alarm(prior: float, power: float, false_positive_rate: float = ODDS_RATE) -> float:

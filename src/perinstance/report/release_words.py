@@ -16,9 +16,17 @@ from perinstance.report.redaction import SHARED
 from perinstance.report.words import loss, number, people, share
 
 if TYPE_CHECKING:
+    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RowsBeyond
     from perinstance.report.sections import ReportRequest
+
+COMPARISON_COST = (
+    "Each row was held out once; the private model of the others was drawn for this comparison and thrown away, so the "
+    "published draw and its promise are as they would be without it. The errors themselves have no protection: they "
+    "are for the curator alone. Publishing them, or choosing what to publish by them, is a release that no promise "
+    "covers."
+)
 
 
 def release_line(release: Release) -> str:
@@ -121,6 +129,16 @@ def bound_warnings(asked: ReportRequest, beyond: RowsBeyond | None) -> list[tupl
         part = share(clipped / health.n_people)
         found.append(("Many rows are clipped:", f"{part} of the people lie beyond a bound, which shifts the estimate."))
     return found
+
+
+def comparison_lines(comparison: AccuracyComparison) -> list[tuple[str, str]]:
+    """Name three models, and their errors on rows that they have not seen."""
+    written = share if comparison.measure.startswith("share") else number
+    return [
+        ("private: this release", written(comparison.private)),
+        ("not private: no noise, no clipping", written(comparison.not_private)),
+        ("no model: the same answer for everybody", written(comparison.constant)),
+    ]
 
 
 def versions() -> str:

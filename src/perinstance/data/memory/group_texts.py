@@ -17,13 +17,21 @@ def label_texts(labels: Any) -> NDArray:
     ['north', 'missing', 'missing', '3']
     """
     values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    return np.array([MISSING if _is_missing(value) else str(value) for value in values], dtype=object)
+    return np.array([MISSING if _is_missing(value) else _written(value) for value in values], dtype=object)
+
+
+def _written(value: Any) -> str:
+    """A whole number that a missing label made a float is written as the whole number that it was."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_missing(value: Any) -> bool:
-    """NaN is not equal to itself; pandas' NA and NaT call themselves so; polars and Arrow have None."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """NaN and NaT differ from themselves, pandas' NA does not tell whether it does, polars and Arrow have None."""
+    if value is None:
         return True
     if isinstance(value, str):
         return not value.strip()
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True

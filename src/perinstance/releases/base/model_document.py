@@ -73,10 +73,10 @@ class WritesModel:
             The public recipe that made these features, if one did; it becomes part of the file.
         """
         check_is_fitted(self)
-        return document_text(model_document(self, features, target, recipe))
+        return document_text(document_of(self, features, target, recipe))
 
 
-def model_document(
+def document_of(
     release: Any, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None
 ) -> dict[str, Any]:
     """Gather what may be published, without its checksum."""
