@@ -75,4 +75,4 @@ def test_numbers_stay_numbers_when_none_is_missing():
     frame = small_audit(4, d=1).by([1.5, 2.5, 1.5, 2.5])
     assert np.asarray(frame["group"]).tolist() == [1.5, 2.5]
     with_gap = small_audit(4, d=1).by([1.0, np.nan, 1.0, 2.0])
-    assert np.asarray(with_gap["group"]).tolist() == ["1.0", "2.0", "missing"]
+    assert np.asarray(with_gap["group"]).tolist() == ["1", "2", "missing"]
