@@ -217,7 +217,7 @@ def test_a_bad_cell_is_found_among_decimal_commas(run, tmp_path):
         fields[1] = cell
         (tmp_path / "g.csv").write_text("\n".join([*lines[:4], ";".join(fields), *lines[5:]]) + "\n")
         outcome = run("audit", tmp_path / "g.csv", *COMMON, "--decimal", ",")
-        assert outcome.code == 2 and "column 1" in outcome.err and "row 3" in outcome.err
+        assert outcome.code == 2 and "column 1" in outcome.err and "row 5" in outcome.err
         assert cell not in outcome.err
 
 
