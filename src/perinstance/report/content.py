@@ -180,6 +180,7 @@ def _size(asked: ReportRequest) -> str:
     else:
         who = {"the median person": asked.median_person, "the most exposed person": asked.top_person}
         powers = {name: float(asked.audit.pairs[[i]].attack_power(ODDS_RATE)[0]) for name, i in who.items()}
+    limit = "about" if asked.audit.pairs.kind == "estimate" and not asked.redact else "at most"
     told = []
     for name, power in powers.items():
         beliefs = ", ".join(
@@ -188,8 +189,8 @@ def _size(asked: ReportRequest) -> str:
         )
         times = words.loss(power / ODDS_RATE, 2)
         told.append(
-            f"For {name} this is {size_in_words(power)}: an alarm of the best attack raises the odds at most {times} "
-            f"times (a belief of {beliefs})."
+            f"For {name} this is {size_in_words(power)}: an alarm of the best attack, at {words.share(ODDS_RATE)} false "
+            f"alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
         )
     return " ".join(told)
 
