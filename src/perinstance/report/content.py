@@ -189,8 +189,8 @@ def _size(asked: ReportRequest) -> str:
         )
         times = words.loss(power / ODDS_RATE, 2)
         told.append(
-            f"For {name} this is {size_in_words(power)}: an alarm of the best attack, at {words.share(ODDS_RATE)} false "
-            f"alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
+            f"For {name} this is {size_in_words(power)}: an alarm of the best attack, at {words.share(ODDS_RATE)} "
+            f"false alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
         )
     return " ".join(told)
 
