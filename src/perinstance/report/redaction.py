@@ -18,6 +18,7 @@ from perinstance.numerics.quantiles import attained_rank
 
 SHARED = 40  #: of fewer people the 95% quantile is one of the two largest losses, and points to a single person
 STEPS = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])  #: in each power of ten
+ROW = 1 << 20  #: more than the cells between the smallest and the largest float, at any fineness
 FINENESS = (8, 4, 2, 1)  #: cells of the plane per power of ten, tried in this order
 
 
@@ -138,7 +139,8 @@ def shared_plane(across: Floats, up: Floats) -> list[PlaneCell]:
     found: list[PlaneCell] = []
     for per_decade in FINENESS:
         x, y = (np.floor(np.log10(values) * per_decade).astype(np.int64) for values in (across, up))
-        places, counts = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
+        keys, counts = np.unique(x * ROW + y, return_counts=True)
+        places = np.column_stack([(keys + ROW // 2) // ROW, (keys + ROW // 2) % ROW - ROW // 2])
         edge = 10.0 ** (1.0 / per_decade)
         found = []
         for (i, j), count in zip(places[counts >= SHARED], counts[counts >= SHARED], strict=True):
