@@ -32,20 +32,29 @@ def test_rows_beyond_are_those_one_would_count():
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_shares_of_the_leverage_are_those_of_the_hat_matrix(intercept):
+def test_shares_are_what_the_leverage_loses_without_the_column(intercept):
     X, y = table()
     audit = pi.audit(pi.PosteriorSample(alpha=0.0, fit_intercept=intercept), X, y)
     found = audit.rare_features(X, y)
     assert [one.position for one in found] == np.argsort(-audit.losses, kind="stable")[:10].tolist()
     assert found[0].position == 7 and found[0].names[0] == "dose" and found[0].shares[0] > 0.9
     rows = X.to_numpy() - (X.to_numpy().mean(axis=0) if intercept else 0.0)
-    for one in found:  # the slow road: move one column at a time through the hat matrix
-        x = rows[one.position]
-        solved = np.linalg.solve(rows.T @ rows, x)
-        shares = x * solved / (x @ solved)
-        order = [j for j in np.argsort(-shares)[:3] if shares[j] >= 0.05]
+    for one in found:  # the slow road: the leverage of the table without the column
+        whole = leverage(rows, one.position)
+        shares = [1 - leverage(np.delete(rows, j, axis=1), one.position) / whole for j in range(4)]
+        order = [j for j in np.argsort(np.negative(shares))[:3] if shares[j] >= 0.05]
         assert one.names == tuple(X.columns[j] for j in order)
-        assert one.shares == pytest.approx([min(shares[j], 1.0) for j in order])
+        assert one.shares == pytest.approx([shares[j] for j in order])
+
+
+def leverage(rows, i: int) -> float:
+    return float(rows[i] @ np.linalg.solve(rows.T @ rows, rows[i]))
+
+
+def test_a_constant_column_and_a_row_of_zeros_have_no_rare_feature():
+    X = np.column_stack([np.linspace(-1, 1, 9), np.zeros(9)])
+    found = pi.audit(pi.PosteriorSample(), X, np.arange(9.0)).rare_features(X, np.arange(9.0))
+    assert {one.names for one in found} == {("column 0",), ()}
 
 
 def test_columns_without_names_are_numbered_and_outsiders_refused():
@@ -60,7 +69,7 @@ def test_columns_without_names_are_numbered_and_outsiders_refused():
 def test_python_warns_when_somebody_lost_more_than_anybody_within_bounds():
     X, y = table()
     audit = pi.audit(pi.OutputPerturbation(scale=0.5), X, y)
-    with pytest.warns(BeyondBounds, match="the table breaks the bounds") as caught:
+    with pytest.warns(BeyondBounds, match="the table breaks the bounds, and then") as caught:
         anybody = audit.everyone(x_bound=1.0, y_bound=1.0)
     assert audit.losses.max() > anybody.epsilon
     assert caught[0].filename == __file__

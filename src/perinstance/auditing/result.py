@@ -266,8 +266,8 @@ class Audit:
         """Warn the curator when somebody of the table lost more than a statement for people within bounds allows."""
         if self.inside and float(self.losses.max()) > limit:
             warnings.warn(
-                f"somebody of this table lost more than {whose}: the table breaks the bounds, and the statement is "
-                "not about everybody in it; audit.rows_beyond(x_bound, y_bound, X, y) counts who lies beyond",
+                f"somebody of this table lost more than {whose}: most likely the table breaks the bounds, and then the "
+                "statement is not about everybody in it; audit.rows_beyond(x_bound, y_bound, X, y) counts them",
                 BeyondBounds,
                 stacklevel=3,
             )

@@ -49,11 +49,11 @@ class RowsBeyond(ShownAsTable):
 
 @dataclass(frozen=True, slots=True)
 class RareFeatures(ShownAsTable):
-    """The features that make one person's row rare, with their share of its leverage. Confidential."""
+    """The features that make one person's row rare. Confidential."""
 
     position: int
     names: tuple[str, ...]
-    shares: tuple[float, ...]
+    shares: tuple[float, ...]  #: of the leverage, that would go if the feature were left out
 
 
 @contextmanager
@@ -87,8 +87,8 @@ def rows_beyond(
 def rare_features(audit: AuditedPeople, count: int, X: Any, y: Any = None, **columns: Any) -> tuple[RareFeatures, ...]:
     """Name what is rare about the rows of the ``count`` most exposed people.
 
-    The leverage is a sum over features, ``x'G^-1 x = sum_j x_j (G^-1 x)_j`` with ``G = X'X`` (columns centred when the
-    model has an intercept); those with the largest parts are named.
+    Without column j the leverage ``x'G^-1 x``, ``G = X'X`` (centred when the model has an intercept), is smaller by
+    ``u_j^2 / (G^-1)_jj`` with ``u = G^-1 x``; the features for which that is most are named.
     """
     if not audit.inside:
         raise InvalidInput("rare features are those of people of the table; these are outsiders")
@@ -102,8 +102,12 @@ def rare_features(audit: AuditedPeople, count: int, X: Any, y: Any = None, **col
     if audit.release.mechanism().fit_intercept:
         G, rows = G - np.outer(total, total) / n, rows - total / n
     named = [f"column {j}" for j in range(len(G))] if names is None else list(names)
-    parts = rows * (rows @ np.linalg.pinv(G, hermitian=True))
-    return tuple(_largest(at, part, named) for at, part in zip(positions, parts, strict=True))
+    inverse = np.linalg.pinv(G, hermitian=True)
+    u, scale = rows @ inverse, np.diag(inverse)
+    whole = np.einsum("ij,ij->i", rows, u)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.nan_to_num(u**2 / scale / whole, posinf=0.0)  # a constant column, a row of zeros: nothing
+    return tuple(_largest(at, part, named) for at, part in zip(positions, np.minimum(shares, 1.0), strict=True))
 
 
 def _moments(block: Block) -> Floats:
@@ -112,8 +116,6 @@ def _moments(block: Block) -> Floats:
     return rows.T @ rows
 
 
-def _largest(position: int, parts: Floats, names: list[str]) -> RareFeatures:
-    whole = float(parts.sum())
-    shares = parts / whole if whole > 0 else np.zeros(len(parts))
+def _largest(position: int, shares: Floats, names: list[str]) -> RareFeatures:
     order = [int(j) for j in np.argsort(-shares, kind="stable")[:NAMED] if shares[j] >= LEAST_SHARE]
-    return RareFeatures(position, tuple(names[j] for j in order), tuple(min(float(shares[j]), 1.0) for j in order))
+    return RareFeatures(position, tuple(names[j] for j in order), tuple(float(shares[j]) for j in order))

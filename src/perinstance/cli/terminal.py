@@ -21,7 +21,7 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
-from perinstance.report.redaction import SHARED, grid_up, shared_losses
+from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, comparison_lines, release_line
 from perinstance.report.svg import clean
 
@@ -113,7 +113,8 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
         out.print(_kinds(audit))
         out.print(_exposed(audit))
     for name, labels in told.groups.items():
-        out.print(_groups(epsilon, name, labels, told.redact))
+        if lines := _group_records(epsilon, labels, told.redact):
+            out.print(_groups(name, lines, told.redact))
     for warning in [] if told.redact else _bound_warnings(audit, told):
         out.print(f"[red]{escape(warning)}[/red]")
     out.print("[red]Confidential:[/red] computed from personal data. Do not publish.")
@@ -162,19 +163,19 @@ def _bound_warnings(audit: Audit, told: Told) -> list[str]:
     return found
 
 
-def _groups(epsilon: np.ndarray, name: str, labels: Any, redact: bool) -> Table:
+def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
     """The most exposed groups; the report has all of them."""
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    lines = _group_records(epsilon, labels, redact)
+    write = grid_text if redact else words.loss
+    table = Table(box=None, pad_edge=False, title=escape(f"Loss ε by {clean(name)}"), title_justify="left")
     shown = lines[:MOST_GROUPS]
-    table.title = escape(f"Loss ε by {clean(name)}")
     if len(shown) < len(lines):
-        table.caption = f"The {len(shown)} most exposed of {len(lines):,} groups; the report has all of them."
+        table.caption = f"{len(shown)} of {len(lines):,} groups, the most exposed; all: in the report."
         table.caption_justify = "left"
-    for head in ("group", "people", "median", "95%", "maximum"):
+    keys = {"median": "median", "95%": "q95"} if redact else {"median": "median", "95%": "q95", "maximum": "max"}
+    for head in ("group", "people", *keys):
         table.add_column(head, justify="left" if head == "group" else "right")
     for line in shown:
-        cells = ["left out" if line[key] is None else words.loss(line[key]) for key in ("median", "q95", "max")]
+        cells = ["left out" if line[key] is None else write(line[key]) for key in keys.values()]
         table.add_row(escape(clean(line["group"], 24)), f"{line['people']:,}", *cells)
     return table
 
@@ -205,8 +206,12 @@ def _shared_quantiles(epsilon: np.ndarray) -> list[float | None]:
 def _quantiles(epsilon: np.ndarray, told: Told) -> Table:
     table = Table(box=None, pad_edge=False, title="Loss ε", title_justify="left")
     if told.redact:
+        shared = shared_losses(epsilon)
         names = ["median at most", "95% at most"]
-        cells = ["left out" if v is None else words.loss(v) for v in _shared_quantiles(epsilon)]
+        cells = ["left out" if v is None else grid_text(v) for v in _shared_quantiles(epsilon)]
+        if shared.most is not None:
+            names.append(f"all but {shared.cells[-1].people:,} at most")
+            cells.append(grid_text(shared.most.high))
     else:
         q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
         cells = [words.loss(float(v)) for v in q]

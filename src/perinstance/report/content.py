@@ -18,7 +18,7 @@ from perinstance.report.figures import accuracy_section, attack_section, distrib
 from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.leverage_plane import plane_section
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power, size_in_words
-from perinstance.report.redaction import SHARED, grid_up, shared_losses
+from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.release_words import (
     accuracy_cost,
     bound_warnings,
@@ -166,7 +166,7 @@ def _shared_verdict(asked: ReportRequest) -> str:
             f"Of {words.people(len(asked.epsilon))} no loss can be told here: fewer than {SHARED} would stand behind "
             "every number."
         )
-    losses = "; ".join(f"{name} lost at most ε = {words.loss(cell.high)}" for name, cell in told)
+    losses = "; ".join(f"{name} lost at most ε = {grid_text(cell.high)}" for name, cell in told)
     power = words.share_at_most(most_attack_power(told[-1][1].high, asked.audit.delta, VERDICT_RATE))
     first = f"Of {words.people(len(asked.epsilon))}: {losses}"
     if asked.promise is not None:
@@ -184,6 +184,7 @@ def _size(asked: ReportRequest) -> str:
     else:
         who = {"the median person": asked.median_person, "the most exposed person": asked.top_person}
         powers = {name: float(asked.audit.pairs[[i]].attack_power(ODDS_RATE)[0]) for name, i in who.items()}
+    limit = "about" if asked.audit.pairs.kind == "estimate" and not asked.redact else "at most"
     told = []
     for name, power in powers.items():
         beliefs = ", ".join(
@@ -192,8 +193,8 @@ def _size(asked: ReportRequest) -> str:
         )
         times = words.loss(power / ODDS_RATE, 2)
         told.append(
-            f"For {name} this is {size_in_words(power)}: an alarm of the best attack raises the odds at most {times} "
-            f"times (a belief of {beliefs})."
+            f"For {name} this is {size_in_words(power)}: an alarm of the best attack, at {words.share(ODDS_RATE)} "
+            f"false alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
         )
     return " ".join(told)
 
@@ -235,8 +236,8 @@ def _shared_cards(asked: ReportRequest) -> list[Card]:
     for name, q in (("Median loss", 0.5), ("95% of the people", 0.95)):
         cell = asked.shared.quantile(q)
         if math.isfinite(cell.high):
-            cards.append(Card(name, words.loss(cell.high), "lost at most this"))
+            cards.append(Card(name, grid_text(cell.high), "lost at most this"))
     if asked.shared.most is not None:
         name = f"All but {words.people(asked.shared.cells[-1].people)}"
-        cards.append(Card(name, words.loss(asked.shared.most.high), "lost at most this"))
+        cards.append(Card(name, grid_text(asked.shared.most.high), "lost at most this"))
     return [*cards, *_statement_cards(asked)]

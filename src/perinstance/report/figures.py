@@ -12,7 +12,7 @@ from perinstance.numerics.rounding import AXIS_RANGE
 from perinstance.report import charts, words
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power
 from perinstance.report.other_noise import QUANTILES, noise_sweep
-from perinstance.report.redaction import SHARED, SharedLosses, shared_losses
+from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
 from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
 from perinstance.report.svg import around
@@ -82,7 +82,7 @@ def _extreme_notes(epsilon: Floats) -> list[str]:
 
 def _top_note(shared: SharedLosses) -> list[str]:
     top = shared.cells[-1]
-    return [f"{words.people(top.people)} lost more than {words.loss(top.low)}"]
+    return [f"{words.people(top.people)} lost more than {grid_text(top.low)}"]
 
 
 def noise_section(asked: ReportRequest) -> list[Section]:

@@ -45,10 +45,12 @@ def groupings(groups: Any, n: int) -> dict[str, NDArray]:
 
 def by_group(epsilon: NDArray, labels: Any) -> dict[str, Floats]:
     """Return the losses of each group by its name."""
-    names, codes = np.unique(label_texts(labels).astype(str), return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    cuts = np.searchsorted(codes[order], np.arange(1, len(names)))
-    return dict(zip(names.tolist(), np.split(np.asarray(epsilon)[order], cuts), strict=True))
+    texts = label_texts(labels)
+    codes: dict[str, int] = {}
+    member = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), dtype=np.int64, count=len(texts))
+    order = np.argsort(member, kind="stable")
+    cuts = np.searchsorted(member[order], np.arange(1, len(codes)))
+    return dict(sorted(zip(codes, np.split(np.asarray(epsilon)[order], cuts), strict=True)))
 
 
 def group_rows(epsilon: NDArray, labels: Any) -> list[charts.GroupRow]:

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_rank
-from perinstance.releases.base.shown_decimals import loss_text
 
 SHARED = 40  #: of fewer people the 95% quantile is one of the two largest losses, and points to a single person
 STEPS = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])  #: in each power of ten
+ROW = 1 << 20  #: more than the cells between the smallest and the largest float, at any fineness
 FINENESS = (8, 4, 2, 1)  #: cells of the plane per power of ten, tried in this order
 
 
@@ -34,8 +34,8 @@ class LossCell:
     def words(self) -> str:
         """The cell as a statement about somebody in it."""
         if math.isfinite(self.high):
-            return f"at most {loss_text(self.high)}"
-        return f"more than {loss_text(self.low)}" if self.low > 0 else "left out"
+            return f"at most {grid_text(self.high)}"
+        return f"more than {grid_text(self.low)}" if self.low > 0 else "left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,15 @@ class SharedLosses:
 def grid_value(index: int) -> float:
     """Return a value of the public grid: ten of them in each power of ten."""
     return float(f"{STEPS[index % len(STEPS)]:g}e{index // len(STEPS)}")  # the float next to the decimal
+
+
+def grid_text(value: float) -> str:
+    """Write a value of the grid, which has few digits.
+
+    >>> grid_text(0.1), grid_text(1500.0)
+    ('0.1', '1,500')
+    """
+    return f"{value:,g}"
 
 
 def grid_up(value: float) -> float:
@@ -130,7 +139,8 @@ def shared_plane(across: Floats, up: Floats) -> list[PlaneCell]:
     found: list[PlaneCell] = []
     for per_decade in FINENESS:
         x, y = (np.floor(np.log10(values) * per_decade).astype(np.int64) for values in (across, up))
-        places, counts = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
+        keys, counts = np.unique(x * ROW + y, return_counts=True)
+        places = np.column_stack([(keys + ROW // 2) // ROW, (keys + ROW // 2) % ROW - ROW // 2])
         edge = 10.0 ** (1.0 / per_decade)
         found = []
         for (i, j), count in zip(places[counts >= SHARED], counts[counts >= SHARED], strict=True):

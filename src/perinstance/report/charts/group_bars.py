@@ -21,7 +21,7 @@ def groups(rows: Sequence[GroupRow], name: str, maximum: bool = True) -> Markup:
     told = [
         f"{r.name}: {people(r.size)}, median {loss(r.median)}, maximum {loss(r.largest)}"
         if maximum
-        else f"{r.name}: median at most {loss(r.median)}, 95% at most {loss(r.q95)}"
+        else f"{r.name}: median at most {r.median:g}, 95% at most {r.q95:g}"
         for r in rows
     ]
     drawing = Drawing(name, WIDTH, bottom + 48, "Losses by group", "; ".join(told))
