@@ -61,7 +61,8 @@ def make(folder: Path, rows: int) -> None:
         X = RECIPE.transform(raw)
         numbers = pa.table({**dict(zip(names, X.T, strict=True)), "cost": RECIPE.transform_target(raw)})
         for name, table in (("raw", raw), ("numbers", numbers)):
-            writers.setdefault(name, pq.ParquetWriter(folder / f"{name}.parquet", table.schema))
+            if name not in writers:
+                writers[name] = pq.ParquetWriter(folder / f"{name}.parquet", table.schema)
             writers[name].write_table(table, row_group_size=1 << 17)
     for writer in writers.values():
         writer.close()

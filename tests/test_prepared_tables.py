@@ -263,6 +263,24 @@ def test_targets_of_words(kind):
         )
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_targets_of_two_words_in_files(tmp_path, form):
+    release = pi.OutputPerturbation(LogisticRegression(), scale=1.0)
+    frame = X2.assign(died=WORDS)
+    path = tmp_path / f"t.{form}"
+    frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path, index=False)
+    found = pi.audit(release, pi.scan(path), target="died")
+    np.testing.assert_allclose(found.losses, pi.audit(release, X2, WORDS).losses, rtol=1e-12)
+    assert len(found.recheck(pi.scan(path), target="died")) == 3
+    coded = X2.assign(died=(WORDS == "yes").astype(int))
+    coded.to_csv(tmp_path / "coded.csv", index=False)
+    numbers = pi.audit(release, pi.scan(tmp_path / "coded.csv"), target="died")
+    np.testing.assert_allclose(found.losses, numbers.losses, rtol=1e-12)
+    X2.assign(died=np.where(np.arange(50) == 3, "", WORDS)).to_csv(tmp_path / "gap.csv", index=False)
+    with pytest.raises(InvalidTable, match=r"\('died'\)"):
+        pi.audit(release, pi.scan(tmp_path / "gap.csv"), target="died")
+
+
 def test_targets_that_cannot_be():
     logistic = pi.OutputPerturbation(LogisticRegression(), scale=1.0)
     with pytest.raises(InvalidTable, match="row 3"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.data import read_table
+from perinstance.data.files.target_words import two_classes
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.errors import InvalidTable
@@ -32,6 +33,8 @@ def read_rows(
     named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
     if release.mechanism().needs_target:
         words = classes if classifies(release) else None
+        if words is not None and preparation is None and hasattr(X, "select_columns"):
+            named["preparation"] = two_classes(X, target)
         return read_table(X, y, target=target, classes=words, **named)
     if preparation is not None:
         named["preparation"] = replace(preparation, target=None)

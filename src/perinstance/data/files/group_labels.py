@@ -46,5 +46,6 @@ def _texts(column: pa.Array) -> pa.DictionaryArray:
 
 def _encode(texts: pa.DictionaryArray, codes: dict[str, int]) -> NDArray:
     """Translate a batch's own codes into those of the whole file."""
-    own = np.array([codes.setdefault(name, len(codes)) for name in texts.dictionary.to_pylist()], dtype=np.int64)
+    names = [name if name.strip() else MISSING for name in texts.dictionary.to_pylist()]  # a CSV file has no nulls
+    own = np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
     return own[texts.indices.to_numpy(zero_copy_only=False)] if len(own) else np.empty(0, dtype=np.int64)

@@ -100,11 +100,9 @@ class DeclaredRange:
         values = cells.values
         if cells.missing is not None and self.missing is not None:
             values = np.where(cells.missing, self.missing, values)
-        out[:, 0] = self.scaled(values)
-
-    def scaled(self, values: NDArray) -> NDArray:
-        """Return the numbers of these values."""
-        return _scaled(values, self.low, self.high) if self.scale else np.clip(values, self.low, self.high)
+        np.clip(values, self.low, self.high, out=out[:, 0])
+        if self.scale:
+            _scale(out[:, 0], self.low, self.high)
 
     def unscaled(self, numbers: NDArray) -> NDArray:
         """Return the values of these numbers, in the column's own unit."""
@@ -218,7 +216,9 @@ class DeclaredDates:
         values = cells.values
         if cells.missing is not None and self.missing is not None:
             values = np.where(cells.missing, _day(self.missing), values)
-        out[:, 0] = _scaled(values, _day(self.first), _day(self.last))
+        first, last = _day(self.first), _day(self.last)
+        np.clip(values, first, last, out=out[:, 0])
+        _scale(out[:, 0], first, last)
 
     @property
     def answers_missing(self) -> bool:
@@ -357,9 +357,12 @@ def _day(date: dt.date) -> float:
     return float((date - dt.date(1970, 1, 1)).days)
 
 
-def _scaled(values: NDArray, low: float, high: float) -> NDArray:
-    """``2 (x - low) / (high - low) - 1`` of the clipped x, within [-1, 1] after rounding too."""
-    return np.clip(2 * ((np.clip(values, low, high) - low) / (high - low)) - 1, -1.0, 1.0)
+def _scale(column: NDArray, low: float, high: float) -> None:
+    """Put ``2 (x - low) / (high - low) - 1`` in the place of x; roundings are monotone, so it stays within [-1, 1]."""
+    column -= low
+    column /= high - low
+    column *= 2
+    column -= 1
 
 
 def _answer(missing: Any) -> dict[str, Any]:

@@ -7,8 +7,11 @@ With ``K = XX' + alpha I`` and ``k_i = (K^-1)_ii``, without person i and without
 An intercept, which is not penalised, is projected out: a Householder reflection takes the ones to the first axis, the
 other n - 1 rows of the reflected table are the whole problem, and ``e_i`` becomes the reflected unit vector.
 
-Rounding makes ``K + E`` of K. With ``eta >= ||K^-1/2 E K^-1/2||`` the numbers ``k_i`` are known to ``eta / (1 - eta)``,
-relatively, and ``u'K^-1 v`` to that share of ``sqrt(u'K^-1 u  v'K^-1 v)``; losses are rounded up by as much.
+Rounding makes ``K + E`` of K, with ``|E| <= B`` entry by entry, whatever the order of the sums: products lose
+``p u |X||X|'``, the factorisation and the triangular solves ``3 n u |L||L|'`` (Higham 2002, chapters 3, 8, 10). Then
+``eta = ||K^-1/2 E K^-1/2||`` is at most the spectral radius of ``|K^-1| B``, hence at most ``max (|K^-1| B d)_i / d_i``
+for any d > 0 (Collatz and Wielandt). The numbers ``k_i`` are known to ``eta / (1 - eta)``, relatively, and ``u'K^-1 v``
+to that share of ``sqrt(u'K^-1u  v'K^-1v)``; losses are rounded up by as much.
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import EXACT_SHARE, UNIT
 
-#: work of factorising without each person, beyond which a looser bound is preferred to hours
-_MOST_WORK = 2e10
+_U = UNIT / 2  #: what one operation loses at most, relatively
+
+#: eta up to which the road is taken, by the work of factorising without each person: nothing looser than exact while
+#: that takes seconds, and rather an upper bound than hours
+_MOST_ETA = ((1e9, EXACT_SHARE / 8), (1e11, 1e-4), (float("inf"), 0.05))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,16 @@ class _Table:
     X: Floats  #: (m, p), m = n, or n - 1 with an intercept
     y: Floats
     units: Floats  #: (m, n): the identity without an intercept
-    size: float  #: Frobenius norm of the rows as they came
+    lost: Floats | None  #: (m, p) what the reflection may have taken from X; None without one
+
+    def backward_error(self, L: Floats, d: Floats) -> Floats:
+        """Return ``B d``."""
+        m, p = self.X.shape
+        rows, lower = np.abs(self.X), np.abs(L)
+        total = (p + 2) * _U * (rows @ (rows.T @ d)) + 3 * (m + 2) * _U * (lower @ (lower.T @ d))
+        if self.lost is not None:
+            total += rows @ (self.lost.T @ d) + self.lost @ (rows.T @ d)
+        return np.asarray(total)
 
 
 def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAnswers | None:
@@ -57,47 +72,47 @@ def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAns
     rows = sweep.fold(gather)
     everyone = np.concatenate([part for part, _ in rows.parts])
     targets = np.concatenate([part for _, part in rows.parts])
-    table = _projected(everyone, targets) if fit.fit_intercept else _whole(everyone, targets)
+    table = (
+        _projected(everyone, targets) if fit.fit_intercept else _Table(everyone, targets, np.eye(len(everyone)), None)
+    )
     K = table.X @ table.X.T
-    norm = float(np.linalg.norm(K))
     K[np.diag_indices_from(K)] += alpha
     try:
         L: Any = np.linalg.cholesky(K)
     except LinAlgError:
         return None
-    Z = solve_triangular(L, table.units, lower=True, overwrite_b=True)  # L^-1 units
-    k = np.einsum("ij,ij->j", Z, Z)
-    eta = _backward_error(table, norm + alpha * len(K)) * min(1 / alpha, float(np.sum(k)))
+    inverse = solve_triangular(L, np.eye(len(L)), lower=True)
+    Z = inverse if table.lost is None else solve_triangular(L, table.units, lower=True)  # L^-1 units
+    eta = _eta(table, L, inverse)
     work = len(X) * float(p) ** 2 * (p + fit.n_people)
-    if not eta < (EXACT_SHARE / 8 if work < _MOST_WORK else 0.05):
+    if not eta < next(limit for most, limit in _MOST_ETA if work <= most):
         return None
     at = _positions(everyone, targets, X, y)
-    share = 2 * eta + len(K) * UNIT  # eta / (1 - eta), and the sums of squares
+    Z, k = Z[:, at], np.einsum("ij,ij->j", Z, Z)[at]
+    # eta / (1 - eta), sums of n products, and the unit vectors, which are rounded where they were reflected
+    share = 2 * eta + 2 * len(everyone) * UNIT + 16 * UNIT / np.sqrt(alpha * k)
     z = solve_triangular(L, table.y, lower=True)
-    residual = (Z.T @ z)[at] / k[at]
-    lost = share * (np.linalg.norm(z) / np.sqrt(k[at]) + 2 * np.abs(residual)) + UNIT * np.abs(y)
-    leverage = (1 + 2 * share) / (alpha * k[at]) - 1
-    error = np.full(len(X), 4 * share)
-    length = np.empty(0)
+    residual = Z.T @ z / k
+    lost = share * (np.linalg.norm(z) / np.sqrt(k) + 2 * np.abs(residual)) + UNIT * np.abs(y)
+    if table.lost is not None:
+        lost += (len(everyone) + 8) * UNIT * np.linalg.norm(targets) / np.sqrt(alpha * k)
+    leverage = (1 + 2 * share) / (alpha * k) - 1
+    error, length = 4 * share, np.empty(0)
     if fit.precision is not None:
-        length, off = _lengths(fit, table, everyone, Z, L, k, at, share)
+        length, off = _lengths(fit, table, everyone, Z, L, share * np.sqrt(len(everyone) * k))
         error += off
     return DualAnswers(leverage, residual + np.copysign(lost, residual), length, error, lost)
 
 
-def _backward_error(table: _Table, norm: float) -> float:
-    """Return a bound of ``||E||``: products, factorisation and triangular solves, and the reflection of the rows.
-
-    Errors have either sign: those of n^2 products of p terms each add up to a matrix of norm ``u sqrt(p / n) ||K||``,
-    in the Frobenius norm, and the others to ``u ||K||`` or so. What is seen is a tenth of this, and less.
-    """
-    rows, columns = table.X.shape
-    terms = UNIT * (16 + 4 * np.sqrt(columns / rows))
-    return float(terms * (norm + table.size * np.linalg.norm(table.X) * (table.X.shape[0] != table.units.shape[1])))
+def _eta(table: _Table, L: Floats, inverse: Floats) -> float:
+    """Bound ``||K^-1/2 E K^-1/2||``; twice, because ``|K^-1|`` is rounded itself."""
+    size = np.abs(inverse.T @ inverse)
+    d = size @ table.backward_error(L, np.ones(len(L)))
+    return 2 * float((size @ table.backward_error(L, d) / d).max()) if (d > 0).all() else float("inf")
 
 
-def _whole(X: Floats, y: Floats) -> _Table:
-    return _Table(X, y, np.eye(len(X)), 0.0)
+def _unchanged(X: Floats, y: Floats) -> _Table:
+    return _Table(X, y, np.eye(len(X)), None)
 
 
 def _projected(X: Floats, y: Floats) -> _Table:
@@ -105,32 +120,31 @@ def _projected(X: Floats, y: Floats) -> _Table:
     n = len(X)
     v = np.ones(n)
     v[0] += np.sqrt(n)
-    square = 2 * (n + np.sqrt(n))
-    units = np.eye(n) - np.outer(v, 2 * v / square)
-    return _Table(
-        (X - np.outer(v, 2 / square * (v @ X)))[1:],
-        (y - v * (2 / square * (v @ y)))[1:],
-        units[1:].copy(),
-        float(np.linalg.norm(X)),
-    )
+    share = 2 * v / (2 * (n + np.sqrt(n)))
+    units = np.eye(n) - np.outer(v, share)
+    lost = _U * np.abs(X) + (n + 8) * _U * np.outer(v, share @ np.abs(X))
+    return _Table((X - np.outer(v, share @ X))[1:], (y - v * (share @ y))[1:], units[1:].copy(), lost[1:])
 
 
-def _lengths(
-    fit: Any, table: _Table, X: Floats, Z: Floats, L: Floats, k: Floats, at: Any, share: float
-) -> tuple[Floats, Floats]:
-    """Return ``||H_with^-1 x||_A`` rounded up, and the share of it that was added."""
-    moved = Z.T[at] @ solve_triangular(L, table.X, lower=True)  # rows: X' K^-1 e_i
+def _lengths(fit: Any, table: _Table, X: Floats, Z: Floats, L: Floats, rounded: Floats) -> tuple[Floats, Floats]:
+    """Return ``||H_with^-1 x||_A`` rounded up, and the share of it that was added.
+
+    A column of ``X' K^-1 e_i`` is off by its share of ``sqrt(k_i x'K^-1x)``, and these ``x'K^-1x`` sum to n at most:
+    ``rounded`` is the length by which the whole can be off.
+    """
+    moved = Z.T @ solve_triangular(L, table.X, lower=True)  # rows: X' K^-1 e_i
     grown = 1.0
     if fit.fit_intercept:
         mean = X.mean(axis=0)
+        slack = len(X) * UNIT * (1 + np.abs(moved) @ np.abs(X).mean(axis=0))
         moved = np.column_stack([moved, 1 / len(X) - moved @ mean])
-        grown = float(np.sqrt(1 + mean @ mean))
+        rounded, grown = rounded + slack, float(np.sqrt(1 + mean @ mean))
     C = np.linalg.cholesky(fit.precision).T
-    # each column of X' K^-1 e_i is off by its share of sqrt(k_i x'K^-1x), and these x'K^-1x sum to n at most
-    off = share * np.sqrt(len(X) * k[at]) * grown * float(np.linalg.norm(C, ord=2))
-    rounded = 4 * len(C) * UNIT * ((np.abs(moved) @ np.abs(C).T) ** 2).sum(axis=1)
-    length = np.sqrt(((moved @ C.T) ** 2).sum(axis=1) + rounded) + off
-    return length, off / length
+    # terms of a sum may cancel, here and in A = C'C: rounding goes by their sizes
+    sizes = 4 * len(C) * UNIT * ((np.abs(moved) @ np.abs(C).T) ** 2).sum(axis=1)
+    off = rounded * grown * float(np.sqrt(np.linalg.norm(C, 1) * np.linalg.norm(C, np.inf)))
+    length = np.sqrt(((moved @ C.T) ** 2).sum(axis=1) + sizes) + off
+    return length, np.divide(off, length, out=np.zeros(len(off)), where=length > 0)
 
 
 def _positions(everyone: Floats, targets: Floats, X: Floats, y: Floats) -> list[int]:
