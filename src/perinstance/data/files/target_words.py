@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from perinstance.data.files.group_labels import read_labels
-from perinstance.data.memory.missing_groups import MISSING
+from perinstance.data.memory.group_texts import MISSING
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.recipes.recipe import Recipe
 
