@@ -63,12 +63,13 @@ CANARIES = {
     "smoker": "no",
     "weight_kg": 123.4567891,
     "creatinine_mg_dl": 3.14159265,
-    "platelets_per_ul": 271828,
+    "platelets_per_ul": 271828182,
     "nights": 29,
     "cost_eur": 38765.4321,
     "note": "canary-note-suicidal",
 }
-TRACES = ("canary", "4711", "123.4567", "3.14159", "271828", "38765.43", "38,765.43", "38765,43", "suicidal")
+# long enough that no random digits of a coefficient or a checksum are taken for one
+TRACES = ("canary", "id-4711", "123.4567", "3.14159", "271828182", "38765.43", "38,765.43", "38765,43", "suicidal")
 
 
 @pytest.fixture(scope="module")
