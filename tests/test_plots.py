@@ -75,3 +75,38 @@ def test_bad_calls_say_what_to_do(audit):
     with pytest.raises(InvalidInput, match="at least one audit"):
         plots.settings({})
     assert audit.plot() is not None
+
+
+def test_a_notebook_draws_the_figure_once(audit, monkeypatch):
+    """A notebook shows what a cell returns, and every figure that is still open."""
+    import io
+
+    import matplotlib.pyplot as plt
+
+    assert len(plt.get_fignums()) == 0
+    monkeypatch.setattr(matplotlib, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    figure = audit.plot()
+    assert plt.get_fignums() == [] and len(figure.axes) == 3
+    stream = io.BytesIO()
+    figure.savefig(stream)
+    assert stream.getvalue()[:4] == b"\x89PNG"
+    monkeypatch.setattr(matplotlib, "get_backend", lambda: "agg")
+    audit.plot()
+    assert len(plt.get_fignums()) == 1  # a script shows it by plt.show()
+
+
+@pytest.mark.parametrize("draw", [plots.distribution, plots.plane, plots.noise])
+def test_ticks_are_few_and_do_not_collide(audit, draw):
+    ax = draw(audit)
+    ax.figure.canvas.draw()
+    for axis, side in ((ax.xaxis, 0), (ax.yaxis, 1)):
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
+        assert 2 <= len(boxes) <= 9
+        ends = sorted((box.intervalx if side == 0 else box.intervaly).tolist() for box in boxes)
+        assert all(first[1] <= second[0] for first, second in zip(ends, ends[1:], strict=False))
+        assert not any("times" in label.get_text() for label in axis.get_ticklabels())
+
+
+def test_of_many_groups_the_most_exposed_are_drawn_and_it_says_so(audit):
+    ax = plots.groups(audit, [f"g{i % 50}" for i in range(80)])
+    assert len(ax.get_yticks()) == 40 and ax.get_title() == "The 40 most exposed of 50 groups"

@@ -8,11 +8,14 @@ from . import errors as errors
 from . import models as models
 from . import pairs as pairs
 from . import plots as plots
+from . import published as published
 from . import releases as releases
 from . import report as report
 from . import sampling as sampling
 from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit
+from .data import Recipe as Recipe
 from .data import scan as scan
+from .published import load as load
 from .releases import *

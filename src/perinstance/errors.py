@@ -27,12 +27,24 @@ class UnsafeFile(PerinstanceError):  # noqa: N818
     """A confidential file that others could read, or a path that is not what it seems (a link)."""
 
 
+class DiskFull(PerinstanceError):  # noqa: N818
+    """The disk has no room for a file; what was begun of it was removed, and an older file is as it was."""
+
+
 class ScratchFull(PerinstanceError):  # noqa: N818
     """The private scratch file of a large table cannot be written or read."""
 
 
 class RefusedModel(InvalidInput):
     """An estimator that breaks an assumption of the theory (non-smooth, non-convex, weighted)."""
+
+
+class InvalidModelFile(InvalidInput):
+    """A file that is no published model of perinstance, or was cut off or edited."""
+
+
+class NewerModelFile(InvalidModelFile):
+    """A published model in a format that this version of perinstance does not know yet."""
 
 
 class NumericalTrouble(PerinstanceError):  # noqa: N818
@@ -45,6 +57,14 @@ class NotPrepared(PerinstanceError):  # noqa: N818
 
 class PerinstanceWarning(UserWarning):
     """The root of all warnings of this package."""
+
+
+class ManyReleases(PerinstanceWarning):
+    """A search or a cross-validation fits a release many times: each fit publishes."""
+
+
+class BeyondBounds(PerinstanceWarning):
+    """The table holds rows beyond bounds that were declared for it. Said to the curator, by audits alone."""
 
 
 class CodeNotKept(PerinstanceWarning):

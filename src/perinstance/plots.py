@@ -13,15 +13,18 @@ import numpy as np
 from perinstance.errors import InvalidInput
 from perinstance.report.group_lines import SMALL_GROUP, group_rows
 from perinstance.report.other_noise import QUANTILES, noise_sweep
+from perinstance.report.svg import LogScale, tick_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from perinstance.auditing.result import Audit
 
 #: what is drawn, by the weakest kind among the people
 _LOSSES = {"exact": "Losses", "upper": "Upper bounds of the losses", "estimate": "Estimated losses"}
+MOST_GROUPS = 40  # in one figure: the most exposed ones
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#888888"
 
 
@@ -45,6 +48,7 @@ def distribution(audit: Audit, ax: Axes | None = None, dp: float | None = None, 
     ax.set(xlabel="loss ε", ylabel="people", title=title)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False)
+    _readable_ticks(ax.xaxis)
     return ax
 
 
@@ -66,6 +70,7 @@ def plane(audit: Audit, ax: Axes | None = None) -> Axes:
         cells = ax.scatter(leverage[seen], size[seen], c=np.log10(epsilon[seen]), s=12, cmap="cividis")
     if seen.any():
         ax.figure.colorbar(cells, ax=ax, label="log10 of the loss ε")
+    _readable_ticks(ax.xaxis, ax.yaxis)
     return ax
 
 
@@ -74,7 +79,8 @@ def groups(audit: Audit, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     if len(labels) != len(np.asarray(audit.epsilon)):
         raise InvalidInput(f"labels must have one entry per person ({len(audit.epsilon)}), got {len(labels)}")
-    rows = group_rows(np.asarray(audit.epsilon, dtype=float), labels)
+    every = group_rows(np.asarray(audit.epsilon, dtype=float), labels)
+    rows = every[:MOST_GROUPS]
     for y, row in enumerate(reversed(rows)):
         colour = GREY if row.size < SMALL_GROUP else BLUE
         ax.plot([row.median, row.largest], [y, y], color=colour, linewidth=1.5)
@@ -84,6 +90,9 @@ def groups(audit: Audit, labels: Sequence[Any], ax: Axes | None = None) -> Axes:
     names = [f"{row.name} ({row.size:,})".replace("$", r"\$") for row in reversed(rows)]
     ax.set_yticks(range(len(rows)), names)
     ax.set(xscale="log", xlabel="loss ε: median, 95%, maximum")
+    _readable_ticks(ax.xaxis)
+    if len(rows) < len(every):
+        ax.set_title(f"The {len(rows)} most exposed of {len(every):,} groups")
     return ax
 
 
@@ -102,6 +111,7 @@ def noise(audit: Audit, ax: Axes | None = None) -> Axes:
     ax.axvline(1.0, color=GREY, linestyle=":", linewidth=1)
     ax.set(xscale="log", yscale="log", xlabel="noise, relative to this release", ylabel="loss ε")
     ax.legend(frameon=False)
+    _readable_ticks(ax.xaxis, ax.yaxis)
     return ax
 
 
@@ -117,17 +127,40 @@ def settings(losses: Mapping[str, Any], ax: Axes | None = None, dp: Mapping[str,
         if dp is not None and name in dp and np.isfinite(dp[name]):
             ax.plot([place], [dp[name]], "v", color=ORANGE)
     ax.set(yscale="log", ylabel="loss ε (box: quartiles; whiskers: all people)")
+    _readable_ticks(ax.yaxis)
     return ax
 
 
 def plot(audit: Audit) -> Figure:
     """Draw distribution and plane side by side: what ``audit.plot()`` shows."""
+    import matplotlib as mpl
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     distribution(audit, left)
     plane(audit, right)
+    if "inline" in mpl.get_backend():
+        plt.close(figure)  # a notebook shows what a cell returns, and would show an open figure once more
     return figure
+
+
+def _readable_ticks(*axes: Axis) -> None:
+    """Label logarithmic axes as the report does: powers of ten, on a short axis also their twos and fives."""
+    from matplotlib.ticker import FuncFormatter, Locator, NullLocator
+
+    class FewTicks(Locator):
+        def __call__(self) -> list[float]:
+            assert self.axis is not None  # matplotlib sets it before it asks
+            return self.tick_values(*self.axis.get_view_interval())
+
+        def tick_values(self, vmin: float, vmax: float) -> list[float]:
+            low, high = sorted((vmin, vmax))
+            return LogScale(low, high, 0.0, 1.0).ticks() if low > 0 else []
+
+    for axis in axes:
+        axis.set_major_locator(FewTicks())
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value)))
 
 
 def _axes(ax: Axes | None) -> Axes:

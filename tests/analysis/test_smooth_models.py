@@ -187,6 +187,7 @@ def test_other_grades_have_no_certificate():
         everyone(release, release.confidential_fit(sweep, "estimate"), DELTA)
 
 
+@pytest.mark.filterwarnings("ignore::perinstance.errors.BeyondBounds")  # the bounds are meant to be small
 @pytest.mark.parametrize("method", ["auto", "upper", "estimate"])
 def test_an_audit_reads_its_table_again(method):
     """Whatever the grade of the audit: with its table everyone() has a bound and somebody beside it."""
@@ -208,6 +209,7 @@ def test_another_table_is_refused():
         report.everyone(0.8, 1.0, sweep.X[:, :2], sweep.y)
 
 
+@pytest.mark.filterwarnings("ignore::perinstance.errors.BeyondBounds")  # the bounds are meant to be small
 def test_a_linear_audit_does_not_need_its_table():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+import perinstance as pi
 from perinstance.data import load, scan
 from perinstance.pairs import Shift
 from tests.cli.conftest import people
@@ -30,20 +31,43 @@ def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method
     path = tmp_path / "model.json"
     model = json.loads(path.read_text())
     assert model["promise"] == {"epsilon": 2.0, "delta": 1e-6, "neighbours": "add or remove one row"}
-    assert model["features"] == ["age", "weight", "dose"] and len(model["coef"]) == 3
+    assert model["features"] == ["age", "weight", "dose"] and len(model["model"]["coef"]) == 3
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     # Coefficients lie on the public grid: nothing finer than 2^-40 leaves the room.
-    assert all(float(c * 2**40).is_integer() for c in model["coef"]) or method == "adassp"
+    assert all(float(c * 2**40).is_integer() for c in model["model"]["coef"]) or method == "adassp"
     assert model["grid"] == 2.0**-40 and model["perinstance"]
     told = set(model["declared"]) | set(model["released"])
     assert "confidential_clipped_" not in told and "n" not in told
+    assert pi.load(path).promise == (2.0, 1e-6) and "For the people in the data" in outcome.out
     assert set(model["released"]) <= {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}
 
 
 def test_two_releases_differ(run, table):
-    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json")
-    first, second = (json.loads(run(*words).out)["coef"] for _ in range(2))
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json", "--again")
+    first, second = (json.loads(run(*words).out)["model"]["coef"] for _ in range(2))
     assert first != second
+
+
+def test_a_second_release_into_a_file_must_be_meant(run, table, tmp_path):
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age")
+    assert run(*words).code == 0
+    first = (tmp_path / "model.json").read_bytes()
+    refused = run(*words)
+    assert refused.code == 2 and "--again" in refused.err and (tmp_path / "model.json").read_bytes() == first
+    again = run(*words, "--again")
+    assert again.code == 0 and "epsilon adds up to 4" in again.err and "2e-06" in again.err
+    assert (tmp_path / "model.json").read_bytes() != first
+
+
+def test_rows_beyond_the_bounds_are_told_at_the_curators_terminal_and_nowhere_else(run, table, tmp_path):
+    words = ("release", table, "--target", "bmi", "--epsilon", "2", "--feature", "age")
+    outcome = run(*words, "--x-bound", "0.5", "--y-bound", "1")
+    frame = people()
+    rows, targets = int((frame["age"].abs() > 0.5).sum()), int((frame["bmi"].abs() > 1).sum())
+    assert f"clipped {rows} rows and {targets} targets of 50 people" in outcome.err
+    assert "clip" not in outcome.out + (tmp_path / "model.json").read_text()
+    quiet = run(*words, "--x-bound", "0.5", "--y-bound", "1", "--again", "--json")
+    assert quiet.err == "" and "clip" not in quiet.out
 
 
 @pytest.mark.parametrize(
@@ -158,7 +182,7 @@ def test_reproduce_makes_figure_and_numbers(run, tmp_path):
 
 
 def test_help_shows_an_example_for_each(run):
-    for command in ("audit", "release", "demo", "explain", "reproduce", "warm-up"):
+    for command in ("audit", "release", "predict", "demo", "explain", "reproduce", "warm-up"):
         outcome = run(command, "--help")
         assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
 

@@ -65,24 +65,24 @@ def test_gzip_of_several_members(tmp_path):
 
 
 REFUSALS = [
-    ("id,x,y\na,1,2\nb,HIV+,4\n", "column 1, row 1 holds text"),
-    ("id,x,y\na,1,2\nb,true,4\n", "column 1, row 1 holds text"),
-    ("id,x,y\na,1,2\nb,0x10,4\n", "column 1, row 1 holds text"),
-    ("id,x,y\na,1,2\nb,1_000,4\n", "column 1, row 1 holds text"),
-    ("id,x,y\na,1,2\nb,١,4\n", "column 1, row 1 holds text"),
-    ('id,x,y\na,1,2\nb,"1,5",4\n', "column 1, row 1 holds text"),
-    ("id,x,y\na,1,2\nb,,4\n", "column 1, row 1: a missing"),
-    ("id,x,y\na,1,2\nb,NA,4\n", "column 1, row 1: a missing"),
-    ("id,x,y\na,1,2\nb,nan,4\n", "column 1, row 1: a missing"),
-    ("id,x,y\na,1,2\nb,inf,4\n", "row 1: an infinity"),
-    ("id,x,y\na,1,2\nb,1e400,4\n", "row 1: an infinity"),
-    ("id,x,y\na,1,2\nb,9007199254740993,4\n", "column 1, row 1: an integer beyond"),
-    ("id,x,y\na,1,2\nb,4,-123456789012345678901234567890\n", "column 2, row 1: an integer beyond"),
-    ("id,x,y\na,1,2\nb,4\n", "row 1 has 2 fields where the header has 3"),
-    ("id,x,y\na,1,2\nb,4,5,6\n", "row 1 has 4 fields where the header has 3"),
+    ("id,x,y\na,1,2\nb,HIV+,4\n", r"column 1 \('x'\), row 3 holds text"),
+    ("id,x,y\na,1,2\nb,true,4\n", r"column 1 \('x'\), row 3 holds text"),
+    ("id,x,y\na,1,2\nb,0x10,4\n", r"column 1 \('x'\), row 3 holds text"),
+    ("id,x,y\na,1,2\nb,1_000,4\n", r"column 1 \('x'\), row 3 holds text"),
+    ("id,x,y\na,1,2\nb,١,4\n", r"column 1 \('x'\), row 3 holds text"),
+    ('id,x,y\na,1,2\nb,"1,5",4\n', r"column 1 \('x'\), row 3 holds text"),
+    ("id,x,y\na,1,2\nb,,4\n", r"column 1 \('x'\), row 3: a missing"),
+    ("id,x,y\na,1,2\nb,NA,4\n", r"column 1 \('x'\), row 3: a missing"),
+    ("id,x,y\na,1,2\nb,nan,4\n", r"column 1 \('x'\), row 3: a missing"),
+    ("id,x,y\na,1,2\nb,inf,4\n", "row 3: an infinity"),
+    ("id,x,y\na,1,2\nb,1e400,4\n", "row 3: an infinity"),
+    ("id,x,y\na,1,2\nb,9007199254740993,4\n", r"column 1 \('x'\), row 3: an integer beyond"),
+    ("id,x,y\na,1,2\nb,4,-123456789012345678901234567890\n", r"column 2 \('y'\), row 3: an integer beyond"),
+    ("id,x,y\na,1,2\nb,4\n", "row 3 has 2 fields where the header has 3"),
+    ("id,x,y\na,1,2\nb,4,5,6\n", "row 3 has 4 fields where the header has 3"),
     ('id,x,y\na,1,2\n"b,4,5\n', "quotation mark"),
-    ("id,x,y\n,1,2\n", "row 0: an id is empty"),
-    ('id,x,y\n"",1,2\n', "row 0: an id is empty"),
+    ("id,x,y\n,1,2\n", "row 2: an id is empty"),
+    ('id,x,y\n"",1,2\n', "row 2: an id is empty"),
     ("id,x,x,y\na,1,2,3\n", "columns 1 and 2 have the same name"),
     ("id,x,y\n", "no rows"),
     ("id,x,y", "no rows"),
@@ -106,7 +106,7 @@ LATE = [case for case in REFUSALS if isinstance(case[0], str) and "\na,1,2\nb" i
 @pytest.mark.parametrize("text, pattern", LATE)
 def test_refusals_name_the_place_far_down(tmp_path, text, pattern):
     more = "".join(f"p{k},0.{'1' * 200},2\n" for k in range(LEAD))
-    with pytest.raises(InvalidTable, match=pattern.replace("row 1", f"row {LEAD + 1}")):
+    with pytest.raises(InvalidTable, match=pattern.replace("row 3", f"row {LEAD + 3}")):
         read(put(tmp_path, text.replace("\na,1,2\n", f"\n{more}a,1,2\n")))
 
 

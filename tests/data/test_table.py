@@ -211,7 +211,7 @@ AWKWARD = {
     "three dimensions": (np.ones((2, 1, 1)), TWO, "two dimensions"),
     "series": (pd.Series([1.0, 2.0]), TWO, "two dimensions"),
     "short target": (np.ones((3, 1)), TWO, "3 rows and y has 2"),
-    "wide target": (np.ones((2, 1)), np.ones((2, 2)), "one number per person"),
+    "wide target": (np.ones((2, 1)), np.ones((2, 2)), "2 columns, and a release has one"),
     "text target": (np.ones((2, 1)), ["a", "b"], "the target.*text"),
     "null target": (np.ones((2, 1)), pl.Series([1, None]), "the target, row 1"),
     "no target": (np.ones((2, 1)), None, "either y or target"),

@@ -131,9 +131,10 @@ def test_errors_do_not_quote_cells():
 def test_clipping_happens_and_is_told_to_the_curator_only(table):
     X, y = table
     model = pi.AdaSSP(x_bound=0.5, y_bound=0.25, epsilon=2.0).fit(X, y)
-    assert model.confidential_clipped_.features == (np.linalg.norm(X, axis=1) > 0.5).sum()
-    assert model.confidential_clipped_.labels == (np.abs(y) > 0.25).sum()
-    assert not any(character.isdigit() for character in repr(model.confidential_clipped_))
+    clipped = model.clipped(X, y)
+    assert clipped.features == (np.linalg.norm(X, axis=1) > 0.5).sum()
+    assert clipped.labels == (np.abs(y) > 0.25).sum()
+    assert not any(character.isdigit() for character in repr(clipped))
 
 
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[3]], ids=str)

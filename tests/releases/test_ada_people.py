@@ -18,6 +18,9 @@ from perinstance.sampling import fixed_rows
 
 from .slow_roads import whole_profile
 
+# Half of these rows are clipped, on purpose; audits warn the curator of that.
+pytestmark = pytest.mark.filterwarnings("ignore::perinstance.errors.BeyondBounds")
+
 rows = arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.floats(-1, 1, width=16))
 
 

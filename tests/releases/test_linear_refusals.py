@@ -52,5 +52,5 @@ def test_sample_weight_and_many_targets_are_refused():
     X, y = np.eye(3), np.ones(3)
     with pytest.raises(RefusedModel, match="sample_weight is refused"):
         pi.PosteriorSample().fit(X, y, sample_weight=np.ones(3))
-    with pytest.raises(InvalidInput, match="one number per person"):
+    with pytest.raises(InvalidInput, match="2 columns, and a release has one"):
         pi.audit(pi.PosteriorSample(), X, np.ones((3, 2)))

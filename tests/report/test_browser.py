@@ -30,6 +30,12 @@ return worst;
 """
 
 
+CUT_OFF = """return [...document.querySelectorAll('svg')].flatMap(s => { const b = s.getBoundingClientRect();
+return [...s.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
+return r.left < b.left - 1 || r.right > b.right + 1 || r.bottom > b.bottom + 1 || r.top < b.top - 1 })
+.map(t => t.textContent) })"""
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     from selenium import webdriver
@@ -82,13 +88,7 @@ def test_nothing_is_blocked_or_missing(browser, page):
 def test_nothing_sticks_out(browser, page, width):
     open_page(browser, page, width)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    cut = browser.execute_script(
-        """return [...document.querySelectorAll('svg')].flatMap(s => { const b = s.getBoundingClientRect();
-        return [...s.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
-        return r.left < b.left - 1 || r.right > b.right + 1 || r.bottom > b.bottom + 1 || r.top < b.top - 1 })
-        .map(t => t.textContent) })"""
-    )
-    assert cut == []
+    assert browser.execute_script(CUT_OFF) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -116,8 +116,116 @@ def test_every_figure_has_a_name_and_a_description(browser, page):
     assert named
 
 
-def test_it_prints_on_a4(browser, page, tmp_path):
-    open_page(browser, page)
-    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
-    assert pdf.startswith(b"%PDF") and b"/MediaBox [0 0 594" in pdf.replace(b"595", b"594")
-    assert 3 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 14
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """A page with much to say: neighbours close together, many groups, long names, wide tables."""
+    import numpy as np
+    import pandas as pd
+
+    import perinstance as pi
+
+    rng = np.random.default_rng(2)
+    n = 600
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=["age", "body mass index", "length of stay", "dose"])
+    X["rare drug"] = (np.arange(n) < 9) * 1.0
+    y = X.sum(axis=1) + rng.normal(size=n)
+    y.iloc[:9] += 4.0 + 0.01 * np.arange(9)
+    audit = pi.audit(pi.PosteriorSample(alpha=1.0, gamma=3.0), X, y, ids=[f"person-{i:06d}" for i in range(n)])
+    top = float(audit.losses.max())
+    path = tmp_path_factory.mktemp("crowded") / "report.html"
+    audit.to_html(
+        path,
+        groups={"ward": [f"ward of the long corridor {i % 57}" for i in range(n)], "sex": ["f", "m"] * (n // 2)},
+        dp=top * 1.05,
+        everyone=top * 1.01,
+        rare_features=audit.rare_features(X, y),
+        beyond=audit.rows_beyond(1.0, 1.0, X, y),
+        rechecks=audit.recheck(X, y),
+        source="a file with a long name for a hospital's table of patients.csv",
+        target="cost of treatment",
+        unit="k€",
+    )
+    return path
+
+
+OVERLAPS = """return [...document.querySelectorAll('svg')].flatMap(s => {
+const boxes = [...s.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+const found = [];
+for (let i = 0; i < boxes.length; i++) for (let j = 0; j < i; j++) { const a = boxes[i][1], b = boxes[j][1];
+  const dx = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  const dy = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  if (dx > 1 && dy > 3) found.push(boxes[i][0] + ' / ' + boxes[j][0]) }
+return found })"""
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_no_two_labels_of_a_figure_collide(browser, crowded, width):
+    open_page(browser, crowded, width)
+    assert browser.execute_script(OVERLAPS) == []
+    assert browser.execute_script(CUT_OFF) == []
+
+
+def test_figures_fit_a_narrow_screen_and_are_read_there(browser, crowded):
+    open_page(browser, crowded, 360)
+    figures = browser.execute_script(
+        """return [...document.querySelectorAll('svg')].map(s => { const b = s.getBoundingClientRect();
+        const t = s.querySelector('text').getBoundingClientRect(); return [b.left, b.right, t.height,
+        s.parentElement.scrollWidth - s.parentElement.clientWidth] })"""
+    )
+    assert len(figures) == 6
+    for left, right, text_height, scrolled in figures:
+        assert left >= 0 and right <= 360 and scrolled <= 1
+        assert text_height >= 10  # pixels
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_and_legends_stand_out_from_the_ground(browser, crowded, scheme):
+    """Legends and curves have the same colour, and 3 to 1 against the page, as graphics must."""
+    open_page(browser, crowded, scheme=scheme)
+    worst = browser.execute_script(
+        """const lum = c => { const v = c.map(x => { x /= 255; return x <= .03928 ? x / 12.92
+          : ((x + .055) / 1.055) ** 2.4 }); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
+        const rgb = s => s.match(/[0-9.]+/g).map(Number).slice(0, 3);
+        const ground = lum(rgb(getComputedStyle(document.documentElement).backgroundColor));
+        let worst = [99, ''];
+        for (const e of document.querySelectorAll('svg .curve, svg .marker, svg .dot, svg .bar, svg .axis')) {
+          if (e.classList.contains('small')) continue;
+          const style = getComputedStyle(e), paint = style.fill === 'none' || e.tagName === 'line' ? style.stroke
+            : style.fill;
+          const a = lum(rgb(paint)), r = (Math.max(a, ground) + .05) / (Math.min(a, ground) + .05);
+          if (r < worst[0]) worst = [r, e.getAttribute('class')] }
+        return worst"""
+    )
+    assert worst[0] >= 3, worst
+
+
+@pytest.mark.parametrize(("paper", "size"), [("A4", (8.27, 11.69)), ("Letter", (8.5, 11.0))])
+def test_the_printed_page_loses_no_column(browser, crowded, paper, size):
+    """Every word of every table is on the paper, between its margins."""
+    import io
+
+    from pypdf import PdfReader
+
+    open_page(browser, crowded)
+    printing = {"paperWidth": size[0], "paperHeight": size[1], "preferCSSPageSize": True}
+    data = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", printing)["data"])
+    reader = PdfReader(io.BytesIO(data))
+    printed: list[str] = []
+    for page in reader.pages:
+        width, height = (float(v) for v in (page.mediabox.width, page.mediabox.height))
+        assert (width, height) == pytest.approx((72 * size[0], 72 * size[1]), abs=2)
+
+        def place(text, cm, tm, font, points, width=width):
+            if text.strip():
+                x = cm[0] * tm[4] + cm[2] * tm[5] + cm[4]
+                assert 0 <= x <= width - 20, text
+                printed.append(text)
+
+        page.extract_text(visitor_text=place)
+    found = "".join("".join(printed).split())
+    cells = browser.execute_script("return [...document.querySelectorAll('th, td')].map(c => c.textContent)")
+    assert len(cells) > 300
+    for word in {word for cell in cells for word in cell.split()}:
+        assert word in found, word
+    kinds = sum(cell == "exact" for cell in cells)
+    assert "".join(printed).count("exact") >= kinds + 1

@@ -37,3 +37,31 @@ def test_bad_delta_is_refused():
     with pytest.raises(InvalidInput, match=r"delta must lie in \(0, 1\), got 0"):
         shift_of_loss(1.0, 0.0)
     assert np.isfinite(most_attack_power(1e4, 0.0, 0.5))
+
+
+def test_belief_after_an_alarm_is_bayes_rule_counted_in_people():
+    from perinstance.report.meaning import belief_after_alarm
+
+    # of 100,000 candidates 1,000 are in: the test finds 90 of them and errs on 990 others
+    assert belief_after_alarm(0.01, 0.09) == pytest.approx(90 / (90 + 990))
+    assert belief_after_alarm(0.5, 0.01) == pytest.approx(0.5)  # a test that guesses changes nothing
+
+
+@pytest.mark.parametrize(
+    ("power", "word"), [(0.01, "very small"), (0.03, "small"), (0.1, "moderate"), (0.5, "large"), (1.0, "very large")]
+)
+def test_a_loss_is_called_small_or_large_by_what_an_alarm_says(power, word):
+    from perinstance.report.meaning import size_in_words
+
+    assert size_in_words(power) == word
+
+
+def test_the_page_says_it_with_odds(audit):
+    from perinstance.report import render
+    from perinstance.report.words import share_at_most
+
+    page = render(audit)
+    power = float(audit.pairs[[int(np.argmax(audit.losses))]].attack_power(0.01)[0])
+    belief = 0.1 * power / (0.1 * power + 0.9 * 0.01)
+    assert "For the most exposed person this is " in page
+    assert f"10% becomes {share_at_most(belief)}" in page

@@ -37,6 +37,8 @@ from .random_data.monte_carlo import LossSample as LossSample
 from .random_data.one_person import one as one
 from .random_data.one_person import subsets as subsets
 from .random_data.random_tables import prior as prior
+from .utility.accuracy_comparison import AccuracyComparison as AccuracyComparison
+from .utility.accuracy_comparison import compare_accuracy as compare_accuracy
 from .utility.generalization_bounds import GeneralizationBound as GeneralizationBound
 from .utility.generalization_bounds import bounded as bounded
 from .utility.generalization_bounds import generalization as generalization

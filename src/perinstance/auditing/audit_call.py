@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import closing, nullcontext
 from typing import Any
 
-import numpy as np
-
 from perinstance.auditing.map_people import walk_people
+from perinstance.auditing.raw_tables import read_rows
 from perinstance.auditing.result import Audit
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.checked_numbers import probability
-from perinstance.data import LossWriter, read_table
+from perinstance.data import LossWriter, Recipe
+from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.engines.protocol import Engine, Progress
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
+from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
 from perinstance.releases.base.release import Release
 
+MANY_CLIPPED = 0.05  # a share of the people
+
 
 def audit(
-    release: Release,
+    release: Any,
     X: Any,
     y: Any = None,
     *,
@@ -31,6 +35,7 @@ def audit(
     target: Any = None,
     ids: Any = None,
     features: Any = None,
+    recipe: Recipe | None = None,
     targets: tuple[Any, ...] | None = None,
     method: Method = "auto",
     engine: Engine | None = None,
@@ -42,7 +47,9 @@ def audit(
     Parameters
     ----------
     release
-        What is published: ``PosteriorSample``, ``OutputPerturbation``, ...
+        What is published: ``PosteriorSample``, ``OutputPerturbation``, ...; or a scikit-learn ``Pipeline`` with one at
+        its end, after steps that learn nothing from the data (``Recipe``, ``FunctionTransformer``, ``OneHotEncoder``
+        with given categories, ...).
     X, y
         The table: numpy, pandas, polars, pyarrow; or ``scan(...)`` of files. ``y`` is the target.
     delta
@@ -53,6 +60,9 @@ def audit(
         A column of X, or one name per person.
     features
         The columns of X to use; all others by default.
+    recipe
+        What turns a raw table (text, dates, missing cells) into numbers; it names the features, and may declare the
+        target.
     targets
         ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
         instead of those who are.
@@ -78,6 +88,8 @@ def audit(
     >>> losses.leverage.round(3).tolist()
     [0.01, 0.039, 16.667]
     """
+    release, preparation = split_pipeline(release, recipe)
+    refuse_target_of_recipe(preparation, target)
     if not isinstance(release, Release):
         raise InvalidInput(
             f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
@@ -86,14 +98,17 @@ def audit(
     check_method(method)
     writer = None if out is None else LossWriter(out)  # an unusable path is refused before the work
     engine = Local() if engine is None else engine
-    table = _read(release, X, y, target, ids, features)
+    table = read_rows(release, X, y, target, ids, features, preparation)
     sweep = engine.sweep(table, progress)
+    LOG.info("audit of %s begins: %d features", release.mechanism().name, table.n_features)
     with closing(sweep), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
+        LOG.debug("audit: the confidential fit is made")
         if targets is None:
             who, inside, asked = sweep, True, table
         else:
-            asked = _read(release, *_outsiders(targets))
+            classes = getattr(table, "classes", ())
+            asked = read_rows(release, *_outsiders(targets), preparation=preparation, classes=classes)
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
         with nullcontext() if writer is None else writer:
@@ -112,24 +127,26 @@ def audit(
                 inside=inside,
                 n_features=table.n_features,
                 refined=answer.refined,
+                preparation=preparation,
             )
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})
+    LOG.info("audit of %s ends", release.mechanism().name)
+    _tell_of_clipping(found)
     return found
 
 
-def _read(release: Release, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None) -> Source:
-    """Make a source; a release without a target (a mean) gets one of zeros."""
-    if release.mechanism().needs_target:
-        return read_table(X, y, target=target, ids=ids, features=features)
-    if y is not None or target is not None:
-        raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
-    if hasattr(X, "select_columns"):  # a scan
-        return X.select_columns(target=None, ids=ids, features=features)
-    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
-        X = np.asarray(X)
-        X = X[:, None] if X.ndim == 1 else X
-    return read_table(X, np.zeros(len(X)), ids=ids, features=features)
+def _tell_of_clipping(found: Audit) -> None:
+    """Warn the curator when a release clipped many rows: its estimate is then one of other data."""
+    health = found.health
+    for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
+        if count is not None and count > MANY_CLIPPED * health.n_people:
+            warnings.warn(
+                f"more than {MANY_CLIPPED:.0%} of the {what} lie beyond the declared bounds and were clipped, which "
+                "shifts the estimate; audit.health says how many (confidential). Declare bounds from public knowledge",
+                BeyondBounds,
+                stacklevel=3,
+            )
 
 
 def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:

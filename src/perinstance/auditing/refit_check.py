@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.data import read_table
+from perinstance.auditing.raw_tables import read_rows
+from perinstance.data.recipes.preparation import Preparation
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
@@ -21,6 +22,7 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Release
 
 if TYPE_CHECKING:
@@ -50,11 +52,15 @@ class AuditedPeople(Protocol):
     def inside(self) -> bool:
         """Whether these people are in the data."""
 
+    @property
+    def preparation(self) -> Preparation | None:
+        """What turned the raw rows into numbers."""
+
     def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(ShownAsTable):
     """One person, twice. Confidential."""
 
     name: str  #: which person: "most exposed", "median", "least exposed"
@@ -77,10 +83,10 @@ def recheck(
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:
         raise InvalidInput("only people of the table can be left out of it; these are outsiders")
-    sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
+    sweep = Local(threads=1).sweep(read_rows(audit.release, X, y, target, ids, features, audit.preparation))
     try:
         chosen = _chosen(audit.losses)
-        rows, labels = _rows(sweep, list(chosen.values()), len(audit))
+        rows, labels = picked_rows(sweep, list(chosen.values()), len(audit))
         answers = []
         for k, (name, at) in enumerate(chosen.items()):
             rest = _Without(sweep, at)
@@ -110,7 +116,7 @@ def _chosen(losses: NDArray) -> dict[str, int]:
     return kept
 
 
-def _rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
+def picked_rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArray, NDArray]:
     """Pick some rows out of the blocks, in the order asked for."""
     found: dict[int, tuple[NDArray, float]] = {}
     start = 0

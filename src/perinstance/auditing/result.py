@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -10,12 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import is_whole
-from perinstance.errors import InvalidInput
+from perinstance.data.memory.group_texts import MISSING, label_texts
+from perinstance.errors import BeyondBounds, InvalidInput
+from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import weakest_of_codes
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
 
 if TYPE_CHECKING:
@@ -27,13 +31,15 @@ if TYPE_CHECKING:
 
     from perinstance.analysis import Everyone, WorstCase
     from perinstance.auditing.refit_check import Recheck
+    from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
     from perinstance.data.answer_tables import Flavour
+    from perinstance.data.recipes.preparation import Preparation
     from perinstance.pairs.interface.kinds import Kind
     from perinstance.releases.base.release import Release
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class Health(ShownAsTable):
     """How well the confidential fit is determined, numerically. Fields that a model does not have are None."""
 
     n_people: int
@@ -44,10 +50,12 @@ class Health:
     rank: int | None
     largest_leverage: float  #: in-sample, mu / (1 + mu): 1 is somebody who holds up a direction alone
     refined: int  #: people who were answered one by one
+    clipped_features: int | None = None  #: rows shrunk to a declared bound, by a release that clips
+    clipped_targets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(ShownAsTable):
     """The losses of all people in a few numbers. ``print`` shows them as a table."""
 
     people: int
@@ -85,6 +93,7 @@ class Audit:
     inside: bool  #: whether these people are in the data
     n_features: int
     refined: int = 0
+    preparation: Preparation | None = None  #: what turned the raw rows into numbers, if they were not
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -127,6 +136,8 @@ class Audit:
             rank=fit.rank,
             largest_leverage=1.0 if np.isinf(top) else top / (1.0 + top),
             refined=self.refined,
+            clipped_features=fit.clipped_features,
+            clipped_targets=fit.clipped_targets,
         )
 
     def summary(self) -> Summary:
@@ -177,10 +188,17 @@ class Audit:
         return float(share) if share.ndim == 0 else share
 
     def by(self, groups: Any) -> Any:
-        """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each."""
+        """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each.
+
+        People without a label (None, NaN) are the group ``"missing"``.
+        """
+        groups = in_order_of(self.flavour, groups, "groups")
         labels = np.asarray(groups)
         if labels.shape != (len(self),):
             raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
+        if labels.dtype.kind not in "iub":
+            texts = label_texts(groups)
+            labels = labels if labels.dtype.kind == "f" and not (texts == MISSING).any() else texts.astype(str)
         names, member = np.unique(labels, return_inverse=True)
         order = np.argsort(member, kind="stable")
         cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
@@ -222,24 +240,52 @@ class Audit:
         again to refit those who come close and to expand the objective. Linear models do not need it.
         """
         from perinstance import analysis
-        from perinstance.data import read_table
+        from perinstance.auditing.raw_tables import read_rows
         from perinstance.engines import Local
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
         if X is None:
-            return analysis.everyone(self.release, self.fit, self.delta, **options)
-        sweep = Local(threads=1).sweep(read_table(X, y, target=target, ids=ids, features=features))
+            found = analysis.everyone(self.release, self.fit, self.delta, **options)
+            self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
+            return found
+        sweep = Local(threads=1).sweep(read_rows(self.release, X, y, target, ids, features, self.preparation))
         try:
-            return analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
+            found = analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
         finally:
             sweep.close()
+        self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
+        return found
 
     def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> WorstCase:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
         options = {"n": self.fit.health.n_people, "d": self.n_features, **options}
-        return analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
+        found = analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
+        self._compare(float(found.epsilon), "anybody within the declared bounds can lose, in any table of this size")
+        return found
+
+    def _compare(self, limit: float, whose: str) -> None:
+        """Warn the curator when somebody of the table lost more than a statement for people within bounds allows."""
+        if self.inside and float(self.losses.max()) > limit:
+            warnings.warn(
+                f"somebody of this table lost more than {whose}: most likely the table breaks the bounds, and then the "
+                "statement is not about everybody in it; audit.rows_beyond(x_bound, y_bound, X, y) counts them",
+                BeyondBounds,
+                stacklevel=3,
+            )
+
+    def rows_beyond(self, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any) -> RowsBeyond:
+        """Count the people of the audited table who lie beyond declared bounds. Confidential."""
+        from perinstance.auditing.rows_again import rows_beyond
+
+        return rows_beyond(self, x_bound, y_bound, X, y, **columns)
+
+    def rare_features(self, X: Any, y: Any = None, *, count: int = 10, **columns: Any) -> tuple[RareFeatures, ...]:
+        """Name what is rare about the rows of the most exposed people of the audited table. Confidential."""
+        from perinstance.auditing.rows_again import rare_features
+
+        return rare_features(self, count, X, y, **columns)
 
     def recheck(self, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:
         """Refit without the most, the median and the least exposed person of the audited table, and compare."""
@@ -257,6 +303,11 @@ class Audit:
         """Write the curator's report to a file that only its owner can read. Do not publish it."""
         from perinstance import report
 
+        groups = options.get("groups")
+        if isinstance(groups, Mapping):
+            options["groups"] = {name: in_order_of(self.flavour, one, "groups") for name, one in groups.items()}
+        elif groups is not None and not hasattr(groups, "columns"):
+            options["groups"] = in_order_of(self.flavour, groups, "groups")
         return report.to_html(self, path, **options)
 
     def _repr_html_(self) -> str:

@@ -5,21 +5,42 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
 from perinstance.cli.demo_command import demo
 from perinstance.cli.explain_command import explain
-from perinstance.cli.notices import announcing
+from perinstance.cli.notices import announcing, told_of_steps
+from perinstance.cli.output_streams import tolerant_streams
+from perinstance.cli.predict_command import predict
+from perinstance.cli.recipe_command import recipe
 from perinstance.cli.release_command import release
 from perinstance.cli.reproduce_command import reproduce
 from perinstance.cli.warm_up_command import warm_up
 
+
+class Interrupted(BaseException):
+    """Ctrl-C, under a name that the command-line library does not know: it would leave without a word."""
+
+
+class Commands(TyperGroup):
+    """The list of commands; an interrupt in one of them is ours to answer."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+
 app = typer.Typer(
     name="perinstance",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,  # its tracebacks show local variables, which hold people's rows
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -27,6 +48,8 @@ app = typer.Typer(
 )
 app.command()(audit)
 app.command()(release)
+app.command()(predict)
+app.command()(recipe)
 app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)
@@ -44,29 +67,41 @@ def version(show: bool) -> None:
 
 @app.callback()
 def root(
-    show_version: bool = typer.Option(False, "--version", callback=version, is_eager=True, help="Show the version."),
+    show_version: bool = typer.Option(
+        False, "--version", "-V", callback=version, is_eager=True, help="Show the version."
+    ),
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", callback=told_of_steps, help="Tell each step on the error stream; it shows no data."
+    ),
 ) -> None:
     """What did this release cost each person? The exact privacy loss of everybody in a published regression."""
 
 
 def main() -> None:
-    """Run the command line: exit 0 fine, 1 a limit asked for is exceeded, 2 bad input."""
+    """Run the command line: exit 0 fine, 1 a limit asked for is exceeded, 2 bad input, 130 interrupted."""
+    with tolerant_streams():
+        _run()
+
+
+def _run() -> None:
+    from perinstance.data.confidential.private_files import FULL
     from perinstance.errors import PerinstanceError
 
     try:
         with announcing():
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()  # a full disk is told here, not when Python shuts down
     except PerinstanceError as error:
         _stop(str(error))
-    except KeyboardInterrupt:
-        _stop("interrupted; nothing half-written was left behind", 130)
-    except BrokenPipeError:
-        # Whoever read our output has left; without this Python would complain once more while shutting down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except (KeyboardInterrupt, Interrupted):
+        _stop("interrupted; nothing was left half-written, and files from before are as they were", 130)
     except MemoryError:
         _stop("out of memory; pass a Parquet file, which is read block by block")
     except OSError as error:
+        if error.errno in FULL:
+            _stop("the disk is full; nothing was left half-written: make room and run the command again")
         place = f" ({os.path.basename(str(error.filename))})" if error.filename else ""
         _stop(f"{error.strerror or 'the system refused'}{place}; check the path and its permissions")
     except Exception as error:
@@ -80,5 +115,5 @@ def main() -> None:
 
 def _stop(sentence: str, code: int = 2) -> None:
     """Print one sentence where errors go and leave."""
-    print(f"perinstance: {sentence}", file=sys.stderr)
+    print(f"perinstance: {sentence}", file=sys.stderr)  # without the terminal's imports: they may be what failed
     raise SystemExit(code) from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,32 +25,43 @@ EXAMPLE = """
   perinstance audit patients.parquet --target bmi --id person --release posterior \\
       --alpha 1 --gamma 1 --delta 1e-6 --out report.html --per-person losses.csv
 
-  perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --fail-over 3
+  perinstance audit patients.csv --target bmi --release output --scale 4 --group ward --group sex --fail-over 3
+
+  perinstance audit patients.csv --recipe recipe.toml --id person
 """
 
 
 def audit(
     file: o.Table,
-    target: o.Target,
+    target: o.Target = None,
     id: o.Id = None,
     feature: o.Features = None,
+    recipe: o.RecipeFile = None,
     release: Annotated[o.ReleaseName, typer.Option("--release", help="What is published.")] = o.ReleaseName.posterior,
     alpha: o.Alpha = 1.0,
-    gamma: o.Gamma = 1.0,
-    scale: o.Scale = 1.0,
+    gamma: o.Gamma = None,
+    scale: o.Scale = None,
     intercept: o.Intercept = False,
     delta: o.Delta = 1e-6,
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = None,
     x_bound: o.XBound = None,
     y_bound: o.YBound = None,
-    group: Annotated[str | None, typer.Option("--group", help="A column to report losses by; not a feature.")] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="A column to report losses by, not a feature; repeat.")
+    ] = None,
+    unit: Annotated[str, typer.Option("--unit", help="What the target is measured in, for the report.")] = "",
     out: Annotated[Path, typer.Option("--out", help="Where the report is written (0600).")] = Path("report.html"),
     per_person: Annotated[
         Path | None, typer.Option("--per-person", help="Also write one row per person: .csv or .parquet (0600).")
     ] = None,
-    redact: Annotated[bool, typer.Option("--redact", help="Leave ids and extremes out of the report.")] = False,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Leave single people out: of report, terminal, JSON.")
+    ] = False,
     fail_over: Annotated[
         float | None, typer.Option("--fail-over", help="Exit 1 when somebody's loss exceeds this.")
     ] = None,
+    compare: o.Compare = False,
     threads: Annotated[int | None, typer.Option("--threads", help="Threads; default: all cores.")] = None,
     quiet: o.Quiet = False,
     json: o.Json = False,
@@ -65,27 +77,38 @@ def audit(
         raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
     o.check_places(out, per_person)
     built = o.make_release(release, alpha, gamma, scale, intercept)
-    table = pi.scan(file)
-    features = o.features_of(table, feature, target, id, group)
-    labels = None if group is None else pi.data.read_labels(table, group)
+    rule = o.read_recipe(recipe, feature, target)
+    columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
+    table = o.open_table(file, delimiter, decimal, rule)
+    columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, *(group or (None,)))
+    labels = {name: pi.data.read_labels(table, name) for name in group or []}
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
-        answer = pi.audit(
-            built, table, target=target, ids=id, features=features, delta=delta, engine=engine, progress=progress
-        )
+        answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
+    beyond = None if bounds is None else answer.rows_beyond(*bounds, table, **columns)
     few = len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS
-    checks = answer.recheck(pi.scan(file), target=target, ids=id, features=features) if few else ()
+    checks = answer.recheck(table, **columns) if few else ()
+    rare = answer.rare_features(table, **columns) if few else ()
+    comparison = o.compared(built, pi.data.load(table, **columns, recipe=rule), rule) if compare else None
     report = answer.to_html(
-        out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, command=_command()
-    )
+        out, groups=labels, dp=dp, everyone=everyone, redact=redact, rechecks=checks, rare_features=rare,
+        beyond=beyond, command=_command(), source=file.name, target=columns["target"], unit=unit, comparison=comparison,
+    )  # fmt: skip
+    exceeded = fail_over is not None and float(answer.losses.max()) > fail_over
     if per_person is not None:
         pi.data.write_losses(per_person, [answer.columns()])
+    told = terminal.Told(dp, everyone, report.resolve(), labels, beyond, redact)
     if json:
-        terminal.print_json(terminal.audit_record(answer, dp, everyone, report.resolve()))
+        more = {"fail_over": fail_over, "failed": exceeded}
+        shown = None if redact else terminal.comparison_record(comparison)
+        terminal.print_json(terminal.audit_record(answer, told) | more | {"comparison": shown})
     else:
-        terminal.show_audit(answer, terminal.console(quiet), dp, everyone, report.resolve())
-    if fail_over is not None and float(answer.losses.max()) > fail_over:
+        terminal.show_audit(answer, terminal.console(quiet), told)
+        if comparison is not None and not redact:
+            terminal.show_comparison(comparison, terminal.console(quiet))
+    if fail_over is not None and exceeded:
+        terminal.say_error(terminal.why_failed(answer, fail_over, redact))
         raise typer.Exit(1)
 
 
@@ -94,12 +117,14 @@ audit.__doc__ = (audit.__doc__ or "") + EXAMPLE
 
 def worst_cases(answer: Audit, x_bound: float, y_bound: float) -> tuple[float | None, float | None]:
     """Return the worst-case DP statement and the loss of anybody within the bounds, where this release has them."""
-    from perinstance.errors import InvalidInput
+    from perinstance.errors import BeyondBounds, InvalidInput
 
     found: list[float | None] = []
     for ask in (answer.dp, answer.everyone):
         try:
-            found.append(float(ask(x_bound=x_bound, y_bound=y_bound).epsilon))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BeyondBounds)  # who lies beyond is counted, and said, by the command
+                found.append(float(ask(x_bound=x_bound, y_bound=y_bound).epsilon))
         except (InvalidInput, NotImplementedError):
             found.append(None)
     return found[0], found[1]

@@ -12,6 +12,10 @@ from perinstance.cli import options as o
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Where the report is written (0600).")] = Path("report.html"),
+    patients: Annotated[
+        Path | None,
+        typer.Option("--patients", help="Write a made-up hospital's table (5,000 people) to this CSV instead."),
+    ] = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Audit the 442 diabetes patients that ship inside scikit-learn, and write the report.
@@ -19,24 +23,29 @@ def demo(
     [bold]Example[/bold]
 
       perinstance demo --out report.html
+
+      perinstance demo --patients patients.csv
     """
+    if patients is not None:
+        _write_patients(patients, quiet)
+        return
+    import pyarrow as pa
     from sklearn.datasets import load_diabetes
 
     import perinstance as pi
     from perinstance.cli import terminal
     from perinstance.cli.audit_command import worst_cases
 
-    patients = load_diabetes()
+    bunch = load_diabetes()
     # Declared, not estimated: progression lies between -50 and 350 around 150, and a model is off by about 60.
-    X, y = patients.data, patients.target - 150.0
+    X, y = bunch.data, bunch.target - 150.0
     release = pi.PosteriorSample(alpha=1.0, gamma=1 / 60**2)
+    frame = pa.table({str(name): X[:, j] for j, name in enumerate(bunch.feature_names)})
     ids = [f"patient {i}" for i in range(1, len(y) + 1)]
     with terminal.progress_callback(quiet) as progress:
         answer = pi.audit(release, X, y, ids=ids, delta=1e-6, progress=progress)
     dp, everyone = worst_cases(answer, x_bound=0.5, y_bound=200.0)
-    sex = [
-        "sex, first code" if value < 0 else "sex, second code" for value in X[:, patients.feature_names.index("sex")]
-    ]
+    sex = ["sex, first code" if value < 0 else "sex, second code" for value in X[:, bunch.feature_names.index("sex")]]
     report = answer.to_html(
         out,
         title="Who paid for this release: 442 diabetes patients",
@@ -44,6 +53,24 @@ def demo(
         dp=dp,
         everyone=everyone,
         rechecks=answer.recheck(X, y),
+        rare_features=answer.rare_features(frame, y),
+        source="diabetes, scikit-learn",
         command="perinstance demo",
     )
-    terminal.show_audit(answer, terminal.console(quiet), dp, everyone, report.resolve())
+    terminal.show_audit(answer, terminal.console(quiet), terminal.Told(dp, everyone, report.resolve()))
+
+
+def _write_patients(path: Path, quiet: bool) -> None:
+    import pyarrow.csv as pcsv
+
+    import perinstance as pi
+    from perinstance.errors import InvalidInput
+
+    o.check_places(path)
+    if path.exists():
+        raise InvalidInput(f"{path.name!r} exists already; name another file, or move it away")
+    table = pi.data.hospital_patients()
+    with pi.data.private_file(path) as stream:
+        pcsv.write_csv(table, stream, pcsv.WriteOptions(quoting_style="needed"))
+    if not quiet:
+        typer.echo(f"{table.num_rows:,} patients of a hospital that does not exist: {path.resolve()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,9 @@ RATES = (0.001, 0.01, 0.05, 0.1)
 def explain(
     epsilon: Annotated[float, typer.Argument(help="A loss to explain.")] = 1.0,
     delta: o.Delta = 1e-6,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Explain the promise of a published model, and say it to its people.")
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Say what a loss means: how well the best possible attack finds a person.
@@ -21,6 +25,8 @@ def explain(
     [bold]Example[/bold]
 
       perinstance explain 1 --delta 1e-6
+
+      perinstance explain --model model.json
     """
     from rich.table import Table
 
@@ -30,14 +36,22 @@ def explain(
     from perinstance.report import words
     from perinstance.report.meaning import most_attack_power, shift_of_loss
 
+    sentence = None
+    if model is not None:
+        import perinstance as pi
+
+        published = pi.load(model)
+        sentence = published.statement()
+        epsilon, delta = published.promise or (epsilon, delta)
     if not epsilon >= 0:
         raise InvalidInput(f"a loss is a number >= 0, got {epsilon:g}; try: perinstance explain 1")
     gaussian = shift_of_loss(epsilon, delta)
     rows = [(rate, float(gaussian.attack_power(rate)[0]), most_attack_power(epsilon, delta, rate)) for rate in RATES]
     if json:
         keys = ("false_positive_rate", "power_gaussian", "power_at_most")
-        record = {"epsilon": epsilon, "delta": delta, "attack": [dict(zip(keys, row, strict=True)) for row in rows]}
-        terminal.print_json(record)
+        attack = [dict(zip(keys, row, strict=True)) for row in rows]
+        numbers = terminal.with_flags({"epsilon": epsilon, "delta": delta})
+        terminal.print_json({**numbers, "attack": attack, "sentence": sentence})
         return
     out = terminal.console()
     out.print(
@@ -52,9 +66,12 @@ def explain(
         table.add_row(words.share(rate), words.share(rate), words.share(power), words.share_at_most(most))
     out.print(table)
     out.print(
-        f"Whatever somebody believed about this person before, the odds change by a factor of at most "
-        f"e^ε = {words.loss(_odds(epsilon))} (but for probability {declared_text(delta)})."
+        f"With and without this person, the chance of any conclusion differs by a factor of at most "
+        f"e^ε = {words.loss(_odds(epsilon))} and a remainder of at most {declared_text(delta)}."
     )
+    if sentence is not None:
+        out.print("For the people in the data:", style="bold")
+        out.print(sentence, markup=False)
 
 
 def _odds(epsilon: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from perinstance.errors import PerinstanceWarning
+from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import NOTICE, telling_of_compilation
 
 _silent: set[str] = set()
+_handlers: list[logging.Handler] = []
 
 
 def silenced(value: bool) -> bool:
@@ -25,6 +28,17 @@ def say(sentence: str) -> None:
     """Print one line where it disturbs no result."""
     if not _silent:
         print(f"perinstance: {sentence}", file=sys.stderr, flush=True)
+
+
+def told_of_steps(value: bool) -> bool:
+    """Option callback of ``--verbose``: the logger ``perinstance`` speaks on the error stream."""
+    if value:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("perinstance: %(message)s"))
+        LOG.addHandler(handler)
+        LOG.setLevel(logging.DEBUG)
+        _handlers.append(handler)
+    return value
 
 
 @contextmanager
@@ -41,4 +55,8 @@ def announcing() -> Iterator[None]:
                 usual(message, category, *rest, **named)
 
         warnings.showwarning = show
-        yield
+        try:
+            yield
+        finally:
+            while _handlers:
+                LOG.removeHandler(_handlers.pop())

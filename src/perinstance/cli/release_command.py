@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,21 +21,30 @@ class Method(str, Enum):
 
 def release(
     file: o.Table,
-    target: o.Target,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The promise: no person loses more.")],
-    x_bound: Annotated[float, typer.Option("--x-bound", help="Declared: rows are clipped to this norm.")],
-    y_bound: Annotated[float, typer.Option("--y-bound", help="Declared: targets are clipped to this size.")],
+    target: o.Target = None,
+    x_bound: Annotated[
+        float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
+    ] = None,
+    y_bound: Annotated[
+        float | None, typer.Option("--y-bound", help="Declared: targets are clipped to this; a recipe has its own.")
+    ] = None,
     method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
     id: o.Id = None,
+    recipe: o.RecipeFile = None,
     delta: o.Delta = 1e-6,
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = None,
     n_public: Annotated[
         int | None, typer.Option("--n-public", help="Declared: the number of people is public.")
     ] = None,
     kappa: Annotated[
         float | None, typer.Option("--kappa", help="adaops: the largest acceptable condition number.")
     ] = None,
+    compare: o.Compare = False,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
+    again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:
@@ -50,11 +60,17 @@ def release(
     """
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.cli.model_file import write_model
+    from perinstance.cli.notices import say
     from perinstance.errors import InvalidInput
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
+    if compare and json:
+        raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
+    rule = o.read_recipe(recipe, feature, target)
+    target = target or rule.target_column
+    x_bound, y_bound = o.declared_bounds(x_bound, y_bound, rule)
+    before = earlier_promise(out, again)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
     if method is Method.adaops:
         estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
@@ -62,17 +78,54 @@ def release(
         if n_public is not None or kappa is not None:
             raise InvalidInput("--n-public and --kappa belong to --method adaops; leave them out, or choose adaops")
         estimator = pi.AdaSSP(**promise)
-    rows = pi.data.load(pi.scan(file), target, ids=id, features=feature or None)
+    table = o.open_table(file, delimiter, decimal, rule)
+    rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=rule)
+    comparison = o.compared(estimator, rows, rule) if compare else None
     estimator.fit(rows.X, rows.y)
-    record = write_model(estimator, out, features=rows.names, target=target)
+    text = estimator.to_json(features=rows.names, target=target, recipe=rule)
+    with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
+        stream.write(text.encode("utf-8"))
+    clipped = estimator.clipped(rows.X, rows.y)
+    if clipped.features or clipped.labels:
+        say(
+            f"confidential: the declared bounds clipped {clipped.features:,} rows and {clipped.labels:,} targets of "
+            f"{len(rows.y):,} people; many clipped rows shift the model"
+        )
+    if before is not None:
+        say(
+            f"this is one more release about the same people: with the one it replaces, epsilon adds up to "
+            f"{declared_text(before[0] + epsilon)} and delta to {declared_text(before[1] + delta)}"
+        )
     if json:
-        terminal.print_json(record)
+        terminal.print_json(loads(text))
     elif not quiet:
-        text = terminal.console()
-        text.print(
+        shown = terminal.console()
+        shown.print(
             f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
             f"{len(rows.names)} coefficients."
         )
         # said whatever the rows hold
-        text.print("Any row with a cell that is missing or no number counts as a row of zeros.", soft_wrap=True)
-        text.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
+        shown.print("Any row with a cell that is missing or no number counts as a row of zeros.", soft_wrap=True)
+        shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
+        if comparison is not None:
+            terminal.show_comparison(comparison, shown)
+        shown.print("For the people in the data:", style="bold")
+        shown.print(pi.load(out).statement(), markup=False)
+
+
+def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:
+    """Return epsilon and delta of a model that lies there already; without ``--again`` refuse to publish once more."""
+    import perinstance as pi
+    from perinstance.errors import InvalidInput, InvalidModelFile
+
+    if not path.exists():
+        return None
+    if not again:
+        raise InvalidInput(
+            f"{path.name!r} exists: publishing about the same people once more is a second release, and the two "
+            "promises add up; pass --again if that is meant, or name another file with --out"
+        )
+    try:
+        return pi.load(path).promise
+    except InvalidModelFile:  # some other file
+        return None

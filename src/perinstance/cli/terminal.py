@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,18 @@ from rich.table import Table
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
 from perinstance.report.exposed_people import most_exposed
-from perinstance.report.release_words import release_line
+from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
+from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
+from perinstance.report.release_words import COMPARISON_COST, comparison_lines, release_line
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
+    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
+    from perinstance.auditing.rows_again import RowsBeyond
 
 STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}
+MOST_GROUPS = 10  # of a grouping, in the terminal
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
 
 
@@ -81,17 +87,42 @@ class _LineReporter:
             print(f"{STAGES[stage]}: {done:,}{of} people", file=sys.stderr, flush=True)
 
 
-def show_audit(
-    audit: Audit, out: Console, dp: float | None = None, everyone: float | None = None, report: Path | None = None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is shown beside the losses."""
+
+    dp: float | None = None
+    everyone: float | None = None
+    report: Path | None = None
+    groups: Mapping[str, Any] = field(default_factory=dict)  #: labels by the name of the grouping
+    beyond: RowsBeyond | None = None
+    redact: bool = False
+
+
+def show_audit(audit: Audit, out: Console, told: Told) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     out.print(f"[bold]{escape(release_line(audit.release))}[/bold]")
     out.print(
         f"{words.people(len(epsilon))}, {audit.health.n_features} features, δ = {audit.delta:g}, add/remove one row"
     )
-    out.print(_quantiles(epsilon, dp, everyone))
-    out.print(_kinds(audit))
+    out.print(_quantiles(epsilon, told))
+    if told.redact:
+        out.print("Redacted: single people, extremes and groups of fewer than 40 people are left out.")
+    else:
+        out.print(_kinds(audit))
+        out.print(_exposed(audit))
+    for name, labels in told.groups.items():
+        if lines := _group_records(epsilon, labels, told.redact):
+            out.print(_groups(name, lines, told.redact))
+    for warning in [] if told.redact else _bound_warnings(audit, told):
+        out.print(f"[red]{escape(warning)}[/red]")
+    out.print("[red]Confidential:[/red] computed from personal data. Do not publish.")
+    if told.report is not None:
+        out.print(f"Report: {escape(str(told.report))}", soft_wrap=True)
+
+
+def _exposed(audit: Audit) -> Table:
     table = Table(title="Most exposed", title_justify="left", box=None, pad_edge=False)
     table.add_column("person", no_wrap=True)
     for name in ("loss ε", "leverage", "error without the person"):
@@ -99,23 +130,98 @@ def show_audit(
     table.add_column("why")
     for _, person in most_exposed(audit, 10):
         table.add_row(escape(clean(person.id, 24)), person.epsilon, person.leverage, person.residual, person.why)
+    return table
+
+
+def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
+    """Show accuracy with and without privacy, and what the comparison costs."""
+    table = Table(title="What privacy costs in accuracy", title_justify="left", box=None, pad_edge=False)
+    table.add_column("model")
+    table.add_column(comparison.measure, justify="right")
+    for line in comparison_lines(comparison):
+        table.add_row(*line)
     out.print(table)
-    out.print("[red]Confidential:[/red] computed from personal data. Do not publish.")
-    if report is not None:
-        out.print(f"Report: {escape(str(report))}", soft_wrap=True)
+    out.print(f"[red]Confidential:[/red] {COMPARISON_COST}")
 
 
-def _quantiles(epsilon: np.ndarray, dp: float | None, everyone: float | None) -> Table:
+def comparison_record(comparison: AccuracyComparison | None) -> dict[str, Any] | None:
+    """Return the comparison for ``--json``, which is confidential as a whole."""
+    return None if comparison is None else asdict(comparison)
+
+
+def _bound_warnings(audit: Audit, told: Told) -> list[str]:
+    """Say that declared bounds are broken, or clip many rows."""
+    found, health = [], audit.health
+    if told.beyond is not None and told.beyond.either:
+        found.append(
+            f"The table breaks the declared bounds: {told.beyond.either:,} of {words.people(told.beyond.people)} lie "
+            "beyond them, and what is said of anybody within bounds is not said of them."
+        )
+    clipped = max(health.clipped_features or 0, health.clipped_targets or 0)
+    if clipped:
+        found.append(f"Clipped to the declared bounds: {clipped:,} of {words.people(health.n_people)}.")
+    return found
+
+
+def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
+    """The most exposed groups; the report has all of them."""
+    write = grid_text if redact else words.loss
+    table = Table(box=None, pad_edge=False, title=escape(f"Loss ε by {clean(name)}"), title_justify="left")
+    shown = lines[:MOST_GROUPS]
+    if len(shown) < len(lines):
+        table.caption = f"{len(shown)} of {len(lines):,} groups, the most exposed; all: in the report."
+        table.caption_justify = "left"
+    keys = {"median": "median", "95%": "q95"} if redact else {"median": "median", "95%": "q95", "maximum": "max"}
+    for head in ("group", "people", *keys):
+        table.add_column(head, justify="left" if head == "group" else "right")
+    for line in shown:
+        cells = ["left out" if line[key] is None else write(line[key]) for key in keys.values()]
+        table.add_row(escape(clean(line["group"], 24)), f"{line['people']:,}", *cells)
+    return table
+
+
+def _group_records(epsilon: np.ndarray, labels: Any, redact: bool) -> list[dict[str, Any]]:
+    """Return a line for each group, the most exposed first; redacted, of large groups what enough people share."""
+    if not redact:
+        return [
+            {"group": row.name, "people": row.size, "median": row.median, "q95": row.q95, "max": row.largest}
+            for row in group_rows(epsilon, labels)
+        ]
+    lines = []
+    for name, losses in by_group(epsilon, labels).items():
+        if len(losses) >= SHARED:
+            values = dict(zip(("median", "q95"), _shared_quantiles(losses), strict=True))
+            size = len(losses) // SIZE_STEP * SIZE_STEP
+            lines.append({"group": clean(name, 40), "people": size, **values, "max": None})
+    return lines
+
+
+def _shared_quantiles(epsilon: np.ndarray) -> list[float | None]:
+    """Return median and 95% as upper ends of cells that enough people share; None where there is none."""
+    shared = shared_losses(epsilon)
+    ends = [shared.quantile(q).high for q in (0.5, 0.95)]
+    return [end if np.isfinite(end) else None for end in ends]
+
+
+def _quantiles(epsilon: np.ndarray, told: Told) -> Table:
     table = Table(box=None, pad_edge=False, title="Loss ε", title_justify="left")
-    q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
-    cells = [words.loss(float(v)) for v in q]
-    names = ["median", "95%", "99%", "maximum"]
-    if everyone is not None:
+    if told.redact:
+        shared = shared_losses(epsilon)
+        names = ["median at most", "95% at most"]
+        cells = ["left out" if v is None else grid_text(v) for v in _shared_quantiles(epsilon)]
+        if shared.most is not None:
+            names.append(f"all but {shared.cells[-1].people:,} at most")
+            cells.append(grid_text(shared.most.high))
+    else:
+        q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
+        cells = [words.loss(float(v)) for v in q]
+        names = ["median", "95%", "99%", "maximum"]
+    if told.everyone is not None:
         names.append("anybody within bounds")
-        cells.append(words.loss(everyone))
-    if dp is not None:
+        cells.append(words.loss(grid_up(told.everyone) if told.redact else told.everyone))
+    if told.dp is not None:
         names.append("worst case (DP)")
-        cells.append(words.loss(dp))
+        cells.append(words.loss(told.dp))
     for name in names:
         table.add_column(name, justify="right")
     table.add_row(*cells)
@@ -134,34 +240,69 @@ def _kinds(audit: Audit) -> str:
     return text + "."
 
 
-def audit_record(audit: Audit, dp: float | None, everyone: float | None, report: Path | None) -> dict[str, Any]:
-    """Return what ``--json`` prints: numbers of the whole table, no single person."""
+def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
+    """Return what ``--json`` prints: numbers of the whole table; redacted, nothing that belongs to a few people."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
     q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
+    everyone, hidden = told.everyone, told.redact and int(counts.min()) < SHARED
+    if told.redact:
+        q = [*_shared_quantiles(epsilon), None, None]
+        everyone = None if everyone is None else grid_up(everyone)
+    beyond = None if told.beyond is None or told.redact else told.beyond
     return {
         "confidential": True,
+        "redacted": told.redact,
         "release": release_line(audit.release),
         "neighbours": "add or remove one row",
         "people": len(epsilon),
         "features": int(audit.health.n_features),
         "delta": float(audit.delta),
-        "epsilon": {name: _finite(v) for name, v in zip(("median", "q95", "q99", "max"), q, strict=True)},
+        "epsilon": with_flags(dict(zip(("median", "q95", "q99", "max"), q, strict=True))),
         "kind": audit.pairs.kind,
-        "kinds": {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
-        "dp": _finite(dp),
-        "everyone": _finite(everyone),
-        "report": None if report is None else str(report),
+        "kinds": None if hidden else {str(k): int(c) for k, c in zip(kinds, counts, strict=True)},
+        "groups": {
+            name: [
+                {"group": line["group"], "people": line["people"]}
+                | with_flags({key: line[key] for key in ("median", "q95", "max")})
+                for line in _group_records(epsilon, labels, told.redact)
+            ]
+            for name, labels in told.groups.items()
+        },
+        "beyond_bounds": None
+        if beyond is None
+        else {"people": beyond.either, "features": beyond.features, "targets": beyond.targets},
+        **with_flags({"dp": told.dp, "everyone": everyone}),
+        "report": None if told.report is None else str(told.report),
     }
 
 
-def _finite(value: float | None) -> float | str | None:
-    """JSON has no infinity: say it in a word."""
-    if value is None:
-        return None
-    return float(value) if np.isfinite(value) else "infinite"
+def with_flags(numbers: Mapping[str, float | None]) -> dict[str, float | bool | None]:
+    """JSON has no infinity: a number is a number or null, and a flag beside it says whether it is infinite.
+
+    >>> with_flags({"dp": float("inf"), "everyone": None})
+    {'dp': None, 'dp_infinite': True, 'everyone': None, 'everyone_infinite': False}
+    """
+    record: dict[str, float | bool | None] = {}
+    for name, value in numbers.items():
+        infinite = value is not None and bool(np.isinf(value))
+        record[name] = None if value is None or infinite else float(value)
+        record[f"{name}_infinite"] = infinite
+    return record
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print one record."""
-    print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+    """Print one record; characters that the terminal lacks are written as JSON escapes."""
+    everywhere = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    print(json.dumps(record, indent=2, ensure_ascii=not everywhere, allow_nan=False))
+
+
+def say_error(sentence: str) -> None:
+    """Print one sentence where errors go."""
+    print(f"perinstance: {sentence}", file=sys.stderr)
+
+
+def why_failed(audit: Audit, limit: float, redact: bool) -> str:
+    """Say why ``--fail-over`` failed; a redacted run does not tell the largest loss, which is one person's."""
+    largest = "" if redact else f": the largest loss is ε = {words.loss(float(audit.losses.max()))}"
+    return f"failed, somebody's loss exceeds the limit {limit:g} of --fail-over{largest}"

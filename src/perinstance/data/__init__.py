@@ -1,7 +1,7 @@
 """Tables in and out, in blocks of rows: ``source`` is the protocol, ``memory`` and ``files`` keep it.
 
-``checks`` refuse bad cells, ``confidential`` writes what only its owner may read, ``answer_tables`` gives answers back
-in the caller's kind of table.
+``recipes`` turn text, dates and missing cells into numbers, ``checks`` refuse bad cells, ``confidential`` writes what
+only its owner may read, ``answer_tables`` gives answers back in the caller's kind of table.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.limits import Limits
 from perinstance.data.confidential.loss_writer import LossWriter, write_losses
 from perinstance.data.confidential.private_files import private_file, private_folder, refuse_wider
+from perinstance.data.example_tables import hospital_patients
 from perinstance.data.files.group_labels import read_labels
 from perinstance.data.files.load_whole import Loaded, load
 from perinstance.data.files.open_files import scan
 from perinstance.data.memory.table import Table, read_table
+from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source
 from perinstance.folds.block import Block
 
@@ -23,8 +25,10 @@ __all__ = [
     "Limits",
     "Loaded",
     "LossWriter",
+    "Recipe",
     "Source",
     "Table",
+    "hospital_patients",
     "load",
     "private_file",
     "private_folder",

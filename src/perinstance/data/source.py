@@ -35,6 +35,10 @@ class Source(Protocol):
         """Numbers of the features in the caller's table, for messages; None when they are all of its columns."""
 
     @property
+    def first_row(self) -> int:
+        """What refusals call the row of the first person: 0, or 2 where the file counts a header line."""
+
+    @property
     def n_features(self) -> int:
         """Number of features, without target and ids."""
 

@@ -39,6 +39,7 @@ class DaskTable:
     ids: None = None
     has_ids: bool = False
     rereadable: bool = True
+    first_row: int = 0
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.ndim != 1 or len(self.X.chunks[1]) != 1:

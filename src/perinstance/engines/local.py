@@ -159,7 +159,8 @@ class LocalSweep:
         return part
 
     def _refuse(self, block: Block) -> None:
-        refuse_missing(block.X, block.y, block.start, self.source.names, self.source.numbers)
+        row = block.start + self.source.first_row
+        refuse_missing(block.X, block.y, row, self.source.names, self.source.numbers)
 
     def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
         """Remember what a whole pass has taught."""
@@ -167,7 +168,7 @@ class LocalSweep:
             raise InvalidTable("the table has no rows; there is nobody to audit")
         if self.ids is None and names:
             everyone = pa.chunked_array(names)
-            refuse_duplicates(everyone)
+            refuse_duplicates(everyone, self.source.first_row)
             self.ids = everyone
         self._checked = True
         self.n_rows = rows

@@ -27,6 +27,7 @@ REGISTRY: dict[str, str] = {
 }
 
 _REASONS = {
+    "Pipeline": "a release stands at the end of the Pipeline, not around it: make_pipeline(recipe, release)",
     "Lasso": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
     "ElasticNet": "the l1 penalty is not smooth: one person can switch a coefficient on or off",
     "Lars": "selecting variables is not smooth: one person can switch a coefficient on or off",

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from perinstance import sampling
 from perinstance.checked_numbers import positive
 from perinstance.errors import NumericalTrouble
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.kernel_ridge.gram_inverse import column_lengths
@@ -22,11 +23,13 @@ from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID
 
 
-class ProcessSample(BaseEstimator):
+class ProcessSample(WritesModel, BaseEstimator):
     """``f(T) ~ N(K_T M y, (K_TT - K_T M K_T') / gamma)``: a draw of the posterior at the points T.
 
     Given the values at T, a person's target is ``c'S^-1 f(T)`` plus noise of variance ``alpha + v - t``, S being the
@@ -116,6 +119,7 @@ class ProcessSample(BaseEstimator):
         Mean and covariance are float64 numbers, converged to rounding error and taken as they are; the noise is exact.
         """
         refuse_weights(refused)
+        warn_inside_search(self)
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         fit = self.confidential_fit(ArraySweep(X, np.asarray(y, dtype=np.float64)))
         try:
@@ -124,7 +128,12 @@ class ProcessSample(BaseEstimator):
             raise NumericalTrouble("the points determine each other; publish fewer or more distant ones") from None
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
         self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
+        LOG.info("ProcessSample published one draw")
         return self
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return one number per public point."""
+        return PublishedNumbers("values", values=self.values_, points=np.asarray(self.points, dtype=np.float64))
 
 
 def _shares(fit: KernelFit, seen: Seen, inside: bool, noise: float) -> tuple[Floats, Floats]:

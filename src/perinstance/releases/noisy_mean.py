@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
@@ -18,12 +19,14 @@ from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.variates import NOISES, Noise
 
 
-class NoisyMean(BaseEstimator):
+class NoisyMean(WritesModel, BaseEstimator):
     """The mean (or the sum) of each column plus independent noise; there is no target.
 
     ``mean_with - mean_without = (x - mean_without) / (n + 1)``, n people without the person. A sum moves by ``x``.
@@ -112,6 +115,12 @@ class NoisyMean(BaseEstimator):
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw, of the mean or of the sum: ``value_``."""
         refuse_weights(refused)
+        warn_inside_search(self)
         X = validated(self, X, dtype=(np.float64, np.float32))
         self.value_ = draw(self.ideal(X), self.grid).values
+        LOG.info("NoisyMean published one draw")
         return self
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return one number per column."""
+        return PublishedNumbers("values", values=self.value_)

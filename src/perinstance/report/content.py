@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perinstance._version import __version__
 from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.kinds import is_bound
 from perinstance.report import words
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
-from perinstance.report.figures import attack_section, distribution_section, noise_section
-from perinstance.report.group_lines import SMALL_GROUP, groups_section
+from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
+from perinstance.report.group_lines import groupings, groups_section
 from perinstance.report.leverage_plane import plane_section
-from perinstance.report.release_words import accuracy_cost, health_lines, recipe, release_line
+from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power, size_in_words
+from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
+from perinstance.report.release_words import (
+    accuracy_cost,
+    bound_warnings,
+    health_lines,
+    promise_of,
+    recipe,
+    release_line,
+    versions,
+)
 from perinstance.report.sections import ReportRequest, Section
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
+    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
+    from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
 
 #: What is drawn, in this order. A new chart is a function in this list.
-SECTIONS: tuple[Callable[[ReportRequest], Section], ...] = (
+SECTIONS: tuple[Callable[[ReportRequest], list[Section]], ...] = (
     distribution_section,
     plane_section,
     groups_section,
@@ -56,66 +69,152 @@ class Content:
     redact: bool
     setup: str
     verdict: str
+    size: str  #: whether this is small or large
+    warnings: list[tuple[str, str]]
     cards: list[Card]
     worst: list[ExposedPerson]
+    error_head: str
+    features: bool  #: whether the table of the most exposed names features
     sections: list[Section]
     health: list[tuple[str, str]]
     reproduce: str
-    version: str
+    made: str
 
 
 def gather(
     audit: Audit,
     *,
     title: str = "Who paid for this release",
-    groups: Sequence[Any] | None = None,
+    groups: Any = None,
     dp: float | None = None,
     everyone: float | None = None,
     redact: bool = False,
     rechecks: Sequence[Any] = (),
+    beyond: RowsBeyond | None = None,
+    rare_features: Sequence[RareFeatures] = (),
     command: str | None = None,
+    comparison: AccuracyComparison | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    unit: str = "",
 ) -> Content:
     """Compute what the report shows.
 
-    ``dp`` and ``everyone`` are the worst-case statements to stand beside the losses; ``rechecks`` is what
-    ``audit.recheck(X, y)`` found.
+    ``groups`` is one label per person, or several groupings by name. ``dp`` and ``everyone`` are the worst-case
+    statements to stand beside the losses. ``rechecks``, ``rare_features`` and ``beyond`` are what ``audit.recheck(X,
+    y)``, ``audit.rare_features(X, y)`` and ``audit.rows_beyond(x_bound, y_bound, X, y)`` found. ``source``, ``target``
+    and ``unit`` name the file, the column that is predicted and what it is measured in. ``comparison`` is what
+    ``perinstance.analysis.compare_accuracy`` found; a redacted copy leaves it out.
     """
     epsilon = np.asarray(audit.epsilon, dtype=float)
-    if redact and len(epsilon) < SMALL_GROUP:
+    if redact and len(epsilon) < SHARED:
         raise InvalidInput(
-            f"a redacted report needs at least {SMALL_GROUP} people, got {len(epsilon)}; "
+            f"a redacted report needs at least {SHARED} people, got {len(epsilon)}; "
             "of so few every number belongs to somebody"
         )
-    worst = most_exposed(audit, MOST_EXPOSED)
-    asked = ReportRequest(audit, epsilon, [i for i, _ in worst], groups, dp, everyone, redact)
+    unit, promise = clean(unit, 12), promise_of(audit)
+    if promise is not None:
+        epsilon = np.minimum(epsilon, promise)  # what is promised holds for everybody
+    worst = [] if redact else most_exposed(audit, MOST_EXPOSED, rare_features, unit, promise)
+    of_target = f" of {clean(target, 24)}" if target else ""
+    asked = ReportRequest(
+        audit,
+        epsilon,
+        [i for i, _ in worst],
+        groupings(groups, len(epsilon)),
+        dp,
+        grid_up(everyone) if redact and everyone is not None else everyone,
+        promise,
+        f"leave-one-out error{of_target}" + (f", {unit}" if unit else ""),
+        shared_losses(epsilon) if redact else None,
+    )
+    table = f"Table: {clean(source, 80)}. " if source else ""
     return Content(
         title=clean(title, 120),
         neighbours="Neighbouring data sets differ by one person's row, added or removed.",
         delta=f"{audit.delta:g}",
         released=release_line(audit.release),
         redact=redact,
-        setup=f"{words.people(len(epsilon))}, {audit.health.n_features} features. "
+        setup=f"{table}{words.people(len(epsilon))}, {audit.health.n_features} features. "
         f"Published: {release_line(audit.release)}.",
-        verdict=_verdict(asked),
-        cards=_cards(asked),
-        worst=[] if redact else [line for _, line in worst],
-        sections=[section(asked) for section in SECTIONS],
+        verdict=_shared_verdict(asked) if redact else _verdict(asked),
+        size=_size(asked),
+        warnings=bound_warnings(asked, beyond),
+        cards=_shared_cards(asked) if redact else _cards(asked),
+        worst=[line for _, line in worst],
+        error_head=f"Prediction error{of_target} without the person",
+        features=bool(rare_features) and not redact,
+        sections=[section for make in SECTIONS for section in make(asked)]
+        + ([] if comparison is None or redact else [accuracy_section(comparison)]),
         health=health_lines(audit, rechecks, redact),
         reproduce=recipe(audit, command),
-        version=__version__,
+        made=f"Made on {datetime.date.today().isoformat()} by {versions()}.",
     )
 
 
 def _verdict(asked: ReportRequest) -> str:
-    """Give the answer in two sentences; a redacted copy tells of the 95% person instead of the most exposed one."""
+    """Give the answer in two sentences."""
     median, top = float(asked.epsilon[asked.median_person]), float(asked.epsilon[asked.top_person])
-    power = float(asked.audit.pairs[[asked.top_person]].attack_power(VERDICT_RATE)[0])
-    text = words.verdict(len(asked.epsilon), median, top, asked.dp, power, VERDICT_RATE, asked.audit.pairs.kind)
-    return text.replace("the most exposed person", "the person at the 95% quantile") if asked.redact else text
+    power, kind = float(asked.audit.pairs[[asked.top_person]].attack_power(VERDICT_RATE)[0]), asked.audit.pairs.kind
+    return words.verdict(len(asked.epsilon), median, top, asked.dp, asked.promise, power, VERDICT_RATE, kind)
+
+
+def _shared_verdict(asked: ReportRequest) -> str:
+    """Give the answer by what enough people share; the most exposed are not told of."""
+    told = asked.shown_cells
+    if not told:
+        return (
+            f"Of {words.people(len(asked.epsilon))} no loss can be told here: fewer than {SHARED} would stand behind "
+            "every number."
+        )
+    losses = "; ".join(f"{name} lost at most ε = {grid_text(cell.high)}" for name, cell in told)
+    power = words.share_at_most(most_attack_power(told[-1][1].high, asked.audit.delta, VERDICT_RATE))
+    first = f"Of {words.people(len(asked.epsilon))}: {losses}"
+    if asked.promise is not None:
+        first += f", where the release promises everybody at most {words.loss(asked.promise)}"
+    return (
+        f"{first}. Somebody who knows all the other rows finds one of these people with probability at most {power} at "
+        f"the price of {words.share(VERDICT_RATE)} false alarms."
+    )
+
+
+def _size(asked: ReportRequest) -> str:
+    """Say in plain words whether this is small or large, with the odds of the best attack at several priors."""
+    if asked.redact:
+        powers = {name: most_attack_power(cell.high, asked.audit.delta, ODDS_RATE) for name, cell in asked.shown_cells}
+    else:
+        who = {"the median person": asked.median_person, "the most exposed person": asked.top_person}
+        powers = {name: float(asked.audit.pairs[[i]].attack_power(ODDS_RATE)[0]) for name, i in who.items()}
+    limit = "about" if asked.audit.pairs.kind == "estimate" and not asked.redact else "at most"
+    told = []
+    for name, power in powers.items():
+        beliefs = ", ".join(
+            f"{words.share(prior)} becomes {words.share_at_most(belief_after_alarm(prior, power))}"
+            for prior in PRIORS[1:]
+        )
+        times = words.loss(power / ODDS_RATE, 2)
+        told.append(
+            f"For {name} this is {size_in_words(power)}: an alarm of the best attack, at {words.share(ODDS_RATE)} "
+            f"false alarms, raises the odds {limit} {times} times (a belief of {beliefs})."
+        )
+    return " ".join(told)
+
+
+def _statement_cards(asked: ReportRequest) -> list[Card]:
+    """The statements that stand beside the losses."""
+    cards = []
+    if asked.promise is not None:
+        cards.append(Card("Promise (DP)", words.loss(asked.promise), "to everybody, whatever the data", worst=True))
+    if asked.dp is not None:
+        about = "any data of this size within the bounds"
+        cards.append(Card("Worst-case statement (DP)", words.loss(asked.dp), about, worst=True))
+    if asked.everyone is not None:
+        cards.append(Card("Anybody within bounds", words.loss(asked.everyone), "with this data set", worst=True))
+    return cards
 
 
 def _cards(asked: ReportRequest) -> list[Card]:
-    audit, epsilon, dp, everyone = asked.audit, asked.epsilon, asked.dp, asked.everyone
+    audit, epsilon = asked.audit, asked.epsilon
     q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
     bound = is_bound(audit.pairs.kind)
     most = "lost at most this" if bound else "lost about this or less"
@@ -123,18 +222,25 @@ def _cards(asked: ReportRequest) -> list[Card]:
         Card("People", f"{len(epsilon):,}", f"{audit.health.n_features} features"),
         Card("Median loss", words.loss(float(q[0])), f"half {most}"),
         Card("95% of the people", words.loss(float(q[1])), most),
+        Card("99% of the people", words.loss(float(q[2])), most),
+        Card("Most exposed person", words.loss(float(q[3])), "the largest loss"),
+        *_statement_cards(asked),
     ]
-    if not asked.redact:
-        cards.append(Card("99% of the people", words.loss(float(q[2])), most))
-        cards.append(Card("Most exposed person", words.loss(float(q[3])), "the largest loss"))
-    if dp is not None:
-        cards.append(
-            Card("Worst-case statement (DP)", words.loss(dp), "any data of this size within the bounds", worst=True)
-        )
-    if everyone is not None:
-        cards.append(Card("Anybody within bounds", words.loss(everyone), "with this data set", worst=True))
     cost = accuracy_cost(audit)
     if cost is not None:
         cards.append(Card("Cost of the noise", words.number(cost), "typical change of a prediction"))
-    cards.append(Card("Answers", audit.pairs.kind, "weakest kind among the people"))
-    return cards
+    return [*cards, Card("Answers", audit.pairs.kind, "weakest kind among the people")]
+
+
+def _shared_cards(asked: ReportRequest) -> list[Card]:
+    """The cards of a redacted copy: nothing that fewer than forty people share."""
+    assert asked.shared is not None
+    cards = [Card("People", f"{len(asked.epsilon):,}", f"{asked.audit.health.n_features} features")]
+    for name, q in (("Median loss", 0.5), ("95% of the people", 0.95)):
+        cell = asked.shared.quantile(q)
+        if math.isfinite(cell.high):
+            cards.append(Card(name, grid_text(cell.high), "lost at most this"))
+    if asked.shared.most is not None:
+        name = f"All but {words.people(asked.shared.cells[-1].people)}"
+        cards.append(Card(name, grid_text(asked.shared.most.high), "lost at most this"))
+    return [*cards, *_statement_cards(asked)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
+    from perinstance.auditing.rows_again import RareFeatures
 
 MOST_EXPOSED = 10
 
@@ -26,15 +28,20 @@ class ExposedPerson:
     residual: str
     why: str
     kind: str
+    features: str = ""  #: what is rare about the row, where the table was read for it
 
 
-def most_exposed(audit: Audit, count: int) -> list[tuple[int, ExposedPerson]]:
-    """Return positions and lines of the most exposed people, the worst first."""
+def most_exposed(
+    audit: Audit, count: int, rare: Sequence[RareFeatures] = (), unit: str = "", promise: float | None = None
+) -> list[tuple[int, ExposedPerson]]:
+    """Return positions and lines of the most exposed people, the worst first; a promise is a bound of theirs too."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
+    epsilon = epsilon if promise is None else np.minimum(epsilon, promise)
     leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
     kinds = np.asarray(audit.kind)
     order = np.argsort(-epsilon, kind="stable")[:count]
     why = words.reasons(leverage, residual, order.tolist())
+    named = {one.position: one for one in rare}
     return [
         (
             int(i),
@@ -42,9 +49,10 @@ def most_exposed(audit: Audit, count: int) -> list[tuple[int, ExposedPerson]]:
                 _name(audit.ids, int(i)),
                 words.loss(float(epsilon[i])),
                 words.number(float(leverage[i])),
-                words.number(float(residual[i])),
+                words.number(float(residual[i])) + (f" {unit}" if unit else ""),
                 reason,
                 str(kinds[i]),
+                _features(named[int(i)]) if int(i) in named else "",
             ),
         )
         for i, reason in zip(order, why, strict=True)
@@ -54,3 +62,8 @@ def most_exposed(audit: Audit, count: int) -> list[tuple[int, ExposedPerson]]:
 def _name(ids: Any, i: int) -> str:
     """Return a person's id as written; without ids, the number of their row."""
     return f"row {i}" if ids is None else clean(str(ids[i]))
+
+
+def _features(rare: RareFeatures) -> str:
+    """Write the features with their share of the leverage."""
+    return ", ".join(f"{clean(n, 24)} {words.share(s)}" for n, s in zip(rare.names, rare.shares, strict=True))

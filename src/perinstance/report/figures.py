@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.kinds import is_bound
+from perinstance.numerics.rounding import AXIS_RANGE
+from perinstance.pairs.interface.kinds import Kind, is_bound, weakest
 from perinstance.report import charts, words
+from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power
 from perinstance.report.other_noise import QUANTILES, noise_sweep
-from perinstance.report.release_words import accuracy_cost
+from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
+from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
 from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
+from perinstance.report.svg import around
 
 RATES = (0.001, 0.01, 0.05)
+BARS = 48
+TOO_FEW = "Left out: the losses of too few people would stand behind the curves."
 
 #: what may be said of the curves of an attack, by the kind of the losses behind them
 _LEADS = {
@@ -23,51 +31,87 @@ _LEADS = {
 _POWERS = {"exact": "Exact power of", "upper": "Upper bound of the power of", "estimate": "Estimated power of"}
 
 
-def distribution_section(asked: ReportRequest) -> Section:
+def distribution_section(asked: ReportRequest) -> list[Section]:
     """Show how many people lost how much, with the worst-case statements as lines."""
-    kind = asked.audit.pairs.kind
+    heading = "How the losses are distributed"
     caption = "Top: number of people by loss. Bottom: share of the people who lost at most that much."
-    if not is_bound(kind):
+    if not is_bound(asked.audit.pairs.kind):
         caption = "Top: number of people by estimated loss. Bottom: share of the people whose estimate is no larger."
-    if asked.dp is None and asked.everyone is None:
+    if asked.dp is None and asked.everyone is None and asked.promise is None:
         caption += " Declare bounds on the rows to see the worst-case statement beside it."
-    if asked.redact:
-        caption += " Losses above the 95% quantile are shown at it."
-    markers = []
-    if asked.everyone is not None:
-        markers.append(charts.Marker(asked.everyone, "anybody within bounds", "everyone"))
-    if asked.dp is not None:
-        markers.append(charts.Marker(asked.dp, "worst case (DP)", "dp"))
-    return Section(
-        "dist",
-        "How the losses are distributed",
-        figure=charts.distribution(_without_extremes(asked), markers),
-        figure_label="Distribution of the losses",
-        caption=caption,
-    )
+    markers = [
+        charts.Marker(value, name, look)
+        for value, name, look in (
+            (asked.everyone, "anybody within bounds", "everyone"),
+            (asked.promise, "promised to all", "promise"),
+            (asked.dp, "worst case (DP)", "dp"),
+        )
+        if value is not None
+    ]
+    if asked.shared is None:
+        figure = charts.distribution(*_histogram(asked.epsilon), markers, _extreme_notes(asked.epsilon))
+    elif asked.shared.most is None:
+        return [Section("dist", heading, lead=f"Left out: too few people share a loss with {SHARED - 1} others.")]
+    else:
+        caption += f" Bars of fewer than {SHARED} people are put together, and the highest has no end to show."
+        figure = charts.distribution(*_shared_histogram(asked.shared), markers, _top_note(asked.shared))
+    return [Section("dist", heading, figure=figure, figure_label="Distribution of the losses", caption=caption)]
 
 
-def _without_extremes(asked: ReportRequest) -> Floats:
-    """Cap the losses at their 95% quantile for a redacted figure."""
-    if not asked.redact:
-        return asked.epsilon
-    return np.minimum(asked.epsilon, attained_quantile(asked.epsilon, 0.95))
+def _histogram(epsilon: Floats) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
+    """Return bars of equal width on a logarithmic axis, and the share of people below."""
+    positive = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
+    low, high = around([float(positive.min()), float(positive.max())] if len(positive) else [])
+    low = max(low, high * AXIS_RANGE)
+    limits = (math.log10(low), math.log10(high))
+    counts, edges = np.histogram(np.log10(np.clip(positive, low, None)), bins=BARS, range=limits)
+    bars = [charts.LossBar(10**a, 10**b, int(c)) for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)]
+    grid = np.geomspace(low, high, 240)
+    below = np.searchsorted(np.sort(epsilon), grid, side="right") / max(len(epsilon), 1)
+    return bars, list(zip(grid.tolist(), below.tolist(), strict=True))
 
 
-def noise_section(asked: ReportRequest) -> Section:
+def _shared_histogram(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
+    """Return the cells as bars; the lowest begins and the highest ends at a public distance from its neighbour."""
+    total, count = sum(cell.people for cell in shared.cells), 0
+    bars, below = [], []
+    for cell in shared.cells[:-1]:
+        low = cell.low if cell.low > 0 else cell.high / 3.0
+        bars.append(charts.LossBar(low, cell.high, cell.people))
+        below += [(low, count / total), (cell.high, (count + cell.people) / total)]
+        count += cell.people
+    top = shared.cells[-1]
+    bars.append(charts.LossBar(top.low, top.low * 3.0, top.people))
+    return bars, below
+
+
+def _extreme_notes(epsilon: Floats) -> list[str]:
+    untouched, unbounded = int((epsilon == 0).sum()), int(np.isinf(epsilon).sum())
+    notes = [f"{words.people(untouched)} lost nothing"] if untouched else []
+    return notes + ([f"{words.people(unbounded)}: no bound (∞)"] if unbounded else [])
+
+
+def _top_note(shared: SharedLosses) -> list[str]:
+    top = shared.cells[-1]
+    return [f"{words.people(top.people)} lost more than {grid_text(top.low)}"]
+
+
+def noise_section(asked: ReportRequest) -> list[Section]:
     """Show the losses under more and under less noise, and the accuracy that the noise costs."""
     heading = "What if: more or less noise"
-    swept = noise_sweep(asked.audit)
+    swept = noise_sweep(asked.audit, _shared_quantiles) if asked.redact else noise_sweep(asked.audit)
     if swept is None:
         missing = "The losses of this release under other noise need a new audit: change its noise and audit again."
-        return Section("if", heading, lead=missing)
+        return [Section("if", heading, lead=missing)]
     names = {0.5: ("median", ""), 0.95: ("95%", "second"), 1.0: ("maximum", "third")}
     curves = [
         charts.Curve(*names[q], swept.factors, row)
         for q, row in zip(QUANTILES, swept.epsilon, strict=True)
-        if not (asked.redact and q == 1.0)
+        if np.isfinite(row).any()
     ]
-    cost = accuracy_cost(asked.audit)
+    if not curves:
+        return [Section("if", heading, lead=TOO_FEW)]
+    cost = None if asked.redact else accuracy_cost(asked.audit)  # one row far out decides what noise costs on average
     cost_curve = None
     if cost is not None and cost > 0:
         cost_curve = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
@@ -75,47 +119,105 @@ def noise_section(asked: ReportRequest) -> Section:
     caption += f" {note}" if (note := words.kind_note(asked.audit.pairs.kind)) else ""
     if swept.sampled:
         caption += " Drawn from an even sample of the people, the most exposed included."
-    return Section(
-        "if",
-        heading,
-        figure=charts.sweep(curves, cost_curve, 1.0, "noise, relative to this release"),
-        figure_label="Losses under other noise",
-        caption=caption,
-        warning=(
-            "Choosing the noise by looking at this figure is itself a release:",
-            "the choice depends on the data and is not paid for by any number here. Fix the noise in advance, or buy "
-            "the choice from a budget.",
-        ),
-    )
+    if asked.redact:
+        caption += f" Rounded up to values that at least {SHARED} people share."
+    return [
+        Section(
+            "if",
+            heading,
+            figure=charts.sweep(curves, cost_curve, 1.0, "noise, relative to this release"),
+            figure_label="Losses under other noise",
+            caption=caption,
+            warning=(
+                "Choosing the noise by looking at this figure is itself a release:",
+                "the choice depends on the data and is not paid for by any number here. Fix the noise in advance, or "
+                "buy the choice from a budget.",
+            ),
+        )
+    ]
 
 
-def attack_section(asked: ReportRequest) -> Section:
+def _shared_quantiles(epsilon: Floats) -> Floats:
+    """Return median and 95% as upper ends of shared cells, infinite where there is none; and no maximum."""
+    shared = shared_losses(epsilon)
+    return np.array([shared.quantile(0.5).high, shared.quantile(0.95).high, math.inf])
+
+
+def attack_section(asked: ReportRequest) -> list[Section]:
     """Show how often the best membership test finds the median and the most exposed person."""
-    pairs, rates = asked.audit.pairs, np.geomspace(1e-4, 1.0, 60)
-    name = "95% person" if asked.redact else "most exposed person"
-    who = [("median person", "", asked.median_person), (name, "second", asked.top_person)]
+    rates = np.geomspace(1e-4, 1.0, 60)
+    heading, looks = "What an attacker gains", ("", "second")
+    if asked.redact:
+        # a bound that holds for any release of that loss: nobody's own curve
+        delta = asked.audit.delta
+        powers = {
+            f"{name} (at most)": np.array([most_attack_power(cell.high, delta, float(r)) for r in (*rates, *RATES)])
+            for name, cell in asked.shown_cells
+        }
+        kind, write = _shared_kind(asked), words.share_at_most
+    else:
+        pairs, both = asked.audit.pairs, np.array([*rates, *RATES])
+        who = {"median person": asked.median_person, "most exposed person": asked.top_person}
+        powers = {name: np.asarray(pairs[np.full(len(both), i)].attack_power(both)) for name, i in who.items()}
+        kind = pairs[list(who.values())].kind
+        write = words.share if kind == "exact" else words.share_at_most
+    if not powers:
+        return [Section("attack", heading, lead=TOO_FEW)]
     curves = [
-        charts.Curve(label, look, rates, np.asarray(pairs[np.full(len(rates), i)].attack_power(rates)))
-        for label, look, i in who
+        charts.Curve(name, look, rates, power[: len(rates)])
+        for (name, power), look in zip(powers.items(), looks, strict=False)
     ]
-    kind = pairs[[i for _, _, i in who]].kind
-    lines = [
-        TableLine([words.share(rate), *(words.share(float(pairs[[i]].attack_power(rate)[0])) for _, _, i in who)])
-        for rate in RATES
+    power_lines = [
+        TableLine([words.share(rate), *(write(float(power[len(rates) + k])) for power in powers.values())])
+        for k, rate in enumerate(RATES)
     ]
+    at_rate = len(rates) + RATES.index(ODDS_RATE)
+    belief_lines = [
+        TableLine([words.share(p), *(write(belief_after_alarm(p, float(power[at_rate]))) for power in powers.values())])
+        for p in PRIORS
+    ]
+    return [
+        Section(
+            "attack",
+            heading,
+            lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this "
+            f"person in the data? {_LEADS[kind]}",
+            figure=charts.attack(curves),
+            figure_label="Power of the best attack, figure",
+            caption=f"{_POWERS[kind]} the most powerful membership test.",
+            tables=(
+                SectionTable(
+                    "Power of the best attack",
+                    ["False alarms allowed", *powers],
+                    power_lines,
+                    lead=f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person who is "
+                    "in the data:",
+                ),
+                SectionTable(
+                    "Belief after an alarm",
+                    ["Believed before", *powers],
+                    belief_lines,
+                    lead="What somebody who thought the person to be in the data with some probability may think after "
+                    f"this test, at {words.share(ODDS_RATE)} false alarms, has answered yes:",
+                ),
+            ),
+        )
+    ]
+
+
+def _shared_kind(asked: ReportRequest) -> Kind:
+    """Say how certain a bound from shared losses is: never exact, and no bound where the losses are estimates."""
+    return weakest("upper", asked.audit.pairs.kind)
+
+
+def accuracy_section(comparison: AccuracyComparison) -> Section:
+    """Show private and non-private accuracy side by side."""
+    lines = [TableLine([name, error]) for name, error in comparison_lines(comparison)]
+    heads = ["Model", comparison.measure.capitalize()]
     return Section(
-        "attack",
-        "What an attacker gains",
-        lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this person "
-        f"in the data? {_LEADS[kind]}",
-        figure=charts.attack(curves),
-        figure_label="Power of the best attack, figure",
-        caption=f"{_POWERS[kind]} the most powerful membership test.",
-        table=SectionTable(
-            "Power of the best attack",
-            ["False alarms allowed", *(label for label, _, _ in who)],
-            lines,
-            lead=f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person who is in the "
-            "data:",
-        ),
+        id="accuracy",
+        heading="What privacy costs in accuracy",
+        lead=f"The {comparison.measure} on rows that the model has not seen: each was left out of a fit once.",
+        warning=("Confidential.", COMPARISON_COST),
+        tables=(SectionTable("Accuracy with and without privacy", heads, lines),),
     )

@@ -2,72 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from perinstance.data.memory.group_texts import label_texts
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import charts, words
+from perinstance.report.redaction import SHARED as SMALL_GROUP
+from perinstance.report.redaction import SharedLosses, shared_losses
 from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
 from perinstance.report.svg import clean
 
-# Of fewer people the 95% quantile is one of the two largest losses, and points to a single person.
-SMALL_GROUP = 40
-MOST_GROUPS = 40
+MOST_DRAWN = 20  # groups in the figure: the most exposed ones. The table has all of them.
+SIZE_STEP = 20  # sizes of groups in a redacted copy are rounded down to multiples of this
 
 
-def group_rows(epsilon: NDArray, labels: Sequence[Any]) -> list[charts.GroupRow]:
-    """Return quantiles by group, the most exposed group first; past a limit the rest are put together."""
-    names, codes = np.unique(np.asarray([str(label) for label in labels]), return_inverse=True)
-    by_size = np.argsort(-np.bincount(codes), kind="stable")[:MOST_GROUPS]
+def groupings(groups: Any, n: int) -> dict[str, NDArray]:
+    """Return labels by the name of the grouping: one sequence, or several by name (a mapping or a frame).
+
+    >>> sorted(groupings({"ward": ["a", None]}, 2)["ward"])
+    ['a', 'missing']
+    """
+    if groups is None:
+        return {}
+    if hasattr(groups, "columns"):
+        several: Mapping[str, Any] = {str(name): groups[name] for name in groups.columns}
+    else:
+        several = groups if isinstance(groups, Mapping) else {"": groups}
+    for name, labels in several.items():
+        if len(labels) != n:
+            of = f" of {clean(str(name))!r}" if name else ""
+            raise InvalidInput(f"groups{of} must have one label per person ({n}), got {len(labels)}")
+    return {str(name): label_texts(labels) for name, labels in several.items()}
+
+
+def by_group(epsilon: NDArray, labels: Any) -> dict[str, Floats]:
+    """Return the losses of each group by its name."""
+    texts = label_texts(labels)
+    codes: dict[str, int] = {}
+    member = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), dtype=np.int64, count=len(texts))
+    order = np.argsort(member, kind="stable")
+    cuts = np.searchsorted(member[order], np.arange(1, len(codes)))
+    return dict(sorted(zip(codes, np.split(np.asarray(epsilon)[order], cuts), strict=True)))
+
+
+def group_rows(epsilon: NDArray, labels: Any) -> list[charts.GroupRow]:
+    """Return quantiles of every group, the most exposed group first."""
     rows = []
-    for code in by_size:
-        values = epsilon[codes == code]
+    for name, values in by_group(epsilon, labels).items():
         q = attained_quantile(values, (0.5, 0.95, 1.0))
         small = len(values) < SMALL_GROUP
-        rows.append(
-            charts.GroupRow(clean(str(names[code]), 40), len(values), float(q[0]), float(q[1]), float(q[2]), small)
-        )
+        rows.append(charts.GroupRow(clean(name, 40), len(values), float(q[0]), float(q[1]), float(q[2]), small))
     return sorted(rows, key=lambda row: -row.largest)
 
 
-def groups_section(asked: ReportRequest) -> Section:
-    """Show who carries the loss, if labels were given."""
-    if asked.groups is None:
+def groups_section(asked: ReportRequest) -> list[Section]:
+    """Show who carries the loss, if labels were given: a section for each grouping."""
+    if not asked.groups:
         missing = (
             "No grouping was asked for. Pass one label per person to see who carries the loss: a ward, a region, a sex."
         )
-        return Section("groups", "Groups", lead=missing)
-    rows = group_rows(asked.epsilon, asked.groups)
+        return [Section("groups", "Groups", lead=missing)]
+    make = _shared_groups if asked.redact else _all_groups
+    return [
+        make(asked, labels, f"groups-{k}", f"Groups by {clean(name, 40)}" if name else "Groups")
+        for k, (name, labels) in enumerate(asked.groups.items(), start=1)
+    ]
+
+
+def _all_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Section:
+    rows = group_rows(asked.epsilon, labels)
+    drawn = rows[:MOST_DRAWN]
+    caption = (
+        f"Groups of fewer than {SMALL_GROUP} people are greyed: their quantiles say more about single people than "
+        "about the group."
+    )
+    if len(drawn) < len(rows):
+        caption = f"The {len(drawn)} most exposed of {len(rows):,} groups; the table has all of them. {caption}"
+    lines = [
+        TableLine(
+            [row.name, f"{row.size:,}", words.loss(row.median), words.loss(row.q95), words.loss(row.largest)],
+            "small" if row.small else "",
+        )
+        for row in rows
+    ]
+    heads = ["Group", "People", "Median ε", "95%", "Maximum"]
+    fold = f"All {len(rows):,} groups, the most exposed first" if len(drawn) < len(rows) else ""
     return Section(
-        "groups",
-        "Groups",
-        figure=_groups_chart(rows, asked.redact),
+        key,
+        heading,
+        figure=charts.groups(drawn, key),
         figure_label="Losses by group, figure",
-        caption=f"Groups of fewer than {SMALL_GROUP} people are greyed: their quantiles say more about single people "
-        "than about the group.",
-        table=SectionTable(
-            "Losses by group",
-            ["Group", "People", "Median ε", "95%", "Maximum"],
-            [_group_line(row, asked.redact) for row in rows],
-        ),
+        caption=caption,
+        tables=(SectionTable("Losses by group", heads, lines, fold=fold),),
     )
 
 
-def _group_line(row: charts.GroupRow, redact: bool) -> TableLine:
-    """Write a group down; a redacted copy tells nothing of a small one, and no maximum."""
-    hidden = redact and row.small
-    median, q95 = ("left out", "left out") if hidden else (words.loss(row.median), words.loss(row.q95))
-    largest = "left out" if redact else words.loss(row.largest)
-    return TableLine([row.name, f"{row.size:,}", median, q95, largest], "small" if row.small else "")
+def _shared_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Section:
+    """Show large groups only, by values that enough of their own people share; sizes are rounded down."""
+    losses = {name: values for name, values in by_group(asked.epsilon, labels).items() if len(values) >= SMALL_GROUP}
+    shared = {name: shared_losses(values) for name, values in losses.items()}
+    lead = f"Groups of fewer than {SMALL_GROUP} people, and every maximum, are left out of this redacted copy."
+    lines = [
+        TableLine(
+            [
+                clean(name, 40),
+                f"{len(losses[name]) // SIZE_STEP * SIZE_STEP:,} or more",
+                found.quantile(0.5).words,
+                found.quantile(0.95).words,
+            ]
+        )
+        for name, found in sorted(shared.items())
+    ]
+    heads = ["Group", "People", "Median ε", "95%"]
+    tables = (SectionTable("Losses by group", heads, lines),) if lines else ()
+    figure = _shared_chart(shared, key)
+    caption = "" if figure is None else "Upper ends of cells that at least 40 people of the group share."
+    return Section(
+        key, heading, lead=lead, figure=figure, figure_label="Losses by group, figure", caption=caption, tables=tables
+    )
 
 
-def _groups_chart(rows: list[charts.GroupRow], redact: bool) -> Markup | None:
-    """Draw the groups; a redacted copy draws no small ones and no maximum: that is one person."""
-    if redact:
-        rows = [replace(row, largest=row.q95) for row in rows if not row.small]
-    return charts.groups(rows) if rows else None
+def _shared_chart(shared: Mapping[str, SharedLosses], key: str) -> Markup | None:
+    """Draw the groups of which both the median and the 95% quantile may be told."""
+    rows = []
+    for name, found in shared.items():
+        median, q95 = found.quantile(0.5).high, found.quantile(0.95).high
+        if math.isfinite(median) and math.isfinite(q95):
+            people = sum(cell.people for cell in found.cells)
+            rows.append(charts.GroupRow(clean(name, 40), people, median, q95, q95, small=False))
+    rows = sorted(rows, key=lambda row: (-row.q95, row.name))[:MOST_DRAWN]
+    return charts.groups(rows, key, maximum=False) if rows else None

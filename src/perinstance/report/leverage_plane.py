@@ -13,6 +13,7 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.numerics.rounding import SEARCHED_RESIDUALS
 from perinstance.pairs import Laplace, Posterior, Shift
 from perinstance.report import charts
+from perinstance.report.redaction import SHARED, PlaneCell, shared_plane
 from perinstance.report.sections import ReportRequest, Section
 
 if TYPE_CHECKING:
@@ -31,27 +32,58 @@ class _Axis:
     loss_at: Callable[[NDArray, NDArray], NDArray] | None
 
 
-def plane_section(asked: ReportRequest) -> Section:
+def plane_section(asked: ReportRequest) -> list[Section]:
     """Show everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
-    audit, redact = asked.audit, asked.redact
-    residual = np.abs(np.asarray(audit.residual, dtype=float))
-    axis = _axis(audit, residual)
-    curves = [] if axis.loss_at is None else _contours(axis.values, axis.loss_at, asked.epsilon)
-    few = len(residual) <= charts.FEW and not redact
-    caption = "Each dot is a person." if few else "Each cell holds some people; darker is more."
+    heading = "Why: rare features and surprise"
+    residual = np.abs(np.asarray(asked.audit.residual, dtype=float))
+    axis = _axis(asked.audit, residual)
+    shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, asked.worst)
+    caption = (
+        "Each dot is a person."
+        if len(residual) <= charts.FEW
+        else "Each cell holds some people; stronger colour is more."
+    )
+    if asked.shared is not None:
+        seen = (axis.values > 0) & (residual > 0) & np.isfinite(axis.values) & np.isfinite(residual)
+        shown = shared_plane(axis.values[seen], residual[seen])
+        if not shown:
+            return [Section("why", heading, lead=f"Left out: no cell of this figure holds {SHARED} people.")]
+        caption = f"Each cell holds at least {SHARED} people; stronger colour is more. People elsewhere are left out."
     if axis.loss_at is None:
         caption += " No lines of equal loss: here the loss depends on more than these two numbers."
+        curves = []
     else:
         caption += " Dashed: lines of equal loss."
-        if not redact:
+        curves = _contours(_range(axis.values, shown), axis.loss_at, _levels(asked))
+        if not asked.redact:
             caption += " Numbered: the most exposed people of the table above."
-    return Section(
-        "why",
-        "Why: rare features and surprise",
-        figure=charts.plane(axis.values, residual, curves, asked.worst, axis.name, redact),
-        figure_label="Rare features against surprise",
-        caption=caption,
-    )
+    return [
+        Section(
+            "why",
+            heading,
+            figure=charts.plane(shown, curves, axis.name, asked.error_name),
+            figure_label="Rare features against surprise",
+            caption=caption,
+        )
+    ]
+
+
+def _levels(asked: ReportRequest) -> list[float]:
+    """Return the losses whose lines are drawn: quantiles, or the upper ends of shared cells."""
+    if asked.shared is not None:
+        return sorted({cell.high for _, cell in asked.shown_cells})
+    finite = asked.epsilon[(asked.epsilon > 0) & np.isfinite(asked.epsilon)]
+    if len(finite) == 0:
+        return []
+    return sorted({float(f"{v:.1g}") for v in attained_quantile(finite, (0.5, 0.95, 1.0))})
+
+
+def _range(values: NDArray, shown: charts.Dots | list[PlaneCell]) -> tuple[float, float] | None:
+    """Return between which values of the lower axis lines are traced."""
+    if not isinstance(shown, charts.Dots):
+        return min(cell.left for cell in shown), max(cell.right for cell in shown)
+    seen = values[(values > 0) & np.isfinite(values)]
+    return (float(seen.min()), float(seen.max()) * 1.25) if len(seen) else None
 
 
 def _axis(audit: Audit, residual: NDArray) -> _Axis:
@@ -68,14 +100,13 @@ def _axis(audit: Audit, residual: NDArray) -> _Axis:
     return _Axis(leverage, name, None)
 
 
-def _contours(values: NDArray, loss_at: Callable[[NDArray, NDArray], NDArray], epsilon: NDArray) -> list[charts.Curve]:
+def _contours(
+    ends: tuple[float, float] | None, loss_at: Callable[[NDArray, NDArray], NDArray], levels: list[float]
+) -> list[charts.Curve]:
     """Trace lines of equal loss by bisection in the residual at each value of the other axis."""
-    finite = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
-    seen = values[(values > 0) & np.isfinite(values)]
-    if len(finite) == 0 or len(seen) == 0:
+    if ends is None:
         return []
-    levels = sorted({float(f"{v:.1g}") for v in attained_quantile(finite, (0.5, 0.95, 1.0))})
-    xs = np.geomspace(seen.min(), seen.max() * 1.25, 80)
+    xs = np.geomspace(*ends, 80)
     curves = []
     for level in levels:
         low, high = (np.full(len(xs), end) for end in SEARCHED_RESIDUALS)

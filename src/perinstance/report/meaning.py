@@ -8,6 +8,30 @@ from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Shift
 
+#: Beliefs that somebody may have had before, and the false alarms of the test that they run.
+PRIORS = (0.001, 0.01, 0.1, 0.5)
+ODDS_RATE = 0.01
+#: Up to how many times an alarm raises the odds a word is used. The words are ours; the numbers beside them say more.
+SIZES = ((1.5, "very small"), (3.0, "small"), (10.0, "moderate"), (50.0, "large"), (math.inf, "very large"))
+
+
+def size_in_words(power: float, false_positive_rate: float = ODDS_RATE) -> str:
+    """Say whether a loss is small or large, by the power of the best test: an alarm multiplies odds by power over rate.
+
+    >>> size_in_words(0.022), size_in_words(1.0)
+    ('small', 'very large')
+    """
+    return next(word for limit, word in SIZES if power <= limit * false_positive_rate)
+
+
+def belief_after_alarm(prior: float, power: float, false_positive_rate: float = ODDS_RATE) -> float:
+    """Return the probability that the person is in the data once a test of that power has said so (Bayes' rule).
+
+    >>> round(belief_after_alarm(0.5, 0.09), 3)
+    0.9
+    """
+    return prior * power / (prior * power + (1.0 - prior) * false_positive_rate)
+
 
 def shift_of_loss(epsilon: float, delta: float) -> Shift:
     """Return the Gaussian mechanism whose loss at ``delta`` is ``epsilon`` (the largest distance not above it).

@@ -6,12 +6,14 @@ standardised residual. No new sweep over the rows is needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs import Pairs
 
@@ -35,7 +37,12 @@ class NoiseLevels:
     sampled: bool
 
 
-def noise_sweep(audit: Audit) -> NoiseLevels | None:
+def quantiles(epsilon: Floats) -> Floats:
+    """Return the quantiles that are drawn, of one set of losses."""
+    return attained_quantile(epsilon, QUANTILES)
+
+
+def noise_sweep(audit: Audit, summarise: Callable[[Floats], Floats] = quantiles) -> NoiseLevels | None:
     """Recompute the quantiles of the losses for noise from a sixteenth to sixteen times the audited one."""
     epsilon = np.asarray(audit.epsilon)
     pairs: Pairs = audit.pairs
@@ -50,5 +57,5 @@ def noise_sweep(audit: Audit) -> NoiseLevels | None:
     for factor in FACTORS:
         changed = pairs.with_noise(float(factor))
         assert changed is not None  # the first person's pair was of the same type
-        rows.append(attained_quantile(changed.epsilon(audit.delta), QUANTILES))
+        rows.append(summarise(changed.epsilon(audit.delta)))
     return NoiseLevels(FACTORS, np.array(rows).T, sampled)

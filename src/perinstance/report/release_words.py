@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perinstance._version import __version__
+from perinstance.auditing.audit_call import MANY_CLIPPED
 from perinstance.releases.base.release import Release
+from perinstance.report.redaction import SHARED
 from perinstance.report.words import loss, number, people, share
 
 if TYPE_CHECKING:
+    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
+    from perinstance.auditing.rows_again import RowsBeyond
+    from perinstance.report.sections import ReportRequest
+
+COMPARISON_COST = (
+    "Each row was held out once; the private model of the others was drawn for this comparison and thrown away, so the "
+    "published draw and its promise are as they would be without it. The errors themselves have no protection: they "
+    "are for the curator alone. Publishing them, or choosing what to publish by them, is a release that no promise "
+    "covers."
+)
 
 
 def release_line(release: Release) -> str:
@@ -41,18 +54,25 @@ def health_lines(audit: Audit, rechecks: Sequence[Any], redact: bool) -> list[tu
     health = audit.health
     kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
     total = max(int(counts.sum()), 1)
-    lines = [
-        ("Kinds of answers", ", ".join(f"{k}: {share(c / total)}" for k, c in zip(kinds, counts, strict=True))),
-    ]
+    kinds_line = (
+        "Kinds of answers",
+        ", ".join(f"{k}: {share(c / total)}" for k, c in zip(kinds, counts, strict=True)),
+    )
+    if redact:  # one row far out decides the condition, the factorisation and the largest leverage
+        told = kinds_line if counts.min() >= SHARED else ("Kinds of answers", "left out of this redacted copy")
+        return [told]
+    lines = [kinds_line]
     if health.condition is not None:
         lines.append(("Condition number", number(float(health.condition))))
     if health.factorisation is not None:
         lines.append(("Factorisation", str(health.factorisation)))
     if health.error is not None:
         lines.append(("Relative error of the leverages, about", number(float(health.error))))
-    if not redact:
-        lines.append(("Largest in-sample leverage", number(float(health.largest_leverage))))
-    for check in () if redact else rechecks:
+    lines.append(("Largest in-sample leverage", number(float(health.largest_leverage))))
+    for what, count in (("Rows", health.clipped_features), ("Targets", health.clipped_targets)):
+        if count is not None:
+            lines.append((f"{what} clipped to the declared bound", f"{count:,} of {health.n_people:,}"))
+    for check in rechecks:
         lines.append(
             (
                 f"Re-checked by refit: {check.name}",
@@ -61,6 +81,76 @@ def health_lines(audit: Audit, rechecks: Sequence[Any], redact: bool) -> list[tu
             )
         )
     return lines
+
+
+def promise_of(audit: Audit) -> float | None:
+    """Return the epsilon that the release promises everybody at the audit's delta, if it promises."""
+    release: Any = audit.release  # of those that promise, which have a method for it
+    if not release.mechanism().promises:
+        return None
+    if float(release.delta) == audit.delta:
+        return float(release.epsilon)
+    return float(release.promise(audit.n_features).epsilon(audit.delta))
+
+
+def bound_warnings(asked: ReportRequest, beyond: RowsBeyond | None) -> list[tuple[str, str]]:
+    """Say that declared bounds are broken or clip many rows: first words, and the rest."""
+    top, health = float(asked.epsilon.max()), asked.audit.health
+    declared = asked.dp is not None or asked.everyone is not None
+    if asked.redact:
+        hidden = "the statements about anybody are about people within them; whether all are is left out of this copy."
+        return [("Of declared bounds:", hidden)] if declared else []
+    found = []
+    if beyond is not None and beyond.either:
+        found.append(
+            (
+                "The table breaks the declared bounds:",
+                f"beyond them are {beyond.either:,} of {people(beyond.people)} ({beyond.features:,} by their features, "
+                f"{beyond.targets:,} by the target). What is said of anybody within bounds is not said of them.",
+            )
+        )
+    elif asked.dp is not None and top > asked.dp:
+        found.append(
+            (
+                "The table breaks the declared bounds:",
+                f"the largest loss, {loss(top)}, exceeds the worst-case statement {loss(asked.dp)} for people within.",
+            )
+        )
+    elif asked.everyone is not None and top > asked.everyone:
+        found.append(
+            (
+                "Check the declared bounds:",
+                f"the largest loss, {loss(top)}, exceeds what anybody within them could lose by joining, "
+                f"{loss(asked.everyone)}. Somebody in the table probably lies beyond.",
+            )
+        )
+    clipped = max(health.clipped_features or 0, health.clipped_targets or 0)
+    if clipped > MANY_CLIPPED * health.n_people:
+        part = share(clipped / health.n_people)
+        found.append(("Many rows are clipped:", f"{part} of the people lie beyond a bound, which shifts the estimate."))
+    return found
+
+
+def comparison_lines(comparison: AccuracyComparison) -> list[tuple[str, str]]:
+    """Name three models, and their errors on rows that they have not seen."""
+    written = share if comparison.measure.startswith("share") else number
+    return [
+        ("private: this release", written(comparison.private)),
+        ("not private: no noise, no clipping", written(comparison.not_private)),
+        ("no model: the same answer for everybody", written(comparison.constant)),
+    ]
+
+
+def versions() -> str:
+    """Return this package and those that its numbers pass through, with their versions."""
+    import numba
+    import scipy
+    import sklearn
+
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    parts = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "numba": numba}
+    others = ", ".join(f"{name} {module.__version__}" for name, module in parts.items())
+    return f"perinstance {__version__}, Python {python}, {others}"
 
 
 def recipe(audit: Audit, command: str | None) -> str:

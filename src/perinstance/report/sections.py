@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
+from perinstance.report.redaction import LossCell, SharedLosses
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -23,23 +24,38 @@ class ReportRequest:
     audit: Audit
     epsilon: Floats
     worst: list[int]  #: positions of the most exposed people, the worst first
-    groups: Sequence[Any] | None
+    groups: Mapping[str, Any]  #: labels by the grouping's name, which is empty for a single one
     dp: float | None
     everyone: float | None
-    redact: bool
+    promise: float | None  #: what the release promises everybody, at the audit's delta
+    error_name: str  #: of the prediction error, with its unit where that is known
+    shared: SharedLosses | None  #: what may be shown of the losses in a redacted copy; None in a full one
+
+    @property
+    def redact(self) -> bool:
+        """Whether this is a copy for colleagues."""
+        return self.shared is not None
 
     @property
     def median_person(self) -> int:
         """The position of the person whose loss is the median."""
-        return self._at_quantile(0.5)
+        return int(np.argmax(self.epsilon == attained_quantile(self.epsilon, 0.5)))
 
     @property
     def top_person(self) -> int:
-        """The most exposed person; in a redacted copy the 95% person, because an extreme is a single person."""
-        return self._at_quantile(0.95) if self.redact else int(np.argmax(self.epsilon))
+        """The most exposed person."""
+        return int(np.argmax(self.epsilon))
 
-    def _at_quantile(self, q: float) -> int:
-        return int(np.argmax(self.epsilon == attained_quantile(self.epsilon, q)))
+    @property
+    def shown_cells(self) -> list[tuple[str, LossCell]]:
+        """Whom a redacted copy tells of: the median, and all but the most exposed."""
+        if self.shared is None or self.shared.most is None:
+            return []
+        median = self.shared.quantile(0.5)
+        told = [] if np.isinf(median.high) else [("half of the people", median)]
+        if median != self.shared.most:
+            told.append((f"all but {self.shared.cells[-1].people:,} people", self.shared.most))
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,7 @@ class SectionTable:
     heads: list[str]
     lines: list[TableLine]
     lead: str = ""
+    fold: str = ""  #: when it is long: under this sentence it can be folded away
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +88,4 @@ class Section:
     figure_label: str = ""  #: for screen readers
     caption: str = ""
     warning: tuple[str, str] | None = None  #: its first words, and the rest
-    table: SectionTable | None = None
+    tables: tuple[SectionTable, ...] = ()

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
 from perinstance.numerics.rounding import TICK_SLACK
+
+WIDTH = 440.0  #: of every figure; on a screen of 360 pixels a text of ``FONT`` is still read
+FONT = 14.0  #: as the style sheet has it on a narrow screen, the larger of its sizes
+LINE = 18.0  #: from one line of text to the next
+LETTER = 0.62 * FONT  #: the width of a letter, rather too much than too little
 
 # What XML 1.0 does not allow in text; hostile names may carry it.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -96,6 +101,7 @@ class Drawing:
 
     def __init__(self, name: str, width: float, height: float, title: str, description: str) -> None:
         self.width, self.height = width, height
+        self._boxes: list[tuple[float, float, float, float]] = []  # of texts, so that others can keep clear of them
         self._root = ET.Element(
             "svg",
             {
@@ -140,16 +146,61 @@ class Drawing:
 
     def text(self, x: float, y: float, words: str, look: str = "label", anchor: str = "middle") -> None:
         """Write."""
+        self._boxes.append(_box(x, y, words, anchor))
         self._child("text", words, **{"x": f"{x:.2f}", "y": f"{y:.2f}", "class": look, "text-anchor": anchor})
 
-    def bottom_axis(self, scale: LogScale, y: float, label: str) -> None:
+    def free_text(
+        self, x: float, y: float, words: str, look: str, anchor: str, gap: float = 0.0, tries: int = 12
+    ) -> bool:
+        """Write beside (x, y), at the first of some places that covers no other text; if there is none, do not."""
+        places = [(x + gap, y, anchor)]
+        if gap:
+            places.append((x - gap, y, "end"))
+        for step in range(1, tries):
+            for down in (-step, step):
+                places.append((x + gap, y + 0.75 * down * FONT, anchor))
+                if gap:
+                    places.append((x - gap, y + 0.75 * down * FONT, "end"))
+        for at in places if tries > 1 else places[:1]:
+            box = _box(at[0], at[1], words, at[2])
+            inside = box[0] >= 0 and box[1] <= self.width and box[2] >= 0 and box[3] <= self.height
+            if inside and not any(_overlap(box, other) for other in self._boxes):
+                self.text(at[0], at[1], words, look, at[2])
+                return True
+        return False
+
+    def bottom_axis(self, scale: LogScale, y: float, label: str, write: Callable[[float], str] | None = None) -> None:
         """Draw a logarithmic axis below a panel."""
         self.line(scale.start, y, scale.end, y, "axis")
         for tick in scale.ticks():
             self.line(scale(tick), y, scale(tick), y + 5, "axis")
-            self.text(scale(tick), y + 20, tick_label(tick))
-        self.text((scale.start + scale.end) / 2, y + 40, label, "axis-title")
+            words = (write or tick_label)(tick)
+            # the last one ends with the panel, lest it be cut off
+            at_end = scale(tick) + len(words) * LETTER / 2 > self.width
+            self.free_text(scale(tick), y + 21, words, "label", "end" if at_end else "middle", tries=1)
+        self.text((scale.start + scale.end) / 2, y + 42, label, "axis-title")
+
+    def left_axis(
+        self, scale: LogScale, x: float, right: float | None = None, write: Callable[[float], str] | None = None
+    ) -> None:
+        """Draw a logarithmic axis at the left of a panel, with lines across it up to ``right``."""
+        self.line(x, scale.end, x, scale.start, "axis")
+        for tick in scale.ticks():
+            if right is not None:
+                self.line(x, scale(tick), right, scale(tick), "grid")
+            self.free_text(x - 6, scale(tick) + 5, (write or tick_label)(tick), "label", "end", tries=1)
 
     def markup(self) -> Markup:
         """Return the figure as markup that may stand in a page."""
         return Markup(ET.tostring(self._root, encoding="unicode"))
+
+
+def _box(x: float, y: float, words: str, anchor: str) -> tuple[float, float, float, float]:
+    """Return left, right, top and bottom of a text on the baseline y."""
+    width = len(words) * LETTER
+    left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+    return left, left + width, y - 0.85 * FONT, y + 0.25 * FONT
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]

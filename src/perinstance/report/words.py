@@ -15,7 +15,7 @@ from perinstance.pairs.interface.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
 
-__all__ = ["kind_note", "loss", "number", "people", "reasons", "share", "share_at_most", "verdict"]
+__all__ = ["kind_note", "loss", "number", "people", "reasons", "share", "share_at_most", "short_count", "verdict"]
 
 RARE = "rare features"
 SURPRISING = "badly predicted"
@@ -50,6 +50,17 @@ def people(count: int) -> str:
     ('1 person', '1,200 people')
     """
     return "1 person" if count == 1 else f"{count:,} people"
+
+
+def short_count(count: int) -> str:
+    """Write a number of people in a few letters.
+
+    >>> short_count(950), short_count(12345), short_count(3200000)
+    ('950', '12k', '3.2M')
+    """
+    if count < 10_000:
+        return f"{count:,}"
+    return f"{count / 1e3:.0f}k" if count < 999_500 else f"{count / 1e6:.2g}M"
 
 
 def share(part: float) -> str:
@@ -110,6 +121,7 @@ def verdict(
     median: float,
     largest: float,
     dp: float | None,
+    promise: float | None,
     power: float,
     false_positive_rate: float,
     kind: Kind = "exact",
@@ -123,6 +135,8 @@ def verdict(
         first += loss(largest)
         if n == 1:
             first = f"The one person in this table lost about ε = {loss(largest)}"
+    if promise is not None:
+        first += f", where the release promises everybody at most {loss(promise)}"
     if dp is not None:
         first += f", where a worst-case statement would have said {loss(dp)} to everyone"
     second = (

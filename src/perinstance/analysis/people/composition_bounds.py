@@ -30,6 +30,7 @@ from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, is_bound, weakest, weakest_of_codes
+from perinstance.record_tables import ShownAsTable
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])
@@ -40,7 +41,7 @@ SHARES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(ShownAsTable):
     """The total loss of each person over all releases by four methods, all at the same delta. Confidential."""
 
     simple: Floats
@@ -170,7 +171,7 @@ def renyi_to_epsilon(divergence: ArrayLike, order: float, delta: float) -> Float
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(ShownAsTable):
     """What each person has lost so far, and what that number is worth."""
 
     epsilon: Floats
@@ -198,7 +199,7 @@ def odometer(pairs: Sequence[Pairs], delta: float = 1e-6, *, fixed_in_advance: b
 
 
 @dataclass(frozen=True, slots=True)
-class RenyiFilter:
+class RenyiFilter(ShownAsTable):
     """An individual Renyi filter: a person's row is used only while their budget at one fixed order lasts.
 
     Feldman and Zrnic (2021): if nobody's row is ever used beyond ``budget`` at ``order``, the whole adaptive sequence

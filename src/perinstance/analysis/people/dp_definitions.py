@@ -27,10 +27,11 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Variants:
+class Variants(ShownAsTable):
     """One number per person and definition. Confidential."""
 
     names: tuple[str, ...]

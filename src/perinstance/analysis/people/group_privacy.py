@@ -33,12 +33,13 @@ from perinstance.numerics.rounding import NORM_UP, PROMISED, TINY, UNIT
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest_codes
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(ShownAsTable):
     """What is lost when all these people join (or leave) together. Confidential."""
 
     epsilon: float  #: of ``kind``

@@ -18,10 +18,11 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile, attained_rank
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(ShownAsTable):
     """Raw moments ``E eps, .., E eps^k`` of the losses at one delta."""
 
     raw: Floats
@@ -127,7 +128,7 @@ def tail(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(ShownAsTable):
     """Bootstrap intervals, one per statistic, for a population that these people were drawn from."""
 
     estimate: Floats

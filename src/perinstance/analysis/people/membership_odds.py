@@ -21,10 +21,11 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Identification:
+class Identification(ShownAsTable):
     """How well the best attacker guesses whether each person is in the data. Confidential."""
 
     prior: Floats
@@ -70,7 +71,7 @@ def posterior_odds(loss: ArrayLike, prior: ArrayLike = 0.5) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class OddsBound:
+class OddsBound(ShownAsTable):
     """How far the release can move the attacker's log odds, except with small probability."""
 
     log_odds: Floats  #: of each person

@@ -12,10 +12,11 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class Between(ShownAsTable):
     """A Monte-Carlo number with its interval."""
 
     estimate: float
@@ -26,7 +27,7 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class LossSample:
+class LossSample(ShownAsTable):
     """Losses of a person (or of random people) over data sets that were drawn independently. Confidential."""
 
     epsilon: Floats  #: (draws,) or (draws, people)

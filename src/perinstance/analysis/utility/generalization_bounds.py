@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralizationBound:
+class GeneralizationBound(ShownAsTable):
     """Bounds of the (cross-domain) generalisation gap of a loss with values in [0, 1]."""
 
     bound: float  #: from e^eps, conditionally on the data set

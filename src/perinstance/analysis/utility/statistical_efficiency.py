@@ -17,10 +17,11 @@ from scipy.special import chdtrc, chdtri
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Efficiency:
+class Efficiency(ShownAsTable):
     """The expected squared error of one posterior sample, in its three parts."""
 
     estimation: float  #: sigma^2 tr(H^-1 X'X H^-1)
@@ -73,7 +74,7 @@ def efficiency(gram: ArrayLike, alpha: float, gamma: float, sigma: float, theta:
 
 
 @dataclass(frozen=True, slots=True)
-class OptimisationError:
+class OptimisationError(ShownAsTable):
     """``F(theta) - min F`` of one posterior sample: chi-square_d / (2 gamma)."""
 
     d: int

@@ -27,10 +27,11 @@ from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import PROMISED, UNIT
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest, weakest_of_codes
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Everyone:
+class Everyone(ShownAsTable):
     """A loss that holds for everybody who could join. Confidential: it depends on the data."""
 
     epsilon: float  #: nobody in the domain loses more

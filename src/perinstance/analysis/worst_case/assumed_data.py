@@ -24,11 +24,12 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import BOUND_UP, NORM_UP
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class Assumed(ShownAsTable):
     """A loss that holds for everybody in the domain, on every data set that meets the assumptions. Public."""
 
     epsilon: float

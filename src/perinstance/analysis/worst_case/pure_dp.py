@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from perinstance.analysis.bounds.declared_bounds import declared_bound
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class PureDP:
+class PureDP(ShownAsTable):
     """The pure-DP statement of a posterior sample whose theta is confined to a ball (an exponential mechanism)."""
 
     epsilon: float

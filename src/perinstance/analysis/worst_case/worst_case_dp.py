@@ -24,12 +24,13 @@ from perinstance.numerics.rounding import CANCELLED, SAME
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.release import mechanism_of
 
 
 @dataclass(frozen=True, slots=True)
-class WorstCase:
+class WorstCase(ShownAsTable):
     """A statement about every data set, with the one that (nearly) attains it. Public: no data enters."""
 
     epsilon: float  #: holds for every data set in the domain

@@ -1,12 +1,15 @@
 """What may stand in a table, and how a refusal speaks of it.
 
-Refusals name row and column *numbers* (counting from 0). They never carry a cell. A column's name is added only when
-it comes from a schema and is made of harmless characters: the first line of a CSV file may be a person.
+Refusals name columns by number (counting from 0) and name, and rows as the table counts them: from 0 in memory and in
+Parquet, from 1 with the header in a CSV file. They never carry a cell. A column's name is added only when it is made of
+harmless characters and certainly is a name: the first line of a CSV file may be a person, unless the caller named one
+of its columns.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -15,7 +18,9 @@ from numpy.typing import NDArray
 from perinstance.errors import InvalidTable
 
 LARGEST_INTEGER = 2**53  # every integer up to here is a float64; beyond, neighbours merge
-_HARMLESS = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,39}")
+NULL = "a missing value (null)"
+_SHOWN = 20  # columns named in one message
+_HARMLESS = re.compile(r"[^\W\d][\w .()/%°\-]{0,59}")
 
 
 def column_label(number: int | None, name: object = None) -> str:
@@ -30,18 +35,42 @@ def column_label(number: int | None, name: object = None) -> str:
     return f"column {number} ('{name}')" if harmless else f"column {number}"
 
 
+def named_column(name: object) -> str:
+    """Speak of a column by the name that the caller wrote; one that could disturb a terminal is left out.
+
+    >>> named_column("Größe (cm)"), named_column("=cmd()")
+    ("column 'Größe (cm)'", 'a column')
+    """
+    return f"column '{name}'" if isinstance(name, str) and _HARMLESS.fullmatch(name) else "a column"
+
+
+_ADVICE = {
+    "text": "encode it as numbers (perinstance.Recipe) or leave it out",
+    "objects": "convert it to one numeric type, or declare it in a perinstance.Recipe",
+    "complex numbers": "split it into real and imaginary parts",
+    "dates or times": "declare the range of dates in a perinstance.Recipe, or count days from a fixed day",
+    "extended precision": "convert it to float64",
+    "decimals": "convert it to float64 or to integers",
+    "categories": "declare them in a perinstance.Recipe",
+}
+
+
 def refuse_type(label: str, kind: str) -> NoReturn:
     """Refuse a column for what it is made of."""
-    advice = {
-        "text": "encode it as numbers or leave it out",
-        "objects": "convert it to one numeric type (missing values and mixed types arrive like this)",
-        "complex numbers": "split it into real and imaginary parts",
-        "dates or times": "turn it into a number, for example days since a fixed day",
-        "extended precision": "convert it to float64",
-        "decimals": "convert it to float64 or to integers",
-        "categories": "encode it as numbers, for example with OneHotEncoder",
-    }.get(kind, "convert it to float64")
+    advice = _ADVICE.get(kind, "convert it to float64")
     raise InvalidTable(f"{label} holds {kind}, a table to audit holds numbers only; {advice}")
+
+
+def refuse_types(kinds: Mapping[str, str]) -> None:
+    """Refuse all columns that are not made of numbers, at once; ``kinds`` says what each holds."""
+    if len(kinds) == 1:
+        refuse_type(*next(iter(kinds.items())))
+    if kinds:
+        several = "; ".join(f"{label} holds {kind}" for label, kind in kinds.items())
+        raise InvalidTable(
+            f"{several}; a table to audit holds numbers only: declare these columns in a perinstance.Recipe, "
+            "or leave them out"
+        )
 
 
 _KINDS = {"U": "text", "S": "text", "T": "text", "O": "objects", "c": "complex numbers"}
@@ -84,22 +113,33 @@ def is_finite(X: NDArray, y: NDArray) -> bool:
 def refuse_missing(
     X: NDArray, y: NDArray, start: int, names: tuple[str, ...] | None = None, columns: tuple[int, ...] | None = None
 ) -> None:
-    """Find the first NaN or infinity and refuse it by row and column; return when there is none.
+    """Find NaN and infinities and refuse them by row and column, all columns at once; return when there is none.
 
     ``columns`` are the numbers of the features in the caller's table, when a target or ids stood between them.
     """
-    for values, target in ((X, False), (y, True)):
-        bad = ~np.isfinite(values)
-        if bad.any():
-            row, at = _first(bad)
-            what = "a missing value (NaN)" if np.isnan(values[row] if target else values[row, at]) else "an infinity"
-            number = None if target else (at if columns is None else columns[at])
-            label = column_label(number, names[at] if names and not target else None)
-            count = int(bad.sum())
-            raise InvalidTable(
-                f"{label}, row {start + row}: {what}; remove or fill such rows "
-                f"(the block of rows {start} to {start + len(y) - 1} has {count} such cells)"
-            )
+    bad, wrong = ~np.isfinite(X), ~np.isfinite(y)
+    found = {}
+    for at in np.flatnonzero(bad.any(axis=0)).tolist():
+        label = column_label(at if columns is None else columns[at], names[at] if names else None)
+        found[label] = _not_finite(X[:, at], start)
+    if wrong.any():
+        found[column_label(None)] = _not_finite(y, start)
+    count = bad.sum() + wrong.sum()
+    refuse_cells(found, f" (the block of rows {start} to {start + len(y) - 1} has {count} such cells)")
+
+
+def _not_finite(column: NDArray, start: int) -> tuple[int, str]:
+    """Return the row of the first cell that is no finite number, and what it is."""
+    row = int((~np.isfinite(column)).argmax())
+    return start + row, "a missing value (NaN)" if np.isnan(column[row]) else "an infinity"
+
+
+def refuse_cells(found: Mapping[str, tuple[int, str]], more: str = "") -> None:
+    """Refuse the columns found, by the row and kind of their first bad cell; return when there are none."""
+    if found:
+        shown = [f"{label}, row {row}: {what}" for label, (row, what) in list(found.items())[:_SHOWN]]
+        shown += [f"and {len(found) - _SHOWN} more columns"] if len(found) > _SHOWN else []
+        raise InvalidTable(f"{'; '.join(shown)}; remove or fill such rows{more}")
 
 
 def refuse_integer(label: str, row: int) -> NoReturn:
@@ -112,7 +152,8 @@ def refuse_integer(label: str, row: int) -> NoReturn:
 
 def refuse_null(label: str, row: int) -> NoReturn:
     """Refuse a null."""
-    raise InvalidTable(f"{label}, row {row}: a missing value (null); remove or fill such rows")
+    refuse_cells({label: (row, NULL)})
+    raise AssertionError  # pragma: no cover - refused above
 
 
 def _first(mask: NDArray) -> tuple[int, int]:

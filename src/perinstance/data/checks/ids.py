@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perinstance.errors import InvalidTable
+from perinstance.data.checks.limits import Limits
+from perinstance.errors import InvalidTable, TooLarge
 from perinstance.numerics.numba_compile import exact_kernel
 
 
@@ -36,7 +37,14 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     return array
 
 
-def refuse_duplicates(ids: pa.ChunkedArray) -> None:
+def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
+    """Read the ids of one block; ``row`` is what the file calls its first row."""
+    if column.nbytes > limits.text_bytes:
+        raise TooLarge(f"the ids from row {row} on take {column.nbytes} bytes; an id is a short text")
+    return read_ids(column, row)
+
+
+def refuse_duplicates(ids: pa.ChunkedArray, first_row: int = 0) -> None:
     """Refuse an id that occurs twice, naming both rows.
 
     Eight bytes a person: 64-bit hashes are sorted, and only ids whose hashes agree are compared as strings.
@@ -60,8 +68,8 @@ def refuse_duplicates(ids: pa.ChunkedArray) -> None:
     for row, name in zip(rows.tolist(), ids.take(pa.array(rows)).to_pylist(), strict=True):
         if name in seen:
             raise InvalidTable(
-                f"ids: rows {seen[name]} and {row} carry the same id; one row per person is needed "
-                "(several rows of one person call for group privacy)"
+                f"ids: rows {first_row + seen[name]} and {first_row + row} carry the same id; "
+                "one row per person is needed (several rows of one person call for group privacy)"
             )
         seen[name] = row
 

@@ -64,21 +64,12 @@ class LossWriter:
         """Write one block: an array per column."""
         if self._file is None:
             raise InvalidInput("a LossWriter is used in a with statement: with LossWriter(path) as writer")
-        batch = pa.table({name: self._column(values) for name, values in columns.items()})
-        if self._csv:
-            batch = batch.rename_columns([spreadsheet_safe(name) for name in batch.column_names])
+        batch = pa.table(safe_columns(columns) if self._csv else {n: _arrow(v) for n, v in columns.items()})
         if self._sink is None:
             self._sink = self._open(batch.schema)
             self._stack.callback(self._sink.close)  # a file whose end cannot be written goes like any other failure
         self._sink.write_table(batch)
         self.n_rows += batch.num_rows
-
-    def _column(self, values: Any) -> Any:
-        arrow = isinstance(values, (pa.Array, pa.ChunkedArray))
-        column = values if arrow else pa.array(np.asarray(values), from_pandas=False)
-        if not self._csv or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return column
-        return _safe_texts(column)
 
     def _open(self, schema: pa.Schema) -> Any:
         if self._csv:
@@ -92,6 +83,21 @@ class LossWriter:
             self._stack.__exit__(kind, error, trace)
         finally:
             self._file = None
+
+
+def safe_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns for CSV: names and texts that a spreadsheet would execute are escaped."""
+    arrays = {spreadsheet_safe(name): _arrow(values) for name, values in columns.items()}
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    return {
+        name: _safe_texts(array) if any(is_text(array.type) for is_text in texts) else array
+        for name, array in arrays.items()
+    }
+
+
+def _arrow(values: Any) -> Any:
+    arrow = isinstance(values, (pa.Array, pa.ChunkedArray))
+    return values if arrow else pa.array(np.asarray(values), from_pandas=False)
 
 
 def _safe_texts(column: Any) -> Any:

@@ -9,6 +9,7 @@ would put confidential numbers wherever it points.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -16,8 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from perinstance.errors import UnsafeFile
+from perinstance.errors import DiskFull, UnsafeFile
+from perinstance.event_log import LOG
 
+#: What a system says of a disk, a quota or a limit that leaves no room.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -45,9 +49,12 @@ def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options:
             os.fsync(file.fileno())
         refuse_unsafe_target(target)  # again: somebody may have been quick
         os.replace(draft, target)
-    except BaseException:
+        LOG.info("wrote a file that only its owner can read")
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise _full(target) from None
         raise
 
 
@@ -99,6 +106,15 @@ def _create(draft: Path) -> int:
     try:
         descriptor = os.open(draft, _NEW, 0o600)
     except OSError as error:
+        if error.errno in FULL:
+            raise _full(draft) from None
         raise UnsafeFile(f"{draft.parent.name!r} cannot be written into ({error.strerror}); choose another") from None
     os.fchmod(descriptor, 0o600)  # a default access-control list of the folder may have widened it
     return descriptor
+
+
+def _full(path: Path) -> DiskFull:
+    return DiskFull(
+        f"the disk is full: there is no room for a file in {path.parent.resolve().name!r}; "
+        "nothing was left half-written: make room, or choose another folder"
+    )

@@ -1,3 +1,3 @@
 """Tables in files, read block by block: ``open_files`` picks the reader of a format; ``file_source`` is what they
-share.
+share, ``prepared_source`` reads raw columns by a recipe.
 """

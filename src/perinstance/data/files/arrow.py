@@ -29,8 +29,9 @@ class ArrowReader:
     labels: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     n_rows: int
+    first_row: int = 0
 
-    def batches(self, chosen: Chosen, rows: int, threads: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
         wanted = _wanted(chosen)
         try:
@@ -55,8 +56,9 @@ class DatasetReader:
     labels: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     n_rows: int | None
+    first_row: int = 0
 
-    def batches(self, chosen: Chosen, rows: int, threads: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
         names = [self.labels[at] for at in _wanted(chosen)]
         try:

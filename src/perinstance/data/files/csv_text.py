@@ -18,7 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from perinstance.data.checks.cells import LARGEST_INTEGER, column_label, refuse_integer, refuse_null, refuse_type
+from perinstance.data.checks.cells import (
+    LARGEST_INTEGER,
+    NULL,
+    column_label,
+    refuse_cells,
+    refuse_integer,
+    refuse_types,
+)
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.parquet import unique_labels
 from perinstance.data.files.text_bytes import ByteStream, read_header
@@ -39,19 +46,23 @@ class DelimitedReader:
     delimiter: str
     skip: int  #: bytes of the header
     limits: Limits
+    decimal: str = "."
     types: None = None
     n_rows: None = None
+    first_row: int = 2  #: the header is row 1
 
-    def batches(self, chosen: Chosen, rows: int, threads: int) -> Iterator[pa.RecordBatch]:
-        """See ``Reader``."""
+    def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
+        """See ``Reader``; raw cells are texts."""
         numbers = [*chosen.features, *(() if chosen.target is None else (chosen.target,))]
+        kind = pa.string() if raw else pa.float64()
         wide: set[int] = set()
         at = 0
         try:
-            for batch in self._read(numbers, chosen.ids, pa.float64(), threads):
+            for batch in self._read(numbers, chosen.ids, kind, threads):
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)
-                wide |= {k for k in range(len(numbers)) if _has_wide(batch.column(k))}
+                if not raw:
+                    wide |= {k for k in range(len(numbers)) if _has_wide(batch.column(k))}
                 at += batch.num_rows
                 self.limits.check_cells(at, len(self.labels), self.path.stat().st_size)
         except _Refusal as refusal:
@@ -81,7 +92,10 @@ class DelimitedReader:
                     ),
                     pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                     pcsv.ConvertOptions(
-                        column_types=types, include_columns=[str(at) for at in wanted], strings_can_be_null=False
+                        column_types=types,
+                        include_columns=[str(at) for at in wanted],
+                        strings_can_be_null=False,
+                        decimal_point=self.decimal,
                     ),
                 )
                 yield from reader
@@ -96,36 +110,46 @@ class DelimitedReader:
         """Say where the trouble is, from numbers only."""
         ragged = _RAGGED.match(refusal.text)
         if ragged:
-            row = f"row {int(ragged[1]) - 1}" if ragged[1] else "some row"
+            row = f"row {int(ragged[1]) - 1 + self.first_row}" if ragged[1] else "some row"
             return InvalidTable(f"{row} has {ragged[3]} fields where the header has {ragged[2]}; repair that line")
         if "straddling" in refusal.text or "exceeds" in refusal.text:
             return TooLarge(f"a line is longer than {_CHUNK} bytes; is a quotation mark left open?")
-        start = 0
         try:
-            for batch in self._read(numbers, None, pa.string(), 1):
-                for k, at in enumerate(numbers):
-                    bad = _first_bad(batch.column(k))
-                    if bad is not None:
-                        if batch.column(k)[bad].as_py().strip() in _MISSING:
-                            refuse_null(column_label(at), start + bad)
-                        refuse_type(f"{column_label(at)}, row {start + bad}", "text")
-                start += batch.num_rows
+            self._refuse_cells(numbers)
         except InvalidTable as error:
             return error
         except _Refusal:
             pass
         return InvalidTable("the file is not UTF-8 text in comma-separated columns; convert it, or pass delimiter=")
 
+    def _refuse_cells(self, numbers: list[int]) -> None:
+        """Read everything as text, and refuse the first bad cell of each column: missing, or no number."""
+        start, texts, gaps = self.first_row, {}, {}  # type: int, dict[int, int], dict[int, int]
+        for batch in self._read(numbers, None, pa.string(), 1):
+            for k, at in enumerate(numbers):
+                if at not in texts and at not in gaps:
+                    bad = _first_bad(_with_points(batch.column(k), self.decimal))
+                    if bad is not None:
+                        missing = batch.column(k)[bad].as_py().strip() in _MISSING
+                        (gaps if missing else texts)[at] = start + bad
+            start += batch.num_rows
+        refuse_types({f"{self._label(at)}, row {row}": "text" for at, row in sorted(texts.items())})
+        refuse_cells({self._label(at): (row, NULL) for at, row in sorted(gaps.items())})
+
     def _refuse_long_integers(self, numbers: list[int]) -> None:
         """Refuse whole numbers beyond 2^53, which a float64 rounds; 1e300 is a float and may stay."""
-        start = 0
+        start = self.first_row
         for batch in self._read(numbers, None, pa.string(), 1):
             for k, at in enumerate(numbers):
                 whole = pc.match_substring_regex(batch.column(k), r"^\s*[+-]?[0-9]{16,}\s*$")
                 for row in pc.indices_nonzero(whole).to_pylist():
                     if abs(int(batch.column(k)[row].as_py()[:400])) > LARGEST_INTEGER:
-                        refuse_integer(column_label(at), start + row)
+                        refuse_integer(self._label(at), start + row)
             start += batch.num_rows
+
+    def _label(self, at: int) -> str:
+        """Name a column: whoever reads numbers has named the target, so the header is one."""
+        return column_label(at, self.labels[at])
 
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this file
@@ -139,6 +163,13 @@ class _Refusal(Exception):  # noqa: N818 - never leaves this file
 def _has_wide(array: pa.Array) -> bool:
     values = array.to_numpy(zero_copy_only=False)
     return bool(len(values)) and bool(np.nanmax(np.abs(values), initial=0.0) >= LARGEST_INTEGER)
+
+
+def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
+    """Write decimal commas as points; a point was no decimal there, and is none now."""
+    if decimal == ".":
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, ".", "_"), decimal, ".")
 
 
 def _first_bad(texts: pa.Array) -> int | None:
@@ -160,7 +191,7 @@ def _parses(texts: pa.Array) -> bool:
     return True
 
 
-def open_delimited(path: Path, delimiter: str | None, limits: Limits) -> DelimitedReader:
+def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: str = ".") -> DelimitedReader:
     """Read the header line, and nothing else."""
     line, skip = read_header(path, limits)
     if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in line:
@@ -169,9 +200,13 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits) -> Delimit
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidTable("the header of the file is not UTF-8; save the file as UTF-8") from None
-    mark = delimiter or ("\t" if ".tsv" in path.suffixes else ",")
+    if decimal not in (".", ","):
+        raise InvalidTable("decimal must be '.' or ','")
+    mark = delimiter or ("\t" if ".tsv" in path.suffixes else ";" if decimal == "," else ",")
     if len(mark) != 1 or mark in '"\r\n' or not mark.isascii():
         raise InvalidTable("delimiter must be one character, for example ',' or ';' or a tab")
+    if mark == decimal:
+        raise InvalidTable("the delimiter and the decimal are the same character; pass another delimiter")
     limits.check_columns(text.count(mark) + 1)
     names = next(csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=False), [])
     if len(names) < 2 and delimiter is None:
@@ -180,4 +215,4 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits) -> Delimit
             raise InvalidTable(
                 f"the header is one column; if the file is separated otherwise, pass delimiter={other!r}"
             )
-    return DelimitedReader(path, unique_labels(names), mark, skip, limits)
+    return DelimitedReader(path, unique_labels(names), mark, skip, limits, decimal)

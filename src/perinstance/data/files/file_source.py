@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,32 +14,16 @@ from numpy.typing import NDArray
 
 from perinstance.data.aligned_memory import pages
 from perinstance.data.answer_tables import Flavour
-from perinstance.data.checks.cells import as_floats, column_label, refuse_null, refuse_type
-from perinstance.data.checks.ids import read_ids
+from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types
+from perinstance.data.checks.ids import read_file_ids
 from perinstance.data.checks.limits import Limits
+from perinstance.data.files.prepared_source import open_prepared
+from perinstance.data.files.reader import Reader
 from perinstance.data.memory.column_choice import Chosen, choose_columns
-from perinstance.data.source import BLOCK_BYTES, Piece, rows_per_block
-from perinstance.errors import InvalidTable, TooLarge
+from perinstance.data.recipes.preparation import Preparation
+from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block
+from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
-
-
-class Reader(Protocol):
-    """One file format: names, types and batches of chosen columns."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of all columns."""
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...] | None:
-        """Types of all columns; None where the format has none (CSV), and numbers are parsed strictly."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, when the file says so."""
-
-    def batches(self, chosen: Chosen, rows: int, threads: int) -> Iterator[pa.RecordBatch]:
-        """Yield the features, then the target, then the ids (if chosen), at most ``rows`` rows at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +43,16 @@ class Scan:
         """Number of rows; None when only reading to the end tells."""
         return self.reader.n_rows
 
-    def select_columns(self, target: Any, ids: Any = None, features: Sequence[str] | None = None) -> FileSource:
+    def select_columns(
+        self,
+        target: Any,
+        ids: Any = None,
+        features: Sequence[str] | None = None,
+        preparation: Preparation | None = None,
+    ) -> Source:
         """Say which column is what; the types are checked here, the cells while they are read.
 
-        Without a target (None: a mean is asked for) y is zero.
+        Without a target (None: a mean is asked for) y is zero. A preparation reads columns of any type.
         """
         if ids is not None and not isinstance(ids, str):
             raise InvalidTable("the ids of a file are one of its columns; pass ids= the name of that column")
@@ -71,11 +61,13 @@ class Scan:
             raise InvalidTable("the file has no features; at least one column besides target and ids is needed")
         if self.n_rows == 0:
             raise InvalidTable("the file has no rows; there is nobody to audit")
+        named = self.reader.types is not None or target is not None or ids is not None or features is not None
+        if preparation is not None:
+            return open_prepared(self.reader, chosen, self.limits, preparation)
         types = self.reader.types
         if types is not None:
-            for at in _numbers(chosen):
-                check_type(types[at], column_label(at, self.reader.labels[at]))
-        return FileSource(self.reader, chosen, self.limits)
+            check_types(self.reader, _numbers(chosen))
+        return FileSource(self.reader, chosen, self.limits, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +77,7 @@ class FileSource:
     reader: Reader
     chosen: Chosen
     limits: Limits
+    named: bool = True  #: whether the labels are names for certain: the first line of a CSV file may be a person
     flavour: Flavour = field(default_factory=lambda: Flavour("pyarrow"))
     rereadable: bool = False
     ids: pa.ChunkedArray | None = None  # they come with the blocks
@@ -98,6 +91,11 @@ class FileSource:
     def numbers(self) -> tuple[int, ...]:
         """Numbers of the features in the file."""
         return self.chosen.features
+
+    @property
+    def first_row(self) -> int:
+        """What the file calls the row of its first person."""
+        return self.reader.first_row
 
     @property
     def n_features(self) -> int:
@@ -128,7 +126,9 @@ class FileSource:
 
     def _block(self, start: int, only: list[pa.RecordBatch]) -> Block:
         batch = only.pop()  # nobody else has it: it goes when it is a matrix, not when the matrix goes
-        arrays = [_floats(batch.column(k), start, self._label(at)) for k, at in enumerate(_numbers(self.chosen))]
+        row = start + self.first_row
+        self._refuse_nulls(batch, row)
+        arrays = [_floats(batch.column(k), row, self._label(at)) for k, at in enumerate(_numbers(self.chosen))]
         features = arrays[: self.n_features]
         kind = np.dtype(np.float32 if all(array.dtype == np.float32 for array in features) else np.float64)
         n = batch.num_rows
@@ -141,15 +141,19 @@ class FileSource:
         y[:] = 0.0 if self.chosen.target is None else arrays[-1]
         ids = None
         if self.chosen.ids is not None:
-            column = batch.column(len(arrays))
-            if column.nbytes > self.limits.text_bytes:
-                raise TooLarge(f"the ids from row {start} on take {column.nbytes} bytes; an id is a short text")
-            ids = read_ids(column, start)
+            ids = read_file_ids(batch.column(len(arrays)), row, self.limits)
         return Block(X, y, start, ids, whole)
 
+    def _refuse_nulls(self, batch: pa.RecordBatch, row: int) -> None:
+        found = {}
+        for k, at in enumerate(_numbers(self.chosen)):
+            if batch.column(k).null_count:
+                first = int(pc.index(pc.is_null(batch.column(k)), True).as_py())
+                found[self._label(at)] = (row + first, NULL)
+        refuse_cells(found)
+
     def _label(self, at: int) -> str:
-        # The header of a CSV file may be a row of cells, when it was forgotten: only its number is ever named.
-        return column_label(at, self.reader.labels[at] if self.reader.types is not None else None)
+        return column_label(at, self.reader.labels[at] if self.named else None)
 
 
 def _numbers(chosen: Chosen) -> tuple[int, ...]:
@@ -157,23 +161,28 @@ def _numbers(chosen: Chosen) -> tuple[int, ...]:
     return chosen.features if chosen.target is None else (*chosen.features, chosen.target)
 
 
-def _floats(array: pa.Array, start: int, label: str) -> NDArray:
-    if array.null_count:
-        refuse_null(label, start + int(pc.index(pc.is_null(array), True).as_py()))
-    return as_floats(array.to_numpy(zero_copy_only=False), start, label)
+def _floats(array: pa.Array, row: int, label: str) -> NDArray:
+    return as_floats(array.to_numpy(zero_copy_only=False), row, label)
 
 
-def check_type(kind: pa.DataType, label: str) -> None:
-    """Refuse arrow types that are not plain numbers."""
+def check_types(reader: Reader, columns: Sequence[int]) -> None:
+    """Refuse columns whose declared types are not plain numbers, all of them at once."""
+    types: Any = reader.types
+    labels = {at: column_label(at, reader.labels[at]) for at in columns}
+    refuse_types({label: kind for at, label in labels.items() if (kind := _not_numbers(types[at]))})
+
+
+def _not_numbers(kind: pa.DataType) -> str | None:
+    """Say what a column holds that is not numbers."""
     t = pa.types
     if t.is_floating(kind) or t.is_integer(kind) or t.is_boolean(kind):
-        return
+        return None
     if t.is_dictionary(kind):
-        refuse_type(label, "categories")
+        return "categories"
     if t.is_temporal(kind):
-        refuse_type(label, "dates or times")
+        return "dates or times"
     if t.is_decimal(kind):
-        refuse_type(label, "decimals")
+        return "decimals"
     if t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind):
-        refuse_type(label, "text")
-    refuse_type(label, "something that is not a number")
+        return "text"
+    return "something that is not a number"

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.memory.group_texts import MISSING
 from perinstance.errors import InvalidTable, TooLarge
 
-MISSING = "(missing)"
 _ROWS = 1 << 16
 
 
 def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
-    """Read one column of a scanned file as texts, one per person; a missing label becomes ``"(missing)"``."""
+    """Read one column of a scanned file as texts, one per person; a missing label becomes ``"missing"``."""
     labels = getattr(getattr(scanned, "reader", None), "labels", None)
     if labels is None:
         raise InvalidTable("a .npy file has no column of labels; pass one label per person to to_html(groups=...)")
@@ -46,5 +46,6 @@ def _texts(column: pa.Array) -> pa.DictionaryArray:
 
 def _encode(texts: pa.DictionaryArray, codes: dict[str, int]) -> NDArray:
     """Translate a batch's own codes into those of the whole file."""
-    own = np.array([codes.setdefault(name, len(codes)) for name in texts.dictionary.to_pylist()], dtype=np.int64)
+    names = [name if name.strip() else MISSING for name in texts.dictionary.to_pylist()]  # a CSV file has no nulls
+    own = np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
     return own[texts.indices.to_numpy(zero_copy_only=False)] if len(own) else np.empty(0, dtype=np.int64)

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from perinstance.data.checks.cells import column_label
-from perinstance.data.files.file_source import Scan, check_type
+from perinstance.data.files.file_source import Scan, check_types
 from perinstance.data.files.npy import NpyScan
 from perinstance.data.memory.column_choice import Chosen, choose_columns
+from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import BLOCK_BYTES, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.numerics.array_types import Floats
@@ -34,9 +35,13 @@ class Loaded:
     y: NDArray[np.float64]
 
 
-def load(scanned: Scan | NpyScan, target: Any, ids: Any = None, features: Any = None) -> Loaded:
-    """Read the columns of a scanned file. The column of ids is left out, and not looked at."""
+def load(
+    scanned: Scan | NpyScan, target: Any, ids: Any = None, features: Any = None, recipe: Recipe | None = None
+) -> Loaded:
+    """Read the columns of a scanned file, by a recipe where there is one. Ids are left out, and not looked at."""
     labels: Any = scanned.columns
+    if recipe is not None:
+        return _by_recipe(scanned, recipe, target, ids, features)
     chosen = replace(choose_columns(labels, target, ids, features), ids=None)
     if not chosen.features or chosen.target is None:
         raise InvalidTable("the file needs a target, and at least one feature besides target and ids")
@@ -45,12 +50,32 @@ def load(scanned: Scan | NpyScan, target: Any, ids: Any = None, features: Any = 
         names = tuple(f"x{at}" for at in range(len(chosen.features)))
         whole = scanned.window(0, scanned.n_rows)[:, list(numbers)].astype(np.float64)
         return Loaded(names, whole[:, :-1], whole[:, -1])
-    for at in numbers:
-        if scanned.reader.types is not None:
-            check_type(scanned.reader.types[at], column_label(at, labels[at]))
+    if scanned.reader.types is not None:
+        check_types(scanned.reader, numbers)
     blocks = [np.empty((0, len(numbers))), *_matrices(scanned, chosen, len(numbers))]
     whole = np.concatenate(blocks)
     return Loaded(tuple(str(labels[at]) for at in chosen.features), whole[:, :-1], whole[:, -1])
+
+
+def _by_recipe(scanned: Scan | NpyScan, recipe: Recipe, target: Any, ids: Any, features: Any) -> Loaded:
+    """Turn raw rows into numbers; a cell for which the recipe has none is NaN."""
+    if isinstance(scanned, NpyScan):
+        raise InvalidTable("a recipe names columns, and a .npy file has no names; write a CSV or Parquet file")
+    labels = scanned.reader.labels
+    used = list(recipe.columns) if recipe.columns is not None else features
+    chosen = replace(choose_columns(labels, target or recipe.target_column, ids, used), ids=None)
+    if not chosen.features or chosen.target is None:
+        raise InvalidTable("the file needs a target, and at least one feature besides target and ids")
+    if recipe.target is None:
+        recipe = clone(recipe).set_params(target={"column": labels[chosen.target], "as_is": True})
+    names = [labels[at] for at in chosen.features]
+    columns = tuple(str(name) for name in recipe.get_feature_names_out(names))
+    rows, targets = [np.empty((0, len(columns)))], [np.empty(0)]
+    for batch in scanned.reader.batches(chosen, rows_per_block(len(columns), BLOCK_BYTES), 1, raw=True):
+        table = pa.table([batch.column(k) for k in range(len(names))], names=names)
+        rows.append(recipe.rows(table, 0, refuse=False))
+        targets.append(recipe.target_numbers(batch.column(len(names)), 0, refuse=False))
+    return Loaded(columns, np.concatenate(rows), np.concatenate(targets))
 
 
 def _matrices(scanned: Scan, chosen: Chosen, width: int) -> Iterator[Floats]:

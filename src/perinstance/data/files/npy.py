@@ -39,8 +39,12 @@ class NpyScan:
         """Number of rows."""
         return self.shape[0]
 
-    def select_columns(self, target: Any, ids: Any = None, features: Sequence[int] | None = None) -> NpySource:
+    def select_columns(
+        self, target: Any, ids: Any = None, features: Sequence[int] | None = None, preparation: Any = None
+    ) -> NpySource:
         """Say which column is the target; without one (None: a mean is asked for) y is zero."""
+        if preparation is not None:
+            raise InvalidTable("a .npy file has no names for a recipe; load it and pass the matrix, or use Parquet")
         if ids is not None:
             raise InvalidTable("a matrix of numbers has no ids; leave ids= away, rows are numbered from 0")
         chosen = choose_columns(self.columns, target, None, features)
@@ -72,6 +76,7 @@ class NpySource:
     names: None = None
     ids: None = None
     has_ids: bool = False
+    first_row: int = 0
 
     @property
     def numbers(self) -> tuple[int, ...]:

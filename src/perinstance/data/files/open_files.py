@@ -18,7 +18,9 @@ from perinstance.errors import InvalidTable
 _TEXT = (".csv", ".tsv", ".txt")
 
 
-def scan(path: Any, *, delimiter: str | None = None, limits: Limits | None = None) -> Scan | NpyScan:
+def scan(
+    path: Any, *, delimiter: str | None = None, decimal: str = ".", limits: Limits | None = None
+) -> Scan | NpyScan:
     """Open a Parquet file, a folder of them, a CSV or CSV.gz, an Arrow (Feather) file, an Arrow dataset or a ``.npy``.
 
     Only the header is read here; ``audit`` reads the rest, once, in blocks. What a file is, is told by its first
@@ -28,7 +30,10 @@ def scan(path: Any, *, delimiter: str | None = None, limits: Limits | None = Non
     ----------
     path : path or ``pyarrow.dataset.Dataset``
     delimiter : one character, optional
-        Between the fields of a text file; a comma unless the file is called ``.tsv``.
+        Between the fields of a text file; a comma unless the file is called ``.tsv``, a semicolon where ``decimal`` is
+        a comma.
+    decimal : ``"."`` or ``","``
+        In the numbers of a text file. A thousands separator is refused: it cannot be told from a decimal.
     limits : Limits, optional
         How much a file may unpack to.
     """
@@ -58,7 +63,7 @@ def scan(path: Any, *, delimiter: str | None = None, limits: Limits | None = Non
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
     if suffixes and suffixes[-1] in _TEXT:
-        return Scan(open_delimited(place, delimiter, limits), limits)
+        return Scan(open_delimited(place, delimiter, limits, decimal), limits)
     raise InvalidTable(
         f"{place.name!r} is neither Parquet, nor Arrow, nor .npy, nor called {', '.join(_TEXT)} (.gz may follow); "
         "convert or rename it"

@@ -29,16 +29,19 @@ class ParquetReader:
     labels: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     n_rows: int
+    first_row: int = 0
 
-    def batches(self, chosen: Chosen, rows: int, threads: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
         wanted = [*chosen.features, *(at for at in (chosen.target, chosen.ids) if at is not None)]
         names = [self.labels[at] for at in wanted]
         # pyarrow takes "a.b" for a path into a record, so a name with a dot would find nothing: take all then
         columns = None if any("." in name for name in names) else names
+        # texts of a recipe's columns are handed on as codes of their words, as the file keeps them
+        texts = [self.labels[at] for at in chosen.features if raw and _is_text(self.types[at])]
         for path in self.paths:
             try:
-                with _open(path) as file:
+                with _open(path, texts) as file:
                     for batch in file.iter_batches(rows, columns=columns, use_threads=threads > 1):
                         only = [batch.select(names)]
                         del batch  # whoever asks for it is to have the only one
@@ -80,8 +83,12 @@ def unique_labels(names: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _open(path: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, memory_map=False)
+def _open(path: Path, texts: list[str] | None = None) -> pq.ParquetFile:
+    return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, memory_map=False, read_dictionary=texts)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _damaged(path: Path, error: Exception) -> InvalidTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import zlib
 from pathlib import Path
@@ -96,3 +97,19 @@ def read_header(path: Path, limits: Limits) -> tuple[bytes, int]:
             limits.check_header(len(data))
             if not more:
                 return bytes(data).removeprefix(_BOM), len(data)
+
+
+def guessed_delimiter(path: str | os.PathLike[str]) -> str | None:
+    """Return the mark between the names of a text file's header, if it is not the one its ending promises.
+
+    Looked at is the header alone; a comma or a tab that is expected anyway is None.
+    """
+    place = Path(path)
+    suffixes = {one.lower() for one in place.suffixes}
+    if not suffixes & {".csv", ".tsv", ".txt"} or not place.is_file():
+        return None
+    line = read_header(place, Limits())[0].decode("utf-8", errors="replace")
+    expected = "\t" if ".tsv" in suffixes else ","
+    counts = {mark: line.count(mark) for mark in (",", ";", "\t", "|")}
+    best = max(counts, key=lambda mark: counts[mark])
+    return None if not counts[best] or counts[expected] == counts[best] else best

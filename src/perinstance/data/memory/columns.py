@@ -6,13 +6,22 @@ converted block by block, so that there is never a second table in memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.data.checks.cells import as_floats, check_dtype, column_label, refuse_null, refuse_type
+from perinstance.data.checks.cells import (
+    NULL,
+    as_floats,
+    check_dtype,
+    column_label,
+    refuse_cells,
+    refuse_null,
+    refuse_types,
+)
 from perinstance.errors import InvalidTable
 
 
@@ -77,6 +86,13 @@ class FrameColumns:
     def rows(self, start: int, stop: int) -> NDArray:
         """See ``Columns``."""
         part = self.frame[start:stop]
+        refuse_cells(
+            {
+                column_label(number, label): (start + row, NULL)
+                for label, number in zip(self.labels, self.numbers, strict=True)
+                if (row := first_null(part.get_column(label))) is not None
+            }
+        )
         columns = [
             series_floats(part.get_column(label), start, column_label(number, label))
             for label, number in zip(self.labels, self.numbers, strict=True)
@@ -88,31 +104,42 @@ class FrameColumns:
         return block
 
 
-def check_series_type(dtype: Any, label: str) -> None:
-    """Refuse narwhals types that are not plain numbers."""
+def check_series_types(types: Mapping[str, Any]) -> None:
+    """Refuse narwhals types that are not plain numbers, all columns at once; ``types`` are by how to speak of them."""
+    refuse_types({label: kind for label, dtype in types.items() if (kind := _not_numbers(dtype))})
+
+
+def _not_numbers(dtype: Any) -> str | None:
+    """Say what a column holds that is not numbers."""
     import narwhals.stable.v1 as nw
 
     if dtype.is_float() or dtype == nw.Boolean or (dtype.is_integer() and "128" not in str(dtype)):
-        return
+        return None
     if dtype in (nw.String, nw.Binary):
-        refuse_type(label, "text")
+        return "text"
     if dtype in (nw.Categorical, nw.Enum):
-        refuse_type(label, "categories")
+        return "categories"
     if dtype == nw.Object:
-        refuse_type(label, "objects")
+        return "objects"
     if dtype.is_temporal():
-        refuse_type(label, "dates or times")
-    if dtype.is_decimal():
-        refuse_type(label, "decimals")
-    refuse_type(label, "something that is not a number")
+        return "dates or times"
+    return "decimals" if dtype.is_decimal() else "something that is not a number"
+
+
+def first_null(series: Any) -> int | None:
+    """Return the position of the first null of a narwhals column, if it has one."""
+    native = series.to_native()
+    # A numpy-backed pandas column marks missing values by NaN, which the sweep finds for nothing.
+    if isinstance(getattr(native, "dtype", None), np.dtype) or not series.null_count():
+        return None
+    return int(series.is_null().to_numpy().argmax())
 
 
 def series_floats(series: Any, start: int, label: str) -> NDArray:
     """Turn some rows of one narwhals column into floats; ``start`` is the number of the first."""
-    native = series.to_native()
-    # A numpy-backed pandas column marks missing values by NaN, which the sweep finds for nothing.
-    if not isinstance(getattr(native, "dtype", None), np.dtype) and series.null_count():
-        refuse_null(label, start + int(series.is_null().to_numpy().argmax()))
+    gap = first_null(series)
+    if gap is not None:
+        refuse_null(label, start + gap)
     array = np.asarray(series.to_numpy())
     if array.dtype.kind == "O":  # nullable types of older pandas
         array = array.astype(np.float64 if series.dtype.is_float() else np.int64)

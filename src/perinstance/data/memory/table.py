@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import check_dtype, column_label
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
+from perinstance.data.memory.class_words import CodedTarget, coded_target
 from perinstance.data.memory.column_choice import choose_columns
-from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_type, plain_array
+from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_types, plain_array
+from perinstance.data.memory.prepared_columns import RecipeTarget, prepare_columns, recipe_target
+from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import BLOCK_BYTES, VIEW_BYTES, Piece, Source, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
+from perinstance.folds.row_order import in_order_of
+
+Target = Vector | RecipeTarget | CodedTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,11 @@ class Table:
     """A table in memory, checked for everything that can be known without reading its cells."""
 
     columns: Columns
-    target: Vector
+    target: Target
     ids: pa.ChunkedArray | None = None
     flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
     rereadable: bool = True
+    first_row: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -56,6 +63,11 @@ class Table:
         """Whether people have ids."""
         return self.ids is not None
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The words that the target's codes stand for, in their order; none when it came as numbers."""
+        return self.target.words if isinstance(self.target, CodedTarget) else ()
+
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
         step = rows_per_block(self.n_features, self._suitable() if block_bytes is None else block_bytes)
@@ -72,13 +84,22 @@ class Table:
         return Block(self.columns.rows(start, stop), self.target.rows(start, stop), start)
 
 
-def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None) -> Source:
+def read_table(
+    X: Any,
+    y: Any = None,
+    *,
+    target: Any = None,
+    ids: Any = None,
+    features: Any = None,
+    preparation: Preparation | None = None,
+    classes: tuple[str, ...] | None = None,
+) -> Source:
     """Make a source of blocks of whatever the caller has.
 
     Parameters
     ----------
     X : a matrix, a table, the answer of ``scan``, or a source
-        Numbers only, apart from the column of ids.
+        Numbers only, apart from the column of ids; anything that the preparation takes, where there is one.
     y : array or column, optional
         The target, when it is not a column of X.
     target : column of X, optional
@@ -87,6 +108,10 @@ def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, fe
         Strings as written, or whole numbers; each occurs once.
     features : columns of X, optional
         Which columns to use; all others by default.
+    preparation : Preparation, optional
+        What turns raw rows into numbers: a recipe, or steps that learn nothing.
+    classes : words, optional
+        Not None: the target may be words. These are its classes; none of them: those of this table.
 
     Examples
     --------
@@ -95,33 +120,52 @@ def read_table(X: Any, y: Any = None, *, target: Any = None, ids: Any = None, fe
     (3, 2)
     """
     if hasattr(X, "pieces"):  # a source already, with its target
-        if not all(one is None for one in (y, target, ids, features)):
+        if not all(one is None for one in (y, target, ids, features, preparation)):
             raise InvalidTable("this table has its target beside it; leave y, target=, ids= and features= away")
         return X
+    if preparation is not None:
+        target, features = _prepared_names(preparation, y, target, features)
     if (y is None) == (target is None):
         raise InvalidTable("give either y or target=, the column of the table that holds it" + _both(y))
     if hasattr(X, "select_columns"):  # a scan
         if y is not None:
             raise InvalidTable("a file is audited with target=, the name of one of its columns; y cannot stand beside")
-        return X.select_columns(target=target, ids=ids, features=features)
+        return X.select_columns(
+            target=target, ids=ids, features=features, **({} if preparation is None else {"preparation": preparation})
+        )
     frame = _frame_of(X)
-    columns: Columns
-    if frame is None:
-        columns, inner, flavour, frame_ids = _from_matrix(X, target, features)
-    else:
-        columns, inner, flavour, frame_ids = _from_frame(X, frame, target, ids, features)
-    vector = inner if inner is not None else _vector(y)
-    n = len(frame) if frame is not None else len(columns.values)  # type: ignore[attr-defined]
+    read = _from_matrix if frame is None else _from_frame
+    columns, inner, flavour, frame_ids = read(X, frame, target, ids, features, preparation, classes)
+    vector = inner if inner is not None else _vector(in_order_of(X, y), classes)
+    n = len(frame) if frame is not None else _rows_of(X)
     if n == 0:
         raise InvalidTable("the table has no rows; there is nobody to audit")
     if len(vector) != n:
         raise InvalidTable(f"X has {n} rows and y has {len(vector)}; both must have one entry per person")
     if not columns.numbers:
         raise InvalidTable("the table has no features; at least one column besides the target and the ids is needed")
-    names = frame_ids if frame_ids is not None else (None if ids is None else _given_ids(ids, n))
+    names = frame_ids if frame_ids is not None else (None if ids is None else _given_ids(in_order_of(X, ids, "ids"), n))
     if names is not None:
         refuse_duplicates(names)
-    return Table(columns, vector, names, flavour)
+    return Table(columns, vector, names, flavour, rereadable=preparation is None)
+
+
+def _prepared_names(preparation: Preparation, y: Any, target: Any, features: Any) -> tuple[Any, Any]:
+    """Return the target and the features that a recipe names."""
+    if preparation.columns is not None:
+        if features is not None:
+            raise InvalidTable("a recipe names the columns it uses; leave features= away")
+        features = preparation.columns
+    if preparation.target is not None:
+        declared = preparation.target.target_column
+        if y is not None or target not in (None, declared):
+            raise InvalidTable(f"the recipe declares '{declared}' as the target; leave y and target= away")
+        target = declared
+    return target, features
+
+
+def _rows_of(X: Any) -> int:
+    return len(X) if hasattr(X, "__len__") else len(np.asarray(X))
 
 
 def _both(y: Any) -> str:
@@ -163,13 +207,25 @@ def _twins(labels: Any, X: Any) -> str:
     return ""
 
 
-def _from_matrix(X: Any, target: Any, features: Any) -> tuple[Matrix, Vector | None, Flavour, None]:
+def _from_matrix(
+    X: Any,
+    frame: None,
+    target: Any,
+    ids: Any,
+    features: Any,
+    preparation: Preparation | None,
+    classes: tuple[str, ...] | None,
+) -> tuple[Columns, Target | None, Flavour, None]:
     values = plain_array(X, "X")
     if values.ndim != 2:
         raise InvalidTable(f"X must have two dimensions, one row per person, got {values.ndim}; reshape it")
+    d = values.shape[1]
+    if preparation is not None:
+        if target is not None:
+            raise InvalidTable("a matrix has no names, so its target is passed as y; or pass a table")
+        return prepare_columns(values, preparation), None, Flavour("numpy"), None
     if values.size or values.dtype.kind != "f":
         check_dtype(values.dtype, "X")
-    d = values.shape[1]
     wanted = range(d) if features is None else [_column_number(one, d) for one in features]
     inner = None
     if target is not None:
@@ -185,26 +241,33 @@ def _column_number(one: Any, d: int) -> int:
 
 
 def _from_frame(
-    X: Any, frame: Any, target: Any, ids: Any, features: Any
-) -> tuple[Columns, Vector | None, Flavour, pa.ChunkedArray | None]:
+    X: Any,
+    frame: Any,
+    target: Any,
+    ids: Any,
+    features: Any,
+    preparation: Preparation | None,
+    classes: tuple[str, ...] | None,
+) -> tuple[Columns, Target | None, Flavour, pa.ChunkedArray | None]:
     labels = list(frame.columns)
     by_name = _is_label(ids)
     chosen = choose_columns(labels, target, ids if by_name else None, features)
-    schema = frame.schema
-    for at in chosen.features:
-        check_series_type(schema[labels[at]], column_label(at, labels[at]))
-    inner = None
+    used = tuple(labels[at] for at in chosen.features)
+    inner: Target | None = None
     if chosen.target is not None:
         label = column_label(chosen.target, labels[chosen.target])
-        check_series_type(schema[labels[chosen.target]], label)
-        inner = Vector(frame.get_column(labels[chosen.target]), label)
+        column = frame.get_column(labels[chosen.target])
+        inner = _column_target(column, label, preparation, classes)
+    if preparation is None:
+        check_series_types({column_label(at, labels[at]): frame.schema[labels[at]] for at in chosen.features})
     names = None
     if chosen.ids is not None:
         names = pa.chunked_array([read_ids(frame.get_column(labels[chosen.ids]).to_native())])
     kind = str(frame.implementation).rpartition(".")[2].lower()
     flavour = Flavour(kind if kind in ("pandas", "polars", "pyarrow") else "numpy", getattr(X, "index", None))
+    if preparation is not None:
+        return prepare_columns(frame.select(*used).to_native(), preparation), inner, flavour, names
     matrix = _one_matrix(X, kind) if len(chosen.features) == len(labels) else None
-    used = tuple(labels[at] for at in chosen.features)
     if matrix is not None:
         return Matrix(matrix, chosen.features, tuple(map(str, used))), inner, flavour, names
     return FrameColumns(frame, used, chosen.features), inner, flavour, names
@@ -223,23 +286,46 @@ def _is_label(ids: Any) -> bool:
     return isinstance(ids, (str, int))
 
 
-def _vector(y: Any) -> Vector:
+def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Target:
     """Make a target of an array, a list or a column."""
     import narwhals.stable.v1 as nw
 
     series = nw.from_native(y, allow_series=True, pass_through=True)
-    if isinstance(series, nw.DataFrame) and len(series.columns) == 1:
+    if isinstance(series, nw.DataFrame):
+        _refuse_several(len(series.columns))
         series = series.get_column(series.columns[0])
     if isinstance(series, nw.Series):
-        check_series_type(series.dtype, "the target")
-        return Vector(series)
+        return _column_target(series, "the target", None, classes)
     values = plain_array(y, "the target")
-    if values.ndim == 2 and values.shape[1] == 1:
+    if values.ndim == 2:
+        _refuse_several(values.shape[1])
         values = values[:, 0]
     if values.ndim != 1:
         raise InvalidTable(f"the target must have one number per person, got {values.ndim} dimensions")
+    if classes is not None and values.dtype.kind in "UOT":
+        return coded_target(values, classes or None)
     check_dtype(values.dtype, "the target")
     return Vector(values)
+
+
+def _column_target(series: Any, label: str, preparation: Preparation | None, classes: tuple[str, ...] | None) -> Target:
+    """Make a target of a narwhals column: by the recipe, as classes written in words, or as numbers."""
+    import narwhals.stable.v1 as nw
+
+    if preparation is not None and preparation.target is not None:
+        return recipe_target(series, preparation.target)
+    if classes is not None and series.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object):
+        return coded_target(series.to_numpy(), classes or None, label)
+    check_series_types({label: series.dtype})
+    return Vector(series, label)
+
+
+def _refuse_several(targets: int) -> None:
+    if targets != 1:
+        raise InvalidTable(
+            f"the target has {targets} columns, and a release has one; audit a release for each of them, "
+            "and compose their losses"
+        )
 
 
 def _given_ids(ids: Any, n: int) -> pa.ChunkedArray:

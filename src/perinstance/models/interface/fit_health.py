@@ -17,6 +17,8 @@ class FitHealth:
     factorisation: str | None = None
     error: float | None = None  #: an estimate of the relative error of the leverages
     rank: int | None = None
+    clipped_features: int | None = None  #: rows shrunk to a declared bound, by a release that clips
+    clipped_targets: int | None = None
 
 
 class ConfidentialFit(Protocol):

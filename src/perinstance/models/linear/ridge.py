@@ -31,7 +31,7 @@ from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, f
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import EXACT, UPPER
+from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.rounding import (
     SMALLEST,
@@ -253,9 +253,16 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: 
 
 def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Answer for the people that ``without`` left open, by numbers that know their error."""
+    from perinstance.models.linear.dual_form import answer_in_dual_form
     from perinstance.models.linear.open_people import answered_people
 
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    dual = answer_in_dual_form(fit, sweep, X, y) if inside else None
+    if dual is not None:
+        least = np.maximum(np.abs(dual.residual) - dual.lost, floor * np.minimum(np.sqrt(dual.leverage), 1.0))
+        code = parameters_too_rough(np.ones(len(X)), dual.error) | parameters_too_rough(least, dual.lost)
+        share = dual.error if len(dual.length) else dual.error[:0]
+        return Without(dual.leverage, dual.residual, dual.length, share, code.astype(np.uint8))
     found = answered_people(fit, sweep, X, y, inside, floor)
     rough = found.rough(floor)
     residual = np.where(found.negative, -found.residual[1], found.residual[1])

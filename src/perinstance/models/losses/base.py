@@ -11,7 +11,7 @@ Required:
   ``slope_remainder``; between its knots it is a parabola.
 
 Data with a default: ``targets`` (the domain), ``slope_supremum`` and ``curvature_supremum`` (``inf``: no bound),
-``slope_keeps_sign``, ``predicts_probabilities``.
+``slope_keeps_sign``, ``predicts_probabilities``, ``link``.
 
 Optional, each with a default that is true and makes the caller fall back:
 
@@ -97,6 +97,8 @@ class Loss(ABC):
     slope_keeps_sign: bool = False
     #: True when ``mean`` is the probability of class 1
     predicts_probabilities: bool = False
+    #: how a regressor's ``mean`` follows from eta: "identity", or "log" for ``exp(eta)``
+    link: str = "identity"
 
     @property
     def binary(self) -> bool:

@@ -27,6 +27,7 @@ class NegativeBinomial(Loss):
     dispersion: float = 1.0  #: a > 0, public: it is not fitted
     concordance = 1.0
     targets = COUNT_TARGETS
+    link = "log"
 
     def __post_init__(self) -> None:
         positive("dispersion", self.dispersion)

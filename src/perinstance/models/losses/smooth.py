@@ -125,6 +125,7 @@ class Poisson(Loss):
 
     concordance = 1.0
     targets = COUNT_TARGETS
+    link = "log"
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return np.exp(eta) - y * eta
@@ -168,6 +169,7 @@ class Gamma(Loss):
 
     concordance = 1.0
     targets = POSITIVE_TARGETS
+    link = "log"
 
     def value(self, y: Floats, eta: Floats) -> Floats:
         return y * np.exp(-eta) + eta

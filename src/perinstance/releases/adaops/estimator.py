@@ -19,7 +19,7 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
-from perinstance.releases.promises.estimator import ClippedSweep, Promised
+from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
 
@@ -29,6 +29,7 @@ class AdaFit:
     """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
 
     linear: LinearFit
+    clipped: Clipped
     gamma: float
     floor: float
     values: Floats  #: eigenvalues of X'X, rising
@@ -42,8 +43,9 @@ class AdaFit:
 
     @property
     def health(self) -> FitHealth:
-        """The number of rows, and the condition of H."""
-        return FitHealth(self.linear.n_people, self.linear.condition)
+        """The number of rows, the condition of H, and how many rows were clipped."""
+        rows, condition, clipped = self.linear.n_people, self.linear.condition, self.clipped
+        return FitHealth(rows, condition, clipped_features=clipped.features, clipped_targets=clipped.labels)
 
     @property
     def gram(self) -> None:
@@ -78,8 +80,6 @@ class AdaOPS(Promised):
         The noisy smallest eigenvalue; the noisy n and log(y_bound + x_bound ||theta_hat||), or None where not bought.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``, in both directions.
-    confidential_clipped_
-        How many rows were clipped: confidential, for the curator.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class AdaOPS(Promised):
         else:
             typical = run(spent, _NoiselessEigenvalue(sums))
             ridge, gamma, floor = typical.ridge, typical.gamma, typical.floor
-        return AdaFit(linear_fit(seen, ridge, False), gamma, floor, values, vectors, spent)
+        return AdaFit(linear_fit(seen, ridge, False), self._clipped_in(sweep), gamma, floor, values, vectors, spent)
 
     def people(self, fit: AdaFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block, at one lambda and gamma.

@@ -18,7 +18,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.promises.estimator import ClippedSweep, Promised
+from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
 
@@ -28,6 +28,7 @@ class SspFit:
     """Least squares with everyone and, if asked for, the estimates that the rounds went through. Confidential."""
 
     linear: LinearFit
+    clipped: Clipped
     path: tuple[Floats, ...] = ()
     clips: tuple[float, ...] = ()
 
@@ -38,8 +39,9 @@ class SspFit:
 
     @property
     def health(self) -> FitHealth:
-        """The number of rows, and the condition of X'X."""
-        return FitHealth(self.linear.n_people, self.linear.condition)
+        """The number of rows, the condition of X'X, and how many rows were clipped."""
+        rows, condition, clipped = self.linear.n_people, self.linear.condition, self.clipped
+        return FitHealth(rows, condition, clipped_features=clipped.features, clipped_targets=clipped.labels)
 
     @property
     def gram(self) -> None:
@@ -73,8 +75,6 @@ class AdaSSP(Promised):
         What was released besides: the noisy Gram matrix and the noisy moments.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
-    confidential_clipped_
-        How many rows were clipped: confidential, for the curator.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class AdaSSP(Promised):
         fitted, else those of a release without noise.
         """
         plan, seen = self._plan(), ClippedSweep(sweep, self._clip)
-        fit = SspFit(linear_fit(seen, 0.0, False))
+        fit = SspFit(linear_fit(seen, 0.0, False), self._clipped_in(sweep))
         if method != "estimate" or plan.count == 1:
             return fit
         if hasattr(self, "coef_"):

@@ -12,13 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidTable
+from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
 
 _NOT_NUMBERS = "X and y must be numbers, got something else in some cell; encode it first"
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Validate as scikit-learn does, but for errors that would quote a cell or the table."""
+    """Validate as scikit-learn does, but for two things.
+
+    No error quotes a cell or the table; and a pandas target is matched with the rows of X by its index.
+    """
+    y = tuple(_one_target(in_order_of(X, one)) for one in y)
     from sklearn.utils.validation import validate_data
 
     try:
@@ -44,6 +49,7 @@ def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
 
     if y is None:
         raise InvalidTable(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    y = _one_target(in_order_of(X, y))
     rows, targets = _real_numbers("X", X), column_or_1d(_real_numbers("y", y), warn=True)
     if rows.ndim != 2:
         raise InvalidTable(f"X must have two dimensions, one row per person, got {rows.ndim}. Reshape your data")
@@ -104,3 +110,13 @@ def _number(value: Any) -> float:
         return math.inf if number > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
+
+
+def _one_target(y: Any) -> Any:
+    shape: Any = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] > 1:
+        raise InvalidTable(
+            f"the target has {shape[1]} columns, and a release has one; publish a release for each of them, "
+            "and compose their losses"
+        )
+    return y

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from perinstance.models.interface.problem import MovedByPerson
 from perinstance.numerics.array_types import Floats
+from perinstance.record_tables import ShownAsTable
 
 Moved = MovedByPerson | Literal["mean", "sum"]
 #: Where the noise's covariance comes from. ``output``: fixed in advance, ``scale^2 A^-1``. ``posterior``:
@@ -20,7 +21,7 @@ Family = Literal["output", "posterior", "objective", "adaptive"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mechanism:
+class Mechanism(ShownAsTable):
     """The public part of a release."""
 
     name: str  #: of the release's class, for messages and files

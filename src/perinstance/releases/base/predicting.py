@@ -15,11 +15,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
+from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.problem import Problem
+from perinstance.models.kernel_ridge.problem import KernelProblem
 from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.smooth.problem import SmoothProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.publishing import Publishing
 
 
@@ -48,6 +51,7 @@ class AnsweringModel(Publishing):
         """Publish one draw: ``coef_`` and ``intercept_``, and ``classes_`` of a classifier."""
         if y is None or not is_classifier(self.problem()):
             return super().fit(X, y, **refused)
+        y = in_order_of(X, y)  # codes have no index any more
         labels, codes = np.unique(np.asarray(y), return_inverse=True)  # text never reaches a message
         super().fit(X, codes.reshape(np.shape(y)), **refused)
         self.classes_ = labels
@@ -64,6 +68,23 @@ class AnsweringModel(Publishing):
             self.intercept_: Any = rows[:, d] if rows.shape[1] > d else np.zeros(len(rows))
         else:
             super()._publish(theta, y)
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published parameters, and how they answer."""
+        problem = self.problem()
+        if isinstance(problem, KernelProblem):
+            return PublishedNumbers("values", values=getattr(self, problem.published), points=problem.points)
+        if hasattr(problem, "published"):
+            raise InvalidInput(
+                f"a network's shape is code, which a model file does not hold; its numbers are in {problem.published}"
+            )
+        if is_classifier(problem):
+            likely = _has_probabilities(self)
+            return PublishedNumbers(
+                "classifier", "", self.coef_, self.intercept_, classes=self.classes_, probabilities=likely
+            )
+        link = problem.objective.loss.link if isinstance(problem, SmoothProblem) else "identity"
+        return PublishedNumbers("regressor", link, self.coef_, self.intercept_)
 
     def predict(self, X: Any) -> NDArray:
         """Predict with the published parameters: means, or classes."""

@@ -18,8 +18,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import RefusedModel
+from perinstance.event_log import LOG
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
@@ -33,7 +36,7 @@ class Law:
     noise: str = "gaussian"
 
 
-class Publishing(RegressorMixin, BaseEstimator):
+class Publishing(WritesModel, RegressorMixin, BaseEstimator):
     """A linear model whose coefficients are one draw of ``ideal(X, y)``, rounded to the public ``grid``."""
 
     grid: float
@@ -53,9 +56,11 @@ class Publishing(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, **refused: Any) -> Publishing:
         """Publish one draw: ``coef_`` and ``intercept_``."""
         refuse_weights(refused)
+        warn_inside_search(self)
         X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
         theta = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
         self._publish(theta, y)
+        LOG.info("%s published one draw", type(self).__name__)
         return self
 
     def _publish(self, theta: Floats, y: Any) -> None:
@@ -63,6 +68,10 @@ class Publishing(RegressorMixin, BaseEstimator):
         d = self.n_features_in_
         self.coef_ = theta[:d]
         self.intercept_ = float(theta[d]) if len(theta) > d else 0.0
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published coefficients."""
+        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that two fits differ: a release cannot be seeded."""

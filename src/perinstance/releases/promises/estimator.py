@@ -9,17 +9,21 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import refuse_weights
+from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.noisy_queries import ExactWindow, Window
@@ -29,7 +33,7 @@ from perinstance.sampling import FixedRows, fixed_rows
 T = TypeVar("T")
 
 
-class Promised(RegressorMixin, BaseEstimator):
+class Promised(WritesModel, RegressorMixin, BaseEstimator):
     """A linear model without intercept, published under an (epsilon, delta) promise and declared bounds."""
 
     epsilon: Any
@@ -62,26 +66,33 @@ class Promised(RegressorMixin, BaseEstimator):
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
 
-    def published_parameters(self) -> dict[str, float | None]:
-        """Return the numbers that were released with the coefficients, by name; each is paid for by the promise."""
-        return {}
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published coefficients."""
+        return PublishedNumbers("regressor", coef=self.coef_, intercept=self.intercept_)
 
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
         Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
         A row with a missing cell (NaN, None) counts as a row of zeros, an infinite cell as the bound. Refused are
-        declared facts only: the number of columns, types, names. ``confidential_clipped_`` counts the rows that were
-        clipped (features, labels) or missing: for the curator only.
+        declared facts only: the number of columns, types, names. Nothing else of the data is kept: how many rows were
+        clipped or missing is asked for by ``clipped``.
         """
         refuse_weights(refused)
+        warn_inside_search(self)
         self._declared()
         X, y = self._validated(X, y)
         rows = fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
         self._publish(ExactWindow(rows))
+        LOG.info("%s published one draw", type(self).__name__)
         self.intercept_ = 0.0
-        self.confidential_clipped_ = Clipped(rows.clipped_x, rows.clipped_y, rows.missing)
         return self
+
+    def clipped(self, X: Any, y: Any) -> Clipped:
+        """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
+        self._declared()
+        X, y = validated(clone(self), X, y, y_numeric=True, dtype=np.float64)  # the clone keeps what is learnt of X
+        return _counted(self._clip(X, np.asarray(y, dtype=np.float64)))
 
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
@@ -98,6 +109,10 @@ class Promised(RegressorMixin, BaseEstimator):
         """Return rows as the release sees them."""
         return fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
 
+    def _clipped_in(self, sweep: Sweep) -> Clipped:
+        """Count the same over a table that is read block by block."""
+        return sweep.fold(lambda block: _counted(self._clip(block.X, block.y)))
+
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         return rows_as_they_are(self, X, y)
 
@@ -109,15 +124,22 @@ class Promised(RegressorMixin, BaseEstimator):
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(ShownAsTable):
     """How many rows were clipped, and how many had a missing cell. Confidential: counts of people."""
 
     features: int
     labels: int
     missing: int = 0
 
+    def __add__(self, other: Clipped) -> Clipped:
+        return Clipped(self.features + other.features, self.labels + other.labels)
+
     def __repr__(self) -> str:
         return "Clipped(confidential)"  # a repr ends up in logs
+
+
+def _counted(rows: FixedRows) -> Clipped:
+    return Clipped(rows.clipped_x, rows.clipped_y)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,13 @@ from perinstance.checked_numbers import probability, real_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.promises.calibration import noise_scale, tail_quantile
 from perinstance.releases.promises.promise import Promise
 
 
 @dataclass(frozen=True, slots=True)
-class KeyQuantity:
+class KeyQuantity(ShownAsTable):
     """Something confidential that losses depend on, and how far one person moves it.
 
     >>> eigenvalue = KeyQuantity("smallest eigenvalue of X'X", sensitivity=1.0, side="lower")  # Weyl, ||x|| <= 1
@@ -66,7 +67,7 @@ class KeyQuantity:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateBound:
+class PrivateBound(ShownAsTable):
     """A noisy release of a key quantity and the one-sided bound that goes with it. Public."""
 
     quantity: KeyQuantity
@@ -101,7 +102,7 @@ def spending(bounds: Sequence[PrivateBound]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(ShownAsTable):
     """An algorithm whose losses were bounded by private bounds, and what it promises to everybody."""
 
     bounds: tuple[PrivateBound, ...]

@@ -28,13 +28,14 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROFILE_UP
 from perinstance.pairs import Posterior, Shift
+from perinstance.record_tables import ShownAsTable
 
 CELLS = 4096
 LOSS_RANGE = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(ShownAsTable):
     """An upper bound on the privacy profile of a whole release, over all neighbours. It is public.
 
     ``leverage`` and ``residual`` are the corners (mu, rho) of the posterior sample; none for a purely Gaussian release.

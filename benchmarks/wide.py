@@ -1,0 +1,34 @@
+"""More columns than people: an audit of ridge regression against the n x n work it cannot do without."""
+
+from __future__ import annotations
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import perinstance as pi
+from benchmarks.ratio import Ratio, seconds
+from perinstance.engines import Local
+
+LIMIT = 20
+#: people, columns, the promise; of 100 people the n x n work takes less than a millisecond, and an audit a few dozen
+SHAPES = ((100, 200, None), (300, 400, LIMIT), (1000, 1200, LIMIT))
+
+
+def blas_floor(X: np.ndarray) -> None:
+    """``(XX' + I)^-1``: one product, one Cholesky factorisation, one triangular inverse."""
+    K = X @ X.T + np.eye(len(X))
+    lower = np.linalg.cholesky(K)
+    np.linalg.inv(lower)
+
+
+def run() -> list[Ratio]:
+    rng = np.random.default_rng(0)
+    release, engine = pi.PosteriorSample(alpha=1.0, gamma=1.0), Local(threads=1)
+    ratios = []
+    for n, p, limit in SHAPES:
+        X, y = rng.standard_normal((n, p)), rng.standard_normal(n)
+        with threadpool_limits(1):
+            audit = seconds(lambda X=X, y=y: pi.audit(release, X, y, engine=engine), 3)
+            floor = seconds(lambda X=X: blas_floor(X), 3)
+        ratios.append(Ratio(f"audit of {n} people, {p} columns", "inverse of the n x n matrix", audit / floor, limit))
+    return ratios

@@ -1,0 +1,55 @@
+"""The table of an audit as a source of blocks: by a recipe or the steps of a Pipeline, for any kind of target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from perinstance.data import read_table
+from perinstance.data.files.target_words import two_classes
+from perinstance.data.recipes.preparation import Preparation
+from perinstance.data.source import Source
+from perinstance.errors import InvalidTable
+from perinstance.releases.base.predicting import is_classifier
+from perinstance.releases.base.release import Release
+
+
+def read_rows(
+    release: Release,
+    X: Any,
+    y: Any = None,
+    target: Any = None,
+    ids: Any = None,
+    features: Any = None,
+    preparation: Preparation | None = None,
+    classes: tuple[str, ...] = (),
+) -> Source:
+    """Make a source; a release without a target (a mean) gets one of zeros.
+
+    A classifier's target may be words: ``classes`` are those of the table that was fitted, none when this is it.
+    """
+    named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
+    if release.mechanism().needs_target:
+        words = classes if classifies(release) else None
+        if words is not None and preparation is None and hasattr(X, "select_columns"):
+            named["preparation"] = two_classes(X, target)
+        return read_table(X, y, target=target, classes=words, **named)
+    if preparation is not None:
+        named["preparation"] = replace(preparation, target=None)
+    if y is not None or target is not None:
+        raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
+    if hasattr(X, "select_columns"):  # a scan
+        if preparation is not None and preparation.columns is not None:
+            named["features"] = preparation.columns
+        return X.select_columns(target=None, **named)
+    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
+        X = np.asarray(X)
+        X = X[:, None] if X.ndim == 1 else X
+    return read_table(X, np.zeros(len(X)), **named)
+
+
+def classifies(release: Any) -> bool:
+    """Tell whether the release's targets are classes."""
+    return hasattr(release, "problem") and is_classifier(release.problem())

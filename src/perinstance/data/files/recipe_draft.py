@@ -1,0 +1,51 @@
+"""The first draft of a recipe for a file: names from its header, types from its schema."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from perinstance.data.files.csv_text import DelimitedReader
+from perinstance.data.files.open_files import scan
+from perinstance.data.files.text_bytes import guessed_delimiter
+from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.recipes.first_draft import DraftColumn, draft_text, word_of_texts, word_of_type
+from perinstance.errors import InvalidInput
+
+_ROWS = 10_000  # of a CSV file, to tell numbers, dates and words apart
+
+
+def draft_of_file(
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    leave_out: tuple[str, ...] = (),
+    decimal: str = ".",
+    delimiter: str | None = None,
+) -> str:
+    """Return the TOML of a first draft; a CSV file has no types, so what most cells of a column are stands for one."""
+    if decimal not in (".", ","):
+        raise InvalidInput("decimal must be '.' or ','")
+    mark = delimiter or guessed_delimiter(path)
+    reader: Any = getattr(scan(path, delimiter=mark), "reader", None)
+    if reader is None:
+        raise InvalidInput("a .npy file holds numbers without names; a recipe needs a table with names")
+    unknown = [name for name in leave_out if name not in reader.labels]
+    if unknown:
+        raise InvalidInput("a column to leave out is not among the columns of the table; check its name")
+    used = [at for at, name in enumerate(reader.labels) if name not in leave_out]
+    types: Any = reader.types
+    if isinstance(reader, DelimitedReader):
+        words = _words_of_text(reader, used, decimal)
+    else:
+        words = [word_of_type(types[at]) for at in used]
+    columns = [DraftColumn(reader.labels[at], word) for at, word in zip(used, words, strict=True)]
+    return draft_text(columns, target, decimal, mark if isinstance(reader, DelimitedReader) else None)
+
+
+def _words_of_text(reader: DelimitedReader, used: list[int], decimal: str) -> list[Any]:
+    batches = reader.batches(Chosen(tuple(used), None, None), _ROWS, 1, raw=True)
+    first = next(batches, None)
+    texts = [pa.array([], pa.string()) for _ in used] if first is None else first.columns
+    return [word_of_texts(one, decimal) for one in texts]

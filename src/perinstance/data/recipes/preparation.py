@@ -1,0 +1,148 @@
+"""How raw rows become numbers before an audit: by a recipe, or by the transformers of a Pipeline that learn nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.data.recipes.recipe import Recipe
+from perinstance.data.recipes.stateless_steps import refuse_learning, refuse_mixed_rows
+from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
+
+EXAMPLE_ROWS = 16  #: raw rows that scikit-learn's transformers are shown, to know how many columns there are
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Steps that learn nothing, in their order."""
+
+    steps: tuple[Any, ...]
+    target: Recipe | None = None  #: the recipe that declares the target too
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The raw columns that are used; None: all but target and ids."""
+        first = self.steps[0]
+        return tuple(first.columns) if isinstance(first, Recipe) and first.columns is not None else None
+
+    def on(self, example: Any) -> PreparedRows:
+        """Make the steps ready for tables like this one: some raw rows, of which only the columns are looked at."""
+        from sklearn.base import clone
+
+        if len(self.steps) == 1 and isinstance(self.steps[0], Recipe):
+            recipe = clone(self.steps[0])
+            labels = _labels(example) or [f"x{k}" for k in range(example.shape[1])]
+            return PreparedRows((recipe,), tuple(recipe.get_feature_names_out(labels)))
+        ready, values = [], example
+        names: Any = _labels(example)
+        for step in self.steps:
+            one = clone(step)
+            with _without_quotes(step):
+                values = one.fit_transform(values)
+            ready.append(one)
+            names = _names_after(one, names)
+        rows = PreparedRows(tuple(ready), _checked_names(names, values))
+        whole = rows.numbers(example, 0)
+        refuse_mixed_rows(self.steps, whole, [rows.numbers(_row(example, k), k)[0] for k in range(len(whole))])
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRows:
+    """Steps that are ready, and the names of their numbers."""
+
+    steps: tuple[Any, ...]
+    names: tuple[str, ...]
+
+    def numbers(self, part: Any, start: int, first_row: int = 0) -> NDArray:
+        """Return the numbers of some raw rows; ``start`` and ``first_row`` are as in ``Recipe.numbers``."""
+        values = part
+        for step in self.steps:
+            with _without_quotes(step):
+                values = step.rows(values, start, first_row) if isinstance(step, Recipe) else step.transform(values)
+        dense = values.toarray() if hasattr(values, "toarray") else values
+        numbers = np.asarray(dense)
+        if numbers.ndim != 2 or numbers.shape[1] != len(self.names) or numbers.dtype.kind not in "fiub":
+            raise InvalidTable("the steps before the release must give one row of numbers per person")
+        return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float64)
+
+
+def preparation_of(recipe: Any) -> Preparation | None:
+    """Return what ``audit(recipe=...)`` asks for."""
+    if recipe is None:
+        return None
+    if isinstance(recipe, Preparation):
+        return recipe
+    if not isinstance(recipe, Recipe):
+        raise InvalidInput(f"recipe must be a perinstance.Recipe, got {type(recipe).__name__}")
+    return Preparation((recipe,), recipe if recipe.target is not None else None)
+
+
+def split_pipeline(release: Any, recipe: Any) -> tuple[Any, Preparation | None]:
+    """Take a Pipeline apart: the release at its end, and the steps before it, which must learn nothing."""
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(release, Pipeline):
+        return release, preparation_of(recipe)
+    if recipe is not None:
+        raise InvalidInput("a Pipeline has its recipe inside; leave recipe= away")
+    named, last = release.steps[:-1], release.steps[-1][1]
+    steps = tuple(step for _, step in named if step is not None and step != "passthrough")
+    for label, step in named:
+        refuse_learning(step, label)
+    return last, Preparation(steps) if steps else None
+
+
+def refuse_target_of_recipe(preparation: Preparation | None, target: Any) -> None:
+    """Refuse a target that a Pipeline's recipe would transform here, but not when the Pipeline is fitted."""
+    if preparation is None or preparation.target is not None or target is None:
+        return
+    if any(isinstance(step, Recipe) and step.target is not None for step in preparation.steps):
+        raise InvalidInput(
+            "a Pipeline hands y on as it is, so the target that its recipe declares would not be used by fit; "
+            "pass y=recipe.transform_target(table) here and to fit, or audit(release, table, recipe=recipe)"
+        )
+
+
+@contextmanager
+def _without_quotes(step: Any) -> Iterator[None]:
+    """Whatever a foreign transformer raises may quote a cell: only its name and the kind of trouble are told."""
+    try:
+        yield
+    except PerinstanceError:
+        raise
+    except Exception as trouble:
+        raise InvalidTable(
+            f"{type(step).__name__} cannot transform some rows ({type(trouble).__name__}); try it on the table alone"
+        ) from None
+
+
+def _labels(example: Any) -> Any:
+    names = getattr(example, "column_names", None)
+    names = getattr(example, "columns", None) if names is None else names
+    return None if names is None else [str(name) for name in names]
+
+
+def _names_after(step: Any, names: Any) -> Any:
+    try:
+        return [str(name) for name in step.get_feature_names_out(None if isinstance(step, Recipe) else names)]
+    except Exception:  # FunctionTransformer knows no names unless it is told; whatever else fails costs the names only
+        return None
+
+
+def _checked_names(names: Any, values: Any) -> tuple[str, ...]:
+    if getattr(values, "ndim", 0) != 2:
+        raise InvalidTable("the steps before the release must give one row of numbers per person")
+    width = values.shape[1]
+    return tuple(names) if names is not None and len(names) == width else tuple(f"x{k}" for k in range(width))
+
+
+def _row(example: Any, k: int) -> Any:
+    if hasattr(example, "iloc"):
+        return example.iloc[k : k + 1]
+    return example.slice(k, 1) if hasattr(example, "slice") else example[k : k + 1]

@@ -1,0 +1,393 @@
+"""``Recipe``: a public rule, fixed in advance, that turns each row of a raw table into numbers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+
+from perinstance.data.recipes.arrow_cells import ReadCells, as_arrow
+from perinstance.data.recipes.column_kinds import FILL_IN, AsItIs, ColumnKind, DeclaredRange, column_kind
+from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
+from perinstance.data.recipes.refused_cells import RefusedCells
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.folds.row_order import in_order_of
+from perinstance.numerics.array_types import Floats
+
+INTERCEPT = "intercept"
+
+
+class Recipe(TransformerMixin, BaseEstimator):
+    """Turn text, yes and no, dates and missing cells into numbers, by rules that nobody learnt from the data.
+
+    A row's numbers depend on that row alone, so a loss of the numbers is the loss of the raw person. Nothing is learnt:
+    ``fit`` keeps the names of the columns.
+
+    Parameters
+    ----------
+    columns
+        For each column of the raw table that is used, in this order, what is publicly known of it:
+
+        - ``{"range": [0, 110]}``: a number, clipped to the range and scaled to [-1, 1] (``"scale": False``: only
+          clipped);
+        - ``{"categories": ["north", "south"]}``: a column of zeros and ones for each, and one for every other word
+          (``"other": False``: without it);
+        - ``{"yes": ["yes", "y"], "no": ["no", "n"]}``: 1 or 0;
+        - ``{"dates": ["2015-01-01", "2024-12-31"]}``: a date, clipped and scaled to [-1, 1]; ``"format": "%d.%m.%Y"``
+          says how a text is written;
+        - ``{"as_is": True}``: a number as it is.
+
+        Each may have ``"missing"``: the answer for missing cells (a number, a word, a date); they are refused
+        otherwise. None takes every column as it is.
+    target
+        The same for the target, with its name: ``{"column": "cost", "range": [0, 50_000]}``, or yes and no.
+    intercept
+        Whether a column of ones is added, last.
+    decimal
+        The decimal mark of numbers that are written as text.
+    delimiter
+        Between the fields of a text file; None is what ``scan`` takes by itself.
+
+    Examples
+    --------
+    >>> recipe = Recipe({"age": {"range": [0, 100]}, "ward": {"categories": ["A", "B"], "missing": "other"}})
+    >>> import pyarrow as pa
+    >>> recipe.transform(pa.table({"age": [50, 75], "ward": ["B", None]}))
+    array([[0. , 0. , 1. , 0. ],
+           [0.5, 0. , 0. , 1. ]])
+    >>> recipe.get_feature_names_out().tolist()
+    ['age', 'ward_A', 'ward_B', 'ward_other']
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, dict[str, Any]] | None = None,
+        target: dict[str, Any] | None = None,
+        intercept: bool = False,
+        decimal: str = ".",
+        delimiter: str | None = None,
+    ) -> None:
+        self.columns = columns
+        self.target = target
+        self.intercept = intercept
+        self.decimal = decimal
+        self.delimiter = delimiter
+
+    def fit(self, X: Any, y: Any = None) -> Recipe:
+        """Learn nothing: keep the names of the columns, and refuse cells that have no number."""
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Return the numbers of each row, and keep the names of the columns."""
+        if y is not None and in_order_of(X, y) is not y:  # a Pipeline hands y on as it is
+            raise InvalidTable("X and y have different pandas indexes; pass y.reindex(X.index)")
+        raw = _raw_table(X)
+        numbers = self._numbers(raw, 0)
+        self.n_features_in_ = raw.n_columns
+        if raw.names is not None and all(isinstance(name, str) for name in raw.names):
+            self.feature_names_in_ = np.array(raw.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return numbers
+
+    def transform(self, X: Any) -> Floats:
+        """Return the numbers of each row; columns that the recipe does not name are left out."""
+        raw = _raw_table(X)
+        expected = getattr(self, "n_features_in_", raw.n_columns)
+        if self.columns is None and raw.n_columns != expected:
+            raise InvalidTable(f"X has {raw.n_columns} features, but Recipe is expecting {expected} features as input")
+        return self._numbers(raw, 0)
+
+    def rows(self, table: Any, start: int, first_row: int = 0, refuse: bool = True) -> Floats:
+        """Return the numbers of some rows of a larger table.
+
+        ``start`` is the position of the first of them, and ``first_row`` what the file calls its first person's row:
+        refusals count as the file does. Where nothing that a row holds may be refused, cells without a number are NaN.
+        """
+        return self._numbers(_raw_table(table), start + first_row, refuse)
+
+    def _numbers(self, raw: _RawTable, first: int, refuse: bool = True) -> Floats:
+        cells = [raw.column(at) for at in self._looked_at(raw)]
+        declared = self._declared()
+        names, kinds = declared.names, declared.kinds
+        if kinds is None:
+            names = tuple(f"x{k}" for k in range(len(cells))) if raw.names is None else tuple(raw.names)
+            kinds = tuple(AsItIs() for _ in cells)
+        width = sum(len(kind.suffixes) for kind in kinds)
+        out = np.empty((raw.n_rows, width + bool(self.intercept)), order="F")
+        refused = RefusedCells(first, refuse)
+        at = 0
+        for name, kind, array in zip(names, kinds, cells, strict=True):
+            _fill(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)], refused)
+            at += len(kind.suffixes)
+        if self.intercept:
+            out[:, -1] = 1.0
+        refused.refuse_any()
+        return out
+
+    def transform_target(self, table: Any) -> Floats:
+        """Return the target's numbers, given the raw table or the raw column itself."""
+        kind, name = self._target()
+        series = table
+        if getattr(table, "ndim", 2) == 2 and not isinstance(table, (list, tuple, pa.Array, pa.ChunkedArray)):
+            raw = _raw_table(table)
+            if raw.names is None or name not in raw.names:
+                raise InvalidTable(f"the table has no column '{name}', which the recipe declares as the target")
+            series = raw.column(raw.names.index(name))
+        return self.target_numbers(as_arrow(series), 0)
+
+    def target_numbers(self, array: pa.Array, start: int, first_row: int = 0, refuse: bool = True) -> Floats:
+        """Return the target's numbers of some rows of a larger table; see ``rows``."""
+        kind, name = self._target()
+        out = np.empty((len(array), 1), order="F")
+        refused = RefusedCells(start + first_row, refuse)
+        _fill(name, kind, array, self.decimal, out, refused)
+        refused.refuse_any()
+        return out[:, 0]
+
+    def inverse_transform_target(self, numbers: Any) -> Floats:
+        """Return predictions in the target's own unit; yes and no stay 1 and 0."""
+        kind, _ = self._target()
+        values = np.asarray(numbers, dtype=np.float64)
+        return kind.unscaled(values) if isinstance(kind, DeclaredRange) else values
+
+    @property
+    def x_bound(self) -> float:
+        """The largest norm that a row can have, by the declarations alone; infinite if a column is taken as it is."""
+        kinds = self._declared().kinds
+        squares = float("inf") if kinds is None else sum(kind.bound**2 for kind in kinds) + bool(self.intercept)
+        return float(np.nextafter(np.sqrt(squares), np.inf))
+
+    @property
+    def y_bound(self) -> float:
+        """The largest size that the target's number can have, by the declaration alone."""
+        return self._target()[0].bound
+
+    @property
+    def target_column(self) -> str | None:
+        """The name of the target in the raw table, if the recipe declares one."""
+        return None if self.target is None else self._target()[1]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the numbers: those of the columns, with a category behind an underscore."""
+        declared = self._declared()
+        if declared.kinds is not None:
+            names = [
+                f"{name}{end}"
+                for name, kind in zip(declared.names, declared.kinds, strict=True)
+                for end in kind.suffixes
+            ]
+        else:
+            names = self._names_as_they_are(input_features)
+        names += [INTERCEPT] if self.intercept else []
+        if len(set(names)) < len(names):
+            raise InvalidInput("two columns of numbers would have the same name; rename a column or a category")
+        return np.array(names, dtype=object)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe in plain types: dictionaries, lists, texts, numbers, truth values."""
+        declared = self._declared()
+        record: dict[str, Any] = {"intercept": bool(self.intercept), "decimal": self.decimal}
+        if self.delimiter is not None:
+            record["delimiter"] = self.delimiter
+        if declared.kinds is not None:
+            pairs = zip(declared.names, declared.kinds, strict=True)
+            record["columns"] = {name: kind.plain() for name, kind in pairs}
+        if self.target is not None:
+            kind, name = self._target()
+            record["target"] = {"column": name, **kind.plain()}
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Any) -> Recipe:
+        """Make a recipe of what ``to_dict`` returned; what is left to fill in is refused, all of it at once."""
+        if not isinstance(record, dict):
+            raise InvalidInput("a recipe is a table of columns, target, intercept, decimal and delimiter")
+        unknown = sorted(map(str, set(record) - {"columns", "target", "intercept", "decimal", "delimiter"}))
+        if unknown:
+            raise InvalidInput(
+                f"a recipe has no {', '.join(unknown)}; it has columns, target, intercept, decimal, delimiter"
+            )
+        left = [name for name, one in _places(record) if _unfilled(one)]
+        if left:
+            raise InvalidInput(
+                f"the recipe is a draft: fill in {', '.join(left)} from public knowledge (a code book, the law, "
+                "a clinical range), never from the data"
+            )
+        recipe = cls(**record)
+        recipe.get_feature_names_out() if recipe.columns is not None else recipe._declared()
+        return recipe
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Recipe:
+        """Read a recipe from a TOML file."""
+        return cls.from_dict(read_recipe_file(path))
+
+    def to_toml(self) -> str:
+        """Return the recipe as the text of a TOML file."""
+        return recipe_text(self.to_dict())
+
+    def _declared(self) -> _Declared:
+        """Validate the parameters where they are used: ``__init__`` only stores, as scikit-learn asks."""
+        if not isinstance(self.intercept, (bool, np.bool_)):
+            raise InvalidInput("intercept must be true or false")
+        if self.decimal not in (".", ","):
+            raise InvalidInput("decimal must be '.' or ','")
+        if self.target is not None:
+            self._target()
+        if self.columns is None:
+            return _Declared((), None)
+        if not isinstance(self.columns, dict) or not self.columns:
+            raise InvalidInput("columns must name at least one column, for example {'age': {'range': [0, 110]}}")
+        kinds = tuple(column_kind(str(name), one) for name, one in self.columns.items())
+        return _Declared(tuple(self.columns), kinds)
+
+    def _target(self) -> tuple[ColumnKind, str]:
+        if self.target is None:
+            raise InvalidInput("the recipe declares no target; add target={'column': 'cost', 'range': [0, 50_000]}")
+        if not isinstance(self.target, dict) or not isinstance(self.target.get("column"), str):
+            raise InvalidInput("the target is declared with its column: {'column': 'cost', 'range': [0, 50_000]}")
+        name = self.target["column"]
+        kind = column_kind(name, {key: one for key, one in self.target.items() if key != "column"})
+        if kind.suffixes != ("",):
+            raise InvalidInput(f"{name}: a target is a range, yes and no, dates or a number as it is, not categories")
+        if self.columns is not None and name in self.columns:
+            raise InvalidInput(f"{name}: the target cannot be a feature too; leave it out of the columns")
+        return kind, name
+
+    def _looked_at(self, raw: _RawTable) -> list[int]:
+        """Return which columns of a raw table are used, in the recipe's order."""
+        if self.columns is None:
+            return list(range(raw.n_columns))
+        names = list(self.columns)
+        if raw.names is None:
+            if raw.n_columns != len(names):
+                raise InvalidTable(
+                    f"X has {raw.n_columns} features, but Recipe is expecting {len(names)} features as input; "
+                    "a matrix has no names, so its columns are those of the recipe"
+                )
+            return list(range(len(names)))
+        absent = [str(name) for name in names if name not in raw.names]
+        if absent:
+            raise InvalidTable(f"the table lacks {', '.join(absent)}, which the recipe names; check the names")
+        return [raw.names.index(name) for name in names]
+
+    def _names_as_they_are(self, input_features: Any) -> list[str]:
+        own = getattr(self, "feature_names_in_", None)
+        if input_features is not None:
+            given = [str(name) for name in input_features]
+            if own is not None and given != list(own):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            expected = getattr(self, "n_features_in_", len(given))
+            if len(given) != expected:
+                raise ValueError(f"input_features should have length equal to number of features ({expected})")
+            return given
+        if own is not None:
+            return [str(name) for name in own]
+        if not hasattr(self, "n_features_in_"):
+            raise InvalidInput("a recipe without columns has the names of its table: fit it, or pass input_features")
+        return [f"x{k}" for k in range(self.n_features_in_)]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    names: tuple[str, ...]
+    kinds: tuple[ColumnKind, ...] | None  #: None: every column as it is
+
+
+@dataclass(frozen=True, slots=True)
+class _RawTable:
+    """A table of any kind, by columns."""
+
+    columns: Any
+    names: list[Any] | None
+    n_columns: int
+    n_rows: int
+
+    def column(self, at: int) -> pa.Array:
+        if self.names is None:
+            return as_arrow(self.columns[:, at])
+        return as_arrow(self.columns.get_column(self.names[at]))
+
+
+def _raw_table(X: Any) -> _RawTable:
+    """Take pandas, polars, pyarrow and whatever narwhals knows by names, matrices by position."""
+    import narwhals.stable.v1 as nw
+
+    if isinstance(X, pa.RecordBatch):
+        X = pa.Table.from_batches([X])
+    frame = X if isinstance(X, (np.ndarray, list, tuple)) else nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidTable("the table is lazy; call .collect() first")
+    if isinstance(frame, nw.DataFrame):
+        return _RawTable(frame, list(frame.columns), len(frame.columns), len(frame))
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise InvalidTable("Sparse data was passed for X, but dense data is required; use '.toarray()'")
+    values = X if isinstance(X, np.ndarray) else _matrix(X)
+    if values.ndim != 2:
+        raise InvalidTable(
+            f"Expected 2D array, got {values.ndim}D array instead: X must have one row per person. Reshape your data."
+        )
+    if values.shape[1] == 0:
+        raise InvalidTable(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+    if values.shape[0] == 0:
+        raise InvalidTable("Found array with 0 sample(s) while a minimum of 1 is required.")
+    if values.dtype.kind == "c":
+        raise InvalidTable("Complex data not supported: split it into real and imaginary parts")
+    return _RawTable(values, None, values.shape[1], values.shape[0])
+
+
+def _matrix(X: Any) -> NDArray:
+    try:
+        values = np.asarray(X)
+        return np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
+    except Exception:  # whatever a foreign __array__ raises may quote a cell
+        raise InvalidTable("X is no rectangular table; pass a matrix or a table") from None
+
+
+def _fill(name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray, refused: RefusedCells) -> None:
+    """Write one column's numbers, or take note of the cells that have none."""
+    cells = kind.read(as_arrow(array), decimal)
+    if cells.unreadable is not None:
+        refused.add(name, cells.unreadable, "unreadable", kind)
+    gaps = cells.missing if cells.missing is not None and not kind.answers_missing else None
+    if gaps is not None:
+        refused.add(name, gaps, "missing", kind)
+        if refused.refuse:
+            return
+        cells = ReadCells(np.where(gaps, np.zeros((), dtype=cells.values.dtype), cells.values), None, cells.unreadable)
+    kind.fill(cells, out)
+    if not refused.refuse:
+        for lost in (gaps, cells.unreadable):
+            if lost is not None:
+                out[lost] = np.nan
+
+
+def _places(record: dict[str, Any]) -> list[tuple[str, Any]]:
+    columns, target = record.get("columns"), record.get("target")
+    places = list(columns.items()) if isinstance(columns, dict) else []
+    places += [(str(target.get("column", "target")), target)] if isinstance(target, dict) else []
+    return places
+
+
+def _unfilled(declared: Any) -> bool:
+    if isinstance(declared, str):
+        return declared.startswith(FILL_IN)
+    inner = declared.values() if isinstance(declared, dict) else declared if isinstance(declared, list) else ()
+    return any(_unfilled(one) for one in inner)

@@ -1,0 +1,149 @@
+"""A published model, as whoever downloads it has it: coefficients, promise, bounds, recipe. It has seen no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from perinstance.data.checks.cells import is_finite, refuse_missing
+from perinstance.data.memory.table import read_table
+from perinstance.data.recipes.preparation import preparation_of
+from perinstance.data.recipes.recipe import Recipe
+from perinstance.data.source import Source
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.folds.block import Block
+from perinstance.numerics.array_types import Floats
+from perinstance.releases.base.model_document import PublishedNumbers, document_text
+from perinstance.releases.base.promise_words import promise_sentence
+from perinstance.releases.base.shown_decimals import declared_text
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PublishedModel:
+    """What ``perinstance.load`` returns."""
+
+    document: dict[str, Any]  #: the file as it was read
+    method: str
+    published: str  #: in words
+    promise: tuple[float, float] | None  #: epsilon and delta, of a release that promises
+    bounds: tuple[float, float] | None  #: on rows and targets, as declared
+    target: str | None
+    features: tuple[str, ...] | None
+    n_features: int
+    recipe: Recipe | None  #: what makes the features of a raw row
+    numbers: PublishedNumbers
+    grid: float
+    version: str  #: of the perinstance that wrote it
+
+    def __repr__(self) -> str:
+        of = "" if self.target is None else f" of {self.target!r}"
+        promised = ""
+        if self.promise is not None:
+            promised = f", epsilon = {declared_text(self.promise[0])}, delta = {declared_text(self.promise[1])}"
+        return f"PublishedModel({self.method}{of}, {self.n_features} feature{'s'[: self.n_features > 1]}{promised})"
+
+    def predict(self, X: Any) -> NDArray:
+        """Predict for each row of a table: numbers, or classes.
+
+        A frame or a scanned file is asked for the model's columns by name, and may have others; an array has exactly
+        these columns, in this order. With a recipe the table is a raw one, and predictions are in the target's unit.
+        """
+        return self._answers(X, self.predict_rows, np.empty(0))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class; of a logistic regression only."""
+        if not self.numbers.probabilities:
+            raise InvalidInput(f"this {self.method} has no probabilities; use predict")
+        return self._answers(X, self.probability_rows, np.empty((0, len(self.numbers.classes))))
+
+    def predict_rows(self, X: NDArray) -> NDArray:
+        """Predict for rows of numbers, the features in their order."""
+        numbers = self.numbers
+        if numbers.task == "values":
+            raise InvalidInput("this release is numbers as they are, nothing is predicted; they are in numbers.values")
+        if numbers.task == "classifier":
+            scores = self._scores(X)
+            chosen = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+            return numbers.classes[chosen]
+        eta = np.asarray(X, dtype=np.float64) @ numbers.coef + numbers.intercept
+        mean = np.exp(eta) if numbers.link == "log" else eta
+        if self.recipe is None or self.recipe.target is None:
+            return mean
+        return self.recipe.inverse_transform_target(mean)  # in the unit of the raw table
+
+    def blocks(self, X: Any, ids: Any = None) -> Iterator[Block]:
+        """Yield the model's features of a table, block by block, its cells checked; y is zero."""
+        source = self._source(X, ids)
+        if source is None:
+            return
+        if source.n_features != self.n_features:
+            raise InvalidTable(f"the model has {self.n_features} features, the table {source.n_features}; pass those")
+        for piece in source.pieces():
+            block = piece()
+            if not is_finite(block.X, block.y):
+                refuse_missing(block.X, block.y, block.start + source.first_row, source.names, source.numbers)
+            yield block
+
+    def _source(self, X: Any, ids: Any) -> Source | None:
+        """Choose the columns; None is a table without rows."""
+        wanted = self.features if self.recipe is None else None if self.recipe.columns is None else self.recipe.columns
+        columns = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of every other one
+        if wanted is None and columns is not None and self.recipe is None:
+            raise InvalidInput("the model does not name its features; pass an array of numbers in their order")
+        if columns is not None:
+            absent = [name for name in wanted or () if name not in set(columns)]
+            if absent:
+                listed = ", ".join(repr(name) for name in absent[:20]) + (", ..." if len(absent) > 20 else "")
+                raise InvalidTable(f"the table lacks {len(absent)} of the model's columns: {listed}; add them")
+        preparation = preparation_of(self.recipe)
+        preparation = None if preparation is None else replace(preparation, target=None)
+        features = None if wanted is None or columns is None else list(wanted)
+        if hasattr(X, "select_columns"):
+            chosen = {} if preparation is None else {"preparation": preparation}
+            return X.select_columns(target=None, ids=ids, features=features, **chosen)
+        if len(X) == 0:
+            return None
+        features = features if preparation is None else None
+        return read_table(X, np.zeros(len(X)), ids=ids, features=features, preparation=preparation)
+
+    def statement(self) -> str:
+        """Return the sentence for the people in the data: what the promise means to each of them."""
+        if self.promise is None:
+            raise InvalidInput(
+                "this release promises nothing to everybody, so there is no sentence for the people in the data; "
+                "publish with AdaSSP or AdaOPS"
+            )
+        return promise_sentence(*self.promise, self.target)
+
+    def to_json(self) -> str:
+        """Return the file again, as it was read."""
+        return document_text({name: value for name, value in self.document.items() if name != "checksum"})
+
+    def to_sklearn(self) -> Any:
+        """Return a plain scikit-learn estimator of the same predictions: for ONNX, PMML and other tools.
+
+        It knows nothing of the promise or the recipe.
+        """
+        from perinstance.published.plain_estimators import plain_estimator
+
+        return plain_estimator(self)
+
+    def _answers(self, X: Any, answer: Any, none: NDArray) -> NDArray:
+        parts = [answer(block.X) for block in self.blocks(X)]
+        return np.concatenate(parts) if parts else none
+
+    def _scores(self, X: NDArray) -> Floats:
+        return np.asarray(X, dtype=np.float64) @ self.numbers.coef.T + self.numbers.intercept
+
+    def probability_rows(self, X: NDArray) -> Floats:
+        """Return the probability of each class for rows of numbers."""
+        scores = self._scores(X)
+        if scores.shape[1] > 1:
+            return softmax(scores, axis=1)
+        p = expit(scores[:, 0])
+        return np.column_stack([1 - p, p])

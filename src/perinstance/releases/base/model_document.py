@@ -1,0 +1,161 @@
+"""What a release published, as one JSON document: enough to predict, and nothing that was not published.
+
+The document is gathered from a list of what may leave the room (declared parameters and the draw itself), never from
+the estimator's attributes at large. Its checksum finds files that were cut off or edited by accident; it is not a
+signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from perinstance._version import __version__
+from perinstance.errors import InvalidInput
+from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.shown_decimals import declared_text
+from perinstance.sampling import GRID
+
+FORMAT = "perinstance.model"
+FORMAT_VERSION = 1
+NEIGHBOURS = "add or remove one row"
+
+Task = Literal["regressor", "classifier", "values"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedNumbers:
+    """The draw, and how it answers questions."""
+
+    task: Task
+    link: str = "identity"  #: of a regressor: "identity" or "log"
+    coef: Any = None  #: (d,) of a regressor, (1 or classes, d) of a classifier
+    intercept: Any = None
+    classes: Any = None  #: of a classifier; they are taken to be public
+    probabilities: bool = False  #: whether a classifier's scores are log odds
+    values: Any = None  #: numbers that are published as they are
+    points: Any = None  #: the public points that ``values`` belong to
+
+
+class WritesModel:
+    """Every release that publishes something can write it down."""
+
+    @abstractmethod
+    def mechanism(self) -> Mechanism:
+        """Describe the release in public terms."""
+
+    @abstractmethod
+    def published_numbers(self) -> PublishedNumbers:
+        """Return what ``fit`` published."""
+
+    def published_parameters(self) -> dict[str, float | None]:
+        """Return further numbers that were released with the coefficients, by name."""
+        return {}
+
+    def to_json(self, *, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None) -> str:
+        """Return the published model as JSON, which ``perinstance.load`` and ``perinstance predict`` read.
+
+        Parameters
+        ----------
+        features
+            Names of the columns; None takes those of the frame that ``fit`` saw, if it was one.
+        target
+            What is predicted.
+        recipe
+            The public recipe that made these features, if one did; it becomes part of the file.
+        """
+        check_is_fitted(self)
+        return document_text(document_of(self, features, target, recipe))
+
+
+def document_of(
+    release: Any, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None
+) -> dict[str, Any]:
+    """Gather what may be published, without its checksum."""
+    mechanism: Mechanism = release.mechanism()
+    numbers: PublishedNumbers = release.published_numbers()
+    d = int(release.n_features_in_)
+    if features is None and recipe is not None:
+        features = [str(name) for name in recipe.get_feature_names_out()]
+    if features is None and hasattr(release, "feature_names_in_"):
+        features = [str(name) for name in release.feature_names_in_]
+    if features is not None and len(features) != d:
+        raise InvalidInput(f"features must name the {d} columns that were fitted, got {len(features)} names")
+    parameters = release.get_params(deep=False)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "perinstance": __version__,
+        "method": mechanism.name,
+        "published": "".join(w if isinstance(w, str) else declared_text(w) for w in mechanism.words),
+        "promise": _promise(mechanism, parameters),
+        "bounds": _bounds(parameters),
+        "declared": _named(parameters),
+        "grid": float(parameters.get("grid", GRID)),  # what was drawn is a multiple of this
+        "target": target,
+        "n_features": d,
+        "features": None if features is None else [str(name) for name in features],
+        "recipe": None if recipe is None else recipe.to_dict(),
+        "model": {name: _plain(getattr(numbers, name)) for name in PublishedNumbers.__dataclass_fields__},
+        "released": _named(release.published_parameters()),
+    }
+
+
+def document_text(document: dict[str, Any]) -> str:
+    """Write the document with its checksum."""
+    whole = {**document, "checksum": checksum(document)}
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def checksum(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of everything else in the document."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _promise(mechanism: Mechanism, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not mechanism.promises:
+        return None
+    epsilon, delta = float(parameters["epsilon"]), float(parameters["delta"])
+    return {"epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
+
+
+def _bounds(parameters: Mapping[str, Any]) -> dict[str, float] | None:
+    if "x_bound" not in parameters:
+        return None
+    return {"x_bound": float(parameters["x_bound"]), "y_bound": float(parameters["y_bound"])}
+
+
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: it is null, with a flag beside it."""
+    plain = {name: _plain(value) for name, value in values.items()}
+    endless = [name for name, value in values.items() if isinstance(value, float) and value == math.inf]
+    return plain | {f"{name}_infinite": True for name in endless}
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold; of an object that it cannot, its class and, from scikit-learn, its parameters.
+
+    A model of our own may carry a fit (its starting point): only its name is written.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str | int | float | bool | type(None)):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    kind = type(value)
+    if kind.__module__.split(".")[0] == "sklearn" and hasattr(value, "get_params"):
+        return {"class": kind.__name__, **_named(value.get_params(deep=False))}
+    return {"class": kind.__name__}
