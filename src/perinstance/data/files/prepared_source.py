@@ -106,7 +106,7 @@ def open_prepared(reader: Reader, chosen: Chosen, limits: Limits, preparation: P
 def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) -> Any:
     """Return the raw features of a batch under their own names, as what the first step takes."""
     names = [reader.labels[at] for at in chosen.features]
-    table = pa.table([batch.column(k) for k in range(len(names))], names=names)
+    table = pa.RecordBatch.from_arrays([batch.column(k) for k in range(len(names))], names=names)
     return table if isinstance(step, Recipe) else table.to_pandas()
 
 
