@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from perinstance.data.aligned_memory import pages
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_file_ids
 from perinstance.data.checks.limits import Limits
@@ -74,16 +74,21 @@ class PreparedFileSource:
 
     def _block(self, start: int, batch: pa.RecordBatch) -> Block:
         raw = _raw_rows(self.reader, self.chosen, batch, self.prepared.steps[0])
-        X = self.prepared.numbers(raw, start, self.first_row)
+        numbers = self.prepared.numbers(raw, start, self.first_row)
+        n, middle = batch.num_rows, numbers.nbytes
+        whole = pages(middle + 8 * n)  # what is kept for a second pass is written from there without a copy
+        X = whole[:middle].view(numbers.dtype).reshape(numbers.shape, order="F")
+        X[:] = numbers
+        y = whole[middle : middle + 8 * n].view(np.float64)
+        y[:] = 0.0
         at = len(self.chosen.features)
-        y: NDArray = np.zeros(batch.num_rows)
         if self.chosen.target is not None:
-            y = self.target.target_numbers(batch.column(at), start, self.first_row)
+            y[:] = self.target.target_numbers(batch.column(at), start, self.first_row)
             at += 1
         ids = None
         if self.chosen.ids is not None:
             ids = read_file_ids(batch.column(at), start + self.first_row, self.limits)
-        return Block(X, y, start, ids)
+        return Block(X, y, start, ids, whole)
 
 
 def open_prepared(reader: Reader, chosen: Chosen, limits: Limits, preparation: Preparation) -> PreparedFileSource:
@@ -106,7 +111,7 @@ def open_prepared(reader: Reader, chosen: Chosen, limits: Limits, preparation: P
 def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) -> Any:
     """Return the raw features of a batch under their own names, as what the first step takes."""
     names = [reader.labels[at] for at in chosen.features]
-    table = pa.table([batch.column(k) for k in range(len(names))], names=names)
+    table = pa.RecordBatch.from_arrays([batch.column(k) for k in range(len(names))], names=names)
     return table if isinstance(step, Recipe) else table.to_pandas()
 
 

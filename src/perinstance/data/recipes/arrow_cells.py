@@ -70,14 +70,14 @@ def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return _all_unreadable(array)
     values = _floats(array)
-    missing = _nulls(array)
-    if pa.types.is_floating(array.type):
-        finite = np.isfinite(values)
-        if not finite.all():
-            gaps = np.isnan(values)
-            infinite = ~finite & ~gaps
-            return ReadCells(values, gaps if missing is None else gaps | missing, infinite if infinite.any() else None)
-    return ReadCells(values, missing)
+    if not pa.types.is_floating(array.type):
+        return ReadCells(values, _nulls(array))
+    finite = np.isfinite(values)
+    if finite.all():
+        return ReadCells(values, None)
+    gaps = np.isnan(values)  # nulls have become NaN
+    infinite = np.isinf(values)
+    return ReadCells(values, gaps if gaps.any() else None, infinite if infinite.any() else None)
 
 
 def read_words(array: pa.Array, vocabulary: Vocabulary) -> ReadCells:
@@ -113,7 +113,7 @@ def _codes_of(words: pa.Array, vocabulary: Vocabulary) -> ReadCells:
     asked = pc.utf8_lower(trimmed) if vocabulary.fold_case else trimmed
     known = pa.array([one.lower() if vocabulary.fold_case else one for one in vocabulary.words], asked.type)
     at = pc.fill_null(pc.index_in(asked, value_set=known), -1).to_numpy(zero_copy_only=False)
-    codes = np.append(np.asarray(vocabulary.codes, dtype=np.int64), -1)[at]
+    codes = np.append(np.asarray(vocabulary.codes, dtype=np.int32), np.int32(-1))[at]
     gaps = (codes < 0) & _gaps(trimmed)
     return ReadCells(codes, gaps if gaps.any() else None)
 
@@ -149,6 +149,8 @@ def _forms(form: str | None) -> tuple[str, ...]:
 
 def _days(array: pa.Array) -> Floats:
     kind = array.type
+    if pa.types.is_date32(kind):
+        return _floats(pc.cast(array, pa.int32()))
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         array = array.cast(pa.timestamp(kind.unit))  # the instant in UTC
     micro = pc.cast(array, pa.timestamp("us"), safe=False)

@@ -143,7 +143,7 @@ class DeclaredCategories:
             answer = self.words.index(self.missing) if self.missing in self.words else len(self.words)
             codes[cells.missing] = answer
         for k in range(out.shape[1]):
-            np.equal(codes, k, out=out[:, k], casting="unsafe")
+            out[:, k] = codes == k
 
     @property
     def answers_missing(self) -> bool:

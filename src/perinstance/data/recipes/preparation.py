@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.data.recipes.recipe import Recipe
@@ -123,8 +124,8 @@ def _without_quotes(step: Any) -> Iterator[None]:
 
 
 def _labels(example: Any) -> Any:
-    names = getattr(example, "column_names", None)
-    names = getattr(example, "columns", None) if names is None else names
+    arrow = isinstance(example, (pa.Table, pa.RecordBatch))
+    names = example.schema.names if arrow else getattr(example, "columns", None)
     return None if names is None else [str(name) for name in names]
 
 

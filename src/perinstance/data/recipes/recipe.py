@@ -321,6 +321,8 @@ class _RawTable:
     n_rows: int
 
     def column(self, at: int) -> pa.Array:
+        if isinstance(self.columns, (pa.Table, pa.RecordBatch)):
+            return as_arrow(self.columns.column(at))
         if self.names is None:
             return as_arrow(self.columns[:, at])
         return as_arrow(self.columns.get_column(self.names[at]))
@@ -330,8 +332,8 @@ def _raw_table(X: Any) -> _RawTable:
     """Take pandas, polars, pyarrow and whatever narwhals knows by names, matrices by position."""
     import narwhals.stable.v1 as nw
 
-    if isinstance(X, pa.RecordBatch):
-        X = pa.Table.from_batches([X])
+    if isinstance(X, (pa.Table, pa.RecordBatch)):  # as blocks of a file come: nothing to look up
+        return _RawTable(X, X.schema.names, X.num_columns, X.num_rows)
     frame = X if isinstance(X, (np.ndarray, list, tuple)) else nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise InvalidTable("the table is lazy; call .collect() first")
