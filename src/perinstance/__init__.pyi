@@ -5,6 +5,7 @@ from . import auditing as auditing
 from . import data as data
 from . import engines as engines
 from . import errors as errors
+from . import ledger as ledger
 from . import models as models
 from . import pairs as pairs
 from . import plots as plots
@@ -15,4 +16,5 @@ from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .data import scan as scan
+from .ledger import Ledger as Ledger
 from .releases import *
