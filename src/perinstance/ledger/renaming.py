@@ -28,18 +28,32 @@ def rewritten(
     new = pa.array(list(names.values()), type=pa.large_string())
     if pc.any(pc.equal(pc.binary_length(new), 0)).as_py():
         raise InvalidInput("an id must not be empty; give everyone one")
-    for key, release in releases.items():
-        file = ChargeFile(folder, release.stored.file)
-        try:
-            if not any(file.person(name) is not None for name in names):
-                continue
-            table = pa.concat_tables(list(file.groups()))
-        finally:
-            file.close()
-        ids = table.column("id")
-        at = pc.index_in(ids, value_set=old)
-        ids = pc.coalesce(new.take(at.combine_chunks()), ids)
-        at_id = table.schema.get_field_index("id")
-        changed = table.set_column(at_id, "id", ids).replace_schema_metadata(None)
-        found[key] = SortedPairs.of_table(changed, release.stored.schema).write(folder)
+    try:
+        for key, release in releases.items():
+            changed = _renamed(folder, release, names, old, new)
+            if changed is not None:
+                found[key] = changed.write(folder)
+    except BaseException:
+        for stored in found.values():
+            (folder / stored.file).unlink(missing_ok=True)
+        raise
     return found
+
+
+def _renamed(
+    folder: Path, release: ChargedRelease, names: Mapping[str, str], old: pa.Array, new: pa.Array
+) -> SortedPairs | None:
+    """Read one file with the new ids; None if nobody in it gets one."""
+    file = ChargeFile(folder, release.stored.file)
+    try:
+        if not any(file.person(name) is not None for name in names):
+            return None
+        table = pa.concat_tables(list(file.groups()))
+    finally:
+        file.close()
+    ids = table.column("id")
+    at = pc.index_in(ids, value_set=old)
+    ids = pc.coalesce(new.take(at.combine_chunks()), ids)
+    at_id = table.schema.get_field_index("id")
+    changed = table.set_column(at_id, "id", ids).replace_schema_metadata(None)
+    return SortedPairs.of_table(changed, release.stored.schema)

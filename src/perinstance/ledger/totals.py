@@ -46,11 +46,12 @@ def total_of(pairs: Sequence[Pairs], delta: float, present: NDArray[np.bool_] | 
         return _total(list(pairs), alone, delta)
     epsilon, codes = np.empty(present.shape[1]), np.empty(present.shape[1], dtype=np.uint8)
     summable = [k for k in range(len(pairs)) if k not in alone]
-    patterns, member = np.unique(present[alone], axis=1, return_inverse=True)
-    for j, pattern in enumerate(patterns.T):
+    others = present[summable].any(axis=0)
+    patterns, member = np.unique(np.vstack([present[alone], others]), axis=1, return_inverse=True)
+    for j, (*pattern, composed) in enumerate(patterns.T):
         who = np.flatnonzero(member.ravel() == j)
         theirs = [k for k, there in zip(alone, pattern, strict=True) if there]
-        asked = [pairs[k][who] for k in (*theirs, *summable)]
+        asked = [pairs[k][who] for k in (*theirs, *(summable if composed else ()))]
         found = _total(asked, range(len(theirs)), delta)
         epsilon[who], codes[who] = found.epsilon, found.codes
     return PersonTotal(epsilon, codes)
