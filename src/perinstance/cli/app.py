@@ -11,6 +11,7 @@ import typer
 from perinstance.cli.audit_command import audit
 from perinstance.cli.demo_command import demo
 from perinstance.cli.explain_command import explain
+from perinstance.cli.ledger_command import app as ledger
 from perinstance.cli.notices import announcing
 from perinstance.cli.release_command import release
 from perinstance.cli.reproduce_command import reproduce
@@ -31,6 +32,7 @@ app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)
 app.command("warm-up")(warm_up)
+app.add_typer(ledger, name="ledger")
 
 
 def version(show: bool) -> None:

@@ -24,6 +24,9 @@ Scale = Annotated[float, typer.Option("--scale", help="Output or objective pertu
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit a constant, not penalised.")]
 XBound = Annotated[float | None, typer.Option("--x-bound", help="Declared: every row has norm at most this.")]
 YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every target is at most this in size.")]
+FixedInAdvance = Annotated[
+    bool, typer.Option("--fixed-in-advance", help="Decided on before any output of the other releases was seen.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=silenced, help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON record instead of tables.")]
 

@@ -20,6 +20,9 @@ from perinstance.errors import InvalidInput, LedgerTrouble
 #: seconds that a writer waits for the others
 PATIENCE = 120.0
 
+#: the name of the writers' lock on a server: any fixed number
+_LOCK = 7_301_995
+
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -127,7 +130,6 @@ class ServerDatabase:
             address = sqlalchemy.make_url(url)
             if address.drivername == "postgresql":
                 address = address.set(drivername="postgresql+psycopg")
-            # serialisable by locks: the first statement of a writer locks the head of the log
             self._engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.pool.NullPool)
         except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError) as error:
             raise InvalidInput(
@@ -144,9 +146,13 @@ class ServerDatabase:
         try:
             with self._engine.begin() as connection:
                 statements = _ServerStatements(connection, self._text)
+                if not write:  # events and head as of one moment
+                    statements.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                    yield statements
+                    return
                 statements.execute(f"SET LOCAL lock_timeout = {int(PATIENCE * 1000)}")
-                if write:
-                    statements.execute("SET LOCAL synchronous_commit = on")
+                statements.execute("SET LOCAL synchronous_commit = on")
+                statements.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")  # one writer at a time, from the start on
                 yield statements
         except sqlalchemy.exc.SQLAlchemyError as error:
             # its text holds the statement's values
