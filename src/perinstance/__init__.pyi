@@ -5,6 +5,7 @@ from . import auditing as auditing
 from . import data as data
 from . import engines as engines
 from . import errors as errors
+from . import ledger as ledger
 from . import models as models
 from . import pairs as pairs
 from . import plots as plots
@@ -17,5 +18,6 @@ from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .data import Recipe as Recipe
 from .data import scan as scan
+from .ledger import Ledger as Ledger
 from .published import load as load
 from .releases import *

@@ -51,6 +51,18 @@ class NumericalTrouble(PerinstanceError):  # noqa: N818
     """A computation could not be completed to the precision that is promised."""
 
 
+class LedgerTrouble(PerinstanceError):  # noqa: N818
+    """The ledger could not be read or written; what had been committed is still there."""
+
+
+class LedgerDamaged(LedgerTrouble):
+    """The ledger is not what was written: a changed, missing or reordered part (``Ledger.verify`` names it)."""
+
+
+class LedgerConflict(LedgerTrouble):
+    """A key that stands for another charge already, or a step that does not follow from those before."""
+
+
 class NotPrepared(PerinstanceError):  # noqa: N818
     """The numerical code could not be compiled ahead (``perinstance warm-up``); it is compiled at first use."""
 

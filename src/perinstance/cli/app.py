@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from perinstance.cli.audit_command import audit
 from perinstance.cli.demo_command import demo
 from perinstance.cli.explain_command import explain
+from perinstance.cli.ledger_command import app as ledger
 from perinstance.cli.notices import announcing, told_of_steps
 from perinstance.cli.output_streams import tolerant_streams
 from perinstance.cli.predict_command import predict
@@ -54,6 +55,7 @@ app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)
 app.command("warm-up")(warm_up)
+app.add_typer(ledger, name="ledger")
 
 
 def version(show: bool) -> None:

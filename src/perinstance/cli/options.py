@@ -35,6 +35,9 @@ YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every
 Compare = Annotated[
     bool, typer.Option("--compare", help="Also show accuracy with and without privacy, on held-out rows: confidential.")
 ]
+FixedInAdvance = Annotated[
+    bool, typer.Option("--fixed-in-advance", help="Decided on before any output of the other releases was seen.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=silenced, help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", callback=silenced, help="Print one JSON record instead of tables.")]
 

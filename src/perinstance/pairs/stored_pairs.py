@@ -13,6 +13,7 @@ from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.composition import Composed
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.column_pairs import ColumnPairs
+from perinstance.pairs.interface.kinds import KINDS
 from perinstance.pairs.interface.schema import PairSchema
 
 
@@ -22,7 +23,7 @@ def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> 
     Parameters
     ----------
     columns : mapping of names to arrays
-        All columns of the pairs and no others, one entry per person in each: numbers, and words in ``kind``.
+        All columns of the pairs and no others, one entry per person in each: numbers, and words (or codes) in ``kind``.
     schema : PairSchema or str
         ``pairs.schema()``, or its text.
 
@@ -51,6 +52,19 @@ def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> 
     ]
     _refuse_unknown({name for name in columns if not name.startswith(tuple(starts))}, schema)
     return Composed([_single(share, part) for share, part in zip(shares, schema.parts, strict=True)])
+
+
+def without_loss(schema: PairSchema | str, column: str) -> float:
+    """Return what a column of numbers holds for somebody whom a release does not concern: a pair that costs nothing.
+
+    >>> without_loss("shift/1", "distance"), without_loss("student/1", "dimension")
+    (0.0, 1.0)
+    """
+    schema = PairSchema.parse(schema) if isinstance(schema, str) else schema
+    for i, part in enumerate(schema.parts, start=1):
+        if column.startswith(f"{part.name}{i}_"):
+            return without_loss(part, column.removeprefix(f"{part.name}{i}_"))
+    return single_pairs()[schema.name].NO_LOSS.get(column, 0.0)
 
 
 def _single(columns: dict[str, ArrayLike], schema: PairSchema) -> Pairs:
@@ -90,9 +104,14 @@ def _refuse_unknown(names: set[str], schema: PairSchema) -> None:
 
 
 def _words(values: ArrayLike) -> NDArray[Any]:
+    """Return the words, or their codes (``pairs.codes``) where whole numbers were given."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise InvalidInput(f"column 'kind' must have one dimension, got {array.ndim}; pass one word per person")
+    if array.dtype.kind in "iu":
+        if len(array) and not 0 <= array.min() <= array.max() < len(KINDS):
+            raise InvalidInput(f"codes in column 'kind' must lie below {len(KINDS)}; pass what pairs.codes gave")
+        return array.astype(np.uint8, copy=False)
     return array.astype(np.str_)
 
 

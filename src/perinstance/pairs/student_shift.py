@@ -42,6 +42,7 @@ class StudentShift(ColumnPairs):
 
     __slots__ = ("_distance", "_degrees_of_freedom", "_dimension")
     FORMAT = ("student", 1)
+    NO_LOSS = {"degrees_of_freedom": 1.0, "dimension": 1.0}
     _distance: Floats
     _degrees_of_freedom: Floats
     _dimension: Floats

@@ -68,6 +68,7 @@ class NoisyMean(WritesModel, BaseEstimator):
             scale=scale,
             words=(f"a {statistic} with {noise} noise of scale ", scale),
             needs_target=False,
+            own_row=statistic == "sum",
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:

@@ -121,6 +121,13 @@ class Pairs(ABC):
         return np.array(KINDS)[self._codes]
 
     @property
+    def codes(self) -> NDArray[np.uint8]:
+        """Of each person: 0 exact, 1 upper, 2 estimate. What ``kinds`` says, in a byte."""
+        view = self._codes.view()
+        view.flags.writeable = False
+        return view
+
+    @property
     def kind(self) -> Kind:
         """The weakest claim among all these people."""
         return weakest_of_codes(self._codes)

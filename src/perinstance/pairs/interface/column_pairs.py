@@ -41,6 +41,8 @@ class ColumnPairs(Pairs):
 
     #: Whether every parameter is one number per person (and not several coordinates).
     one_number_each: ClassVar[bool] = True
+    #: The parameters of a pair that costs nothing, where they are not zero.
+    NO_LOSS: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, kind: Kind | ArrayLike, **columns: ArrayLike) -> None:
         for name, array in self._validated(columns).items():

@@ -86,6 +86,7 @@ class AdaSSP(Promised):
     """
 
     what = "ridge regression from noisy sufficient statistics"
+    own_row = True  # charged with the norm of the row and the clips of the plan
 
     def __init__(
         self,

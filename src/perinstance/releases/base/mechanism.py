@@ -36,6 +36,7 @@ class Mechanism(ShownAsTable):
     noise_parameters: tuple[tuple[str, float], ...] = ()  #: further public numbers of the law, by name
     promises: bool = False  #: whether an (epsilon, delta) promise holds for everybody
     needs_target: bool = True
+    own_row: bool = False  #: whether what it costs a person is a function of their own row and of what was published
 
     @property
     def gamma(self) -> float:

@@ -43,6 +43,8 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
 
     #: what is published, in words
     what: ClassVar[str]
+    #: Whether what it costs a person is a function of their own row and of what was published.
+    own_row: ClassVar[bool] = False
 
     def mechanism(self) -> Mechanism:
         """Describe the release: what it promises does not depend on the data."""
@@ -56,6 +58,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
             scale=float("nan"),  # chosen by the mechanism, from noisy numbers
             words=(f"{self.what}, {promised}",),
             promises=True,
+            own_row=self.own_row,
         )
 
     @abstractmethod

@@ -1,0 +1,182 @@
+"""``perinstance ledger``: what each person has lost over all releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perinstance.cli import options as o
+
+if TYPE_CHECKING:
+    from perinstance.ledger import Ledger
+
+Place = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's folder, or postgresql://user@host/name.")]
+Store = Annotated[Path | None, typer.Option("--store", help="With a database: the folder for columns per person.")]
+
+app = typer.Typer(no_args_is_help=True, help="What each person has lost over all releases; all of it confidential.")
+
+
+def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
+    """Open a ledger that is there; a mistyped name must not make a new one."""
+    import os
+
+    import perinstance as pi
+    from perinstance.errors import InvalidInput
+
+    if not new and "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
+        raise InvalidInput(f"there is no ledger in {os.path.basename(place)!r}; make one with: perinstance ledger init")
+    return pi.Ledger(place, store=store)
+
+
+@app.command()
+def init(
+    place: Place,
+    store: Store = None,
+    renyi: Annotated[
+        tuple[float, float] | None, typer.Option("--renyi", help="Enforce a Renyi budget: ORDER BUDGET.")
+    ] = None,
+    gaussian: Annotated[
+        float | None, typer.Option("--gaussian", help="Enforce a total Gaussian distance for everybody.")
+    ] = None,
+) -> None:
+    """Make a ledger, for its owner alone. One ledger for one population, not one per project."""
+    import perinstance as pi
+    from perinstance.cli import terminal
+    from perinstance.errors import InvalidInput
+    from perinstance.ledger import GaussianBudget, RenyiBudget
+
+    if renyi is not None and gaussian is not None:
+        raise InvalidInput("--renyi and --gaussian exclude each other; choose one")
+    budget: Any = RenyiBudget(*renyi) if renyi is not None else None
+    budget = GaussianBudget(gaussian) if gaussian is not None else budget
+    found = pi.Ledger(place, store=store, filter=budget)
+    terminal.console().print(f"Ledger with {len(found.releases())} releases.")
+
+
+@app.command()
+def charge(
+    place: Place,
+    losses: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet with the people's ids.")],
+    key: Annotated[str, typer.Option("--key", help="The release's name in the ledger.")],
+    id: Annotated[str, typer.Option("--id", help="The column that names people.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="What another tool promised each of them.")],
+    delta: Annotated[float, typer.Option("--delta", help="At which delta it was promised.")] = 0.0,
+    note: Annotated[str, typer.Option("--note", help="For the curator.")] = "",
+    fixed_in_advance: o.FixedInAdvance = False,
+    store: Store = None,
+) -> None:
+    """Charge a release of another tool: its promise, to everybody in FILE. Audits are charged by audit --ledger."""
+    import perinstance as pi
+    from perinstance.cli import terminal
+
+    names = pi.data.read_labels(pi.scan(losses), id)
+    charged = opened(place, store).charge_pairs(
+        names, epsilon, key, delta=delta, note=note, fixed_in_advance=fixed_in_advance
+    )
+    terminal.console().print(f"Charged {charged.people:,} people: {charged.key}", markup=False)
+
+
+@app.command()
+def totals(
+    place: Place,
+    delta: o.Delta = 1e-6,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Also write everybody's total: .csv or .parquet (0600).")
+    ] = None,
+    upper: Annotated[bool, typer.Option("--upper", help="Quick upper bounds from running sums.")] = False,
+    store: Store = None,
+    json: o.Json = False,
+) -> None:
+    """Show what people have lost in total, at any delta."""
+    from dataclasses import asdict
+
+    from perinstance.cli import terminal
+
+    o.check_places(out)
+    found = opened(place, store).totals(delta, "upper" if upper else "exact")
+    if out is not None:
+        found.write(out)
+    if json:
+        record = {"releases": found.releases, "guarantee": found.guarantee, "assumption": found.assumption}
+        terminal.print_json({**asdict(found.summary()), **record})
+    else:
+        console = terminal.console()
+        console.print(str(found.summary()), markup=False)
+        console.print(f"{found.releases} releases; {found.assumption}", markup=False)
+
+
+@app.command()
+def person(place: Place, identity: str, delta: o.Delta = 1e-6, store: Store = None, json: o.Json = False) -> None:
+    """Show the releases of one person and their total."""
+    from dataclasses import asdict
+
+    from perinstance.cli import terminal
+
+    found = opened(place, store).person(identity, delta)
+    if json:
+        terminal.print_json(asdict(found))
+    else:
+        terminal.console().print(str(found), markup=False)
+
+
+@app.command()
+def releases(place: Place, store: Store = None, json: o.Json = False) -> None:
+    """List what has been charged."""
+    from dataclasses import asdict
+
+    from perinstance.cli import terminal
+
+    found = opened(place, store).releases()
+    if json:
+        terminal.print_json({"releases": [asdict(release) for release in found]})
+        return
+    console = terminal.console()
+    for release in found:
+        line = f"{release.at[:10]}  {release.key}  {release.people:,} people, {release.state}: {release.mechanism}"
+        console.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
+def settle(
+    place: Place,
+    key: str,
+    published: Annotated[bool, typer.Option("--published/--not-published", help="Whether it was published or seen.")],
+    store: Store = None,
+) -> None:
+    """Settle a release that was reserved when something broke off: was it published, or not?"""
+    from perinstance.cli import terminal
+
+    ledger = opened(place, store)
+    found = ledger.commit(key) if published else ledger.cancel(key)
+    terminal.console().print(f"{found.key}: {found.state}", markup=False)
+
+
+@app.command()
+def verify(place: Place, store: Store = None, json: o.Json = False) -> None:
+    """Check the log and every file; exit 1 when something was changed, lost or cut."""
+    from dataclasses import asdict
+
+    from perinstance.cli import terminal
+
+    found = opened(place, store).verify()
+    if json:
+        terminal.print_json({"ok": found.ok, **asdict(found)})
+    else:
+        console = terminal.console()
+        for problem in found.problems:
+            console.print(problem, markup=False, soft_wrap=True)
+        console.print(
+            f"{'In order' if found.ok else 'DAMAGED'}: {found.events} events, head {found.head}", soft_wrap=True
+        )
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(place: Place, folder: Path, store: Store = None) -> None:
+    """Copy a ledger in plain formats into a private folder."""
+    from perinstance.cli import terminal
+
+    terminal.console().print(f"Exported: {opened(place, store).export(folder).resolve()}", markup=False, soft_wrap=True)

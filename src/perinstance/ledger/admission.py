@@ -1,0 +1,75 @@
+"""Publishing under a filter: rows of people whose budget does not last are left out, and nobody is told whose.
+
+What a release would cost each person is a function of their own row (``Mechanism.own_row``), so the choice of rows
+tells nothing of the others. Charges are written before the draw: a crash between the two costs budget, never privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perinstance.auditing.audit_call import audit
+from perinstance.data import read_table
+from perinstance.engines import Local
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.gathered_rows import GatheredRows, gather
+from perinstance.ledger.budgets import Budget
+from perinstance.ledger.running_totals import RunningBlock
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Pairs
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Applicants:
+    """A table and what a release would cost each of its people. Confidential."""
+
+    X: Floats
+    y: Floats | None
+    ids: pa.ChunkedArray
+    pairs: Pairs
+    cost: Floats
+
+
+def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> Applicants:
+    """Read the table and price everybody; refuse a release whose price depends on others."""
+    mechanism = release.mechanism()
+    if not mechanism.own_row:
+        raise RefusedModel(
+            f"{mechanism.name} cannot be admitted by a filter: what it costs a person depends on the other rows, so "
+            "leaving somebody out would tell of the others; use AdaSSP, or NoisyMean(statistic='sum')"
+        )
+    found = audit(release, X, y, **columns)
+    if found.ids is None:
+        raise InvalidInput("a ledger follows people by their ids; pass ids=")
+    if found.pairs.kind == "estimate":
+        raise RefusedModel("estimates cannot be charged against a budget; use a release with an upper bound")
+    rows, targets = _gathered(X, y, mechanism.needs_target, columns)
+    return Applicants(rows, targets, found.ids, found.pairs, budget.cost(found.pairs))
+
+
+def _gathered(X: Any, y: Any, needs_target: bool, columns: dict[str, Any]) -> tuple[Floats, Floats | None]:
+    chosen = {name: columns.get(name) for name in ("target", "ids", "features")}
+    if not needs_target:
+        y = np.zeros(len(X))
+    with closing(Local(threads=1).sweep(read_table(X, y, **chosen), None)) as sweep:
+        gathered: GatheredRows = sweep.fold(gather)
+    rows = np.concatenate([part for part, _ in gathered.parts])
+    return rows, np.concatenate([part for _, part in gathered.parts]) if needs_target else None
+
+
+def admitted(people: Applicants, spent: Iterable[RunningBlock], budget: Budget) -> np.ndarray:
+    """Tell whose budget lasts for this release too."""
+    before = np.zeros(len(people.cost))
+    names = pa.chunked_array(people.ids.chunks, type=people.ids.type).cast(pa.large_string())
+    for block in spent:
+        at = pc.index_in(names, value_set=block.ids)
+        here = at.is_valid().to_numpy()
+        before[here] = block.spent[at.drop_null().to_numpy()]
+    return np.nextafter(before + people.cost, np.inf) <= budget.budget

@@ -1,0 +1,161 @@
+"""Where the log lives: SQLite in the ledger's folder, or PostgreSQL through SQLAlchemy; one language for both.
+
+A transaction is the only thing asked of them: it holds the write lock from its first statement on, and is on disk
+when it ends. Every transaction has a connection of its own, so a ledger may be used by threads and after a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from perinstance.data.confidential.private_files import refuse_wider
+from perinstance.errors import InvalidInput, LedgerTrouble
+
+#: seconds that a writer waits for the others
+PATIENCE = 120.0
+
+#: the name of the writers' lock on a server: any fixed number
+_LOCK = 7_301_995
+
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class Statements(Protocol):
+    """What may be done inside a transaction; values are named ``:like_this``."""
+
+    def execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+        ...
+
+
+class Database(Protocol):
+    """A transactional store of rows."""
+
+    def transaction(self, write: bool) -> Any:
+        """Return a context manager that gives ``Statements``; an error inside leaves nothing behind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _SqliteStatements:
+    connection: sqlite3.Connection
+
+    def execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self.connection.execute(statement, values).fetchall()
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteDatabase:
+    """One file, 0600, in write-ahead mode with full synchronisation."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> SqliteDatabase:
+        """Make the file, or take the one that is there."""
+        try:
+            os.close(os.open(path, _NEW, 0o600))
+            os.chmod(path, 0o600)  # whatever the umask
+        except FileExistsError:
+            refuse_wider(path)
+        except OSError as error:
+            raise LedgerTrouble(
+                f"the log of the ledger cannot be made ({error.strerror}); choose another folder"
+            ) from None
+        return cls(path)
+
+    @contextmanager
+    def transaction(self, write: bool) -> Iterator[Statements]:
+        """Hold the write lock from the start; readers see the last commit."""
+        refuse_wider(self.path)
+        try:
+            connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        except sqlite3.Error as error:
+            raise LedgerTrouble(_sentence(error)) from None
+        try:
+            if write:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            yield _SqliteStatements(connection)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise LedgerTrouble(_sentence(error)) from None
+        finally:
+            connection.close()  # what was not committed is rolled back
+
+
+def _sentence(error: sqlite3.Error) -> str:
+    """Say what a failure of SQLite means for the curator; its text carries no value."""
+    known = {
+        "full": "the disk is full: nothing was written; make room and do it again",
+        "readonly": "the ledger cannot be written (read-only); nothing was changed",
+        "locked": f"other processes have held the ledger for {PATIENCE:g} s; nothing was written; try again",
+        "malformed": "the log of the ledger is damaged; run verify, and restore it from a backup",
+        "not a database": "the log of the ledger is damaged; run verify, and restore it from a backup",
+        "disk i/o": "the disk failed while the log was used; nothing was written; check the disk, then run verify",
+    }
+    text = str(error).lower()
+    return next((words for part, words in known.items() if part in text), f"the log of the ledger failed ({text})")
+
+
+class _ServerStatements:
+    __slots__ = ("connection", "text")
+
+    def __init__(self, connection: Any, text: Any) -> None:
+        self.connection, self.text = connection, text
+
+    def execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        result = self.connection.execute(self.text(statement), values)
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
+class ServerDatabase:
+    """A PostgreSQL database, for a team; tables have the prefix ``ledger_``."""
+
+    __slots__ = ("_engine", "_text")
+
+    def __init__(self, url: str) -> None:
+        try:
+            import sqlalchemy
+        except ImportError:
+            raise InvalidInput("a ledger on a server needs SQLAlchemy; install perinstance[ledger]") from None
+        try:
+            address = sqlalchemy.make_url(url)
+            if address.drivername == "postgresql":
+                address = address.set(drivername="postgresql+psycopg")
+            self._engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.pool.NullPool)
+        except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError) as error:
+            raise InvalidInput(
+                f"the address of the ledger cannot be used ({type(error).__name__}); it reads "
+                "postgresql://user@host/name and needs perinstance[ledger]"
+            ) from None
+        self._text = sqlalchemy.text
+
+    @contextmanager
+    def transaction(self, write: bool) -> Iterator[Statements]:
+        """Begin and commit; the server synchronises as it is configured to."""
+        import sqlalchemy
+
+        try:
+            with self._engine.begin() as connection:
+                statements = _ServerStatements(connection, self._text)
+                if not write:  # events and head as of one moment
+                    statements.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                    yield statements
+                    return
+                statements.execute(f"SET LOCAL lock_timeout = {int(PATIENCE * 1000)}")
+                statements.execute("SET LOCAL synchronous_commit = on")
+                statements.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")  # one writer at a time, from the start on
+                yield statements
+        except sqlalchemy.exc.SQLAlchemyError as error:
+            # its text holds the statement's values
+            raise LedgerTrouble(
+                f"the database of the ledger failed ({type(error).__name__}); nothing was written; check the server"
+            ) from None

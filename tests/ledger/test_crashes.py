@@ -1,0 +1,174 @@
+"""Killed, crowded and on a disk that fails: what was committed stays, what was not is not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import perinstance as pi
+from perinstance.errors import LedgerConflict, LedgerTrouble, PerinstanceError
+from perinstance.pairs import Shift
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kills", [40, pytest.param(1000, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(tmp_path, kills):
+    """``kill -9``: no commit lost, no half release, no publication without a charge (asserted in the script)."""
+    assert f"{kills} kills" in run("-m", "tests.ledger.killed_writer", str(tmp_path), str(kills), "7")
+
+
+WRITER = """
+import sys
+import perinstance as pi
+from perinstance.errors import LedgerConflict
+from perinstance.pairs import Shift
+ledger = pi.Ledger(sys.argv[1])
+for i in range(5):
+    ledger.charge_pairs(["a", "b"], Shift([0.1, 0.2]), key=f"{sys.argv[2]}-{i}")
+try:
+    ledger.charge_pairs(["a", "b"], Shift([0.1, float(sys.argv[2])]), key="contested")
+    print("mine")
+except LedgerConflict:
+    print("theirs")
+"""
+
+
+@pytest.mark.parametrize("writers", [6, pytest.param(32, marks=pytest.mark.slow)])
+def test_many_writers_at_once(tmp_path, writers):
+    place = tmp_path / "ledger"
+    with ThreadPoolExecutor(writers) as pool:
+        told = list(pool.map(lambda k: run("-c", WRITER, str(place), str(k)).strip(), range(1, writers + 1)))
+    assert sorted(told) == ["mine"] + ["theirs"] * (writers - 1)
+    ledger = pi.Ledger(place)
+    assert len(ledger.releases()) == 5 * writers + 1 and ledger.verify().ok
+    assert not ledger.verify().leftovers
+
+
+def test_threads_may_share_a_ledger(tmp_path):
+    ledger = pi.Ledger(tmp_path / "l")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: ledger.charge_pairs(["a"], Shift([0.1 + k]), key=f"{k}"), range(24)))
+    assert len(ledger.releases()) == 24 and ledger.verify().ok
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("call", ["open", "write", "fsync", "replace", "fchmod"])
+def test_a_disk_that_fails_at_each_write(tmp_path, monkeypatch, number, call):
+    """Whichever system call fails, whenever: the ledger is as before, and the next try works."""
+    ledger = pi.Ledger(tmp_path / "l")
+    ledger.charge_pairs(["a"], Shift([1.0]), key="before")
+    failed = 0
+    for at in range(1, 40):
+        with monkeypatch.context() as patch, _failing(patch, call, at, number) as calls:
+            try:
+                ledger.charge_pairs(["a", "b"], Shift([1.0, 2.0]), key="next")
+            except (PerinstanceError, OSError) as error:
+                failed += 1
+                assert not isinstance(error, LedgerConflict)
+            else:
+                assert calls() < at, "the failure was swallowed"
+                break
+        assert [release.key for release in ledger.releases()] == ["before"]
+        assert ledger.verify().ok and len(ledger.totals()) == 1
+    assert [release.key for release in ledger.releases()] == ["before", "next"]
+    assert ledger.verify().ok and failed
+
+
+class _failing:  # noqa: N801 - reads as a sentence
+    def __init__(self, patch, call, at, number):
+        self.count, self.at, self.number = 0, at, number
+        if call == "write":
+            from perinstance.ledger import charge_files
+
+            real = charge_files._HashingFile.write
+            patch.setattr(charge_files._HashingFile, "write", lambda me, part: self.step(lambda: real(me, part)))
+        else:
+            real_call = getattr(os, call)
+            patch.setattr(os, call, lambda *a, **k: self.step(lambda: real_call(*a, **k)))
+
+    def step(self, real):
+        self.count += 1
+        if self.count == self.at:
+            raise OSError(self.number, os.strerror(self.number))
+        return real()
+
+    def __enter__(self):
+        return lambda: self.count
+
+    def __exit__(self, *_):
+        pass
+
+
+def test_a_log_that_is_full_or_read_only_says_so(tmp_path, monkeypatch):
+    import sqlite3
+
+    ledger = pi.Ledger(tmp_path / "l")
+    ledger.charge_pairs(["a"], Shift([1.0]), key="before")
+    real = sqlite3.connect
+
+    def small(*arguments, **options):
+        connection = real(*arguments, **options)
+        connection.execute("PRAGMA max_page_count = 1")  # the smallest that holds what is there
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    with pytest.raises(LedgerTrouble, match="disk is full"):
+        for k in range(200):
+            ledger.charge_pairs(["a"], Shift([1.0 + k]), key=f"{k}", note="x" * 4000)
+    monkeypatch.setattr(sqlite3, "connect", lambda path, **o: real(f"file:{path}?mode=ro", uri=True, **o))
+    with pytest.raises(LedgerTrouble, match="read-only"):
+        ledger.charge_pairs(["a"], Shift([1.0]), key="other")
+    monkeypatch.setattr(sqlite3, "connect", real)
+    assert ledger.verify().ok and ledger.releases()[0].key == "before"
+    (tmp_path / "l" / "log.sqlite").write_bytes(b"this is no database, whatever its name says" * 100)
+    for name in ("log.sqlite-wal", "log.sqlite-shm"):
+        (tmp_path / "l" / name).unlink(missing_ok=True)
+    with pytest.raises(LedgerTrouble, match="damaged"):
+        ledger.releases()
+
+
+def test_a_filter_admits_while_the_budget_lasts(tmp_path):
+    rng = np.random.default_rng(0)
+    X, ids = rng.uniform(0.0, 1.0, (50, 1)), [f"id{i}" for i in range(50)]
+    budget = pi.ledger.GaussianBudget(distance=0.5)
+    ledger = pi.Ledger(tmp_path / "l", filter=budget)
+    left = []
+    for k in range(60):
+        fitted = ledger.admit(pi.NoisyMean(scale=5.0, noise="gaussian", statistic="sum"), X, ids=ids, key=f"{k}")
+        assert np.isfinite(fitted.value_).all() and not hasattr(fitted, "admitted_")
+        left.append(ledger.releases()[-1].people)
+    spent = np.minimum(np.floor(0.25 / (X[:, 0] / 5.0) ** 2), 60)  # how often each row may be used
+    assert left == [int((spent > k).sum()) for k in range(60)] and left[-1] < left[0] == 50
+    totals = ledger.totals(1e-6)
+    assert totals.losses.max() <= budget.epsilon(1e-6) and totals.guarantee
+    with pytest.raises(LedgerConflict, match="admit"):
+        ledger.charge_pairs(["a"], Shift([1.0]), key="beside")
+    with pytest.raises(PerinstanceError, match="other rows"):
+        ledger.admit(pi.PosteriorSample(alpha=1.0), X, X[:, 0], ids=ids, key="posterior")
+    with pytest.raises(LedgerConflict, match="another filter"):
+        pi.Ledger(tmp_path / "l", filter=pi.ledger.RenyiBudget(8.0, 1.0))
+    assert pi.Ledger(tmp_path / "l").filter == budget
+
+
+def test_an_adaptive_estimator_is_admitted_too(tmp_path):
+    rng = np.random.default_rng(0)
+    X, ids = rng.standard_normal((80, 2)) / 3, [f"id{i}" for i in range(80)]
+    ledger = pi.Ledger(tmp_path / "l", filter=pi.ledger.RenyiBudget(order=8.0, budget=0.6))
+    for k in range(4):
+        ledger.admit(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0), X, X[:, 0], ids=ids, key=f"{k}")
+    people = [release.people for release in ledger.releases()]
+    assert people[0] == 80 and people[-1] < 80
+    assert ledger.totals(1e-6).losses.max() <= ledger.filter.epsilon(1e-6)

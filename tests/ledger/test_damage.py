@@ -1,0 +1,185 @@
+"""What has been changed behind the ledger's back is named, and nobody else may read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+
+import pytest
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, LedgerDamaged, LedgerTrouble, UnsafeFile
+from perinstance.ledger import event_log
+from perinstance.pairs import Shift
+
+
+@pytest.fixture
+def place(tmp_path):
+    ledger = pi.Ledger(tmp_path / "ledger")
+    for k in range(3):
+        ledger.charge_pairs(["a", "b"], Shift([1.0, 0.5 + k]), key=f"release {k}")
+    return tmp_path / "ledger"
+
+
+def sql(place, *statements):
+    connection = sqlite3.connect(place / "log.sqlite")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+SWAP = (
+    "UPDATE ledger_events SET entry = 99 WHERE entry = 2",
+    "UPDATE ledger_events SET entry = 2 WHERE entry = 3",
+    "UPDATE ledger_events SET entry = 3 WHERE entry = 99",
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "named"),
+    [
+        (
+            ["UPDATE ledger_events SET body = replace(body, 'committed', 'cancelled') WHERE entry = 3"],
+            "event 3 .* changed",
+        ),
+        (["UPDATE ledger_events SET key = 'other' WHERE entry = 2"], "event 2 .* changed"),
+        (["UPDATE ledger_events SET at = '2020' WHERE entry = 2"], "event 2 .* changed"),
+        (["DELETE FROM ledger_events WHERE entry = 2"], "event 2 .* missing"),
+        (["DELETE FROM ledger_events WHERE entry = 4"], "ends after event 3, its head says 4"),
+        (["DELETE FROM ledger_events"], "ends after event 0"),
+        (SWAP, "event 2 .* does not follow"),
+        (["DELETE FROM ledger_head"], "head"),
+    ],
+)
+def test_a_log_that_was_changed_is_named(place, statements, named):
+    ledger = pi.Ledger(place)
+    sql(place, *statements)
+    found = ledger.verify()
+    assert not found.ok and any(re.search(named, problem) for problem in found.problems)
+    with pytest.raises(LedgerDamaged, match=named):
+        ledger.totals()
+    with pytest.raises(LedgerTrouble):
+        ledger.charge_pairs(["a"], Shift([1.0]), key="more")
+
+
+def test_every_flipped_bit_of_a_file_is_named(place):
+    ledger = pi.Ledger(place)
+    for release in ledger.releases():
+        path = place / "charges" / release.stored.file
+        whole = path.read_bytes()
+        for at in range(0, len(whole), max(len(whole) // 40, 1)):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
+            assert f"release {release.key!r}" in ledger.verify().problems[0]
+        path.write_bytes(whole)
+        assert ledger.verify().ok
+        path.write_bytes(whole[: len(whole) // 2])
+        assert not ledger.verify().ok
+        with pytest.raises(LedgerDamaged, match="damaged"):
+            ledger.totals()
+        path.unlink()
+        assert "missing" in ledger.verify().problems[0]
+        with pytest.raises(LedgerDamaged, match="missing"):
+            ledger.totals()
+        path.write_bytes(whole)
+        path.chmod(0o600)
+
+
+def test_a_file_put_in_the_place_of_another_is_named(place):
+    ledger = pi.Ledger(place)
+    first, second, _ = (place / "charges" / release.stored.file for release in ledger.releases())
+    first.write_bytes(second.read_bytes())
+    assert "changed" in ledger.verify().problems[0]
+
+
+def test_a_secret_is_needed_to_continue(tmp_path):
+    secret = os.urandom(32)
+    ledger = pi.Ledger(tmp_path / "l", secret=secret)
+    ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+    assert pi.Ledger(tmp_path / "l", secret=secret).verify().ok
+    with pytest.raises((InvalidInput, LedgerDamaged), match="secret"):
+        pi.Ledger(tmp_path / "l")
+    with pytest.raises(LedgerDamaged, match="secret"):
+        pi.Ledger(tmp_path / "l", secret=os.urandom(32))
+    with pytest.raises(InvalidInput, match="16 bytes"):
+        pi.Ledger(tmp_path / "m", secret=b"short")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+def test_nobody_else_may_read_whatever_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        ledger = pi.Ledger(tmp_path / "l")
+        ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+        ledger.totals(method="upper")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "l", *(tmp_path / "l").rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path.name
+
+
+def test_links_and_open_folders_are_refused(place, tmp_path):
+    (tmp_path / "link").symlink_to(place)
+    with pytest.raises(UnsafeFile, match="link"):
+        pi.Ledger(tmp_path / "link")
+    ledger = pi.Ledger(place)
+    path = place / "charges" / ledger.releases()[0].stored.file
+    moved = tmp_path / "moved"
+    path.rename(moved)
+    path.symlink_to(moved)
+    assert "link" in ledger.verify().problems[0]
+    with pytest.raises(UnsafeFile, match="link"):
+        ledger.totals()
+    path.unlink()
+    moved.rename(path)
+    log = place / "log.sqlite"
+    log.rename(tmp_path / "log")
+    log.symlink_to(tmp_path / "log")
+    with pytest.raises(UnsafeFile, match="link"):
+        pi.Ledger(place)
+    log.unlink()
+    (tmp_path / "log").rename(log)
+    path.chmod(0o644)
+    assert "open to others" in ledger.verify().problems[0]
+    path.chmod(0o600)
+    place.chmod(0o755)
+    with pytest.raises(UnsafeFile, match="open to others"):
+        pi.Ledger(place)
+
+
+def test_the_order_of_events_does_not_hang_on_the_clock(place, monkeypatch):
+    class Back(event_log.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(1999, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(event_log, "datetime", Back)
+    ledger = pi.Ledger(place)
+    ledger.charge_pairs(["a"], Shift([1.0]), key="later")
+    assert [release.key for release in ledger.releases()][-1] == "later"
+    assert ledger.releases()[-1].at.startswith("1999") and ledger.verify().ok
+
+
+def test_an_older_log_is_brought_up_and_a_newer_one_refused(place, monkeypatch):
+    monkeypatch.setattr(event_log, "FORMAT", 3)
+    steps = {1: ("CREATE TABLE ledger_more (a INTEGER)",), 2: ("INSERT INTO ledger_more VALUES (7)",)}
+    monkeypatch.setattr(event_log, "MIGRATIONS", steps)
+    assert len(pi.Ledger(place).releases()) == 3
+    assert pi.Ledger(place)._log.head().format == 3 and pi.Ledger(place).verify().ok
+    monkeypatch.setattr(event_log, "FORMAT", 2)
+    with pytest.raises(LedgerTrouble, match="upgrade"):
+        pi.Ledger(place)
+
+
+def test_running_sums_follow_the_log(place):
+    ledger = pi.Ledger(place)
+    first = ledger.totals(method="upper").losses
+    path = place / "running.parquet"
+    path.write_bytes(b"not a file")  # then it is built anew
+    path.chmod(0o600)
+    assert (ledger.totals(method="upper").losses == first).all()
+    ledger.charge_pairs(["a", "c"], Shift([2.0, 1.0]), key="more")
+    after = ledger.totals(method="upper")
+    assert after.ids.to_pylist() == ["a", "b", "c"] and after.losses[0] > first[0] and after.losses[1] == first[1]

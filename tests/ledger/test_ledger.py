@@ -1,0 +1,251 @@
+"""Charges and totals, against a dictionary of pairs that is composed person by person."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.ledger import charge_files
+from perinstance.ledger.id_order import id_order
+from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
+from perinstance.pairs.foreign_promise import pairs_of_promise
+
+DELTA = 1e-6
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return pi.Ledger(tmp_path / "ledger")
+
+
+def some_pairs(kind: str, n: int, rng):
+    a, b = rng.uniform(0.01, 0.5, n), rng.uniform(0.1, 2.0, n)
+    return {
+        "shift": lambda: Shift(a, rng.choice(["exact", "upper"], n)),
+        "laplace": lambda: Laplace(a),
+        "posterior": lambda: Posterior(a, b),
+        "objective": lambda: Objective(a, b, a + 0.1, a + 0.1),
+        "gaussian": lambda: Gaussian(np.c_[a, a / 2], np.c_[b, -b]),
+        "composed": lambda: Posterior(a, b) + Laplace(a),
+        "student": lambda: StudentShift(a, np.full(n, 4.0), np.full(n, 2.0)),
+        "promise": lambda: pairs_of_promise(a, 1e-9, n),
+    }[kind]()
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["shift"] * 3,
+        ["shift", "posterior", "laplace"],
+        ["objective", "gaussian", "composed"],
+        ["shift", "promise", "posterior"],
+        ["student", "shift", "shift"],
+    ],
+    ids="-".join,
+)
+def test_totals_are_compositions_person_by_person(ledger, kinds, monkeypatch):
+    monkeypatch.setattr(charge_files, "ROWS", 7)  # many row groups, whose borders differ from file to file
+    rng = np.random.default_rng(1)
+    people = [f"p{i}" for i in range(60)]
+    books: dict[str, list] = {}
+    for k, kind in enumerate(kinds):
+        there = rng.permutation(people)[: rng.integers(20, 60)]
+        pairs = some_pairs(kind, len(there), rng)
+        ledger.charge_pairs(list(there), pairs, key=f"{k}", fixed_in_advance=True)
+        for i, name in enumerate(there):
+            books.setdefault(str(name), []).append(pairs[i : i + 1])
+    totals = ledger.totals(DELTA)
+    assert totals.ids.to_pylist() == sorted(books)
+    for name, loss, kind, count in zip(
+        totals.ids.to_pylist(), totals.losses, totals.columns()["kind"], totals.counts, strict=True
+    ):
+        mine = books[name]
+        assert count == len(mine)
+        if any(isinstance(pair, StudentShift) for pair in mine) and len(mine) > 1:
+            alone = max(float(pair.epsilon(DELTA)[0]) for pair in mine)
+            assert alone <= loss and kind == "upper"
+            continue
+        whole = compose(mine) if len(mine) > 1 else mine[0]
+        assert loss == pytest.approx(float(whole.epsilon(DELTA)[0]), rel=1e-9)
+        assert kind == whole.kind
+        history = ledger.person(name, DELTA)
+        assert history.epsilon == pytest.approx(loss, rel=1e-9) and len(history.entries) == count
+        assert history.kind == kind
+    running = ledger.totals(DELTA, method="upper")
+    assert running.ids.to_pylist() == totals.ids.to_pylist()
+    assert (running.losses >= totals.losses * (1 - 1e-9)).all() or "student" in kinds
+    assert set(running.columns()["kind"]) <= {"upper", "estimate"}
+
+
+def test_an_audit_is_charged_with_what_it_found(ledger):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    ids = [f"id{i}" for i in range(40)]
+    release = pi.OutputPerturbation(Ridge(alpha=1.0, fit_intercept=False), scale=2.0)
+    audit = pi.audit(release, X, y, ids=ids, delta=DELTA)
+    charged = ledger.charge(audit, key="January", note="a first model")
+    assert (charged.people, charged.state, charged.kind) == (40, "committed", "exact")
+    assert "Ridge" in charged.mechanism
+    totals = ledger.totals(DELTA)
+    assert dict(zip(totals.ids.to_pylist(), totals.losses, strict=True)) == dict(zip(ids, audit.losses, strict=True))
+    assert totals.summary().maximum == audit.summary().maximum
+    assert list(totals.by({"id0": "a", "id1": "a"})["group"]) == ["a", "missing"]
+    assert totals.to_frame().shape == (40, 4)
+
+
+def test_what_cannot_be_charged_says_so(ledger):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
+    release = pi.PosteriorSample(alpha=1.0)
+    with pytest.raises(InvalidInput, match="pass ids="):
+        ledger.charge(pi.audit(release, X, y), key="k")
+    outside = pi.audit(release, X, y, targets=(X, y, [str(i) for i in range(10)]))
+    with pytest.raises(InvalidInput, match="outside"):
+        ledger.charge(outside, key="k")
+    with pytest.raises(InvalidInput, match="occurs twice"):
+        ledger.charge_pairs(["a", "a"], Shift([1.0, 2.0]), key="k")
+    with pytest.raises(InvalidInput, match="one id per person"):
+        ledger.charge_pairs(["a"], Shift([1.0, 2.0]), key="k")
+    for key in ("", " ", 7, "a\0b", "x" * 20_000):
+        with pytest.raises(InvalidInput, match="key"):
+            ledger.charge_pairs(["a"], Shift([1.0]), key=key)
+    assert ledger.releases() == () and ledger.verify().ok
+
+
+def test_the_same_charge_twice_is_one(ledger):
+    first = ledger.charge_pairs(["b", "a"], Shift([1.0, 2.0]), key="k")
+    again = ledger.charge_pairs(["a", "b"], Shift([2.0, 1.0]), key="k")  # another order, the same people
+    assert first == again and len(ledger.releases()) == 1
+    with pytest.raises(LedgerConflict, match="another charge"):
+        ledger.charge_pairs(["a", "b"], Shift([2.0, 1.5]), key="k")
+    with pytest.raises(LedgerConflict, match="another charge"):
+        ledger.charge_pairs(["a", "b"], Laplace([2.0, 1.0]), key="k")
+    assert len(list((ledger._charges).iterdir())) == 1
+
+
+def test_a_reservation_counts_until_it_is_cancelled(ledger):
+    audit = _audit(["a", "b"])
+    reservation = ledger.reserve(audit, key="k")
+    assert ledger.totals().summary().maximum > 0
+    reservation.cancel()
+    reservation.cancel()  # saying it again changes nothing
+    assert len(ledger.totals()) == 0 and ledger.releases()[0].state == "cancelled"
+    with pytest.raises(LedgerConflict, match="cancelled"):
+        reservation.commit()
+    with pytest.raises(LedgerConflict, match="no release"):
+        ledger.commit("other")
+
+
+def test_a_publication_that_fails_stays_charged(ledger):
+    audit = _audit(["a", "b"])
+    with pytest.raises(ZeroDivisionError), ledger.reserve(audit, key="k"):
+        _ = 1 / 0
+    assert [release.state for release in ledger.releases()] == ["reserved"]
+    assert ledger.totals().summary().maximum > 0
+    with ledger.reserve(audit, key="k"):  # the second try is the same charge
+        pass
+    assert [release.state for release in ledger.releases()] == ["committed"]
+    with pytest.raises(LedgerConflict, match="committed"):
+        ledger.cancel("k")
+
+
+def test_guarantees_and_readings_are_told_apart(ledger):
+    ledger.charge_pairs(["a"], Shift([1.0]), key="1", fixed_in_advance=True)
+    assert ledger.totals().guarantee
+    ledger.charge_pairs(["b"], Shift([1.0]), key="2")
+    assert not ledger.totals().guarantee and "reading" in ledger.totals().assumption
+    assert ledger.person("a").guarantee and not ledger.person("b").guarantee
+    ledger.charge_pairs(["a"], Shift([1.0], "estimate"), key="3", fixed_in_advance=True)
+    assert not ledger.person("a").guarantee and ledger.person("a").kind == "estimate"
+    assert ledger.totals().kind == "estimate"
+
+
+def test_a_promise_of_another_tool_is_never_too_small():
+    """Randomised response is the worst that epsilon allows; the Gaussian pair must lie above, and so at delta > 0."""
+    for epsilon in (1e-6, 0.1, 1.0, 5.0, 40.0, 700.0):
+        for delta in (0.0, 1e-7, 0.01):
+            pairs = pairs_of_promise(epsilon, delta, 1)
+            assert pairs.kind == "upper"
+            for at in np.linspace(0.0, min(epsilon, 50.0), 9):
+                worst = delta + (1 - delta) * -np.expm1(at - epsilon) / (1 + np.exp(-epsilon))
+                assert float(pairs.delta(at)[0]) >= worst * (1 - 1e-12)
+    for wrong in ((-1.0, 0.0), (1.0, 1.0), (np.nan, 0.0)):
+        with pytest.raises(InvalidInput, match="promise"):
+            pairs_of_promise(*wrong, 1)
+
+
+def test_people_get_other_names_or_none(ledger, tmp_path):
+    for k in range(3):
+        ledger.charge_pairs(["anna-secret", "bob", f"only{k}"], Shift([1.0, 0.5, 0.1]), key=f"{k}")
+    ledger.totals(method="upper")  # running sums hold ids too
+    before = ledger.person("anna-secret").epsilon
+    assert ledger.forget("anna-secret") == 3
+    assert ledger.person("anna-secret").entries == ()
+    totals = ledger.totals()
+    assert len(totals) == 5 and totals.losses.max() == before
+    for path in (tmp_path / "ledger").rglob("*"):
+        if path.is_file():
+            assert b"anna-secret" not in path.read_bytes(), path.name
+    assert ledger.rename({"bob": "bert"}) == 3
+    assert len(ledger.person("bert").entries) == 3 and ledger.person("bob").entries == ()
+    assert ledger.totals(method="upper").ids.to_pylist() == ledger.totals().ids.to_pylist()
+    with pytest.raises(InvalidInput, match="nobody of that name"):
+        ledger.forget("bob")
+    with pytest.raises(InvalidInput, match="two people"):
+        ledger.rename({"bert": "x", "only1": "x"})
+    with pytest.raises(InvalidInput, match="occurs twice"):
+        ledger.rename({"bert": "only1"})
+    assert ledger.verify().ok and not ledger.verify().leftovers
+
+
+def test_it_can_be_exported(ledger, tmp_path):
+    ledger.charge_pairs(["a", "b"], Shift([1.0, 0.5]), key="k", note="=1+1")
+    folder = ledger.export(tmp_path / "copy")
+    assert {path.name for path in folder.iterdir()} == {"releases.json", "00001.parquet"}
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
+
+
+def test_an_empty_ledger_answers(ledger):
+    assert len(ledger.totals()) == 0 and ledger.totals().summary().people == 0
+    assert len(ledger.totals(method="upper")) == 0
+    assert ledger.person("x").epsilon == 0.0 and ledger.verify().ok
+    with pytest.raises(InvalidInput, match="method"):
+        ledger.totals(method="fast")
+    with pytest.raises(InvalidInput, match="delta"):
+        ledger.totals(delta=2.0)
+
+
+@given(st.lists(st.text(max_size=20), unique=True, max_size=40), st.integers(0, 3))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_ids_are_ordered_by_their_bytes(names, cut):
+    names = [name for name in names if not any("\ud800" <= letter <= "\udfff" for letter in name)]
+    for words in (names, [f"a long common start {name}" for name in names]):
+        array = pa.array(words, type=pa.large_string())[cut:]
+        order = id_order(array)
+        assert [array[int(i)].as_py() for i in order] == sorted(array.to_pylist(), key=str.encode)
+
+
+HOSTILE = ["'; DROP TABLE ledger_events; --", "../../etc/passwd", "=cmd()", "a" * 5000, "ä", "a\u0308", "0", "00"]
+HOSTILE += ["NA", "\u202e", " x", "x ", "\n"]
+
+
+def test_hostile_ids_are_people_like_any_other(ledger):
+    ledger.charge_pairs(HOSTILE, Shift(np.arange(1.0, 1 + len(HOSTILE))), key="'; DROP TABLE ledger_head; --")
+    ledger.charge_pairs([7, 8], Shift([0.5, 0.5]), key="numbers")
+    ledger.charge_pairs(["7", "007"], Shift([0.5, 0.5]), key="texts")
+    assert len(ledger.person("7").entries) == 2 and len(ledger.person("007").entries) == 1
+    for k, name in enumerate(HOSTILE):
+        assert ledger.person(name).entries[0].epsilon == float(Shift([k + 1.0]).epsilon(DELTA)[0])
+    assert ledger.verify().ok
+
+
+def _audit(ids):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((len(ids), 1)), rng.standard_normal(len(ids))
+    return pi.audit(pi.PosteriorSample(alpha=1.0), X, y, ids=ids, delta=DELTA)

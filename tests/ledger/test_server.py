@@ -1,0 +1,139 @@
+"""The log in a real PostgreSQL, started on loopback for these tests; skipped with a notice where there is none."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerTrouble
+from perinstance.pairs import Laplace, Shift
+
+pytest.importorskip("sqlalchemy", reason="needs perinstance[ledger]")
+pytest.importorskip("psycopg", reason="needs perinstance[ledger]")
+
+PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin")) + [os.path.dirname(shutil.which("initdb") or "")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A cluster of its own: programs refuse to run as root, so they run as the user that Debian makes for them."""
+    programs = next((place for place in PROGRAMS if place and os.path.exists(f"{place}/initdb")), None)
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: the ledger was not tried on a server")
+    folder = tmp_path_factory.mktemp("postgres")
+    options = {}
+    if os.getuid() == 0:
+        try:
+            user = pwd.getpwnam("postgres")
+        except KeyError:
+            pytest.skip("no user can run PostgreSQL here: the ledger was not tried on a server")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        for parent in folder.parents:
+            if parent.stat().st_uid == 0 and parent != parent.parent and not parent.stat().st_mode & 1:
+                parent.chmod(parent.stat().st_mode | 0o011)
+        options = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = folder / "data"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "cwd": folder, **options}
+    subprocess.run([f"{programs}/initdb", "-D", data, "-U", "ledger", "-A", "trust"], check=True, **quiet)
+    flags = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='{folder}'"
+    control = [f"{programs}/pg_ctl", "-D", data, "-w"]
+    subprocess.run([*control, "-l", folder / "log", "-o", flags, "start"], check=True, **quiet)
+    yield f"postgresql://ledger@127.0.0.1:{port}/postgres"
+    subprocess.run([*control, "-m", "immediate", "stop"], check=False, **quiet)
+
+
+@pytest.fixture
+def address(server):
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(server.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for table in ("ledger_events", "ledger_head"):
+            connection.execute(sqlalchemy.text(f"DROP TABLE IF EXISTS {table}"))
+    engine.dispose()
+    return server
+
+
+def test_it_does_what_a_folder_does(address, tmp_path):
+    ledger = pi.Ledger(address, store=tmp_path / "store")
+    ledger.charge_pairs(["ann", "bob"], Shift([0.3, 0.1]), key="it's January", fixed_in_advance=True)
+    ledger.charge_pairs(["ann", "eve"], Laplace([0.4, 0.1]), key="February", fixed_in_advance=True)
+    beside = pi.Ledger(tmp_path / "folder")
+    beside.charge_pairs(["ann", "bob"], Shift([0.3, 0.1]), key="it's January", fixed_in_advance=True)
+    beside.charge_pairs(["ann", "eve"], Laplace([0.4, 0.1]), key="February", fixed_in_advance=True)
+    assert ledger.totals().to_frame().equals(beside.totals().to_frame())
+    assert pi.Ledger(address, store=tmp_path / "store").person("ann").entries[0].key == "it's January"
+    ledger.forget("ann")
+    assert len(ledger.totals()) == 3 and ledger.verify().ok
+    with pytest.raises(LedgerConflict, match="another charge"):
+        ledger.charge_pairs(["x"], Shift([1.0]), key="February")
+
+
+def test_changes_on_the_server_are_named(address, tmp_path):
+    import sqlalchemy
+
+    ledger = pi.Ledger(address, store=tmp_path / "store")
+    ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+    engine = sqlalchemy.create_engine(address.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE ledger_events SET key = 'other' WHERE entry = 2"))
+    engine.dispose()
+    assert "event 2" in ledger.verify().problems[0]
+    with pytest.raises(LedgerDamaged):
+        ledger.totals()
+
+
+WRITER = """
+import sys
+import perinstance as pi
+from perinstance.errors import LedgerConflict
+from perinstance.pairs import Shift
+ledger = pi.Ledger(sys.argv[1], store=sys.argv[2])
+for i in range(5):
+    ledger.charge_pairs(["a", "b"], Shift([0.1, 0.2]), key=f"{sys.argv[3]}-{i}")
+try:
+    ledger.charge_pairs(["a", "b"], Shift([0.1, float(sys.argv[3])]), key="contested")
+    print("mine")
+except LedgerConflict:
+    print("theirs")
+"""
+
+
+@pytest.mark.parametrize("writers", [4, pytest.param(32, marks=pytest.mark.slow)])
+def test_many_writers_at_once(address, tmp_path, writers):
+    store = tmp_path / "store"
+
+    def run(k):
+        done = subprocess.run(
+            [sys.executable, "-c", WRITER, address, str(store), str(k)], capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    with ThreadPoolExecutor(writers) as pool:
+        told = list(pool.map(run, range(1, writers + 1)))
+    assert sorted(told) == ["mine"] + ["theirs"] * (writers - 1)
+    ledger = pi.Ledger(address, store=store)
+    assert len(ledger.releases()) == 5 * writers + 1 and ledger.verify().ok
+
+
+def test_addresses_that_cannot_be_used_say_so(tmp_path):
+    with pytest.raises(InvalidInput, match="store="):
+        pi.Ledger("postgresql://nobody@127.0.0.1:1/none")
+    with pytest.raises(InvalidInput, match="address"):
+        pi.Ledger("nonsense://x", store=tmp_path / "a")
+    with pytest.raises(LedgerTrouble, match="check the server") as caught:
+        pi.Ledger("postgresql://me:hunter2@127.0.0.1:1/none", store=tmp_path / "b")
+    assert "hunter2" not in str(caught.value)
