@@ -21,7 +21,7 @@ from tests.fuzz.hostile_tables import HostileTable
 #: parameters may be rounded this far below the truth: epsilon is raised by 1e6 times as much
 PARAMETER = 1e-15
 #: an exact loss is within 1e-6 of itself, or this close where it is next to zero
-SHARE, ABSOLUTE = 1e-6, 1e-10
+SHARE, ABSOLUTE = 1e-6, 1e-9
 #: losses beyond this may be stated as infinite: their squares overflow
 LARGEST = 1e150
 LARGEST_PLANE = 1e24
@@ -199,6 +199,10 @@ def _pairs(moved: list[Moved], rows, name: str, noise_of):
             x_squared = (Z * Z).sum(axis=1) + float(intercept)
             v_squared = column(lambda m: inf if m.direction is None else nearest(m.direction))
             residual = column(lambda m: abs(nearest(m.residual)))
-            return Objective(column(lambda m: nearest(m.leverage)), residual / scale, x_squared, v_squared)
+            leverage = column(lambda m: nearest(m.leverage))
+            tiny = np.nextafter(0.0, 1.0)  # a square that underflowed is not zero
+            v_squared = np.where((v_squared < tiny) & (leverage > 0), tiny, v_squared)
+            x_squared = np.where((x_squared < tiny) & (leverage > 0), tiny, x_squared)
+            return Objective(leverage, residual / scale, x_squared, v_squared)
         distance = column(lambda m: root_below(m.distance)) / scale
         return StudentShift(distance, 3.0, d) if name == "student" else Shift(distance)

@@ -59,6 +59,16 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
     return Charged(raised, codes)
 
 
+def in_units(value: Floats, unit: float, kind_code: NDArray[np.uint8]) -> Charged:
+    """Divide by the scale of the noise; what underflows is the smallest float above zero, and an upper bound."""
+    with np.errstate(under="ignore", over="ignore"):
+        found = np.asarray(value / unit)
+    lost = (found < TINY) & (value > 0)
+    if not lost.any():
+        return Charged(found, kind_code)
+    return Charged(np.where(lost, found + SMALLEST, found), np.maximum(kind_code, np.where(lost, UPPER, EXACT)))
+
+
 @kernel
 def _charge_each(value, lost, raised, codes):  # pragma: no cover - compiled
     for i in range(len(value)):

@@ -16,9 +16,10 @@ from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import in_units
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
@@ -114,7 +115,8 @@ class OutputPerturbation(AnsweringModel):
         return Law(fit.theta, self.scale * np.linalg.inv(lower).T)
 
     def _people(self, move: Movement) -> People:
-        return People(move.leverage, move.residual, Shift(move.distance / self.scale, kind=move.kind), move.open)
+        found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
+        return People(move.leverage, move.residual, Shift(found.value, kind=found.kind_code), move.open)
 
 
 def check_precision(precision: ArrayLike) -> Floats:

@@ -14,7 +14,8 @@ from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import Method
+from perinstance.numerics.charged_rounding import in_units
+from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.pairs.student_shift import StudentShift
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
@@ -99,6 +100,6 @@ class StudentPerturbation(AnsweringModel):
         return Law(fit.theta, float(self.scale) * np.eye(len(fit.theta)), "student")
 
     def _people(self, fit: Any, move: Movement) -> People:
-        distance = move.distance / float(self.scale)
-        pairs = StudentShift(distance, float(self.degrees_of_freedom), len(fit.theta), kind=move.kind)
+        found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
+        pairs = StudentShift(found.value, float(self.degrees_of_freedom), len(fit.theta), kind=found.kind_code)
         return People(move.leverage, move.residual, pairs, move.open)
