@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 from perinstance.cli import options as o
 
 if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
     from perinstance.ledger import Ledger
 
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's folder, or postgresql://user@host/name.")]
@@ -28,6 +31,49 @@ def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
     if not new and "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
         raise InvalidInput(f"there is no ledger in {os.path.basename(place)!r}; make one with: perinstance ledger init")
     return pi.Ledger(place, store=store)
+
+
+def check_ledger(place: str | None, key: str | None, id: str | None) -> None:
+    """Refuse, before the long work, what could not be charged after it."""
+    from perinstance.errors import InvalidInput
+
+    if place is None:
+        if key is not None:
+            raise InvalidInput("--key belongs to --ledger; name the ledger, or leave it out")
+        return
+    if key is None or id is None:
+        raise InvalidInput("--ledger needs --key (the release's name there) and --id (the column that names people)")
+    opened(place, None)
+
+
+def charge_audit(place: str | None, key: str | None, answer: Audit, fixed: bool) -> None:
+    """Charge an audit, where a ledger was named."""
+    if place is not None and key is not None:
+        opened(place, None).charge(answer, key, fixed_in_advance=fixed)
+
+
+@contextmanager
+def reserved(
+    place: str | None, key: str | None, estimator: Any, table: Any, fixed: bool, **columns: Any
+) -> Iterator[None]:
+    """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise."""
+    import perinstance as pi
+    from perinstance.errors import InvalidInput, NumericalTrouble
+    from perinstance.pairs.foreign_promise import pairs_of_promise
+
+    if place is None or key is None:
+        yield
+        return
+    ledger = opened(place, None)
+    try:
+        reservation = ledger.reserve(pi.audit(estimator, table, **columns), key, fixed_in_advance=fixed)
+    except (InvalidInput, NumericalTrouble):
+        ids = pi.data.read_labels(table, columns["ids"])
+        pairs = pairs_of_promise(estimator.epsilon, estimator.delta, len(ids))
+        words = type(estimator).__name__
+        reservation = ledger.reserve_pairs(ids, pairs, key, mechanism=words, fixed_in_advance=fixed)
+    with reservation:
+        yield
 
 
 @app.command()

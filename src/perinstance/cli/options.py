@@ -35,6 +35,11 @@ YBound = Annotated[float | None, typer.Option("--y-bound", help="Declared: every
 Compare = Annotated[
     bool, typer.Option("--compare", help="Also show accuracy with and without privacy, on held-out rows: confidential.")
 ]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option("--ledger", help="Charge the people in this ledger; needs --id and --key."),
+]
+Key = Annotated[str | None, typer.Option("--key", help="With --ledger: the release's name there.")]
 FixedInAdvance = Annotated[
     bool, typer.Option("--fixed-in-advance", help="Decided on before any output of the other releases was seen.")
 ]

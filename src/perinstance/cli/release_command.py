@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from perinstance.cli import options as o
+from perinstance.cli.ledger_command import check_ledger, reserved
 
 
 class Method(str, Enum):
@@ -45,6 +46,9 @@ def release(
     compare: o.Compare = False,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
     again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
+    ledger: o.LedgerPlace = None,
+    key: o.Key = None,
+    fixed_in_advance: o.FixedInAdvance = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:
@@ -65,6 +69,7 @@ def release(
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
+    check_ledger(ledger, key, id)
     if compare and json:
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target)
@@ -81,10 +86,12 @@ def release(
     table = o.open_table(file, delimiter, decimal, rule)
     rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=rule)
     comparison = o.compared(estimator, rows, rule) if compare else None
-    estimator.fit(rows.X, rows.y)
-    text = estimator.to_json(features=rows.names, target=target, recipe=rule)
-    with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
-        stream.write(text.encode("utf-8"))
+    chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
+    with reserved(ledger, key, estimator, table, fixed_in_advance, **chosen):
+        estimator.fit(rows.X, rows.y)
+        text = estimator.to_json(features=rows.names, target=target, recipe=rule)
+        with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
+            stream.write(text.encode("utf-8"))
     clipped = estimator.clipped(rows.X, rows.y)
     if clipped.features or clipped.labels:
         say(

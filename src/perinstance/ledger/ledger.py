@@ -152,6 +152,13 @@ class Ledger:
         """
         return Reservation(self, self._charge_audit(audit, key, note, fixed_in_advance, "reserved"))
 
+    def reserve_pairs(self, ids: Any, pairs: Pairs, key: str, *, mechanism: str, **told: Any) -> Reservation:
+        """Do the same for pairs that are no audit's; ``note`` and ``fixed_in_advance`` as for ``charge``."""
+        words = _Words(mechanism, told.pop("note", ""), told.pop("fixed_in_advance", False))
+        if told:
+            raise InvalidInput(f"reserve_pairs takes note and fixed_in_advance, got {', '.join(told)}")
+        return Reservation(self, self._charge(ids, pairs, key, words, "reserved"))
+
     def commit(self, key: str) -> ChargedRelease:
         """Say that a reserved release was published. Saying it again changes nothing."""
         return self._settle(key, "committed")

@@ -1,0 +1,63 @@
+"""``perinstance ledger``, and ``--ledger`` of audit and release."""
+
+from __future__ import annotations
+
+import json
+
+import perinstance as pi
+from tests.cli.conftest import people
+
+
+def table(folder):
+    frame = people(60)
+    frame["who"] = [f"p{i}" for i in range(60)]
+    frame.to_csv(folder / "people.csv", index=False)
+    target = next(name for name in frame.columns if name not in ("who", "person", "ward"))
+    numbers = [name for name in frame.columns if frame[name].dtype.kind == "f" and name != target]
+    return target, [word for name in numbers for word in ("--feature", name)]
+
+
+def test_a_day_with_a_ledger(run, tmp_path):
+    target, features = table(tmp_path)
+    assert run("ledger", "init", "book").code == 0
+    asked = ("people.csv", "--target", target, "--id", "who", *features, "--ledger", "book")
+    assert run("audit", *asked, "--key", "one", "--fixed-in-advance", "-q").code == 0
+    assert run("audit", *asked, "--key", "one", "--fixed-in-advance", "-q").code == 0  # the same charge
+    done = run("release", *asked, "--key", "two", "--epsilon", "1", "--x-bound", "5", "--y-bound", "5")
+    assert done.code == 0, done.err
+    book = pi.Ledger("book")
+    assert [(r.key, r.state, r.people) for r in book.releases()] == [("one", "committed", 60), ("two", "committed", 60)]
+    totals = json.loads(run("ledger", "totals", "book", "--json").out)
+    assert totals["people"] == 60 and totals["releases"] == 2 and not totals["guarantee"]
+    history = json.loads(run("ledger", "person", "book", "p7", "--json").out)
+    assert [entry["key"] for entry in history["entries"]] == ["one", "two"]
+    assert "two" in run("ledger", "releases", "book").out
+    assert run("ledger", "verify", "book").code == 0
+    assert run("ledger", "export", "book", "copy").code == 0
+    file = next((tmp_path / "book" / "charges").iterdir())
+    file.write_bytes(file.read_bytes()[:-1])
+    damaged = run("ledger", "verify", "book")
+    assert damaged.code == 1 and "changed" in damaged.out
+
+
+def test_what_cannot_be_charged_is_refused_before_the_work(run, tmp_path):
+    target, features = table(tmp_path)
+    asked = ("people.csv", "--target", target, *features)
+    assert "--key" in run("audit", *asked, "--ledger", "book").err
+    assert "--ledger" in run("audit", *asked, "--key", "one").err
+    missing = run("audit", *asked, "--id", "who", "--ledger", "book", "--key", "one")
+    assert missing.code == 2 and "perinstance ledger init" in missing.err and not (tmp_path / "book").exists()
+
+
+def test_a_promise_from_elsewhere_and_a_reservation_left_behind(run, tmp_path):
+    table(tmp_path)
+    run("ledger", "init", "book")
+    charged = run("ledger", "charge", "book", "people.csv", "--key", "k", "--id", "who", "--epsilon", "0.5")
+    assert charged.code == 0 and "60 people" in charged.out
+    assert 0.5 <= json.loads(run("ledger", "totals", "book", "--json").out)["maximum"] < 0.6
+    book = pi.Ledger("book")
+    book.reserve_pairs(["a"], pi.pairs.Shift([1.0]), "left", mechanism="something")
+    assert run("ledger", "settle", "book", "left", "--not-published").out.strip() == "left: cancelled"
+    again = run("ledger", "settle", "book", "left", "--published")
+    assert again.code == 2 and "cancelled" in again.err
+    assert run("ledger", "settle", "book", "none", "--published").code == 2
