@@ -61,3 +61,12 @@ def test_a_promise_from_elsewhere_and_a_reservation_left_behind(run, tmp_path):
     again = run("ledger", "settle", "book", "left", "--published")
     assert again.code == 2 and "cancelled" in again.err
     assert run("ledger", "settle", "book", "none", "--published").code == 2
+
+
+def test_infinity_is_null_with_a_flag(run):
+    run("ledger", "init", "book")
+    pi.Ledger("book").charge_pairs(["a"], pi.pairs.Shift([float("inf")]), key="k")
+    totals = json.loads(run("ledger", "totals", "book", "--json").out)
+    assert totals["maximum"] is None and totals["maximum_infinite"] is True
+    person = json.loads(run("ledger", "person", "book", "a", "--json").out)
+    assert person["epsilon"] is None and person["entries"][0]["epsilon_infinite"] is True

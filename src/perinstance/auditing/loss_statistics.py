@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
+from perinstance.pairs.interface.kinds import Kind, weakest_of_codes
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
-
-if TYPE_CHECKING:
-    from perinstance.pairs.interface.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(ShownAsTable):
     """The losses of all people in a few numbers. ``print`` shows them as a table."""
 
     people: int
@@ -68,16 +67,24 @@ def share_above(losses: Floats, limits: ArrayLike) -> Any:
     return float(share) if share.ndim == 0 else share
 
 
-def by_group(losses: Floats, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return people, mean, median, 95% and maximum of the losses of each group, as columns."""
-    if labels.shape != (len(losses),):
-        raise InvalidInput(f"groups must have one label per person ({len(losses)}), got shape {labels.shape}")
+def check_labels(labels: NDArray[Any], people: int) -> None:
+    """Refuse anything but one label per person."""
+    if labels.shape != (people,):
+        raise InvalidInput(f"groups must have one label per person ({people}), got shape {labels.shape}")
+
+
+def by_group(losses: Floats, codes: NDArray[np.uint8], labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group, as columns."""
+    check_labels(labels, len(losses))
     names, member = np.unique(labels, return_inverse=True)
     order = np.argsort(member, kind="stable")
     cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
     rows = []
     for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
-        of = losses[order[start:stop]]
-        rows.append((len(of), of.mean(), *attained_quantile(of, [0.5, 0.95, 1.0])))
-    columns = [np.array(column) for column in zip(*rows, strict=True)] or [np.empty(0)] * 5
-    return {"group": names, **dict(zip(("people", "mean", "median", "p95", "maximum"), columns, strict=True))}
+        who = order[start:stop]
+        of = losses[who]
+        quantiles = attained_quantile(of, [0.5, 0.95, 1.0])
+        rows.append((len(of), of.mean(), *quantiles, weakest_of_codes(codes[who])))
+    titles = ("people", "mean", "median", "p95", "maximum", "kind")
+    columns = [np.array(column) for column in zip(*rows, strict=True)] or [np.empty(0)] * len(titles)
+    return {"group": names, **dict(zip(titles, columns, strict=True))}

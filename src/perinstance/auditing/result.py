@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.auditing.loss_statistics import Summary, by_group, check_labels, share_above, summary_of
 from perinstance.checked_numbers import is_whole
 from perinstance.data.memory.group_texts import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
@@ -18,9 +19,7 @@ from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import weakest_of_codes
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.shown_decimals import short_loss_text
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
     from perinstance.data.answer_tables import Flavour
     from perinstance.data.recipes.preparation import Preparation
-    from perinstance.pairs.interface.kinds import Kind
     from perinstance.releases.base.release import Release
 
 
@@ -52,29 +50,6 @@ class Health(ShownAsTable):
     refined: int  #: people who were answered one by one
     clipped_features: int | None = None  #: rows shrunk to a declared bound, by a release that clips
     clipped_targets: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(ShownAsTable):
-    """The losses of all people in a few numbers. ``print`` shows them as a table."""
-
-    people: int
-    delta: float
-    kind: Kind
-    mean: float
-    median: float
-    p95: float
-    p99: float
-    maximum: float
-    infinite: int  #: people for whom no finite loss holds
-
-    def __str__(self) -> str:
-        lines = [f"{self.people:,} people at delta = {self.delta:g} ({self.kind})"]
-        for name in ("mean", "median", "p95", "p99", "maximum"):
-            lines.append(f"  {name:<8} {short_loss_text(getattr(self, name))}")
-        if self.infinite:
-            lines.append(f"  infinite {self.infinite:,}")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -142,18 +117,7 @@ class Audit:
 
     def summary(self) -> Summary:
         """Return the losses of all people in a few numbers."""
-        median, p95, p99, maximum = self.quantile([0.5, 0.95, 0.99, 1.0])
-        return Summary(
-            people=len(self),
-            delta=self.delta,
-            kind=self.pairs.kind,
-            mean=float(self.losses.mean()),
-            median=float(median),
-            p95=float(p95),
-            p99=float(p99),
-            maximum=float(maximum),
-            infinite=int(np.isinf(self.losses).sum()),
-        )
+        return summary_of(self.losses, self.delta, self.pairs.kind)
 
     def moments(self, k: int = 4) -> Floats:
         """Return ``E eps, E eps^2, ..., E eps^k`` over these people (the paper's moment pDP)."""
@@ -180,12 +144,7 @@ class Audit:
 
     def tail(self, t: ArrayLike) -> Any:
         """Return the share of people whose loss exceeds t."""
-        limits = np.asarray(t, dtype=np.float64)
-        if np.isnan(limits).any():
-            raise InvalidInput("tail needs a number, got NaN; try tail(2.0)")
-        ordered = np.sort(self.losses)
-        share = 1.0 - np.searchsorted(ordered, limits, side="right") / len(ordered)
-        return float(share) if share.ndim == 0 else share
+        return share_above(self.losses, t)
 
     def by(self, groups: Any) -> Any:
         """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each.
@@ -194,22 +153,11 @@ class Audit:
         """
         groups = in_order_of(self.flavour, groups, "groups")
         labels = np.asarray(groups)
-        if labels.shape != (len(self),):
-            raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
+        check_labels(labels, len(self))
         if labels.dtype.kind not in "iub":
             texts = label_texts(groups)
             labels = labels if labels.dtype.kind == "f" and not (texts == MISSING).any() else texts.astype(str)
-        names, member = np.unique(labels, return_inverse=True)
-        order = np.argsort(member, kind="stable")
-        cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
-        rows = []
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
-            who = order[start:stop]
-            of = self.losses[who]
-            kind = weakest_of_codes(self.pairs._codes[who])
-            rows.append((len(of), of.mean(), *attained_quantile(of, [0.5, 0.95, 1.0]), kind))
-        titles = ("people", "mean", "median", "p95", "maximum", "kind")
-        columns = {"group": names, **{t: np.array(c) for t, c in zip(titles, zip(*rows, strict=True), strict=True)}}
+        columns = by_group(self.losses, self.pairs.codes, labels)
         return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
 
     def columns(self) -> dict[str, Any]:

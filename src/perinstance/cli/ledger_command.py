@@ -136,8 +136,6 @@ def totals(
     json: o.Json = False,
 ) -> None:
     """Show what people have lost in total, at any delta."""
-    from dataclasses import asdict
-
     from perinstance.cli import terminal
 
     o.check_places(out)
@@ -146,7 +144,11 @@ def totals(
         found.write(out)
     if json:
         record = {"releases": found.releases, "guarantee": found.guarantee, "assumption": found.assumption}
-        terminal.print_json({**asdict(found.summary()), **record})
+        told = found.summary()
+        losses = terminal.with_flags(
+            {name: getattr(told, name) for name in ("mean", "median", "p95", "p99", "maximum")}
+        )
+        terminal.print_json({"people": told.people, "delta": told.delta, "kind": told.kind, **losses, **record})
     else:
         console = terminal.console()
         console.print(str(found.summary()), markup=False)
@@ -156,13 +158,22 @@ def totals(
 @app.command()
 def person(place: Place, identity: str, delta: o.Delta = 1e-6, store: Store = None, json: o.Json = False) -> None:
     """Show the releases of one person and their total."""
-    from dataclasses import asdict
-
     from perinstance.cli import terminal
 
     found = opened(place, store).person(identity, delta)
     if json:
-        terminal.print_json(asdict(found))
+        entries = [
+            {"key": e.key, "at": e.at, "state": e.state, "mechanism": e.mechanism, "kind": e.kind}
+            | terminal.with_flags({"epsilon": e.epsilon, "total": e.total})
+            for e in found.entries
+        ]
+        record = {
+            "delta": found.delta,
+            "kind": found.kind,
+            "guarantee": found.guarantee,
+            "assumption": found.assumption,
+        }
+        terminal.print_json({"entries": entries, **terminal.with_flags({"epsilon": found.epsilon}), **record})
     else:
         terminal.console().print(str(found), markup=False)
 

@@ -150,7 +150,7 @@ class Totals:
         labels = (
             [groups.get(name, "missing") for name in self.ids.to_pylist()] if isinstance(groups, Mapping) else groups
         )
-        return pd.DataFrame(by_group(self.losses, np.asarray(labels)))
+        return pd.DataFrame(by_group(self.losses, self.kind_codes, np.asarray(labels)))
 
     def columns(self) -> dict[str, Any]:
         """Return id, epsilon, kind and the number of releases as plain columns. Confidential."""
