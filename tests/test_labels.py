@@ -187,7 +187,7 @@ def test_an_audit_and_its_groups(kinds, groups):
     table = audit.by(labels)
     for group, kind in zip(table["group"], table["kind"], strict=True):
         not_stronger(kind, np.array(kinds)[labels == group])
-    record = terminal.audit_record(audit, None, None, None)
+    record = terminal.audit_record(audit, terminal.Told())
     not_stronger(record["kind"], kinds)
     assert record["kinds"] == {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
@@ -206,11 +206,11 @@ def words_of(audit):
         yield f"{card.name} {card.value} {card.unit}"
     for section in content.sections:
         yield from (section.lead, section.caption, str(section.figure or ""))
-        if section.table is not None:
-            yield section.table.lead
+        for table in section.tables:
+            yield table.lead
     yield notebook.fragment(audit)
     out = io.StringIO()
-    terminal.show_audit(audit, Console(file=out, width=200))
+    terminal.show_audit(audit, Console(file=out, width=200), terminal.Told())
     yield out.getvalue()
     yield str(audit.summary())
     axes = plots.distribution(audit)

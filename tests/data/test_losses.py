@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from perinstance import PosteriorSample, audit
 from perinstance.data import LossWriter, write_losses
 from perinstance.data.confidential.loss_writer import spreadsheet_safe
-from perinstance.errors import InvalidInput, PerinstanceError, UnsafeFile
+from perinstance.errors import DiskFull, InvalidInput, PerinstanceError, UnsafeFile
 
 LEADS = [
     "=",
@@ -142,7 +142,7 @@ def test_a_file_whose_end_cannot_be_written_does_not_appear(tmp_path):
 
     writer = LossWriter(tmp_path / "losses.parquet")
     writer._open = lambda schema: Full()
-    with pytest.raises(OSError, match="no space"), writer:
+    with pytest.raises(DiskFull, match="nothing was left half-written"), writer:
         writer.write({"epsilon": np.ones(3)})
     assert not list(tmp_path.iterdir())
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger import charge_files
-from perinstance.ledger.id_order import id_order
+from perinstance.ledger.byte_order import id_order
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
 from perinstance.pairs.foreign_promise import pairs_of_promise
 

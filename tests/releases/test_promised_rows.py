@@ -132,5 +132,5 @@ def test_missing_rows_are_zeros_and_infinite_ones_lie_on_the_bound():
 
 
 def test_the_curator_may_know_how_many_rows_were_missing():
-    model = pi.AdaSSP(x_bound=1.0, y_bound=1.0).fit([[np.nan], [None], [3.0]], [1.0, 1.0, 1.0])
-    assert (model.confidential_clipped_.missing, model.confidential_clipped_.features) == (2, 1)
+    counted = pi.AdaSSP(x_bound=1.0, y_bound=1.0).clipped([[np.nan], [None], [3.0]], [1.0, 1.0, 1.0])
+    assert (counted.missing, counted.features) == (2, 1)

@@ -35,7 +35,7 @@ def test_records_show_their_fields_and_no_markup_of_the_data():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(50, 4))
     y = X @ np.arange(1, 5) + rng.normal(size=50)
-    for record, fields in ((audit.summary(), 9), (audit.health, 10), (audit.recheck(X, y)[0], 4)):
+    for record, fields in ((audit.summary(), 9), (audit.health, 10), (audit.recheck(X, y)[0], 5)):
         shown = record._repr_html_()
         assert shown.count("<tr>") == fields + 1 and shown.startswith("<table>")
     assert str(audit.summary().maximum) in audit.summary()._repr_html_()

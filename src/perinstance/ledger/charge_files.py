@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from perinstance.data.checks.ids import read_ids
 from perinstance.data.confidential.private_files import private_file, refuse_wider
 from perinstance.errors import InvalidInput, InvalidTable, LedgerDamaged
-from perinstance.ledger.id_order import id_order
+from perinstance.ledger.byte_order import id_order
 from perinstance.pairs import Pairs, from_columns
 from perinstance.pairs.interface.column_pairs import ColumnPairs
 from perinstance.pairs.interface.kinds import KINDS

@@ -67,7 +67,7 @@ class Ledger:
     ...     _ = ledger.charge_pairs(["ann", "eve"], Shift([0.4, 0.1]), key="February", fixed_in_advance=True)
     ...     totals = ledger.totals(1e-6)
     >>> totals.ids.to_pylist(), totals.losses.round(2).tolist()
-    (['ann', 'bob', 'eve'], [2.28, 0.39, 0.39])
+    (['ann', 'bob', 'eve'], [2.25, 0.4, 0.4])
     """
 
     def __init__(

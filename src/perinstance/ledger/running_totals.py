@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
 from perinstance.data.confidential.private_files import private_file, refuse_wider
 from perinstance.errors import PerinstanceError
+from perinstance.ledger.aligned_files import AlignedRows, aligned_rows, filled, pairs_at
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.charge_files import ChargeFile, coded, plain_columns
 from perinstance.ledger.event_log import Event
-from perinstance.ledger.id_blocks import AlignedRows, aligned_rows, filled, pairs_at
 from perinstance.ledger.releases import releases_of
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION

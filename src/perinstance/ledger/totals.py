@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.loss_statistics import Summary, by_group, share_above, summary_of
 from perinstance.data import write_losses
+from perinstance.ledger.aligned_files import IdBlock, id_blocks
 from perinstance.ledger.charge_files import ChargeFile
-from perinstance.ledger.id_blocks import IdBlock, id_blocks
 from perinstance.ledger.releases import ChargedRelease
 from perinstance.ledger.running_totals import RunningBlock
 from perinstance.numerics.array_types import Floats

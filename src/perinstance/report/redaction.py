@@ -101,7 +101,7 @@ def shared_losses(epsilon: ArrayLike) -> SharedLosses:
     """Cut the losses into cells of at least ``SHARED`` people, from the largest down.
 
     >>> [(cell.low, cell.high, cell.people) for cell in shared_losses([0.1] * 60 + [0.5] * 59 + [90.0]).cells]
-    [(0.0, 0.4, 60), (0.4, inf, 60)]
+    [(0.08, 0.4, 60), (0.4, inf, 60)]
     """
     losses = np.asarray(epsilon, dtype=np.float64)
     finite = (losses > 0) & np.isfinite(losses)

@@ -17,10 +17,11 @@ from perinstance.numerics.rounding import ADDITION
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.record_tables import ShownAsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(ShownAsTable):
     """The chain bound of group privacy: both directions hold at (epsilon, delta)."""
 
     epsilon: float
@@ -35,7 +36,7 @@ def chain_bound(epsilon: ArrayLike, delta: ArrayLike, kind: Kind = "upper") -> C
     """Add up single losses ``(eps_i, delta_i)`` of some kind in the order in which the people join.
 
     >>> c = chain_bound([1.0, 2.0], [1e-6, 1e-6])
-    >>> c.epsilon, round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
+    >>> round(c.epsilon, 9), round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
     (3.0, 3.718, 8.389)
     """
     eps, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)

@@ -34,6 +34,8 @@ def one(
     """Return the losses of one person who joins each of some data sets."""
     delta = float(delta_array(delta, 1, zero=False))
     row, target = np.asarray(x, dtype=np.float64)[None, :], np.array([float(y)])
+    if not (np.isfinite(row).all() and np.isfinite(target).all()):
+        raise InvalidInput("the person must be a row of finite numbers and a finite target, got NaN or infinity")
     losses: list[Any] = []
     kinds: list[Kind] = []
     for X, others in datasets:

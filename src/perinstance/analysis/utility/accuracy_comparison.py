@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
+from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import mechanism_of
 
 PARTS = 5
@@ -23,7 +25,7 @@ MEASURES = {True: "share of wrong classes", False: "root mean square error"}
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyComparison:
+class AccuracyComparison(ShownAsTable):
     """Errors on held-out rows. Confidential: they are not covered by the promise of the release."""
 
     measure: str
@@ -31,6 +33,8 @@ class AccuracyComparison:
     not_private: float  #: of the same model without noise and clipping
     constant: float  #: of no model at all: everybody is predicted the mean, or the commonest class
     parts: int
+    kind: Kind = "estimate"
+    assumptions: tuple[str, ...] = ("each row was held out once; the errors are not protected by the promise",)
 
     def rescaled(self, factor: float) -> AccuracyComparison:
         """Return the same in another unit of the target; a share has none."""

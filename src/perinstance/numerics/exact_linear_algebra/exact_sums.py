@@ -2,7 +2,7 @@
 
 >>> import numpy as np
 >>> rational_sums(np.array([[1.0, 0.5], [3.0, 0.25]])).cross
-[10, 5/4]
+[ 10,  5/4]
 [5/4, 5/16]
 """
 

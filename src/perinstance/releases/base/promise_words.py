@@ -12,7 +12,7 @@ LARGEST = 700.0  # beyond, exp overflows
 def promise_sentence(epsilon: float, delta: float, target: str | None = None) -> str:
     """Say what (epsilon, delta) means to one person: ``P(S) <= e^epsilon Q(S) + delta`` for every conclusion S.
 
-    >>> promise_sentence(1.0, 1e-6, "cost")[-135:]
+    >>> promise_sentence(1.0, 1e-6, "cost")[-112:]
     'This holds for every person, whatever stands in their record (differential privacy, epsilon = 1, delta = 1e-06).'
     """
     factor = loss_text(math.exp(epsilon)) if epsilon < LARGEST else "infinity"

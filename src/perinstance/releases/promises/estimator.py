@@ -94,8 +94,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
         self._declared()
-        X, y = validated(clone(self), X, y, y_numeric=True, dtype=np.float64)  # the clone keeps what is learnt of X
-        return _counted(self._clip(X, np.asarray(y, dtype=np.float64)))
+        return _counted(self._clip(*rows_as_they_are(clone(self), X, y)))  # the clone keeps what is learnt of X
 
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
@@ -135,14 +134,14 @@ class Clipped(ShownAsTable):
     missing: int = 0
 
     def __add__(self, other: Clipped) -> Clipped:
-        return Clipped(self.features + other.features, self.labels + other.labels)
+        return Clipped(self.features + other.features, self.labels + other.labels, self.missing + other.missing)
 
     def __repr__(self) -> str:
         return "Clipped(confidential)"  # a repr ends up in logs
 
 
 def _counted(rows: FixedRows) -> Clipped:
-    return Clipped(rows.clipped_x, rows.clipped_y)
+    return Clipped(rows.clipped_x, rows.clipped_y, rows.missing)
 
 
 @dataclass(frozen=True, slots=True)

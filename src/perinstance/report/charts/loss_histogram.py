@@ -53,7 +53,7 @@ def distribution(
 def _share_below(drawing: Drawing, below: Sequence[tuple[float, float]], scale: LogScale, base: float) -> None:
     top, bottom = base + 32.0, base + 140.0
     height = LinearScale(0, 1, bottom, top)
-    drawing.text(2, top - 10, "share who lost at most", "axis-title", "start")
+    drawing.text(2, top - 10, "share of people up to", "axis-title", "start")
     for level in (0.0, 0.5, 1.0):
         drawing.line(LEFT, height(level), RIGHT, height(level), "grid")
         drawing.text(LEFT - 6, height(level) + 5, share(level), "label", "end")
