@@ -141,9 +141,9 @@ def _with_by_quadrature(c, mu, rho):
         left = (t * w + rho / t) / s
         right = (t * w - rho / t) / s
         density = weight * (math.exp(-0.5 * left * left) + math.exp(-0.5 * right * right))
-        gap = -math.expm1(-0.5 * (c - w) * (c + w))
-        delta += density * gap
-        B += density * (1.0 - gap)
+        less = -0.5 * (c - w) * (c + w)
+        delta -= density * math.expm1(less)
+        B += density * math.exp(less)  # not one less the other: far from c that has no digits
     scale = INV_SQRT_2PI * c * t / s
     return scale * delta, scale * B
 
