@@ -7,11 +7,13 @@ import threading
 import numpy as np
 import pytest
 from flint import arb
+from hypothesis import given
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Laplace, Posterior, Shift
+from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift
 
 from . import truth
+from .strategies import DELTAS, batch, examples, scale
 
 NOTHING = [Shift(0.0), Laplace(0.0), Posterior(0.0, 5.0), Posterior(0.0, np.inf)]
 EVERYTHING = [Shift(np.inf), Laplace(np.inf), Posterior(np.inf, 1.0), Posterior(0.5, np.inf)]
@@ -73,6 +75,59 @@ def test_extreme_numbers_give_numbers():
         for rate in (0.0, 1e-300, 1e-3, 0.5, 1 - 1e-12, 1.0):
             powers = pairs.attack_power(rate)
             assert ((powers >= rate) & (powers <= 1)).all()
+
+
+@given(
+    mu=batch(scale(1e-300, 1e300), 20),
+    rho=batch(scale(1e-300, 1e300), 20),
+    near=batch(scale(1e-3, 30.0), 20),
+    deltas=batch(DELTAS, 20),
+)
+@examples(25)
+@pytest.mark.parametrize("direction", ["without", "with"])
+def test_huge_posteriors_are_never_below(direction, mu, rho, near, deltas):
+    """Alone and among many, residuals of any size and about as large as the spread of P; the label says what it is."""
+    half = len(mu) // 2
+    rho[:half] = np.minimum(np.sqrt(mu[:half]) * near[:half], 1e300)
+    pairs = Posterior(mu, rho)
+    many = Posterior(np.resize(mu, 520), np.resize(rho, 520)).epsilon(deltas[0], direction)[:20]
+    for epsilons, at in ((pairs.epsilon(deltas, direction), deltas), (many, np.full(20, deltas[0]))):
+        for m, r, e, d in zip(mu.tolist(), rho.tolist(), epsilons.tolist(), at.tolist(), strict=True):
+            if e < np.inf:
+                accuracy = 1e-14 * min(1.0, 1.0 - d)
+                assert truth.enclosed(truth.posterior_delta, m, r, e, direction == "with", accuracy=accuracy) <= arb(d)
+    assert ((pairs.kinds == "upper") == ((mu > 1e12) | (rho > 1e12))).all()
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5, 1 - 1e-16])
+@pytest.mark.parametrize(("mu", "rho"), [(1e97, 1e20), (1e60, 1e25), (1e75, 1e30), (1e200, 1.0)])
+def test_a_huge_leverage_has_a_huge_finite_loss(mu, rho, delta):
+    pairs = Posterior([mu], [rho])
+    assert mu * 1e-33 < pairs.epsilon(delta).item() < mu * 1e4 and pairs.kind == "upper"
+
+
+def test_epsilon_near_its_begin_q_over_p():
+    """delta next to its largest value, of a wide P: the part of P between the thresholds was known to few digits."""
+    rng = np.random.default_rng(3)
+    mu, epsilon = 10 ** rng.uniform(2, 12, 400), 10 ** rng.uniform(-6, 0.5, 400)
+    rho = np.sqrt(mu) * 10 ** rng.uniform(-12, 0.7, 400)
+    pairs = Posterior(mu, rho)
+    delta = np.minimum(pairs.delta(epsilon, "with"), 1 - 1e-15)
+    got = pairs.epsilon(delta, "with")
+    for person in zip(mu.tolist(), rho.tolist(), got.tolist(), delta.tolist(), strict=True):
+        assert truth.epsilon_is_right(truth.posterior_delta, (*person[:2], True), *person[2:]), person
+
+
+def test_labels_beyond_the_range_of_exact_answers():
+    large = [1e12, 1e13, 1e151, 1.7976931348623157e308, np.inf]
+    expected = ["exact", "upper", "upper", "upper", "exact"]
+    for pairs in (Shift(large), Laplace(large), Gaussian(np.zeros((5, 1)), np.reshape(large, (5, 1)))):
+        assert pairs.kinds.tolist() == expected
+        epsilons = pairs.epsilon(1e-6)
+        least = np.array(large) if isinstance(pairs, Laplace) else np.multiply(large, [5e11, 5e12, 5e150, 1, 1])
+        assert (epsilons >= least * (1 - 1e-5)).all()
+    assert (Shift(large) + Laplace(np.ones(5))).kinds.tolist() == expected
+    assert Objective([1e7], [1.0], [1e7], [1e7]).kind == "upper" and Gaussian([[-1 + 1e-14]], [[1.0]]).kind == "upper"
 
 
 def test_more_distance_more_loss():

@@ -29,12 +29,25 @@ def tail(x: arb) -> arb:
     return (x / arb(2).sqrt()).erfc() / 2
 
 
+def scaled_tail(x: arb, log_scale: arb) -> arb:
+    """``e^log_scale (1 - Phi(x))``; far out by the asymptotic series, of which two sums in a row enclose the value."""
+    if not x > 1000:
+        return log_scale.exp() * tail(x)
+    term, total, sums = arb(1), arb(1), []
+    for k in range(1, 30):
+        term = -term * (2 * k - 1) / (x * x)
+        total += term
+        sums.append(total)
+    density = (log_scale - x * x / 2).exp() / (2 * arb.pi()).sqrt()
+    return density / x * sums[-1].union(sums[-2])
+
+
 def shift_delta(distance: Number, epsilon: Number) -> arb:
     """``Phi(D/2 - eps/D) - e^eps Phi(-D/2 - eps/D)``."""
     D, eps = arb(distance), arb(epsilon)
     if D == 0:
         return (1 - eps.exp()).max(arb(0))
-    return tail(eps / D - D / 2) - eps.exp() * tail(eps / D + D / 2)
+    return tail(eps / D - D / 2) - scaled_tail(eps / D + D / 2, eps)
 
 
 def posterior_delta(mu: Number, rho: Number, epsilon: Number, with_over_without: bool = False) -> arb:
@@ -51,10 +64,11 @@ def posterior_delta(mu: Number, rho: Number, epsilon: Number, with_over_without:
     if with_over_without:
         p_in = tail((rho - c) / s) - tail((rho + c) / s)
         q_in = tail((mq - c) / sq) - tail((mq + c) / sq)
+        if eps > 1000:
+            return q_in - scaled_tail((rho - c) / s, eps) + scaled_tail((rho + c) / s, eps)
         return q_in - eps.exp() * p_in
-    p_out = tail((c - rho) / s) + tail((c + rho) / s)
-    q_out = tail((c - mq) / sq) + tail((c + mq) / sq)
-    return p_out - eps.exp() * q_out
+    p_out = scaled_tail((c - rho) / s, arb(0)) + scaled_tail((c + rho) / s, arb(0))
+    return p_out - scaled_tail((c - mq) / sq, eps) - scaled_tail((c + mq) / sq, eps)
 
 
 def enclosed(function, *arguments, accuracy: float = 1e-14) -> arb:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,7 @@ class Shift(ColumnPairs):
     __slots__ = ("_distance",)
     FORMAT = ("shift", 1)
     fast_for_many = True
+    EXACT_UP_TO = MappingProxyType({"distance": 1e12})
     _distance: Floats
     distance = Column("``||theta_with - theta_without||`` in the norm of the inverse noise covariance.")
 

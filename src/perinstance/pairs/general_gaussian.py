@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class Gaussian(ColumnPairs, SummedPairs):
     __slots__ = ("_excess", "_shift")
     FORMAT = ("gaussian", 1)
     one_number_each = False
+    EXACT_UP_TO = MappingProxyType({"excess": 1e12, "shift": 1e12})
     _excess: Floats
     _shift: Floats
     excess = Column("The variance of P over that of Q, less one, in each coordinate.")
@@ -43,6 +45,7 @@ class Gaussian(ColumnPairs, SummedPairs):
 
     def __init__(self, excess: ArrayLike, shift: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
         super().__init__(kind, excess=excess, shift=shift)
+        self._bounded_only(1.0 / (1.0 + self._excess), self.EXACT_UP_TO["excess"])
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return two tables of one shape, each variance positive."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,7 @@ class Laplace(ColumnPairs):
     __slots__ = ("_distance",)
     FORMAT = ("laplace", 1)
     fast_for_many = True
+    EXACT_UP_TO = MappingProxyType({"distance": 1e12})
     _distance: Floats
     distance = Column("``|shift| / scale``.")
 
@@ -63,7 +65,8 @@ class Laplace(ColumnPairs):
         D, delta = self._distance, delta_array(delta, len(self))
         off = 2.0 * np.log1p(-delta)
         # one ulp for the logarithm, one half for the sum
-        raised = (D + off) + TWO_ROUNDINGS * (np.where(np.isfinite(D), D, 0.0) - off) * (off < 0)
+        with np.errstate(over="ignore"):
+            raised = (D + off) + TWO_ROUNDINGS * (np.where(np.isfinite(D), D, 0.0) - off) * (off < 0)
         return np.where(D > 0, np.maximum(0.0, raised), 0.0)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import CAUCHY_SCHWARZ
+from perinstance.numerics.rounding import CAUCHY_SCHWARZ, LARGEST
 from perinstance.pairs.interface.arguments import noise_factor
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
@@ -35,6 +37,7 @@ class Objective(ColumnPairs, SummedPairs):
 
     __slots__ = ("_leverage", "_residual", "_x_squared", "_v_squared")
     FORMAT = ("objective", 1)
+    EXACT_UP_TO = MappingProxyType({"leverage": 1e6, "residual": 1e280, "x_squared": 1e280, "v_squared": 1e280})
     _leverage: Floats
     _residual: Floats
     _x_squared: Floats
@@ -55,6 +58,9 @@ class Objective(ColumnPairs, SummedPairs):
         super().__init__(kind, leverage=leverage, residual=residual, x_squared=x_squared, v_squared=v_squared)
         with np.errstate(invalid="ignore", over="ignore"):
             short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - CAUCHY_SCHWARZ)
+            x, v = np.sqrt(self._x_squared), np.sqrt(self._v_squared)
+            for product, most in ((x * v, 1e6), (self._residual * x, 1e12)):
+                self._bounded_only(np.nan_to_num(product, nan=0.0, posinf=LARGEST), most)
         if short.any():
             raise InvalidInput(
                 f"x_squared * v_squared must be at least leverage**2 (Cauchy-Schwarz); {int(short.sum())} people "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +46,7 @@ class Posterior(ColumnPairs):
     __slots__ = ("_leverage", "_residual")
     FORMAT = ("posterior", 1)
     fast_for_many = True
+    EXACT_UP_TO = MappingProxyType({"leverage": 1e12, "residual": 1e12})
     _leverage: Floats
     _residual: Floats
     leverage = Column("``mu = x'H^-1x``, H without the person.")

@@ -34,6 +34,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.rounding import (
+    BOUND_UP,
     SMALLEST,
     TINY,
     UNIT,
@@ -265,7 +266,10 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool =
         return Without(dual.leverage, dual.residual, dual.length, share, code.astype(np.uint8))
     found = answered_people(fit, sweep, X, y, inside, floor)
     rough = found.rough(floor)
-    residual = np.where(found.negative, -found.residual[1], found.residual[1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        # a larger leverage tells more of a posterior sample only together with this much more of the residual
+        along = np.sqrt((1 + found.leverage[1]) / (1 + found.leverage[0])) * BOUND_UP
+        residual = np.copysign(found.residual[1] * along, np.where(found.negative, -1.0, 1.0))
     residual[found.lost] = np.nan
     leverage, length = (np.where(found.lost, np.inf, bounds[1]) for bounds in (found.leverage, found.length))
     share = np.full(len(X), 4 * UNIT)

@@ -184,7 +184,10 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         left = 1.0 - up if inside and not near else 1.0
         rest = 1.0 / left if left > 0.0 else np.inf
         mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
-        r[i] = np.copysign((abs(e) + lost) * rest, e)
+        # a larger leverage tells more of a posterior sample only together with sqrt((1 + mu')/(1 + mu)) times the
+        # residual; of those inside both are divided by 1 - m, which is more than that
+        along = 1.0 if inside else 1.0 + 2.5 * away * min(1.0, up)
+        r[i] = np.copysign((abs(e) + lost) * rest * along, e)
         rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
         residual_rough = parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
         kind_code[i] = HARD if near or rough else ROUGH_RESIDUAL if residual_rough else 0

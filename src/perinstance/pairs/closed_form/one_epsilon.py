@@ -21,7 +21,14 @@ from perinstance.numerics.rounding import (
     THRESHOLD_STEP,
     ZERO_BEYOND_DOUBT,
 )
-from perinstance.pairs.closed_form.profile import HUGE, MILLS_FROM, with_at, without_at, without_complement
+from perinstance.pairs.closed_form.profile import (
+    HUGE,
+    MILLS_FROM,
+    WIDEST_LEVERAGE,
+    with_at,
+    without_at,
+    without_complement,
+)
 
 SHIFT, WITHOUT, WITH = 0, 1, 2  # families
 
@@ -36,11 +43,11 @@ def _at(family, threshold, mu, rho, complement):
         return phi(threshold) * mills_drop(threshold, rho), rho * tail
     s = math.sqrt(mu)
     if family == WITHOUT:
-        c = rho + s * threshold
+        c = max(rho + s * threshold, rho / math.sqrt(1.0 + mu))  # the sum may cancel; epsilon >= 0 from q on
         if complement:
-            value, B = without_complement(threshold, mu, rho)
+            value, B = without_complement(threshold, c, mu, rho)
         else:
-            value, B = without_at(threshold, mu, rho)
+            value, B = without_at(threshold, c, mu, rho)
         return value, s * c * B
     t = math.sqrt(1.0 + mu)
     c = max(0.0, (rho / t - s * threshold) / t)
@@ -52,6 +59,21 @@ def _at(family, threshold, mu, rho, complement):
             return outside + B, s * c * B / t
         return 1.0 - delta, s * c * B / t
     return delta, s * c * B / t
+
+
+@kernel
+def _lost(family, threshold, mu, rho, value):
+    """Return what rounding may have taken from a profile at a threshold.
+
+    Q over P between -c and c is a difference of two tails, t times each; near the centre it is integrated instead.
+    """
+    wide = 0.0
+    if family == WITH:
+        s, t = math.sqrt(mu), math.sqrt(1.0 + mu)
+        c = max(0.0, (rho / t - s * threshold) / t)
+        if c * t >= 5.0 * s:
+            wide = t * math.exp(-2.0 * c * rho / mu) * phi(threshold)
+    return PROFILE_AT_THRESHOLD * (value + wide)
 
 
 @kernel
@@ -94,7 +116,8 @@ def _solve(family, low, mu, rho, delta):
     if low >= least:
         value, _ = _at(family, low, mu, rho, complement)
         excess = (1.0 - delta) / value if complement else value / delta
-        if excess < 1.0 - ZERO_BEYOND_DOUBT:
+        doubt = ZERO_BEYOND_DOUBT + 2.0 * _lost(family, low, mu, rho, value) / value
+        if excess < 1.0 - doubt:
             return math.nan
     else:
         low = least
@@ -122,7 +145,7 @@ def _settled(family, x, mu, rho, delta, epsilon, size, scale):
         gain = s * (rho + s * x)
     else:
         gain = s * max(0.0, rho - s * math.sqrt(1.0 + mu) * x) / (1.0 + mu) ** 1.5
-    moved = STOPPED_THRESHOLD * (1.0 + abs(x)) + (PROFILE_AT_THRESHOLD * value / slope if slope > 0.0 else 0.0)
+    moved = STOPPED_THRESHOLD * (1.0 + abs(x)) + (_lost(family, x, mu, rho, value) / slope if slope > 0.0 else 0.0)
     error = 2.0 * (CANCELLING_SUM * size + gain * moved)
     usual = rounded_up(epsilon, scale)
     return max(usual, epsilon + error), error > usual - epsilon
@@ -133,12 +156,26 @@ def doubted_shift(D, delta):
     """Return epsilon of one shift by D: ``D (u + D/2)``, and whether it is raised by more than usual."""
     if D == 0.0:
         return 0.0, False
-    if delta == 0.0 or D > HUGE:
+    if delta == 0.0:
         return math.inf, False
+    if D > HUGE:
+        return rounded_up(D * (math.sqrt(-2.0 * math.log(delta)) + 0.5 * D), D), False
     u = _solve(SHIFT, -0.5 * D, 0.0, D, delta)
     if math.isnan(u):
         return 0.0, False
     return _settled(SHIFT, u, 0.0, D, delta, D * (u + 0.5 * D), D * (abs(u) + 0.5 * D), D)
+
+
+@kernel
+def _bound_without(mu, rho, delta):
+    """Return an upper bound of epsilon, P over Q, for parameters of any size.
+
+    At ``c = rho + s u`` with ``u = sqrt(-2 log delta)`` it holds that ``P(|w| > c) <= 2 (1 - Phi(u)) <= delta``; the
+    loss there is ``((s u)^2 + 2 s u rho + rho^2 mu/(1 + mu) - log1p(mu))/2``, whose last term is left out.
+    """
+    reach = math.sqrt(mu) * math.sqrt(-2.0 * math.log(delta))
+    moved = math.sqrt(mu / (1.0 + mu)) * rho
+    return rounded_up(reach * (0.5 * reach + rho) + 0.5 * moved * moved, 1.0)
 
 
 @kernel
@@ -149,8 +186,10 @@ def doubted_without(mu, rho, delta):
     """
     if mu == 0.0:
         return 0.0, False
-    if delta == 0.0 or mu > HUGE or rho > HUGE:
+    if delta == 0.0 or mu == math.inf:
         return math.inf, False
+    if mu > WIDEST_LEVERAGE or rho > HUGE:
+        return _bound_without(mu, rho, delta), False
     s = math.sqrt(mu)
     q2 = rho * rho / (1.0 + mu)
     log1p = math.log1p(mu)
@@ -170,14 +209,14 @@ def doubted_with(mu, rho, delta):
     """
     if mu == 0.0:
         return 0.0, False
-    if mu > HUGE or rho > HUGE:
+    if mu == math.inf or rho == math.inf:
         return math.inf, False
     s = math.sqrt(mu)
     t = math.sqrt(1.0 + mu)
     q = rho / t
     log1p = math.log1p(mu)
     top = q / s  # c = 0: nothing lies beyond
-    if delta > 0.0:
+    if delta > 0.0 and mu <= WIDEST_LEVERAGE and rho <= HUGE:
         low = -(t * t * log1p + mu * q * q) / (s * (q + t * math.sqrt(log1p + q * q)))
         x = _solve(WITH, low, mu, rho, delta)
         if math.isnan(x):

@@ -30,8 +30,11 @@ from perinstance.numerics.normal_tails import (
 )
 from perinstance.numerics.numba_compile import kernel
 
-#: A leverage, residual or distance beyond this counts as infinite: squares would overflow.
+#: A leverage, residual or distance beyond this counts as infinite in a profile: squares would overflow.
 HUGE = 1e150
+#: Beyond this leverage the two distributions are so different in width that thresholds lose their digits: epsilon is a
+#: plain upper bound there (``one_epsilon.py``), and so is every other number.
+WIDEST_LEVERAGE = 1e12
 #: From this threshold on the normal density underflows.
 BEYOND = 39.0
 
@@ -65,15 +68,15 @@ def shift_profile_positive(D, epsilon):
 
 
 @kernel
-def without_at(u, mu, rho):
+def without_at(u, c, mu, rho):
     """P over Q at the threshold ``c = rho + s u``: delta, and ``B = e^epsilon Q(|w| > c)``.
 
-    All terms are positive, so nothing cancels. Needs u >= -1.5; see ``without_complement`` for the rest.
+    c is given as well as u because the sum cancels where the leverage is large; it must be at least q. All terms are
+    positive, so nothing cancels here. Needs u >= -1.5; see ``without_complement`` for the rest.
     """
     s = math.sqrt(mu)
     t = math.sqrt(1.0 + mu)
     q = rho / t
-    c = rho + s * u
     a = (c + rho) / s
     h1 = s * (c + q) / (1.0 + t)
     h2 = s * (c - q) / (1.0 + t)
@@ -88,12 +91,11 @@ def without_at(u, mu, rho):
 
 
 @kernel
-def without_complement(u, mu, rho):
-    """P over Q at the threshold ``c = rho + s u``: ``1 - delta = P(|w| < c) + B``, and B."""
+def without_complement(u, c, mu, rho):
+    """P over Q at the threshold ``c = rho + s u >= q``: ``1 - delta = P(|w| < c) + B``, and B."""
     s = math.sqrt(mu)
     t = math.sqrt(1.0 + mu)
     q = rho / t
-    c = rho + s * u
     h1 = s * (c + q) / (1.0 + t)
     h2 = s * (c - q) / (1.0 + t)
     E = math.exp(-2.0 * c * rho / mu)
@@ -139,9 +141,9 @@ def _with_by_quadrature(c, mu, rho):
         left = (t * w + rho / t) / s
         right = (t * w - rho / t) / s
         density = weight * (math.exp(-0.5 * left * left) + math.exp(-0.5 * right * right))
-        gap = -math.expm1(-0.5 * (c - w) * (c + w))
-        delta += density * gap
-        B += density * (1.0 - gap)
+        less = -0.5 * (c - w) * (c + w)
+        delta -= density * math.expm1(less)
+        B += density * math.exp(less)  # not one less the other: far from c that has no digits
     scale = INV_SQRT_2PI * c * t / s
     return scale * delta, scale * B
 
@@ -163,8 +165,8 @@ def posterior_without(mu, rho, epsilon):
     c = math.sqrt(log1p + q2 + 2.0 * epsilon)
     u = (((2.0 * epsilon - p) - p_low) + log1p) / (math.sqrt(mu) * (c + rho))
     if u >= MILLS_FROM:
-        return without_at(u, mu, rho)[0] if u < BEYOND else 0.0
-    return 1.0 - without_complement(u, mu, rho)[0]
+        return without_at(u, c, mu, rho)[0] if u < BEYOND else 0.0
+    return 1.0 - without_complement(u, c, mu, rho)[0]
 
 
 @kernel

@@ -12,7 +12,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.arguments import frozen, people_array, positions, same_length
 from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Kind, kind_codes
+from perinstance.pairs.interface.kinds import KINDS, Kind, kind_codes
 
 Self = TypeVar("Self", bound="ColumnPairs")
 
@@ -44,10 +44,22 @@ class ColumnPairs(Pairs):
     #: The parameters of a pair that costs nothing, where they are not zero.
     NO_LOSS: ClassVar[Mapping[str, float]] = {}
 
+    #: The largest size up to which a parameter gives exact answers; beyond, answers are upper bounds (often infinite).
+    EXACT_UP_TO: ClassVar[Mapping[str, float]] = {}
+
     def __init__(self, kind: Kind | ArrayLike, **columns: ArrayLike) -> None:
         for name, array in self._validated(columns).items():
             setattr(self, "_" + name, array)
         self._codes = kind_codes(kind, len(self))
+        for name, most in self.EXACT_UP_TO.items():
+            self._bounded_only(getattr(self, "_" + name), most)
+
+    def _bounded_only(self, parameter: Floats, most: float) -> None:
+        """Label as an upper bound whoever has a parameter beyond ``most``; one that is infinite costs exactly that."""
+        if max(parameter.max(initial=0.0), -parameter.min(initial=0.0)) > most:
+            beyond = np.isfinite(parameter) & (np.abs(parameter) > most)
+            beyond = beyond if beyond.ndim == 1 else beyond.any(axis=1)
+            self._codes = np.maximum(self._codes, beyond.astype(np.uint8) * np.uint8(KINDS.index("upper")))
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return one number >= 0 per person and column."""

@@ -20,8 +20,9 @@ from perinstance.pairs.loss_sums.cumulant_levels import (
 )
 from perinstance.pairs.loss_sums.records import Losses, LossesInPairs
 
-#: Beyond this a parameter's square overflows; the person's loss is infinite for all purposes.
-HUGE = 1e140
+#: Beyond this sums of losses were found to be wrong near delta = 1 (they are exact up to half of it): the person's loss
+#: counts as infinite, an upper bound, and the pairs label it so.
+HUGE = 2e12
 #: The squares of parameters below this do not overflow, nor do their halves.
 HALF_OVERFLOWS = 1e290
 #: The most exponentials into which each half of the Laplace losses is multiplied out (see ``laplace_atoms.py``).
