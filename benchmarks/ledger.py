@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,8 @@ def measure(people: int) -> list[Ratio]:
             times = []
             for k in range(releases):
                 pairs = Shift(rng.random(people))
-                written = _timed(lambda ids=ids, pairs=pairs: _write(ids, pairs, folder / "file.parquet"))
-                charged = _timed(lambda ids=ids, pairs=pairs, k=k: ledger.charge_pairs(ids, pairs, key=f"{k}"))
+                written = _timed(partial(_write, ids, pairs, folder / "file.parquet"))
+                charged = _timed(partial(ledger.charge_pairs, ids, pairs, key=f"{k}"))
                 times.append((charged, written))
             charged, written = np.min(times, axis=0)
             ratios.append(Ratio(f"a charge to {people:,} people, {what}", "writing the file", charged / written, LIMIT))
