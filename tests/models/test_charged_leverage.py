@@ -63,6 +63,6 @@ def test_charged_answers_of_open_people(monkeypatch, sign):
     class Fit:
         precision = None
 
-    answer = ridge.refined(Fit(), None, np.ones((400, 1)), RESIDUALS)
+    answer = ridge.refined(Fit(), None, np.ones((400, 1)), RESIDUALS, inside=False)
     assert (np.sign(answer.residual) == sign).all()
     _costs_at_least(answer.leverage, np.abs(answer.residual), low)
