@@ -127,7 +127,9 @@ def test_labels_beyond_the_range_of_exact_answers():
         least = np.array(large) if isinstance(pairs, Laplace) else np.multiply(large, [5e11, 5e12, 5e150, 1, 1])
         assert (epsilons >= least * (1 - 1e-5)).all()
     assert (Shift(large) + Laplace(np.ones(5))).kinds.tolist() == expected
-    assert Objective([1e7], [1.0], [1e7], [1e7]).kind == "upper" and Gaussian([[-1 + 1e-14]], [[1.0]]).kind == "upper"
+    assert (
+        Objective([1e10], [1.0], [1e10], [1e10]).kind == "upper" and Gaussian([[-1 + 1e-14]], [[1.0]]).kind == "upper"
+    )
 
 
 def test_more_distance_more_loss():

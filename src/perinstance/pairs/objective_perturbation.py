@@ -37,7 +37,7 @@ class Objective(ColumnPairs, SummedPairs):
 
     __slots__ = ("_leverage", "_residual", "_x_squared", "_v_squared")
     FORMAT = ("objective", 1)
-    EXACT_UP_TO = MappingProxyType({"leverage": 1e6, "residual": 1e280, "x_squared": 1e280, "v_squared": 1e280})
+    EXACT_UP_TO = MappingProxyType({"leverage": 4e9, "residual": 1e280, "x_squared": 1e280, "v_squared": 1e280})
     _leverage: Floats
     _residual: Floats
     _x_squared: Floats
@@ -59,7 +59,7 @@ class Objective(ColumnPairs, SummedPairs):
         with np.errstate(invalid="ignore", over="ignore"):
             short = np.sqrt(self._x_squared) * np.sqrt(self._v_squared) < self._leverage * (1 - CAUCHY_SCHWARZ)
             x, v = np.sqrt(self._x_squared), np.sqrt(self._v_squared)
-            for product, most in ((x * v, 1e6), (self._residual * x, 1e12)):
+            for product, most in ((x * v, 4e9), (self._residual * x, 1e12)):
                 self._bounded_only(np.nan_to_num(product, nan=0.0, posinf=LARGEST), most)
         if short.any():
             raise InvalidInput(

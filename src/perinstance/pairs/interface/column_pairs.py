@@ -58,8 +58,8 @@ class ColumnPairs(Pairs):
         """Label as an upper bound whoever has a parameter beyond ``most``; one that is infinite costs exactly that."""
         if max(parameter.max(initial=0.0), -parameter.min(initial=0.0)) > most:
             beyond = np.isfinite(parameter) & (np.abs(parameter) > most)
-            beyond = beyond if beyond.ndim == 1 else beyond.any(axis=1)
-            self._codes = np.maximum(self._codes, beyond.astype(np.uint8) * np.uint8(KINDS.index("upper")))
+            who = np.any(beyond.reshape(len(self), -1), axis=1)
+            self._codes = np.maximum(self._codes, np.where(who, KINDS.index("upper"), 0).astype(np.uint8))
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return one number >= 0 per person and column."""

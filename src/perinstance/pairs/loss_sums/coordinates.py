@@ -23,6 +23,8 @@ from perinstance.pairs.loss_sums.records import Losses, LossesInPairs
 #: Beyond this sums of losses were found to be wrong near delta = 1 (they are exact up to half of it): the person's loss
 #: counts as infinite, an upper bound, and the pairs label it so.
 HUGE = 2e12
+#: The same for |x||v| of objective perturbation, the root of its larger variance (labelled from 4e9 on).
+HUGE_PLANE = 1e10
 #: The squares of parameters below this do not overflow, nor do their halves.
 HALF_OVERFLOWS = 1e290
 #: The most exponentials into which each half of the Laplace losses is multiplied out (see ``laplace_atoms.py``).
@@ -85,7 +87,7 @@ class LossCoordinates:
         x, v = np.sqrt(x_squared), np.sqrt(v_squared)
         here = x > 0.0  # somebody without any feature is in no equation
         with np.errstate(invalid="ignore", over="ignore"):  # zero times infinity, of people who are lost or not there
-            usable = here & (mu < HUGE**0.5) & (r * x < HUGE) & (x * v < HUGE**0.5)
+            usable = here & (mu < HUGE_PLANE) & (r * x < HUGE) & (x * v < HUGE_PLANE)
             usable &= np.maximum(np.maximum(r, x_squared), v_squared) < HALF_OVERFLOWS  # else their halves overflow
         parts = [np.ascontiguousarray(np.where(usable, part, 0.0)) for part in (mu, r, x_squared, v_squared)]
         pairs = np.empty((6, len(mu), 2))
@@ -97,7 +99,9 @@ class LossCoordinates:
     def _precise(cls, pairs: list[Floats], infinite: NDArray[np.bool_], lost: NDArray[np.bool_]) -> LossCoordinates:
         """Take nu, v and m^2 as pairs of floats; ``lost`` marks shifts whose square may have underflown."""
         nu, nu_low, v, v_low, m2, m2_low = (np.array(part, dtype=np.float64) for part in pairs)
-        infinite = infinite | ~((np.abs(nu) < HUGE) & (m2 < HUGE**2) & (v > 1 / HUGE)).all(axis=1)
+        infinite = infinite | ~((np.abs(nu) < 2 * HUGE_PLANE**2) & (m2 < HUGE**2) & (v > 0.5 / HUGE_PLANE**2)).all(
+            axis=1
+        )
         for part, plain in ((nu, 0.0), (nu_low, 0.0), (v, 1.0), (v_low, 0.0), (m2, 0.0), (m2_low, 0.0)):
             part[infinite] = plain
         tiny = (nu != 0.0) & (np.abs(nu) < LEAST_PARAMETER)
