@@ -93,7 +93,8 @@ def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAns
     share = 2 * eta + 2 * len(everyone) * UNIT + 16 * UNIT / np.sqrt(alpha * k)
     z = solve_triangular(L, table.y, lower=True)
     residual = Z.T @ z / k
-    lost = share * (np.linalg.norm(z) / np.sqrt(k) + 2 * np.abs(residual)) + UNIT * np.abs(y)
+    # a leverage that is raised by 2 share (1 + mu) takes the residual along: a posterior sample loses no less then
+    lost = share * (np.linalg.norm(z) / np.sqrt(k) + 4 * np.abs(residual)) + UNIT * np.abs(y)
     if table.lost is not None:
         lost += (len(everyone) + 8) * UNIT * np.linalg.norm(targets) / np.sqrt(alpha * k)
     leverage = (1 + 2 * share) / (alpha * k) - 1
