@@ -85,12 +85,15 @@ def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAns
     Z = inverse if table.lost is None else solve_triangular(L, table.units, lower=True)  # L^-1 units
     eta = _eta(table, L, inverse)
     work = len(X) * float(p) ** 2 * (p + fit.n_people)
-    if not eta < next(limit for most, limit in _MOST_ETA if work <= most):
+    limit = next(limit for most, limit in _MOST_ETA if work <= most)
+    if not eta < limit:
         return None
     at = _positions(everyone, targets, X, y)
     Z, k = Z[:, at], np.einsum("ij,ij->j", Z, Z)[at]
     # eta / (1 - eta), sums of n products, and the unit vectors, which are rounded where they were reflected
     share = 2 * eta + 2 * len(everyone) * UNIT + 16 * UNIT / np.sqrt(alpha * k)
+    if not (share < limit).all():  # a leverage so large that the unit vectors' rounding counts
+        return None
     z = solve_triangular(L, table.y, lower=True)
     residual = Z.T @ z / k
     # a leverage that is raised by 2 share (1 + mu) takes the residual along: a posterior sample loses no less then

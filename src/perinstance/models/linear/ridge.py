@@ -268,7 +268,9 @@ def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool =
     rough = found.rough(floor)
     with np.errstate(invalid="ignore", over="ignore"):
         # a larger leverage tells more of a posterior sample only together with this much more of the residual
-        along = np.sqrt((1 + found.leverage[1]) / (1 + found.leverage[0])) * BOUND_UP
+        # (beyond the largest float it loses everything anyway, and a movement does not need it)
+        ratio = np.where(np.isinf(found.leverage[1]), 1.0, (1 + found.leverage[1]) / (1 + found.leverage[0]))
+        along = np.sqrt(ratio) * BOUND_UP
         residual = np.copysign(found.residual[1] * along, np.where(found.negative, -1.0, 1.0))
     residual[found.lost] = np.nan
     leverage, length = (np.where(found.lost, np.inf, bounds[1]) for bounds in (found.leverage, found.length))
