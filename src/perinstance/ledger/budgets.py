@@ -17,8 +17,8 @@ from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
 from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import NORM_UP
 from perinstance.pairs import Pairs, Shift
-from perinstance.pairs.interface.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RenyiBudget:
 
     def epsilon(self, delta: float) -> float:
         """Return the loss that holds for everybody, whatever was released."""
-        return float(renyi_to_epsilon(self.budget, self.order, delta))
+        return float(renyi_to_epsilon(self.budget, self.order, delta)) * NORM_UP
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,6 @@ class GaussianBudget:
 
 
 Budget = RenyiBudget | GaussianBudget
-KIND: Kind = "upper"
 
 
 def budget_record(budget: Budget | None) -> dict[str, Any] | None:

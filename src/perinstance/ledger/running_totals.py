@@ -27,7 +27,7 @@ from perinstance.ledger.charge_files import ChargeFile, coded, plain_columns
 from perinstance.ledger.event_log import Event
 from perinstance.ledger.releases import releases_of
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import ADDITION
+from perinstance.numerics.rounding import ADDITION, NORM_UP
 from perinstance.pairs import Pairs
 
 #: Renyi orders that are kept
@@ -48,7 +48,7 @@ class RunningBlock:
     def epsilon(self, delta: float) -> Floats:
         """Return the best of the orders; somebody who lost nothing has zero."""
         bounds = [renyi_to_epsilon(d, order, delta) for order, d in zip(ORDERS, self.divergences, strict=True)]
-        return np.where(self.divergences.any(axis=0), np.min(bounds, axis=0), 0.0)
+        return np.where(self.divergences.any(axis=0), np.min(bounds, axis=0) * NORM_UP, 0.0)
 
 
 def running_blocks(root: Path, charges: Path, events: Sequence[Event], budget: Budget | None) -> Iterator[RunningBlock]:

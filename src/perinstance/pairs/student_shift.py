@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -43,6 +45,7 @@ class StudentShift(ColumnPairs):
     __slots__ = ("_distance", "_degrees_of_freedom", "_dimension")
     FORMAT = ("student", 1)
     NO_LOSS = {"degrees_of_freedom": 1.0, "dimension": 1.0}
+    EXACT_UP_TO = MappingProxyType({"distance": 1e95})  # beyond, epsilon is stated as infinite
     _distance: Floats
     _degrees_of_freedom: Floats
     _dimension: Floats

@@ -115,10 +115,6 @@ def _eta(table: _Table, L: Floats, inverse: Floats) -> float:
     return 2 * float((size @ table.backward_error(L, d) / d).max()) if (d > 0).all() else float("inf")
 
 
-def _unchanged(X: Floats, y: Floats) -> _Table:
-    return _Table(X, y, np.eye(len(X)), None)
-
-
 def _projected(X: Floats, y: Floats) -> _Table:
     """Reflect the rows by ``I - 2 v v' / v'v``, v = ones + sqrt(n) e_1, and leave the first one out."""
     n = len(X)
