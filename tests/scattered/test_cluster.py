@@ -66,7 +66,7 @@ def parquet(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr("perinstance.engines.dask.file_parts.PART_BYTES", 1000 * 8 * 4)
+    monkeypatch.setattr("perinstance.engines.dask.parquet_parts.PART_BYTES", 1000 * 8 * 4)
 
 
 @pytest.fixture(scope="module")

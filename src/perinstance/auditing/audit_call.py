@@ -17,7 +17,7 @@ from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
 from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
-from perinstance.engines.default_engine import default_engine
+from perinstance.engines.engine_choice import default_engine
 from perinstance.engines.protocol import Engine, Progress, TableSweep
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG

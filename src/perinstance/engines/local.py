@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
-from perinstance.engines.checked_step import CellNames, checked_step
+from perinstance.engines.first_look import CellNames, checked_step
 from perinstance.engines.ordered_results import ordered
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch

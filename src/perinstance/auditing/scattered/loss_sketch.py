@@ -1,8 +1,8 @@
 """What is known of many losses in little room: counts in narrow bins, sums of powers, the maximum.
 
-A bin has a relative width of 2^-12: all losses that share the first bits of their float64, so the sketches of two sets
-of people add exactly, in any order. A quantile is answered by the upper end of its bin: never below, and at most 2.5e-4
-of itself above.
+A bin has a relative width of 2^-10: all losses that share the first bits of their float64, so the sketches of two sets
+of people add exactly, in any order. A quantile is answered by the upper end of its bin: never below, and at most a
+thousandth of itself above.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import weakest_of_codes
 
-CUT_BITS = 40  #: of the 52 behind the binary point; 12 are kept
+CUT_BITS = 42  #: of the 52 behind the binary point; 10 are kept
 POWERS = 4
 #: how much above the truth a quantile may be, relatively
-QUANTILE_ERROR = 2.0**-12
+QUANTILE_ERROR = 2.0**-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perinstance.auditing.map_people import with_better
 from perinstance.auditing.scattered.loss_sketch import LossSketch
 from perinstance.data import LossWriter
-from perinstance.engines.checked_step import CellNames, checked_step
+from perinstance.engines.first_look import CellNames, checked_step
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats

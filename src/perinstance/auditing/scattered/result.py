@@ -17,7 +17,7 @@ from perinstance.auditing.scattered.partition_losses import GroupSketches, MostE
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.memory.group_texts import label_texts
 from perinstance.data.source import Source
-from perinstance.engines.dask.file_parts import file_parts
+from perinstance.engines.dask.parquet_parts import file_parts
 from perinstance.errors import InvalidInput
 from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
@@ -29,7 +29,7 @@ from perinstance.releases.base.release import Release
 class ScatteredAudit:
     """Sums over everybody, and the most exposed people one by one; the others are in ``folder``.
 
-    Counts, means and the maximum are exact. Quantiles are never below the truth and at most 2.5e-4 of themselves above.
+    Counts, means and the maximum are exact. Quantiles are never below the truth and at most a thousandth above.
     """
 
     release: Release
@@ -65,11 +65,11 @@ class ScatteredAudit:
         return self.sketch.summary(self.delta)
 
     def quantile(self, q: ArrayLike) -> Any:
-        """Return a loss that at least a share q of the people does not exceed: at most 2.5e-4 of it too large."""
+        """Return a loss that at least a share q of the people does not exceed: at most a thousandth too large."""
         return self.sketch.quantile(q)
 
     def tail(self, t: ArrayLike) -> Any:
-        """Return the share of people whose loss may exceed t (those within 2.5e-4 of t count)."""
+        """Return the share of people whose loss may exceed t (those within a thousandth of t count)."""
         return self.sketch.tail(t)
 
     def moments(self, k: int = 4) -> Floats:

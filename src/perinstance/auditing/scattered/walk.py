@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR
-from perinstance.auditing.scattered.partition_losses import PartitionLosses, WriteLosses, part_path, total_of
+from perinstance.auditing.scattered.partition_losses import PartitionLosses, WriteLosses, part_path
 from perinstance.auditing.scattered.repeated_ids import refuse_repeated_ids
 from perinstance.auditing.scattered.result import ScatteredAudit
 from perinstance.data import private_file, private_folder
-from perinstance.engines.checked_step import CellNames
-from perinstance.engines.dask.engine import DaskSweep
+from perinstance.engines.first_look import CellNames
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
@@ -45,10 +44,25 @@ def scatter(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delt
     try:
         if who.source.has_ids:
             refuse_repeated_ids(who, ahead=4)
-        found = list(who.each_partition(step, "map"))
-        refined = _answer_open(release, fit, sweep, who, step, found)
-        audit = _result(step, who, found, refined)
-        _finish(folder, audit, found)
+        found = _Total()
+        for number, part in enumerate(who.each_partition(step, "map")):
+            found.add(number, part)
+        refined = _answer_open(sweep, who, step, found)
+        audit = ScatteredAudit(
+            release=release,
+            fit=fit,
+            delta=delta,
+            inside=inside,
+            n_features=who.n_features,
+            folder=folder,
+            sketch=found.sketch,
+            exposed=found.exposed,
+            largest_leverage=found.largest_leverage,
+            rows=tuple(found.rows),
+            source=who.source,
+            refined=refined,
+        )
+        _finish(audit)
     except BaseException:  # a part of an audit is of no use
         for number in range(who.partitions):
             with contextlib.suppress(OSError):
@@ -57,51 +71,54 @@ def scatter(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delt
     return audit
 
 
-def _answer_open(
-    release: Release, fit: Any, sweep: DaskSweep, who: DaskSweep, step: WriteLosses, found: list[PartitionLosses]
-) -> int:
+class _Total:
+    """Adds what comes back, in the order of the partitions; only rows of people who are left open are kept."""
+
+    def __init__(self) -> None:
+        self.sketch: Any = None
+        self.exposed: Any = None
+        self.largest_leverage = 0.0
+        self.rows: list[int] = []
+        self.open: dict[int, Block] = {}
+
+    def add(self, number: int, part: PartitionLosses, again: bool = False) -> None:
+        """Take the answer of one partition; ``again``: its rows were counted before."""
+        if not again:
+            self.rows.append(part.rows)
+        if part.open is not None:
+            self.open[number] = part.open
+        if part.sketch is None or part.exposed is None:
+            return
+        self.sketch = part.sketch if self.sketch is None else self.sketch + part.sketch
+        self.exposed = part.exposed if self.exposed is None else self.exposed + part.exposed
+        self.largest_leverage = max(self.largest_leverage, part.largest_leverage)
+
+
+def _answer_open(sweep: Any, who: Any, step: WriteLosses, found: _Total) -> int:
     """Answer the people whom the map left open, and have their partitions written."""
-    left = [number for number, part in enumerate(found) if part.open is not None]
-    if not left:
+    if not found.open:
         return 0
-    rows = [found[number].open for number in left]
-    X, y = (np.concatenate([getattr(one, name) for one in rows]) for name in "Xy")
-    block = Block(X, y)
-    people = release.refine(fit, sweep, block, step.inside)
-    cuts = np.cumsum([0, *(len(one) for one in rows if one is not None)])
+    left, rows = list(found.open), list(found.open.values())
+    block = Block(np.concatenate([one.X for one in rows]), np.concatenate([one.y for one in rows]))
+    people = step.release.refine(step.fit, sweep, block, step.inside)
+    cuts = np.cumsum([0, *(len(one) for one in rows)])
     better = {
         number: People(people.leverage[a:b], people.residual[a:b], people.pairs[a:b])
         for number, a, b in zip(left, cuts[:-1], cuts[1:], strict=True)
     }
-    for number, part in zip(left, who.each_partition(replace(step, better=better), "map", left), strict=True):
-        found[number] = part
+    again = who.each_partition(replace(step, better=better), "map", left)
+    for number, part in zip(left, again, strict=True):
+        found.add(number, part, again=True)
     return len(block)
 
 
-def _result(step: WriteLosses, who: DaskSweep, found: list[PartitionLosses], refined: int) -> ScatteredAudit:
-    return ScatteredAudit(
-        release=step.release,
-        fit=step.fit,
-        delta=step.delta,
-        inside=step.inside,
-        n_features=who.n_features,
-        folder=Path(step.folder),
-        sketch=total_of([part.sketch for part in found]),
-        exposed=total_of([part.exposed for part in found]),
-        largest_leverage=max(part.largest_leverage for part in found),
-        rows=tuple(part.rows for part in found),
-        source=who.source,
-        refined=refined,
-    )
-
-
-def _finish(folder: Path, audit: ScatteredAudit, found: list[PartitionLosses]) -> None:
+def _finish(audit: ScatteredAudit) -> None:
     words = {
         "mechanism": str(audit.release.mechanism().name),
         "delta": audit.delta,
         "people": len(audit),
-        "rows_of_partitions": [part.rows for part in found],
+        "rows_of_partitions": list(audit.rows),
         "quantile_error": QUANTILE_ERROR,
     }
-    with private_file(folder / DONE, "w") as file:
+    with private_file(audit.folder / DONE, "w") as file:
         json.dump(words, file, indent=1)

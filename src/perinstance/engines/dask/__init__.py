@@ -1,6 +1,6 @@
 """A cluster: the same folds and maps over partitions that live in Dask, on whatever scheduler is active.
 
-``tables`` are Dask arrays and data frames, ``file_parts`` Parquet that the workers read themselves, ``engine`` walks
+``tables`` are Dask arrays and data frames, ``parquet_parts`` Parquet that the workers read themselves, ``engine`` walks
 over either, ``graph_runs`` asks the cluster and says what went wrong there. Dask is optional:
 ``pip install perinstance[dask]``.
 """

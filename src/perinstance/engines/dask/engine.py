@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Source
-from perinstance.engines.checked_step import CellNames, checked_step
-from perinstance.engines.dask.file_parts import file_parts, read_part
 from perinstance.engines.dask.graph_runs import kept, result, results, shared
+from perinstance.engines.dask.parquet_parts import file_parts, read_part
 from perinstance.engines.dask.tables import blocks_or_refusal
+from perinstance.engines.first_look import CellNames, checked_step
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
 from perinstance.folds.block import Block
@@ -56,7 +56,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class PartitionSum:
     """The statistic of some partitions, and of how many rows; None of none."""
 
     rows: int
@@ -200,7 +200,7 @@ def _stepped(step: Callable[[int, tuple[Block, ...]], T], number: int, blocks: A
         return Refused(number, error)
 
 
-def _folded(common: tuple[Callable[[Block], Any], CellNames], number: int, blocks: Any) -> Folded | Refused:
+def _folded(common: tuple[Callable[[Block], Any], CellNames], number: int, blocks: Any) -> PartitionSum | Refused:
     """Run on a worker: the statistic of one partition."""
     if isinstance(blocks, PerinstanceError):
         return Refused(number, blocks)
@@ -213,10 +213,10 @@ def _folded(common: tuple[Callable[[Block], Any], CellNames], number: int, block
             rows += len(block)
     except PerinstanceError as error:
         return Refused(number, error)
-    return Folded(rows, total)
+    return PartitionSum(rows, total)
 
 
-def _add(left: Folded | Refused, right: Folded | Refused) -> Folded | Refused:
+def _add(left: PartitionSum | Refused, right: PartitionSum | Refused) -> PartitionSum | Refused:
     """Run on a worker: of two refusals the first one counts."""
     if isinstance(left, Refused):
         return left
@@ -224,4 +224,4 @@ def _add(left: Folded | Refused, right: Folded | Refused) -> Folded | Refused:
         return right
     if left.value is None or right.value is None:
         return left if right.value is None else right
-    return Folded(left.rows + right.rows, left.value + right.value)
+    return PartitionSum(left.rows + right.rows, left.value + right.value)
