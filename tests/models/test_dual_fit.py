@@ -9,8 +9,8 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.linear.dual_form import dual_fit as module
-from perinstance.models.linear.dual_form.dual_fit import DualFit
+from perinstance.models.linear.dual_form import wide_fit as module
+from perinstance.models.linear.dual_form.wide_fit import DualFit
 from perinstance.models.linear.ridge import by_columns, fit_by_columns, linear_fit, refined, without
 from perinstance.numerics.rounding import EXACT_PARAMETER
 from tests.models.test_dual_form import DESIGNS, table

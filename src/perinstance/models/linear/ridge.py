@@ -28,7 +28,7 @@ from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
-from perinstance.models.linear.dual_form.dual_fit import DualFit, answer_in_dual_form, dual_fit
+from perinstance.models.linear.dual_form.wide_fit import DualFit, answer_in_dual_form, dual_fit
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, Without, row_statistics_of
 from perinstance.numerics.array_types import Floats

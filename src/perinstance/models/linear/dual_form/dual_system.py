@@ -25,7 +25,7 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from perinstance.models.linear.dual_form.reflected_rows import ReflectedRows, depth, product
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import HALF_UNIT, TINY, UNIT, USABLE_ERROR
+from perinstance.numerics.rounding import HALF_UNIT, LONG_UNIT, TINY, UNIT, USABLE_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class DualSystem:
         rows, first = X.astype(wide), w.astype(wide)
         rho = y - self.alpha * first - rows @ (first @ rows)
         rho = rho - rho.mean() if free else rho
-        unit = float(np.finfo(wide).eps)
+        unit = LONG_UNIT
         size = np.abs(X)
         off = unit * ((sum(X.shape) + 8) * (size @ (np.abs(w) @ size)) + 8 * (np.abs(y) + self.alpha * np.abs(w)))
         left = np.asarray(rho, dtype=np.float64)
