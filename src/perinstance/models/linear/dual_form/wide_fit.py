@@ -27,6 +27,8 @@ FEW_COLUMNS = 32
 #: n x n work in balls that takes seconds, and minutes: nobody is left open for their residual beyond the first, and
 #: beyond the second nobody who has an upper bound
 SECONDS_IN_BALLS, MINUTES_IN_BALLS = 4e8, 2e10
+#: beyond seconds, an upper bound that rounding took no more of than this is an answer
+CLOSE_ENOUGH = 1e-4
 #: eta up to which people whom a fit by columns leaves open are answered, by the work of factorising without each of
 #: them: nothing looser than exact while that takes seconds, and rather an upper bound than hours
 MOST_ETA = ((1e9, EXACT_SHARE / 8), (1e11, 1e-4), (float("inf"), 0.05))
@@ -158,7 +160,8 @@ class DualFit:
         residual = parameters_too_rough(least, found.lost)
         code = (hard | residual).astype(np.uint8)
         work = float(self.n_people) ** 2 * (self.n_people + self.n_features)
-        left = hard | residual if work <= SECONDS_IN_BALLS else hard
+        far = hard & ~(np.maximum(found.rough, found.error) < CLOSE_ENOUGH)
+        left = hard | residual if work <= SECONDS_IN_BALLS else far
         left = left if work <= MINUTES_IN_BALLS else left & ~np.isfinite(found.leverage)
         share = found.error + found.rough if self.moves else found.error[:0]
         stated = Without(found.leverage, found.residual, found.length, share, code)
