@@ -178,3 +178,15 @@ def test_looking_afterwards_is_a_bound_too():
         ctx.prec = before
     truth = np.linalg.norm(error, ord=2)
     assert 0 < truth < seen / 3
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_without_a_penalty_everybody_is_alone_in_a_direction_at_once(intercept):
+    X, y = table("plain", 60, 90)
+    audit = pi.audit(pi.PosteriorSample(alpha=0.0, fit_intercept=intercept), X, y)
+    assert (
+        np.isinf(audit.losses).all() and np.isinf(audit.leverages).all() and (np.asarray(audit.kind) == "exact").all()
+    )
+    X[1], y[1] = X[0], y[0]  # not alone, but too many columns to find out how much is lost
+    twins = pi.audit(pi.PosteriorSample(alpha=0.0, fit_intercept=intercept), X, y)
+    assert np.isinf(twins.losses).all() and (np.asarray(twins.kind) == "upper").all()

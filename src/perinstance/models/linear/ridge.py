@@ -44,6 +44,11 @@ from perinstance.numerics.rounding import (
 LARGE_TABLE = 200_000_000
 
 
+#: work of answering one by one, without a penalty and with more columns than people, that takes minutes: an infinite
+#: upper bound is an answer then
+MINUTES_OF_PEOPLE = 1e8
+
+
 @dataclass(frozen=True, slots=True)
 class LinearFit:
     """The confidential fit with everyone. The intercept, if any, is last everywhere."""
@@ -280,6 +285,13 @@ def refined(
         code |= parameters_too_rough(np.ones(len(X)), dual.rough)
         share = dual.error if len(dual.length) else dual.error[:0]
         return Without(dual.leverage, dual.residual, dual.length, share, code.astype(np.uint8))
+    if inside and fit.span is not None and fit.n_people < len(fit.theta):
+        # independent rows without a penalty: everybody determines a direction alone
+        alone = fit.span.rank == fit.n_people
+        if alone or len(X) * float(len(fit.theta)) ** 2 * (len(fit.theta) + fit.n_people) > MINUTES_OF_PEOPLE:
+            length = np.full(0 if fit.precision is None else len(X), np.inf)
+            code = np.full(len(X), EXACT if alone else UPPER, dtype=np.uint8)
+            return Without(np.full(len(X), np.inf), np.full(len(X), np.nan), length, length.copy(), code)
     return answered_people(fit, sweep, X, y, inside, floor).stated(floor, fit.precision is not None)
 
 
