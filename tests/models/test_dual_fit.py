@@ -187,6 +187,7 @@ def test_without_a_penalty_everybody_is_alone_in_a_direction_at_once(intercept):
     assert (
         np.isinf(audit.losses).all() and np.isinf(audit.leverages).all() and (np.asarray(audit.kind) == "exact").all()
     )
-    X[1], y[1] = X[0], y[0]  # not alone, but too many columns to find out how much is lost
+    X[1], y[1] = X[0], y[0]  # not alone; to find out more of the others takes too long with so many columns
     twins = pi.audit(pi.PosteriorSample(alpha=0.0, fit_intercept=intercept), X, y)
-    assert np.isinf(twins.losses).all() and (np.asarray(twins.kind) == "upper").all()
+    assert np.isfinite(twins.losses[:2]).all()
+    assert np.isinf(twins.losses[2:]).all() and (np.asarray(twins.kind)[2:] == "upper").all()

@@ -44,9 +44,9 @@ from perinstance.numerics.rounding import (
 LARGE_TABLE = 200_000_000
 
 
-#: work of answering one by one, without a penalty and with more columns than people, that takes minutes: an infinite
-#: upper bound is an answer then
-MINUTES_OF_PEOPLE = 1e8
+#: work of answering one by one, without a penalty and with more columns than people, that takes many seconds: an
+#: infinite upper bound is an answer then
+LONG_WORK = 1e7
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ def refined(
     if inside and fit.span is not None and fit.n_people < len(fit.theta):
         # independent rows without a penalty: everybody determines a direction alone
         alone = fit.span.rank == fit.n_people
-        if alone or len(X) * float(len(fit.theta)) ** 2 * (len(fit.theta) + fit.n_people) > MINUTES_OF_PEOPLE:
+        if alone or len(X) * float(len(fit.theta)) ** 2 * (len(fit.theta) + fit.n_people) > LONG_WORK:
             length = np.full(0 if fit.precision is None else len(X), np.inf)
             code = np.full(len(X), EXACT if alone else UPPER, dtype=np.uint8)
             return Without(np.full(len(X), np.inf), np.full(len(X), np.nan), length, length.copy(), code)
