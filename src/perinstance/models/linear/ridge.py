@@ -290,8 +290,8 @@ def refined(
         alone = fit.span.rank == fit.n_people
         if alone or len(X) * float(len(fit.theta)) ** 2 * (len(fit.theta) + fit.n_people) > LONG_WORK:
             length = np.full(0 if fit.precision is None else len(X), np.inf)
-            code = np.full(len(X), EXACT if alone else UPPER, dtype=np.uint8)
-            return Without(np.full(len(X), np.inf), np.full(len(X), np.nan), length, length.copy(), code)
+            labels = np.full(len(X), EXACT if alone else UPPER, dtype=np.uint8)
+            return Without(np.full(len(X), np.inf), np.full(len(X), np.nan), length, length.copy(), labels)
     return answered_people(fit, sweep, X, y, inside, floor).stated(floor, fit.precision is not None)
 
 
