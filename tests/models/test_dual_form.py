@@ -107,6 +107,7 @@ def test_audits_agree_with_factorising_without_each_person(monkeypatch, intercep
     ):
         quick = pi.audit(release, X, y)
         with monkeypatch.context() as patched:
+            patched.setattr("perinstance.models.linear.ridge.dual_fit", lambda *_: None)
             patched.setattr("perinstance.models.linear.ridge.answer_in_dual_form", lambda *_: None)
             slow = pi.audit(release, X, y)
         np.testing.assert_allclose(quick.losses, slow.losses, rtol=1e-6)

@@ -5,8 +5,10 @@ Nothing p x p is made unless somebody asks for it (``inverse``, ``gram``: the la
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,9 +207,12 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
         X, y = np.array(block.X, dtype=np.float64), np.array(block.y, dtype=np.float64)
         return _FewRows((X,), (y,), len(block), p - 1)
 
-    rows: _FewRows = sweep.fold(step)
-    if rows.count >= p:
-        return None
+    rows = _FewRows((), (), 0, p - 1)
+    with closing(cast("Generator[_FewRows, None, None]", sweep.map(step))) as parts:
+        for part in parts:
+            rows = rows + part
+            if rows.count >= p:  # a long table whose length only reading tells is not read for this
+                return None
     X, y = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in (rows.X, rows.y))
     system = DualSystem.of(X, y, alpha, fit_intercept) if len(y) > int(fit_intercept) else None
     answers = None
