@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import perinstance as pi
 from benchmarks.ratio import Ratio
-from perinstance.ledger.charge_files import ChargeFile
+from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.pairs import Shift
 
 PEOPLE, RELEASES, LIMIT = 1_000_000, 20, 3
@@ -58,7 +58,7 @@ def measure(people: int) -> list[Ratio]:
             charged, written = np.min(times, axis=0)
             ratios.append(Ratio(f"a charge to {people:,} people, {what}", "writing the file", charged / written, LIMIT))
         files = [ChargeFile(ledger._charges, release.stored.file) for release in ledger.releases()]
-        read = min(_timed(lambda: [None for file in files for _ in file.groups()]) for _ in range(2))
+        read = min(_timed(lambda: [None for file in files for _ in file.tables()]) for _ in range(2))
         total = min(_timed(lambda: ledger.totals(1e-6)) for _ in range(2))
         ratios.append(Ratio(f"totals over {RELEASES} Gaussian releases", "reading them", total / read, LIMIT))
         one = min(_timed(lambda: ledger.person("p000012345")) for _ in range(3))

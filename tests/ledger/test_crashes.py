@@ -91,10 +91,10 @@ class _failing:  # noqa: N801 - reads as a sentence
     def __init__(self, patch, call, at, number):
         self.count, self.at, self.number = 0, at, number
         if call == "write":
-            from perinstance.ledger import charge_files
+            from perinstance.ledger.files import sorted_pairs
 
-            real = charge_files._HashingFile.write
-            patch.setattr(charge_files._HashingFile, "write", lambda me, part: self.step(lambda: real(me, part)))
+            real = sorted_pairs._HashingFile.write
+            patch.setattr(sorted_pairs._HashingFile, "write", lambda me, part: self.step(lambda: real(me, part)))
         else:
             real_call = getattr(os, call)
             patch.setattr(os, call, lambda *a, **k: self.step(lambda: real_call(*a, **k)))

@@ -11,8 +11,8 @@ from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
-from perinstance.ledger import charge_files
-from perinstance.ledger.byte_order import id_order
+from perinstance.ledger.files import sorted_pairs
+from perinstance.ledger.files.byte_order import id_order
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
 from perinstance.pairs.foreign_promise import pairs_of_promise
 
@@ -50,7 +50,7 @@ def some_pairs(kind: str, n: int, rng):
     ids="-".join,
 )
 def test_totals_are_compositions_person_by_person(ledger, kinds, monkeypatch):
-    monkeypatch.setattr(charge_files, "ROWS", 7)  # many row groups, whose borders differ from file to file
+    monkeypatch.setattr(sorted_pairs, "ROWS", 7)  # many row groups, whose borders differ from file to file
     rng = np.random.default_rng(1)
     people = [f"p{i}" for i in range(60)]
     books: dict[str, list] = {}

@@ -21,7 +21,7 @@ from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.running_totals import RunningBlock
+from perinstance.ledger.totals.running_sums import RunningBlock
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
 

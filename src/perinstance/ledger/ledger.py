@@ -19,14 +19,14 @@ from perinstance.data.confidential.private_files import private_file, private_fo
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerTrouble, UnsafeFile
 from perinstance.ledger.admission import admitted, applicants
 from perinstance.ledger.budgets import Budget, budget_record, read_budget
-from perinstance.ledger.charge_files import SortedPairs, StoredCharge, synchronise_folder
-from perinstance.ledger.databases import Database, ServerDatabase, SqliteDatabase
-from perinstance.ledger.event_log import Event, EventLog
-from perinstance.ledger.history import History, history_of
-from perinstance.ledger.releases import ChargedRelease, State, known, releases_of, superseded_files
+from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge, synchronise_folder
+from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDatabase
+from perinstance.ledger.log.event_log import Event, EventLog
+from perinstance.ledger.totals.person_history import History, history_of
+from perinstance.ledger.log.charged_releases import ChargedRelease, State, known, releases_of, superseded_files
 from perinstance.ledger.renaming import rewritten
-from perinstance.ledger.running_totals import delete_running, running_blocks
-from perinstance.ledger.totals import Totals, running_totals_of, totals_of
+from perinstance.ledger.totals.running_sums import delete_running, running_blocks
+from perinstance.ledger.totals.everybody import Totals, running_totals_of, totals_of
 from perinstance.ledger.verification import Verification, refuse_damage, verify
 from perinstance.pairs import Pairs
 from perinstance.pairs.foreign_promise import pairs_of_promise

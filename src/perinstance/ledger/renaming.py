@@ -13,8 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perinstance.errors import InvalidInput
-from perinstance.ledger.charge_files import ChargeFile, SortedPairs, StoredCharge
-from perinstance.ledger.releases import ChargedRelease
+from perinstance.ledger.files.charge_files import ChargeFile
+from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge
+from perinstance.ledger.log.charged_releases import ChargedRelease
+
+#: so many people are looked for one by one; for more the whole file is read
+FEW = 16
 
 
 def rewritten(
@@ -46,13 +50,15 @@ def _renamed(
     """Read one file with the new ids; None if nobody in it gets one."""
     file = ChargeFile(folder, release.stored.file)
     try:
-        if not any(file.person(name) is not None for name in names):
+        if not len(file) or (len(names) <= FEW and not any(file.row(name, {}) is not None for name in names)):
             return None
-        table = pa.concat_tables(list(file.groups()))
+        table = pa.concat_tables(list(file.tables()))
     finally:
         file.close()
     ids = table.column("id")
     at = pc.index_in(ids, value_set=old)
+    if at.null_count == len(at):
+        return None
     ids = pc.coalesce(new.take(at.combine_chunks()), ids)
     at_id = table.schema.get_field_index("id")
     changed = table.set_column(at_id, "id", ids).replace_schema_metadata(None)
