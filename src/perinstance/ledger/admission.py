@@ -6,7 +6,7 @@ tells nothing of the others. Charges are written before the draw: a crash betwee
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from perinstance.auditing.audit_call import audit
 from perinstance.data import read_table
 from perinstance.engines import Local
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.ledger.budgets import Budget
+from perinstance.ledger.charging import ChargeWords, ChargeWriter
+from perinstance.ledger.files.sorted_pairs import SortedPairs
+from perinstance.ledger.log.charged_releases import releases_of
+from perinstance.ledger.log.event_log import Event
 from perinstance.ledger.totals.running_sums import RunningBlock
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
@@ -62,6 +67,32 @@ def _gathered(X: Any, y: Any, needs_target: bool, columns: dict[str, Any]) -> tu
         gathered: GatheredRows = sweep.fold(gather)
     rows = np.concatenate([part for part, _ in gathered.parts])
     return rows, np.concatenate([part for _, part in gathered.parts]) if needs_target else None
+
+
+def admit(
+    writer: ChargeWriter,
+    people: Applicants,
+    key: str,
+    words: ChargeWords,
+    running: Callable[[list[Event]], Iterable[RunningBlock]],
+) -> NDArray[np.intp]:
+    """Charge those whose budget lasts, under the lock of the log, and return their positions."""
+    assert writer.budget is not None  # asked by the caller
+    while True:
+        events = writer.log.events()
+        if key in releases_of(events):
+            raise LedgerConflict(f"the key {key!r} stands for a release already; choose another")
+        spent = running(events) if len(events) > 1 else ()
+        used = np.flatnonzero(admitted(people, spent, writer.budget))
+        pairs = people.pairs[used]
+        stored = SortedPairs.of(people.ids.take(used), pairs).write(writer.folder)
+        try:
+            writer.append(key, words, "reserved", pairs, stored, entry=len(events))
+        except LedgerConflict:
+            if key in releases_of(writer.log.events()):
+                raise
+            continue  # somebody else's release came between: their charges count now
+        return used
 
 
 def admitted(people: Applicants, spent: Iterable[RunningBlock], budget: Budget) -> np.ndarray:

@@ -19,7 +19,6 @@ from perinstance.pairs.interface.schema import PairSchema
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed_pairs import SummedPairs
 
-
 #: people whose distances are added at a time: inner loops over them use the registers, and stay in the cache
 PEOPLE = 256
 

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
 from perinstance.data.confidential.private_files import private_file, refuse_wider
 from perinstance.errors import PerinstanceError
-from perinstance.ledger.files.aligned_files import AlignedRows, aligned_rows, filled, pairs_at
 from perinstance.ledger.budgets import Budget
+from perinstance.ledger.files.aligned_files import AlignedRows, aligned_rows, filled, pairs_at
 from perinstance.ledger.files.charge_files import ChargeFile, plain_columns
 from perinstance.ledger.files.kind_columns import coded
-from perinstance.ledger.log.event_log import Event
 from perinstance.ledger.log.charged_releases import releases_of
+from perinstance.ledger.log.event_log import Event
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, NORM_UP
 from perinstance.pairs import Pairs
@@ -109,7 +109,10 @@ def _write(
         [("id", pa.large_string()), *((_name(order), pa.float64()) for order in ORDERS), (SPENT, pa.float64())]
     ).append(pa.field("kind", pa.dictionary(pa.int8(), pa.string())))
     told = {"entry": len(events), "digest": events[-1].digest, "orders": list(ORDERS)}
-    meta = {b"ledger": json.dumps(told).encode(), b"perinstance": json.dumps({"pairs": "", "starts": [], "groups": []}).encode()}
+    meta = {
+        b"ledger": json.dumps(told).encode(),
+        b"perinstance": json.dumps({"pairs": "", "starts": [], "groups": []}).encode(),
+    }
     schema = schema.with_metadata(meta)
     with private_file(root / FILE) as out, pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for found in aligned_rows([*base, *files]):
