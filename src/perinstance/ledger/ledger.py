@@ -30,8 +30,10 @@ from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDat
 from perinstance.ledger.log.event_log import Event, EventLog
 from perinstance.ledger.renaming import delete_superseded, rewrite_ids
 from perinstance.ledger.totals.everybody import Totals, running_totals_of, totals_of
+from perinstance.ledger.totals.growth import LedgerOverview, overview_of
 from perinstance.ledger.totals.person_history import History, history_of
 from perinstance.ledger.totals.running_sums import RunningBlock, running_blocks
+from perinstance.ledger.totals.spent_budgets import BudgetUse, budget_use
 from perinstance.ledger.verification import Verification, refuse_damage, verify
 from perinstance.pairs import Pairs
 from perinstance.pairs.foreign_promise import pairs_of_promise
@@ -212,6 +214,30 @@ class Ledger:
         """Return the releases of one person and their total. Confidential."""
         delta = probability("delta", delta)
         return history_of(self._charges, self._counting(), str(identity), delta, self._filter is not None)
+
+    def overview(self, delta: float = 1e-6) -> LedgerOverview:
+        """Return how totals grew from release to release, what each added, and who has the largest. Confidential.
+
+        It holds a few blocks of people at a time, however many there are.
+        """
+        return overview_of(self._charges, self._counting(), probability("delta", delta))
+
+    def budget_use(self) -> BudgetUse | None:
+        """Return how much of the filter's budget people have spent; None without a filter. Confidential."""
+        events = self._log.events()
+        if self._filter is None:
+            return None
+        return budget_use(self._running(events) if len(events) > 1 else (), self._filter)
+
+    def report(self, path: str | os.PathLike[str], delta: float = 1e-6, **options: Any) -> Path:
+        """Write the ledger's page to a file that only its owner can read. Do not publish it.
+
+        ``limit`` is a total that nobody should pass, ``redact=True`` leaves out what fewer than 40 people share, and
+        ``title`` is the page's.
+        """
+        from perinstance.report import ledger_page
+
+        return ledger_page.to_html(self, path, delta=delta, **options)
 
     def admit(self, release: Any, X: Any, y: Any = None, *, key: str, note: str = "", **columns: Any) -> Any:
         """Publish under the filter: fit ``release`` on the rows of people whose budget lasts, and charge them.
