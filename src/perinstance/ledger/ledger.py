@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -204,11 +204,12 @@ class Ledger:
         """
         delta = probability("delta", delta)
         if one_of("method", method, ("exact", "upper")) == "exact":
-            return totals_of(self._charges, self._counting(), delta, self._filter is not None)
+            found = totals_of(self._charges, self._counting(), delta, self._filter is not None)
+            return replace(found, page=self.report)
         events = self._log.events()
         blocks = self._running(events)
         counting = [release for release in releases_of(events).values() if release.counts]
-        return running_totals_of(blocks, counting, delta, self._filter is not None)
+        return replace(running_totals_of(blocks, counting, delta, self._filter is not None), page=self.report)
 
     def person(self, identity: str, delta: float = 1e-6) -> History:
         """Return the releases of one person and their total. Confidential."""

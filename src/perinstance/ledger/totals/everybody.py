@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.loss_statistics import Summary, by_group, share_above, summary_of
 from perinstance.data import write_losses
+from perinstance.errors import InvalidInput
 from perinstance.ledger.log.charged_releases import ChargedRelease
 from perinstance.ledger.totals.composed_people import composed_blocks, worth
 from perinstance.ledger.totals.running_sums import RunningBlock
@@ -34,6 +35,7 @@ class Totals:
     releases: int
     guarantee: bool
     assumption: str  #: why they are guarantees, or why not
+    page: Callable[..., Path] | None = None  #: writes the page of the ledger they are from
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -79,6 +81,12 @@ class Totals:
         import pandas as pd
 
         return pd.DataFrame({**self.columns(), "id": self.ids.to_pylist()})
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the page of the ledger, at this delta; ``limit``, ``redact`` and ``title`` as for ``Ledger.report``."""
+        if self.page is None:
+            raise InvalidInput("these totals are of no ledger; use ledger.report")
+        return self.page(path, self.delta, **options)
 
     def write(self, path: str | os.PathLike[str]) -> int:
         """Write everybody's totals to a ``.parquet`` or ``.csv`` file that only its owner may read."""

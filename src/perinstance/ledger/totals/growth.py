@@ -61,7 +61,7 @@ class LedgerOverview:
     def share(self, k: int) -> float:
         """Return how much of all finite losses release k has added."""
         whole = sum(part.added.total for part in self.growth)
-        return self.growth[k].added.total / whole if whole else 0.0
+        return self.growth[k].added.total / whole if 0.0 < whole < np.inf else 0.0
 
 
 class _Growth:

@@ -37,7 +37,8 @@ class LossCounts:
         """Count some more people."""
         self._new.append(losses)
         self._held += len(losses)
-        self.total += float(losses[np.isfinite(losses)].sum())
+        with np.errstate(over="ignore"):
+            self.total += float(losses[np.isfinite(losses)].sum())
         if self._held > ROOM:
             bits = self.weighted()[0].view(np.int64)
             values, place = np.unique((bits + _DROPPED) & ~_DROPPED, return_inverse=True)
