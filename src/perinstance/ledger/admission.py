@@ -2,6 +2,12 @@
 
 What a release would cost each person is a function of their own row (``Mechanism.own_row``), so the choice of rows
 tells nothing of the others. Charges are written before the draw: a crash between the two costs budget, never privacy.
+
+Ridge regression with noise on its output, or a posterior sample, costs a person what their leverage and residual are,
+and those hang on the other rows: refused. AdaOPS promises the same to everybody, from declared bounds, but for a
+probability at which its noisy bounds fail; there its Renyi divergence has no bound that is a function of declared
+numbers, so that no Renyi filter can count it. AdaSSP and noisy sums add noise of a fixed size to sums over rows: the
+price is a function of the row's length.
 """
 
 from __future__ import annotations
@@ -30,6 +36,9 @@ from perinstance.ledger.totals.running_sums import RunningBlock
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
 
+#: why a promise does not help
+PROMISE = ", and an (epsilon, delta) promise, which is the same for all, bounds no Renyi divergence"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Applicants:
@@ -48,7 +57,8 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
     if not mechanism.own_row:
         raise RefusedModel(
             f"{mechanism.name} cannot be admitted by a filter: what it costs a person depends on the other rows, so "
-            "leaving somebody out would tell of the others; use AdaSSP, or NoisyMean(statistic='sum')"
+            f"leaving somebody out would tell of the others{PROMISE if mechanism.promises else ''}; use AdaSSP, or "
+            "NoisyMean(statistic='sum')"
         )
     found = audit(release, X, y, **columns)
     if found.ids is None:

@@ -21,7 +21,7 @@ from perinstance.report.content import gather
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
 
-__all__ = ["filled_page", "render", "to_html", "write_page"]
+__all__ = ["render", "to_html"]
 
 
 def render(audit: Audit, **options: Any) -> str:

@@ -97,7 +97,7 @@ class SortedPairs:
         for name in self.table.column_names:
             if name != "id":
                 told.update(name.encode())
-                told.update(np.ascontiguousarray(plain(self.table.column(name))))
+                told.update(np.ascontiguousarray(plain(self.table.column(name))).data)
         return told.hexdigest()
 
     def write(self, folder: Path) -> StoredCharge:

@@ -25,7 +25,8 @@ class BudgetUse:
 
 def budget_use(blocks: Iterable[RunningBlock], budget: Budget) -> BudgetUse:
     """Walk over the running sums of everybody."""
-    shares, most = LossCounts(), []
+    shares = LossCounts()
+    most: list[tuple[float, str]] = []
     for block in blocks:
         share = block.spent / budget.budget
         shares.add(share)

@@ -89,7 +89,8 @@ def cost_section(asked: PageRequest) -> list[Section]:
         return []
     shares = [asked.overview.share(k) for k in range(len(grown))]
     order = sorted(range(len(grown)), key=lambda k: -shares[k]) if not asked.redact else list(range(len(grown)))
-    rows, lines = [], []
+    rows: list[charts.GroupRow] = []
+    lines: list[TableLine] = []
     for k in order:
         part, levels = grown[k], _levels(grown[k].added, asked.redact)
         people, name = part.release.people, clean(part.release.key, 40)

@@ -153,17 +153,17 @@ def _cards(asked: PageRequest) -> list[Card]:
         Card("Releases", f"{counting:,}", "that count"),
     ]
     if asked.shared is not None:
-        for name, q in (("Median total", 0.5), ("95% of the people", 0.95)):
-            cell = asked.shared.quantile(q)
+        for name, level in (("Median total", 0.5), ("95% of the people", 0.95)):
+            cell = asked.shared.quantile(level)
             if math.isfinite(cell.high):
                 cards.append(Card(name, grid_text(cell.high), "at most"))
     elif asked.people:
-        q = asked.overview.totals.quantiles([0.5, 0.95, 1.0])
+        median, most, top = asked.overview.totals.quantiles([0.5, 0.95, 1.0])
         basic = words.loss(asked.overview.growth[-1].basic)
         cards += [
-            Card("Median total", words.loss(q[0]), "half lost at most this"),
-            Card("95% of the people", words.loss(q[1]), "lost at most this"),
-            Card("Most exposed person", words.loss(q[2]), "the largest total"),
+            Card("Median total", words.loss(median), "half lost at most this"),
+            Card("95% of the people", words.loss(most), "lost at most this"),
+            Card("Most exposed person", words.loss(top), "the largest total"),
             Card("One number for all", basic, "largest losses, added", worst=True),
         ]
     if asked.budget is not None:
