@@ -147,6 +147,19 @@ def test_whole_mechanism_at_worst_case_neighbours(request_):
             assert total <= request_.delta, (name, direction)
 
 
+@pytest.mark.parametrize(("intercept", "n"), [(True, 40), (True, 2000), (False, 300)])
+def test_whole_mechanism_with_an_intercept_and_ranges(intercept, n):
+    """Two dimensions, one of them the ones: everybody has them, and the person who joins stands at a corner."""
+    box = box_of([(-3.0, 5.0)] * (2 - intercept), (0.0, 9.0), 2 - intercept, intercept)
+    request = Request(1.0, 1e-3, box.x_bound, 1.0, box.d, n, None)
+    for at, label, mine, own in ((5.0, 9.0, -3.0, 0.0), (1.0, 9.0, 5.0, 0.0), (-3.0, 0.0, 5.0, 9.0)):
+        others = box.rows(np.full((n - 1, 2 - intercept), at), np.full(n - 1, label))
+        person = box.rows(np.full((1, 2 - intercept), mine), np.array([own]))
+        G, b = others.X.T @ others.X, others.X.T @ others.y
+        for direction, total in whole_profile(request, G, b, person.X[0], person.y[0]).items():
+            assert total <= request.delta, (at, mine, direction)
+
+
 def test_whole_mechanism_when_the_number_of_people_is_bought():
     """The same with n private, where one person moves the noisy n, the eigenvalue and the size at once."""
     request = Request(1.0, 1e-3, 1.0, 1.0, 1, None, None)

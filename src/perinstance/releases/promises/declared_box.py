@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.checked_numbers import got, is_number, is_whole
+from perinstance.checked_numbers import got, is_number, is_whole, real_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LARGEST, STEP_UP
@@ -157,7 +157,7 @@ def _range(name: str, declared: Any, centred: bool) -> Range:
         half = float(declared)
         return Range(-half, half, 0.0, half)
     try:
-        low, high = (float(one) for one in declared) if not isinstance(declared, str) else ()
+        low, high = (real_number(name, one) for one in declared)
     except (TypeError, ValueError):
         raise InvalidInput(
             f"{name} must be declared: a number > 0 chosen without looking at the data, got {got(declared)}"
