@@ -5,8 +5,8 @@
 Protocol of the baselines: z-score X, rows to unit norm, y / max|y|, ten-fold cross-validated mean squared error over
 the trivial one (predict zero), delta = 1e-6, bounds 1 and 1. The scalings look at the whole table, so this compares
 methods; it is no private pipeline. Noise is simulated. The settings of AdaSSP were chosen on every other table in
-alphabetical order (``CHOSEN_ON``); the geometric mean over the rest is printed by itself. Finished tables are kept in ``accuracy.jsonl``, under a
-fingerprint of the code that made them, and are not run again.
+alphabetical order (``CHOSEN_ON``); the geometric mean over the rest is printed by itself. Finished tables are kept in
+``accuracy.jsonl``, under a fingerprint of the code that made them, and are not run again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m benchmarks.accuracy_figure [--tables ../shared/data/uci] [--repeats 2] [--out accuracy.svg]
 
-The protocol is that of ``benchmarks.accuracy``; tables of more than 20,000 rows are left out to keep it short.
+The protocol is that of ``benchmarks.accuracy``; tables of more than 6,000 rows are left out to keep it short.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.accuracy import (
 )
 
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-LARGEST = 20_000
+LARGEST = 6_000
 LINES: dict[str, tuple[Method, str]] = {
     "AdaSSP, one bound for rows": (ada_ssp, "o-"),
     "AdaSSP, ranges of columns": (ada_ssp_ranges, "s-"),
