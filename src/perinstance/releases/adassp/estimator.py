@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.checked_numbers import is_whole
+from perinstance.checked_numbers import is_whole, positive
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
@@ -18,19 +18,22 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
-from perinstance.releases.promises.noisy_queries import Window
+from perinstance.releases.promises.noisy_queries import Window, plain_moment, plain_totals
 from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.standard_frame import StandardFrame
+from perinstance.sampling import FixedRows
 
 
 @dataclass(frozen=True, slots=True)
 class SspFit:
-    """Least squares with everyone and, if asked for, the estimates that the rounds went through. Confidential."""
+    """Least squares with everyone and, if asked for, a run whose estimates the reading is taken at. Confidential."""
 
     linear: LinearFit | DualFit
     clipped: Clipped
-    path: tuple[Floats, ...] = ()
-    clips: tuple[float, ...] = ()
+    run: adassp_mechanism.Published | None = None
 
     @property
     def theta(self) -> Floats:
@@ -52,8 +55,9 @@ class SspFit:
 class AdaSSP(Promised):
     """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
 
-    One noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated together as one
-    Gaussian release; the estimate is the posterior mean given these numbers (``adassp.mechanism``, ``shrinkage``).
+    A first look at totals, one noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released,
+    calibrated together as one Gaussian release; the estimate is the posterior mean given these numbers
+    (``adassp.mechanism``, ``first_look``, ``shrinkage``). Columns that have bounds of their own are standardised.
     Everything is a function of released numbers: there is nothing to tune to the data.
 
     Parameters
@@ -61,18 +65,24 @@ class AdaSSP(Promised):
     epsilon, delta
         The promise, for adding or removing one person.
     x_bound, y_bound
-        ``||x|| <= x_bound`` and ``|y| <= y_bound``, declared without looking at the data; rows beyond are clipped.
+        Declared without looking at the data; rows beyond are clipped. ``x_bound``: a number for ``||x||``; or for every
+        column a number for ``|x_j|`` or a range (low, high); or a recipe. ``y_bound``: a number for ``|y|`` or a range.
     rounds
-        How often residuals are released; 1 is the classical release of ``(X'X, X'y)``.
+        How often residuals are released; 1 is the classical release of ``(X'X, X'y)``, without a look.
     residual_bound
-        Where residuals are clipped; None is a quarter of ``y_bound``, or ``y_bound`` when there is one round only.
+        Where residuals are clipped (those of the longest rows, if columns are standardised); None: by the look.
+    fit_intercept
+        Whether there is an intercept; it costs what one more column costs.
+    n_public
+        The number of people, if that is no secret; None leaves it to the noisy numbers.
 
     Attributes
     ----------
     coef_, intercept_
-        The published estimate; the intercept is 0 (centre the label by a public number).
-    gram_, moments_
-        What was released besides: the noisy Gram matrix and the noisy moments.
+        The published estimate, in the user's units.
+    totals_, gram_, moments_
+        What was released besides: the totals of the look, of rows in units (``declared_box``); the noisy Gram matrix
+        and the noisy moments, of rows in the look's coordinates.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
 
@@ -92,10 +102,12 @@ class AdaSSP(Promised):
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        x_bound: float | None = None,
-        y_bound: float | None = None,
-        rounds: int = 4,
+        x_bound: Any = None,
+        y_bound: Any = None,
+        rounds: int = 5,
         residual_bound: float | None = None,
+        fit_intercept: bool = True,
+        n_public: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -103,10 +115,12 @@ class AdaSSP(Promised):
         self.y_bound = y_bound
         self.rounds = rounds
         self.residual_bound = residual_bound
+        self.fit_intercept = fit_intercept
+        self.n_public = n_public
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
-        return self._plan().promise
+        return self._plan(self._box(n_features)).promise
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SspFit:
         """Least squares on the clipped rows, to tell leverage and residual with the losses.
@@ -114,70 +128,88 @@ class AdaSSP(Promised):
         ``method="estimate"`` also asks for the estimates that the rounds went through: those of the release if it is
         fitted, else those of a release without noise.
         """
-        plan, seen = self._plan(), ClippedSweep(sweep, self._clip)
+        box = self._box(sweep.n_features)
+        plan, seen = self._plan(box), ClippedSweep(sweep, box)
         fit = SspFit(linear_fit(seen, 0.0, False), self._clipped_in(sweep))
         if method != "estimate" or plan.count == 1:
             return fit
-        if hasattr(self, "coef_"):
-            return replace(fit, path=self._path, clips=self._clips)
-        typical = adassp_mechanism.run(plan, _NoiselessMoments(seen))
-        return replace(fit, path=typical.path, clips=typical.clips)
+        window = self._released() if hasattr(self, "coef_") else _NoiselessMoments(seen)
+        return replace(fit, run=adassp_mechanism.run(plan, window))
 
     def people(self, fit: SspFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block.
 
-        One person moves the Gram matrix by ``||x||^2`` and a moment by ``|clip(y - x'theta_k)| ||x||``. In the first
-        round theta is 0 and both are exact. What later rounds ask depends on what was drawn before, so they are charged
-        with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``. ``method="estimate"``
-        takes the residuals at the estimates that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
+        What a person moves the totals and the Gram matrix by is exact, and with ``rounds=1`` so is the moment. What
+        later rounds ask depends on what was drawn before, so they are charged with the clip (and where columns are
+        standardised, the Gram matrix too): the loss is an ``"upper"`` bound. ``method="estimate"`` takes rows and
+        residuals at the coordinates and estimates that were drawn: an odometer reading (MATH 6), labelled
+        ``"estimate"``.
         """
-        X, y = block.X, block.y
-        rows = self._clip(X, y)
-        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows.X, rows.y)
+        box = self._box(block.X.shape[1])
+        rows = box.rows(block.X, block.y)
+        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows, box)
 
     def refine(self, fit: SspFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
-        X, y = block.X, block.y
-        rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
-        loo = refined(fit.linear, seen, rows.X, rows.y, inside)
-        return self._people(fit, loo, rows.X, rows.y)
+        box = self._box(block.X.shape[1])
+        rows, seen = box.rows(block.X, block.y), ClippedSweep(sweep, box)
+        return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
 
-    def _people(self, fit: SspFit, loo: Without, X: Floats, y: Floats) -> People:
-        plan = self._plan()
-        unit = np.linalg.norm(X, axis=1) / plan.x_bound
-        if fit.path:
-            shares = [
-                np.minimum(np.abs(y - X @ theta) / (plan.y_bound * clip), 1.0) ** 2
-                for theta, clip in zip(fit.path, fit.clips, strict=True)
-            ]
-            rounds = np.sum(shares, axis=0)
-        else:  # a first round with a wider clip would have more noise, and count for less than this
-            rounds = plan.count - 1 + np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0) ** 2
-        squares = (unit**2 * plan.gram_distance) ** 2 + rounds * (unit * plan.round_distance) ** 2
-        exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
-        pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else exact)
-        return People(loo.leverage, loo.residual, pairs, loo.open)
+    def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
+        plan = self._plan(box)
+        kind: Kind = "estimate" if fit.run else "exact" if plan.count == 1 and plan.clip is None else "upper"
+        squares = adassp_mechanism.people_squares(plan, rows, fit.run) * ROUNDS_UP
+        pairs = Shift(np.sqrt(squares), kind)
+        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
 
-    def _plan(self) -> adassp_mechanism.Rounds:
-        epsilon, delta, x_bound, y_bound = self._declared()
+    def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
+        epsilon, delta = check_promise(self.epsilon, self.delta)
         rounds: Any = self.rounds
         if not is_whole(rounds) or not 1 <= rounds <= 100:
             raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
-        clip = 0.25 if rounds > 1 else 1.0
+        clip = None
         if self.residual_bound is not None:
-            clip = float(self.residual_bound) / y_bound
+            clip = positive("residual_bound", self.residual_bound) / box.label.half
             if not 0 < clip <= 1:
-                raise InvalidInput("residual_bound must be > 0 and at most y_bound; try y_bound / 4")
-        return adassp_mechanism.spend(epsilon, delta, x_bound, y_bound, clip, int(rounds))
+                raise InvalidInput("residual_bound must be > 0 and at most half the label's range; try a quarter of it")
+        return adassp_mechanism.spend(epsilon, delta, box, clip, int(rounds), declared_count(self.n_public))
 
-    def _publish(self, window: Window) -> None:
-        plan = self._plan()
+    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
+        plan = self._plan(box)
         published = adassp_mechanism.run(plan, window)
-        self.coef_ = published.coef
+        self.totals_ = published.totals
         self.gram_ = published.gram
         self.moments_ = np.array(published.moments)
         self.privacy_ = plan.promise
-        self._path, self._clips = published.path, published.clips
+        return published.coef
+
+    def _released(self) -> _PublishedMoments:
+        return _PublishedMoments(self.totals_, self.gram_, list(self.moments_))
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishedMoments:
+    """A window that gives the published answers again: estimates and coordinates are post-processing of them."""
+
+    totals_: Floats
+    gram_: Floats
+    moments: list[Floats]
+
+    @property
+    def d(self) -> int:
+        return len(self.gram_)
+
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        return self.totals_
+
+    def framed(self, frame: StandardFrame) -> _PublishedMoments:
+        return self
+
+    def gram(self, scale: float, known: float | None = None) -> Floats:
+        return self.gram_
+
+    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
+        return self.moments.pop(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +217,32 @@ class _NoiselessMoments:
     """A window without noise: what a release would typically look like. Its answers stay with the curator."""
 
     sweep: ClippedSweep
+    frame: StandardFrame | None = None
 
     @property
     def d(self) -> int:
         return self.sweep.n_features
 
-    def gram(self, scale: float) -> Floats:
-        return self.sweep.fold(lambda block: block.X.T @ block.X)
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        def step(block: Block) -> Floats:
+            here = block.X.any(axis=1)
+            return plain_totals(block.X[here, :columns], block.y[here])
+
+        return self.sweep.fold(step)[-len(scales) :]
+
+    def framed(self, frame: StandardFrame) -> _NoiselessMoments:
+        return replace(self, frame=frame)
+
+    def gram(self, scale: float, known: float | None = None) -> Floats:
+        def step(block: Block) -> Floats:
+            X = block.X if self.frame is None else self.frame.clipped_rows(block.X, np.asarray(block.X.any(axis=1)))
+            return X.T @ X
+
+        return self.sweep.fold(step)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        return self.sweep.fold(lambda block: block.X.T @ np.clip(block.y - block.X @ theta, -clip, clip))
+        def step(block: Block) -> Floats:
+            X = block.X if self.frame is None else self.frame.free_rows(block.X, np.asarray(block.X.any(axis=1)))
+            return plain_moment(X, block.y, theta, clip, self.frame)
+
+        return self.sweep.fold(step)
