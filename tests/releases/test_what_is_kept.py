@@ -33,6 +33,8 @@ PUBLISHED = {
     "AdaOPS": LINEAR | {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", "privacy_", "_floor"},
     # the path and its clips follow from the noisy Gram matrix and moments
     "AdaSSP": LINEAR | {"gram_", "moments_", "privacy_", "_path", "_clips"},
+    # the points of the rounds follow from the noisy Gram matrix and sums; the classes were declared
+    "PrivateLogisticRegression": LINEAR | {"classes_", "gram_", "slope_sums_", "privacy_", "_path"},
 }
 CANARY = 0.3141592653589793
 every = pytest.mark.parametrize("name", CATALOGUE)

@@ -2,13 +2,13 @@
 
     G~ = X'X + E,      g_t = sum_i slope(x_i'z_t, s_i) x_i + noise,      theta_{t+1} = z_t + P^-1 (g_t - lambda_t z_t)
 
-with momentum, ``z_t = theta_t + m_t (theta_t - theta_{t-1})``: descent on the loss plus ``lambda/2 |theta|^2``, with the
+with momentum, ``z_t = theta_t + m_t (theta_t - theta_{t-1})``: descent on the loss plus ``lambda/2 |theta|^2``, with
 steps of Newton's method where G~ is above its noise. ``P = max(G~, noise)/4 + lambda`` (the average curvature of the
-loss is at most 1/4 of a row's square). What is published is the mean of the last half of the path.
+loss is at most 1/4 of a row's square). What is published is the mean of the last two thirds of the estimates.
 
 The penalty is not tuned: it is the one at which the gradient of the loss at the answer, ``lambda |theta|``, is as long
-as the noise in it, ``sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov). Below
-that one would fit noise. Everything but the two kinds of noisy sums is post-processing of what was released.
+as the noise in it, ``1.2 sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov).
+Below that one would fit noise. Everything but the two kinds of noisy sums is post-processing of what was released.
 
 Every sum is Gaussian with a sensitivity that holds whatever the others said (``||x x'||_F <= B^2``; ``B/2``), so the
 distances add in quadrature and the promise is exact.
@@ -28,7 +28,8 @@ from perinstance.releases.logistic_regression.noisy_sums import SumWindow
 from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
 from perinstance.releases.promises.promise import Promise
 
-GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to t
+GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
+DISCREPANCY = 1.2  # how much longer than its noise the gradient at the answer is
 CURVATURE = 0.25
 LARGEST_PENALTY = 2.0**60  # that leaves nothing of an estimate
 
@@ -56,12 +57,13 @@ class PublishedSlopes:
 def spend(epsilon: float, delta: float, x_bound: float, count: int) -> SlopeRounds:
     """Split the budget: exact Gaussian composition, so the squared distances are what is shared out.
 
-    Later rounds see a better estimate and get more: round t of T has ``2 t/(T (T + 1))`` of what the Gram matrix left.
+    Later rounds see a better estimate and get more, in proportion to the root of their number.
     """
     budget = gaussian_distance(epsilon, delta)
     gram = budget * math.sqrt(GRAM) * ROUND_DOWN
-    shares = [2.0 * t / (count * (count + 1)) for t in range(1, count + 1)]
-    each = tuple(budget * math.sqrt((1.0 - GRAM) * share) * ROUND_DOWN for share in shares)
+    roots = [math.sqrt(t) for t in range(1, count + 1)]
+    whole = math.fsum(roots)
+    each = tuple(budget * math.sqrt((1.0 - GRAM) * root / whole) * ROUND_DOWN for root in roots)
     distance = math.sqrt(math.fsum([gram**2, *(one**2 for one in each)])) * STEP_UP
     return SlopeRounds(x_bound, gram, each, Promise(distance))
 
@@ -74,7 +76,8 @@ def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
     values, vectors = np.linalg.eigh(G / B**2)
     floor = CURVATURE * unit_scale * math.sqrt(2.0 * d)  # of the curvatures: the largest eigenvalue of the noise
     curvature = np.maximum(CURVATURE * values, floor)
-    noise = SLOPE / math.sqrt(math.fsum(one**2 for one in rounds.round_distances)) * math.sqrt(d)
+    spent = math.fsum(one**2 for one in rounds.round_distances)
+    noise = DISCREPANCY * SLOPE * math.sqrt(d / spent)
     theta = before = np.zeros(d)
     penalty = LARGEST_PENALTY
     sums: list[Floats] = []
@@ -91,7 +94,7 @@ def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
         before, theta = theta, z + step
         penalty = _penalty(theta, noise)
         estimates.append(theta)
-    last = (len(estimates) + 1) // 2
+    last = (2 * len(estimates) + 2) // 3
     weights = np.square(rounds.round_distances[-last:])
     answer = weights @ np.array(estimates[-last:]) / weights.sum()
     return PublishedSlopes(answer / B, G, tuple(sums), tuple(path))

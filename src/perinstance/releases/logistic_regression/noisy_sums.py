@@ -99,4 +99,3 @@ class SimulatedSums:
         """``sum_i slope(x_i'theta, s_i) x_i + scale z``."""
         noise = scale * self._rng.standard_normal(self.d)
         return self._X.T @ slopes(self._X @ theta, self._sign) + noise
-
