@@ -67,7 +67,7 @@ def labels_as_they_are(X: Any, y: Any) -> Any:
     if y is None:
         raise InvalidTable("PrivateLogisticRegression requires y to be passed, but the target y is None")
     y = in_order_of(X, y)
-    shape = np.shape(y) if hasattr(y, "shape") else (len(y),) if hasattr(y, "__len__") else ()
+    shape: Any = np.shape(y) if hasattr(y, "shape") else (len(y),) if hasattr(y, "__len__") else ()
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(y)[:, 0]
     if len(shape) != 1:

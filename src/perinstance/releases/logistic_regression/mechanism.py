@@ -7,7 +7,7 @@ steps of Newton's method where G~ is above its noise. ``P = max(G~, noise)/4 + l
 loss is at most 1/4 of a row's square). What is published is the mean of the last two thirds of the estimates.
 
 The penalty is not tuned: it is the one at which the gradient of the loss at the answer, ``lambda |theta|``, is as long
-as the noise in it, ``1.2 sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov).
+as the noise in it, ``1.1 sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov).
 Below that one would fit noise. Everything but the two kinds of noisy sums is post-processing of what was released.
 
 Every sum is Gaussian with a sensitivity that holds whatever the others said (``||x x'||_F <= B^2``; ``B/2``), so the
@@ -29,7 +29,7 @@ from perinstance.releases.promises.calibration import gaussian_distance, noise_s
 from perinstance.releases.promises.promise import Promise
 
 GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
-DISCREPANCY = 1.2  # how much longer than its noise the gradient at the answer is
+DISCREPANCY = 1.1  # how much longer than its noise the gradient at the answer is
 CURVATURE = 0.25
 LARGEST_PENALTY = 2.0**60  # that leaves nothing of an estimate
 
