@@ -14,6 +14,7 @@ from perinstance.pairs import Posterior
 from perinstance.releases.adaops.mechanism import Request, plan, run
 from perinstance.releases.adassp.mechanism import spend
 from perinstance.releases.promises.calibration import check_promise, corners, gaussian_distance, tail_quantile
+from perinstance.releases.promises.declared_box import declared_box
 from perinstance.releases.promises.promise import Promise
 
 from .slow_roads import Pinned, posterior_delta, whole_profile
@@ -102,10 +103,13 @@ def test_bounds_fail_no_more_often_than_charged():
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
-    spent = spend(epsilon, delta, 2.0, 3.0, 0.25, rounds)
-    assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
-    # a person at both bounds, clipped in every round: the distances add up to no more than the promise
-    assert np.hypot(spent.gram_distance, np.sqrt(rounds) * spent.round_distance) <= spent.promise.distance
+    for x_bound, intercept, n in ((2.0, False, None), (2.0, True, 50), ([(0, 1), (-3, 9)], True, None)):
+        spent = spend(epsilon, delta, declared_box(x_bound, 3.0, 2, intercept), None, rounds, n)
+        assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
+        # a person at all bounds, clipped in every round: the distances add up to no more than the promise
+        looked = 0.0 if spent.look is None else spent.look.distance
+        parts = [looked, spent.gram_distance, np.sqrt(rounds) * spent.round_distance]
+        assert np.linalg.norm(parts) <= spent.promise.distance
 
 
 def hard_neighbours(request: Request):

@@ -98,7 +98,7 @@ def test_sums_are_exact(n, d, seed):
 
 def test_exact_sums_over_several_chunks():
     n = 9000
-    rows = FixedRows(np.ones((n, 1)), np.ones(n), 2.0**-38, 2.0**-38, 0, 0, 0)
+    rows = FixedRows(np.ones((n, 1)), np.ones(n), 2.0**-38, 2.0**-38, 0, 0, 0, np.ones(n, dtype=bool))
     assert ExactSums(rows)._exact_sum(np.full(n, 0.5)) == [Fraction(n, 2)]
 
 

@@ -31,8 +31,7 @@ PUBLISHED = {
     "StudentPerturbation": LINEAR | {"classes_"},
     # lambda, gamma and the floor follow from the noisy numbers that were released
     "AdaOPS": LINEAR | {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", "privacy_", "_floor"},
-    # the path and its clips follow from the noisy Gram matrix and moments
-    "AdaSSP": LINEAR | {"gram_", "moments_", "privacy_", "_path", "_clips"},
+    "AdaSSP": LINEAR | {"totals_", "gram_", "moments_", "privacy_"},
     # the points of the rounds follow from the noisy Gram matrix and sums; the classes were declared
     "PrivateLogisticRegression": LINEAR | {"classes_", "gram_", "slope_sums_", "privacy_", "_path"},
 }

@@ -86,10 +86,10 @@ class DeclaredBox:
         fixed = fixed_rows(units, np.where(missing, np.nan, np.clip(labels, -1.0, 1.0)), self.radius, 1.0)
         seen = fixed.X
         if self.weight:
-            seen = np.column_stack([seen, np.where(missing, 0.0, self.weight)])
+            seen = np.column_stack([seen, np.where(fixed.present, self.weight, 0.0)])
         beyond = int((_outside(y[:, None], (self.label,))[:, 0] & ~missing).sum())
         clipped = int(outside.sum()) if self.boxed else fixed.clipped_x
-        return FixedRows(seen, fixed.y, fixed.x_grid, fixed.y_grid, clipped, beyond, fixed.missing)
+        return FixedRows(seen, fixed.y, fixed.x_grid, fixed.y_grid, clipped, beyond, fixed.missing, fixed.present)
 
     def in_user_units(self, theta: Floats) -> tuple[Floats, float]:
         """Return coefficients and intercept for rows as the user has them. Post-processing of what was drawn."""
