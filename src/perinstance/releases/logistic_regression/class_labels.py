@@ -46,12 +46,14 @@ def signs(y: Any, classes: tuple[Any, Any]) -> Floats:
     >>> signs(["yes", "no", None, 3], ("no", "yes")).tolist()
     [1.0, -1.0, nan, nan]
     """
-    array = np.asarray(y)
-    if array.dtype.kind in "fiub" and not isinstance(classes[0], str):
-        found = np.where(array == classes[1], 1.0, np.where(array == classes[0], -1.0, np.nan))
-        return found.astype(np.float64)
+    if isinstance(y, list | tuple):  # no type is declared: what numpy would make of a label depends on the others
+        cells = list(y)
+    else:
+        array = np.asarray(y)
+        if array.dtype.kind in "fiub" and not isinstance(classes[0], str):
+            return np.where(array == classes[1], 1.0, np.where(array == classes[0], -1.0, np.nan))
+        cells = array.tolist()
     sign = {classes[0]: -1.0, classes[1]: 1.0}
-    cells = y.tolist() if hasattr(y, "tolist") else list(y)
     return np.array([_sign(cell, sign) for cell in cells], dtype=np.float64)
 
 
@@ -67,6 +69,8 @@ def labels_as_they_are(X: Any, y: Any) -> Any:
     if y is None:
         raise InvalidTable("PrivateLogisticRegression requires y to be passed, but the target y is None")
     y = in_order_of(X, y)
+    if not hasattr(y, "shape") and hasattr(y, "__array__"):
+        y = np.asarray(y)
     shape: Any = np.shape(y) if hasattr(y, "shape") else (len(y),) if hasattr(y, "__len__") else ()
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(y)[:, 0]

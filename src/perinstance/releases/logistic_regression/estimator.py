@@ -166,7 +166,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Predict the likelier class."""
-        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+        likelier = self.decision_function(X) > 0
+        return self.classes_[likelier.astype(np.intp)]
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class."""
