@@ -7,7 +7,7 @@ steps of Newton's method where G~ is above its noise. ``P = max(G~, noise)/4 + l
 loss is at most 1/4 of a row's square). What is published is the mean of the last two thirds of the estimates.
 
 The penalty is not tuned: it is the one at which the gradient of the loss at the answer, ``lambda |theta|``, is as long
-as the noise in it, ``1.1 sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov).
+as the noise in it, ``sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov).
 Below that one would fit noise. Everything but the two kinds of noisy sums is post-processing of what was released.
 
 Every sum is Gaussian with a sensitivity that holds whatever the others said (``||x x'||_F <= B^2``; ``B/2``), so the
@@ -29,7 +29,6 @@ from perinstance.releases.promises.calibration import gaussian_distance, noise_s
 from perinstance.releases.promises.promise import Promise
 
 GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
-DISCREPANCY = 1.1  # how much longer than its noise the gradient at the answer is
 CURVATURE = 0.25
 LARGEST_PENALTY = 2.0**60  # that leaves nothing of an estimate
 
@@ -77,8 +76,8 @@ def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
     floor = CURVATURE * unit_scale * math.sqrt(2.0 * d)  # of the curvatures: the largest eigenvalue of the noise
     curvature = np.maximum(CURVATURE * values, floor)
     spent = math.fsum(one**2 for one in rounds.round_distances)
-    noise = DISCREPANCY * SLOPE * math.sqrt(d / spent)
-    theta = before = np.zeros(d)
+    noise = SLOPE * math.sqrt(d / spent)
+    theta = before = answer = np.zeros(d)
     penalty = LARGEST_PENALTY
     sums: list[Floats] = []
     path: list[Floats] = []
@@ -92,12 +91,17 @@ def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
             penalty = _first_penalty(vectors.T @ g / B, curvature, noise)
         step = vectors @ (vectors.T @ (g / B - penalty * z) / (curvature + penalty))
         before, theta = theta, z + step
-        penalty = _penalty(theta, noise)
         estimates.append(theta)
-    last = (2 * len(estimates) + 2) // 3
-    weights = np.square(rounds.round_distances[-last:])
-    answer = weights @ np.array(estimates[-last:]) / weights.sum()
+        answer = _mean_of_last(estimates, rounds.round_distances)
+        penalty = _penalty(answer, noise)  # a single estimate has more noise, and would look longer than it is
     return PublishedSlopes(answer / B, G, tuple(sums), tuple(path))
+
+
+def _mean_of_last(estimates: list[Floats], distances: tuple[float, ...]) -> Floats:
+    """Average the last two thirds of the estimates so far, weighted by what their rounds spent."""
+    last = (2 * len(estimates) + 2) // 3
+    weights = np.square(distances[len(estimates) - last : len(estimates)])
+    return weights @ np.array(estimates[-last:]) / weights.sum()
 
 
 def _penalty(theta: Floats, noise: float) -> float:
