@@ -42,6 +42,25 @@ def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method
     assert set(model["released"]) <= {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}
 
 
+def test_a_logistic_release_of_words_from_a_file(run, tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 90, 2000)
+    words = np.where(rng.uniform(size=2000) < 1 / (1 + np.exp(-(age - 55) / 5)), "yes", "no")
+    lines = [f"{a:.1f},{w}" for a, w in zip(age, words, strict=True)] + ["40,perhaps", ",yes", "50,"]
+    file = tmp_path / "people.csv"
+    file.write_text("age,ill\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    asked = ("release", file, "--target", "ill", "--method", "logistic", "--epsilon", "3", "--range", "age=0:110")
+    outcome = run(*asked, "--classes", "no,yes")
+    assert outcome.code == 0, outcome.err
+    model = pi.load(tmp_path / "model.json")
+    assert model.promise == (3.0, 1e-6) and model.predict([[25.0], [85.0]]).tolist() == ["no", "yes"]
+
+    for wrong in (("--classes", "a"), ("--classes", "a,a"), ("--y-bound", "1")):
+        assert run(*asked, *wrong, "--again").code == 2
+    number = ("release", file, "--target", "ill", "--epsilon", "1", "--x-bound", "1", "--y-bound", "1", "--again")
+    assert run(*number, "--classes", "0,1").code == 2
+
+
 def test_two_releases_differ(run, table):
     words = ("release", table, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--feature", "age", "--json", "--again")
     first, second = (json.loads(run(*words).out)["model"]["coef"] for _ in range(2))

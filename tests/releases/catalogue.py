@@ -39,6 +39,7 @@ CATALOGUE = {
     "logistic student": Example(pi.StudentPerturbation(LogisticRegression(C=1.0), degrees_of_freedom=3), y=CLASSES),
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),
     "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
+    "private logistic": Example(pi.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, x_bound=1.0), y=CLASSES),
 }
 
 FINE = 2.0**-120

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.data import read_table
-from perinstance.data.files.target_words import two_classes
+from perinstance.data.files.target_words import two_classes, yes_or_no
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.dask import dask_source, is_dask
@@ -40,9 +40,10 @@ def read_rows(
         words = classes if classifies(release) else None
         return dask_source(X, y, target=target, classes=words, **named)
     if release.mechanism().needs_target:
-        words = classes if classifies(release) else None
+        declared = declared_words(release)
+        words = declared or (classes if classifies(release) else None)
         if words is not None and preparation is None and hasattr(X, "select_columns"):
-            named["preparation"] = two_classes(X, target)
+            named["preparation"] = yes_or_no(target, *declared) if declared else two_classes(X, target)
         return read_table(X, y, target=target, classes=words, **named)
     if preparation is not None:
         named["preparation"] = replace(preparation, target=None)
@@ -61,3 +62,9 @@ def read_rows(
 def classifies(release: Any) -> bool:
     """Tell whether the release's targets are classes."""
     return hasattr(release, "problem") and is_classifier(release.problem())
+
+
+def declared_words(release: Any) -> tuple[str, ...]:
+    """Return the classes of a release that declares them in words, sorted as their codes are; none of any other."""
+    classes = getattr(release, "classes", ())
+    return tuple(sorted(classes)) if all(isinstance(one, str) for one in classes) else ()

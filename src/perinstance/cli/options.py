@@ -165,6 +165,42 @@ def declared_bounds(x_bound: float | None, ranges: list[str] | None, y_bound: st
     return Declared(rows, columns, target)
 
 
+def declared_classes(text: str | None, y_bound: str | None, logistic: bool) -> tuple[Any, Any] | None:
+    """Read two classes, NO,YES; None where the target is a number."""
+    if not logistic:
+        if text is not None:
+            raise InvalidInput("--classes belongs to --method logistic; leave it out, or choose logistic")
+        return None
+    if y_bound is not None:
+        raise InvalidInput("--y-bound is of a number, and --method logistic has two classes; declare --classes NO,YES")
+    words = [word.strip() for word in (text or "0,1").split(",")]
+    if len(words) != 2 or not all(words) or words[0] == words[1]:
+        raise InvalidInput("--classes is two different words or numbers, written NO,YES, for example --classes 0,1")
+    try:
+        return tuple(int(word) if word.lstrip("+-").isdigit() else float(word) for word in words)  # type: ignore
+    except ValueError:
+        return words[0], words[1]
+
+
+def load_rows(table: Any, target: Any, id: str | None, feature: list[str] | None, recipe: Any, classes: Any) -> Any:
+    """Read the whole table; of classes in words the target comes as these words, None where it is neither."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    import perinstance as pi
+
+    if classes is None or not isinstance(classes[0], str):
+        return pi.data.load(table, target, ids=id, features=feature or None, recipe=recipe)
+    if recipe is not None:
+        raise InvalidInput("with --recipe declare words in the recipe's target (no, yes); leave --classes out")
+    words = pi.Recipe(target={"column": target, "no": [classes[0]], "yes": [classes[1]]})
+    rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=words)
+    labels = np.full(len(rows.y), None, dtype=object)
+    labels[rows.y == 0], labels[rows.y == 1] = classes
+    return replace(rows, y=labels)
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """Bounds as options declare them."""

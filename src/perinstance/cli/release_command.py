@@ -18,6 +18,7 @@ class Method(str, Enum):
 
     adaops = "adaops"
     adassp = "adassp"
+    logistic = "logistic"
 
 
 def release(
@@ -51,6 +52,9 @@ def release(
     kappa: Annotated[
         float | None, typer.Option("--kappa", help="adaops: the largest acceptable condition number.")
     ] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")
+    ] = None,
     compare: o.Compare = False,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
     again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
@@ -60,7 +64,7 @@ def release(
     quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> None:
-    r"""Publish a regression of FILE that keeps an (epsilon, delta) promise, as JSON.
+    r"""Publish a regression of FILE that keeps an (epsilon, delta) promise, as JSON; of a yes or no: --method logistic.
 
     Names and types of columns are checked. What the rows hold is not, nor how many there are, because a refusal would
     tell: a row with a cell that is missing or no number counts as if it was not there; numbers beyond bounds are
@@ -83,15 +87,16 @@ def release(
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target)
     target = target or rule.target_column
-    declared = o.declared_bounds(x_bound, range_, y_bound, rule)
+    two = o.declared_classes(classes, y_bound, method is Method.logistic)
+    declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
     table = o.open_table(file, delimiter, decimal, rule)
-    rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=rule)
+    rows = o.load_rows(table, target, id, feature, rule, two)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
-    promise |= {"y_bound": declared.target, "fit_intercept": intercept, "n_public": n_public}
-    estimator: Any = pi.AdaOPS(**promise, kappa=kappa) if method is Method.adaops else pi.AdaSSP(**promise)
+    promise |= {"fit_intercept": intercept}
+    estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, key, estimator, table, fixed_in_advance, **chosen):
@@ -125,6 +130,16 @@ def release(
             terminal.show_comparison(comparison, shown)
         shown.print("For the people in the data:", style="bold")
         shown.print(pi.load(out).statement(), markup=False)
+
+
+def _estimator(
+    method: Method, promise: dict[str, Any], classes: Any, linear: dict[str, Any], kappa: float | None
+) -> Any:
+    import perinstance as pi
+
+    if method is Method.logistic:
+        return pi.PrivateLogisticRegression(**promise, classes=classes)
+    return pi.AdaOPS(**promise, **linear, kappa=kappa) if method is Method.adaops else pi.AdaSSP(**promise, **linear)
 
 
 def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:

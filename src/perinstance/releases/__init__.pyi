@@ -5,6 +5,7 @@ from .adassp.estimator import AdaSSP as AdaSSP
 from .base.release import Release as Release
 from .gaussian_process_sample import ProcessSample as ProcessSample
 from .laplace_posterior import LaplacePosterior as LaplacePosterior
+from .logistic_regression.estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .noisy_mean import NoisyMean as NoisyMean
 from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
 from .output_perturbation import OutputPerturbation as OutputPerturbation

@@ -108,7 +108,7 @@ def _without_privacy(release: Any) -> Any:
 
     mechanism = mechanism_of(release)
     given = release.get_params(deep=False).get("estimator")
-    if mechanism.promises:
+    if mechanism.promises and mechanism.moved == "ridge":
         return LinearRegression(fit_intercept=False)
     if hasattr(release, "predict") and hasattr(given, "fit") and hasattr(given, "get_params"):
         return given

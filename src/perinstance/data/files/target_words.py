@@ -27,8 +27,12 @@ def two_classes(scanned: Any, target: Any) -> Preparation | None:
         return None
     if words[0].lower() == words[1].lower():
         return None
-    declared = Recipe(target={"column": target, "no": [words[0]], "yes": [words[1]]})
-    return Preparation((Recipe(),), declared)
+    return yes_or_no(target, *words)
+
+
+def yes_or_no(target: Any, no: str, yes: str) -> Preparation:
+    """Return what reads a target of these two words as 0 and 1."""
+    return Preparation((Recipe(),), Recipe(target={"column": target, "no": [no], "yes": [yes]}))
 
 
 def _may_be_words(kind: pa.DataType) -> bool:

@@ -96,7 +96,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
 
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
-        return _counted(self._clip(*rows_as_they_are(clone(self), X, y)))  # the clone keeps what is learnt of X
+        return counted(self._clip(*rows_as_they_are(clone(self), X, y)))  # the clone keeps what is learnt of X
 
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
@@ -117,7 +117,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
 
     def _clipped_in(self, sweep: Sweep) -> Clipped:
         """Count the same over a table that is read block by block."""
-        return sweep.fold(lambda block: _counted(self._clip(block.X, block.y)))
+        return sweep.fold(lambda block: counted(self._clip(block.X, block.y)))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         return rows_as_they_are(self, X, y)
@@ -144,7 +144,8 @@ class Clipped(ShownAsTable):
         return "Clipped(confidential)"  # a repr ends up in logs
 
 
-def _counted(rows: FixedRows) -> Clipped:
+def counted(rows: FixedRows) -> Clipped:
+    """Count what the declared bounds clipped."""
     return Clipped(rows.clipped_x, rows.clipped_y, rows.missing)
 
 

@@ -1,0 +1,253 @@
+"""Logistic regression that keeps (epsilon, delta), by noisy sums of bounded slopes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from perinstance.checked_numbers import is_whole
+from perinstance.errors import InvalidInput
+from perinstance.event_log import LOG
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import People, Sweep
+from perinstance.models.linear.ridge import Without, linear_fit, refined, without
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ROUNDS_UP
+from perinstance.pairs import Shift
+from perinstance.pairs.interface.kinds import Method
+from perinstance.releases.base.arguments import rows_as_they_are, validated
+from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.publishing import refuse_weights
+from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.shown_decimals import declared_text
+from perinstance.releases.logistic_regression import mechanism as slope_mechanism
+from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE, slopes
+from perinstance.releases.logistic_regression.class_labels import (
+    class_array,
+    declared_classes,
+    labels_as_they_are,
+    signs,
+)
+from perinstance.releases.logistic_regression.confidential_fit import NoiselessSums, SignSweep, SlopeFit
+from perinstance.releases.logistic_regression.noisy_sums import ExactSums
+from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.declared_box import DeclaredBox, declared_box
+from perinstance.releases.promises.estimator import Clipped, ClippedSweep, counted
+from perinstance.releases.promises.promise import Promise
+from perinstance.sampling import FixedRows
+
+
+class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
+    """Logistic regression that keeps (epsilon, delta): a yes or no outcome, nothing to tune.
+
+    One noisy Gram matrix and ``rounds`` noisy sums of bounded slopes are released, calibrated together as one Gaussian
+    release; the coefficients are post-processing of these numbers (``logistic_regression.mechanism``). They estimate
+    those of ordinary logistic regression (``bounded_slope_loss`` says why the loss is another one).
+
+    Parameters
+    ----------
+    epsilon, delta
+        The promise, for adding or removing one person.
+    x_bound
+        Declared without looking at the data; rows beyond are clipped. A number for ``||x||``; or for every column a
+        number for ``|x_j|`` or a range (low, high); or a recipe. For one-hot columns declare the norm: the root of the
+        number of variables, not of columns.
+    classes
+        The two classes, declared: numbers or texts. A row with any other label counts as if it were not there.
+    fit_intercept
+        Whether there is an intercept; it costs what one more column costs.
+    rounds
+        How many sums of slopes are released.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        The published estimate in the user's units, of shapes (1, d) and (1,).
+    classes_
+        The declared classes.
+    gram_, slope_sums_
+        What was released besides: the noisy Gram matrix and the noisy sums, of rows in units (``declared_box``).
+    privacy_
+        The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 4000)[:, None]
+    >>> model = PrivateLogisticRegression(epsilon=1.0, delta=1e-6, x_bound=1.0).fit(X, (X[:, 0] > 0.1).astype(int))
+    >>> model.predict([[-0.9], [0.9]]).tolist(), bool(model.privacy_.delta(1.0) <= 1e-6)
+    ([0, 1], True)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        x_bound: Any = None,
+        classes: ArrayLike = (0, 1),
+        fit_intercept: bool = True,
+        rounds: int = 30,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.x_bound = x_bound
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.rounds = rounds
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: what it promises does not depend on the data."""
+        epsilon, delta = check_promise(self.epsilon, self.delta)
+        promised = f"promised at epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}"
+        return Mechanism(
+            name=type(self).__name__,
+            moved="smooth",
+            family="adaptive",
+            noise="gaussian",
+            scale=float("nan"),  # one for each noisy sum
+            words=(f"logistic regression from noisy sums of bounded slopes, {promised}",),
+            fit_intercept=bool(self.fit_intercept),
+            promises=True,
+            own_row=True,  # charged with the norm of the row and the largest slope
+        )
+
+    def promise(self, n_features: int) -> Promise:
+        """Return the promise that ``fit`` will keep, before any data is seen: it depends on declarations alone."""
+        return self._plan(self._box(n_features)).promise
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return the published coefficients."""
+        return PublishedNumbers(
+            "classifier", "", self.coef_, self.intercept_, classes=self.classes_, probabilities=True
+        )
+
+    def fit(self, X: Any, y: Any, **refused: Any) -> PrivateLogisticRegression:
+        """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
+
+        Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
+        A row with a missing cell (NaN, None), or a label that is no declared class, counts as if the person had not
+        been there, an infinite cell as the bound. Refused are declared facts only: the number of columns, types, names.
+        """
+        refuse_weights(refused)
+        warn_inside_search(self)
+        classes = declared_classes(self.classes)
+        check_promise(self.epsilon, self.delta)
+        X, sign = rows_as_they_are(self, X, signs(labels_as_they_are(X, y), classes))
+        box = self._box(X.shape[1])
+        plan = self._plan(box)
+        published = slope_mechanism.run(plan, ExactSums(box.rows(X, sign)))
+        coef, intercept = box.in_user_units(published.theta)
+        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        self.classes_ = class_array(classes)
+        self.gram_, self.slope_sums_ = published.gram, np.array(published.slope_sums)
+        self.privacy_ = plan.promise
+        self._path = published.path
+        LOG.info("%s published one draw", type(self).__name__)
+        return self
+
+    def clipped(self, X: Any, y: Any) -> Clipped:
+        """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
+        sign = signs(labels_as_they_are(X, y), declared_classes(self.classes))
+        X, sign = rows_as_they_are(clone(self), X, sign)  # the clone keeps what is learnt of X
+        return counted(self._box(X.shape[1]).rows(X, sign))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the log odds of the second class."""
+        check_is_fitted(self, "coef_")
+        X = validated(self, X, reset=False, dtype=np.float64)
+        return X @ self.coef_[0] + self.intercept_[0]
+
+    def predict(self, X: Any) -> NDArray:
+        """Predict the likelier class."""
+        likelier = self.decision_function(X) > 0
+        return self.classes_[likelier.astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class."""
+        p = expit(self.decision_function(X))
+        return np.column_stack([1.0 - p, p])
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SlopeFit:
+        """Least squares on the clipped rows, to tell leverage and residual with the losses.
+
+        ``method="estimate"`` also asks for the points where the rounds took slopes: those of the release if it is
+        fitted, else those of a release without noise.
+        """
+        box = self._box(sweep.n_features)
+        coded = SignSweep(sweep, self._signs_of_numbers)
+        seen = ClippedSweep(coded, box)
+        fit = SlopeFit(linear_fit(seen, 0.0, False), coded.fold(lambda block: counted(box.rows(block.X, block.y))))
+        if method != "estimate":
+            return fit
+        if hasattr(self, "coef_"):
+            return replace(fit, path=self._path)
+        return replace(fit, path=slope_mechanism.run(self._plan(box), NoiselessSums(seen)).path)
+
+    def people(self, fit: SlopeFit, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block.
+
+        One person moves the Gram matrix by ``||x||^2`` and each sum by ``|slope| ||x||``, the slope at most 1/2. What a
+        round asks depends on what was drawn before, so all are charged with 1/2: an ``"upper"`` bound that is a
+        function of the person's own row. ``method="estimate"`` takes the slopes at the points that were drawn: an
+        odometer reading (MATH 6), labelled ``"estimate"``.
+        """
+        box = self._box(block.X.shape[1])
+        rows = self._rows(box, block)
+        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows, box)
+
+    def refine(self, fit: SlopeFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        box = self._box(block.X.shape[1])
+        rows, seen = self._rows(box, block), ClippedSweep(SignSweep(sweep, self._signs_of_numbers), box)
+        return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
+
+    def _people(self, fit: SlopeFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
+        plan = self._plan(box)
+        unit = np.linalg.norm(rows.X, axis=1) / plan.x_bound
+        spent = np.square(plan.round_distances)
+        if fit.path:
+            rounds = np.zeros(len(unit))
+            for theta, square in zip(fit.path, spent, strict=True):
+                rounds += square * (slopes(rows.X @ theta, np.sign(rows.y)) / SLOPE) ** 2
+        else:
+            rounds = np.full(len(unit), spent.sum())
+        squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
+        pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else "upper")
+        return People(loo.leverage, loo.residual, pairs, loo.open)
+
+    def _rows(self, box: DeclaredBox, block: Block) -> FixedRows:
+        return box.rows(block.X, self._signs_of_numbers(block.y))
+
+    def _signs_of_numbers(self, y: NDArray) -> Floats:
+        """Signs of a target that an audit has made numbers: of texts, their places in alphabetical order."""
+        classes = declared_classes(self.classes)
+        if isinstance(classes[0], str):
+            classes = (0, 1) if classes[0] < classes[1] else (1, 0)
+        return signs(np.asarray(y), classes)
+
+    def _box(self, d: int) -> DeclaredBox:
+        """Validate what was declared, for a table of d columns."""
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidInput(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
+        return declared_box(self.x_bound, 1.0, d, bool(self.fit_intercept))
+
+    def _plan(self, box: DeclaredBox) -> slope_mechanism.SlopeRounds:
+        epsilon, delta = check_promise(self.epsilon, self.delta)
+        rounds: Any = self.rounds
+        if not is_whole(rounds) or not 1 <= rounds <= 99:
+            raise InvalidInput(f"rounds must be a whole number from 1 to 99, got {rounds!r}; try rounds=30")
+        return slope_mechanism.spend(epsilon, delta, box.x_bound, int(rounds))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # of a few dozen rows nothing can be said privately
+        return tags

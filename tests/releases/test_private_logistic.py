@@ -1,0 +1,466 @@
+"""PrivateLogisticRegression: its loss, its sums, its promise, what it refuses and what it keeps quiet about."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE_BITS, slopes
+from perinstance.releases.logistic_regression.class_labels import declared_classes, signs
+from perinstance.releases.logistic_regression.mechanism import run, spend
+from perinstance.releases.logistic_regression.noisy_sums import ExactSums, SimulatedSums
+from perinstance.sampling import FixedRows, fixed_rows
+
+from .slow_roads import hockey_stick_lower_bound
+
+RELEASE = pi.PrivateLogisticRegression(x_bound=1.0)
+
+TOLD = "a refusal that depends on what rows hold, or on how many there are, would tell of them"
+DECLARED = "classes are declared; other labels are missing"
+NOT_ASKED = {
+    "check_dtype_object": TOLD,
+    "check_estimators_empty_data_messages": TOLD,
+    "check_estimators_nan_inf": TOLD,
+    "check_supervised_y_no_nan": TOLD,
+    "check_classifiers_classes": DECLARED,
+    "check_classifiers_regression_target": DECLARED,
+    "check_classifier_not_supporting_multiclass": DECLARED,
+    "check_supervised_y_2d": "a column of labels is taken without a warning",
+    "check_fit_idempotent": "compares two fits for equality: a release draws anew each time",
+}
+LOUD = pi.PrivateLogisticRegression(epsilon=1e9, delta=1e-2, x_bound=10.0, rounds=3)  # next to no noise
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([LOUD], expected_failed_checks=lambda estimator: NOT_ASKED)
+def test_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def loss(margin: float) -> float:
+    """The formula, once more."""
+    return math.exp(-margin) / 2 if margin >= 0 else (1 - margin) / 2
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(400, 3)) / math.sqrt(3)
+    return X, (rng.uniform(size=400) < expit(X @ [4.0, -3.0, 0.0] - 0.5)).astype(int)
+
+
+# --- the loss
+
+
+@given(st.floats(-1e300, 1e300), st.sampled_from([-1.0, 1.0]))
+def test_slopes_are_derivatives_on_the_grid_and_never_steeper_than_a_half(eta, sign):
+    (found,) = slopes(np.array([eta]), np.array([sign]))
+    truth = 0.5 * math.exp(-max(sign * eta, 0.0))
+    assert 0 <= sign * found <= truth <= 0.5 and truth - sign * found <= 1.01 * 2.0**-SLOPE_BITS
+    assert (found * 2.0**SLOPE_BITS).is_integer()
+    if abs(eta) < 30:
+        step = 1e-6
+        numeric = -(loss(sign * (eta + step)) - loss(sign * (eta - step))) / (2 * step)
+        assert found == pytest.approx(numeric, abs=1e-6)
+
+
+def test_the_loss_is_least_at_the_true_log_odds():
+    for p in (0.01, 0.3, 0.5, 0.8):
+        eta = math.log(p / (1 - p))
+        both = slopes(np.array([eta, eta]), np.array([1.0, -1.0]))
+        assert p * both[0] + (1 - p) * both[1] == pytest.approx(0.0, abs=1e-11)
+
+
+def test_its_curvature_is_the_largest_that_the_slope_allows():
+    """Against random losses of the same minimum: weights w(eta) with the same bound on the slope."""
+    p = np.linspace(0.01, 0.99, 99)
+    ours = 0.5 / np.maximum(p, 1 - p)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w = rng.uniform(0.1, 1.0, 99)
+        w *= 0.5 / (w * np.maximum(p, 1 - p)).max()
+        assert (w <= ours * (1 + 1e-12)).all()
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=40), st.integers(0, 39))
+def test_a_slope_depends_on_its_row_alone(etas, place):
+    eta = np.array(etas)
+    place %= len(eta)
+    alone = slopes(eta[place : place + 1], np.ones(1))
+    assert slopes(eta, np.ones(len(eta)))[place] == alone[0]
+
+
+# --- exact sums
+
+
+@given(st.integers(0, 30), st.integers(1, 3), st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_sums_are_exact(n, d, seed):
+    rng = np.random.default_rng(seed)
+    rows = fixed_rows(rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n), 1.3, 1.0)
+    s = slopes(rng.normal(size=n) * 3, rows.y)
+    found = ExactSums(rows)._exact_sum(s)
+    for j in range(d):
+        assert found[j] == sum((Fraction(a) * Fraction(b) for a, b in zip(rows.X[:, j], s, strict=True)), Fraction(0))
+
+
+def test_exact_sums_over_several_chunks():
+    n = 9000
+    rows = FixedRows(np.ones((n, 1)), np.ones(n), 2.0**-38, 2.0**-38, 0, 0, 0, np.ones(n, dtype=bool))
+    assert ExactSums(rows)._exact_sum(np.full(n, 0.5)) == [Fraction(n, 2)]
+
+
+def test_one_person_moves_a_sum_by_no_more_than_is_charged():
+    """On rows as they are drawn from, in exact numbers: the sensitivity is |slope| ||x|| <= B/2, not about that."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(50, 3)) * 10, rng.choice([-1.0, 1.0], size=50)
+    theta = rng.normal(size=3)
+    rows = fixed_rows(X, y, 1.0, 1.0)
+    everybody = ExactSums(rows)
+    for i in range(50):
+        keep = np.arange(50) != i
+        rest = fixed_rows(X[keep], y[keep], 1.0, 1.0)
+        asked = [_asked(window, theta) for window in (everybody, ExactSums(rest))]
+        square = sum((a - b) ** 2 for a, b in zip(*asked, strict=True))
+        assert square <= Fraction(1, 4)
+
+
+def _asked(window, theta):
+    """What ``slope_sum`` would add noise to."""
+    eta = np.zeros(len(window._rows.y))
+    for j, coefficient in enumerate(theta):
+        eta += window._rows.X[:, j] * coefficient
+    return window._exact_sum(slopes(eta, np.sign(window._rows.y)))
+
+
+# --- the promise
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (1.0, 0.05), (4.0, 1e-9), (1e-6, 1e-4)])
+@pytest.mark.parametrize("rounds", [1, 30, 99])
+def test_the_budget_is_spent_and_no_more(epsilon, delta, rounds):
+    spent = spend(epsilon, delta, 2.0, rounds)
+    assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
+    parts = [Fraction(spent.gram_distance), *(Fraction(one) for one in spent.round_distances)]
+    assert sum(part**2 for part in parts) <= Fraction(spent.promise.distance) ** 2
+
+
+def test_promise_before_data_is_the_promise_after(table):
+    model = clone(RELEASE).fit(*table)
+    assert model.privacy_ == RELEASE.promise(3) == RELEASE.promise(1)
+    assert model.privacy_.delta(1.0) <= 1e-6 and model.privacy_.kind == "exact"
+
+
+class Watched(SimulatedSums):
+    """A simulated window that sums the log-likelihood ratio (here over there) of everything it answers."""
+
+    def __init__(self, here, there, rng):
+        super().__init__(*here, rng)
+        self.other = SimulatedSums(*there, rng)
+        self.loss = 0.0
+
+    def gram(self, scale):
+        answer = super().gram(scale)
+        self._shift(answer[0, 0], self._G[0, 0], self.other._G[0, 0], scale)
+        return answer
+
+    def slope_sum(self, theta, scale):
+        answer = super().slope_sum(theta, scale)
+        mine, theirs = (w._X[:, 0] @ slopes(w._X @ theta, w._sign) for w in (self, self.other))
+        self._shift(answer[0], mine, theirs, scale)
+        return answer
+
+    def _shift(self, answer, mine, theirs, scale):
+        self.loss += float(((answer - theirs) ** 2 - (answer - mine) ** 2) / (2 * scale**2))
+
+
+NOBODY = np.zeros((0, 1)), np.zeros(0)
+ONE = np.array([[1.0]]), np.array([1.0])
+#: these pull the estimate the other way, so that the one person is misclassified and the slope stays at its bound
+OTHERS = np.ones((60, 1)), -np.ones(60)
+ONE_MORE = np.ones((61, 1)), np.append(OTHERS[1], 1.0)
+
+
+def found(spent, pair, epsilon, draws):
+    """Lower bounds on the hockey-stick divergence at epsilon, in both directions."""
+    losses = []
+    for seed, (here, there) in enumerate((pair, pair[::-1])):
+        rng = np.random.default_rng(seed)
+        losses.append(np.empty(draws))
+        for i in range(draws):
+            window = Watched(here, there, rng)
+            run(spent, window)
+            losses[-1][i] = window.loss
+    p, q = losses
+    return max(hockey_stick_lower_bound(p, -q, epsilon), hockey_stick_lower_bound(q, -p, epsilon))
+
+
+@pytest.mark.parametrize("pair", [(NOBODY, ONE), (OTHERS, ONE_MORE)], ids=["nobody else", "outvoted"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "draws"), [(0.3, 0.3, 1_500), pytest.param(1.0, 0.05, 100_000, marks=pytest.mark.slow)]
+)
+def test_the_sharpest_attack_finds_no_violation(pair, epsilon, delta, draws):
+    worst = found(spend(epsilon, delta, 1.0, 2), pair, epsilon, draws)
+    assert worst <= delta
+    if pair[0] is OTHERS:
+        assert worst > delta / 2  # hard neighbours: more than half of delta is really lost
+
+
+def test_the_attack_does_find_a_broken_promise():
+    """A control: a release that spent three times the epsilon it claims must fail."""
+    assert found(spend(3.0, 0.05, 1.0, 2), (OTHERS, ONE_MORE), 1.0, 1_000) > 0.05
+
+
+@pytest.mark.parametrize("pair", [(NOBODY, ONE), (OTHERS, ONE_MORE)], ids=["nobody else", "outvoted"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.5, 0.01), (2.0, 0.1)])
+def test_two_rounds_at_hard_neighbours_by_quadrature(pair, epsilon, delta):
+    """All noisy numbers of one dimension integrated: ``E_P[(1 - e^(eps - L))_+]``, each given those before."""
+    spent = spend(epsilon, delta, 1.0, 2)
+    for here, there in (pair, pair[::-1]):
+        total = _quadrature(spent, here, there, epsilon)
+        assert total <= delta * (1 + 1e-6)
+        if pair[0] is OTHERS:
+            assert total > 0.9 * delta
+
+
+def _quadrature(spent, here, there, epsilon, nodes=41):
+    """The last round is a shift in closed form given what was drawn before."""
+    from perinstance.pairs import Shift
+
+    z = np.linspace(-7, 7, nodes)
+    weight = np.exp(-(z**2) / 2)
+    weight /= weight.sum()
+    mine, theirs = (SimulatedSums(*data, np.random.default_rng(0)) for data in (here, there))
+    total = 0.0
+    for a, wa in zip(z, weight, strict=True):
+        for b, wb in zip(z, weight, strict=True):
+            pinned = _Pinned(mine, theirs, (a, b))
+            run(spent, pinned)
+            left = epsilon - pinned.loss
+            distance = abs(pinned.last)
+            delta = max(1 - math.exp(left), 0.0) if distance == 0 else float(Shift(distance).delta(left)[0])
+            total += wa * wb * delta
+    return total
+
+
+class _Pinned:
+    """Answers with given noise, keeps the loss so far, and the distance of the last round."""
+
+    d = 1
+
+    def __init__(self, mine, theirs, noise):
+        self.mine, self.theirs, self.noise = mine, theirs, list(noise)
+        self.loss = self.last = 0.0
+
+    def _answer(self, mine, theirs, scale):
+        shift = (mine - theirs) / scale
+        if not self.noise:
+            self.last = shift
+            return mine
+        z = self.noise.pop(0)
+        self.loss += ((z + shift) ** 2 - z**2) / 2
+        return mine + scale * z
+
+    def gram(self, scale):
+        return np.array([[self._answer(self.mine._G[0, 0], self.theirs._G[0, 0], scale)]])
+
+    def slope_sum(self, theta, scale):
+        mine, theirs = (w._X[:, 0] @ slopes(w._X @ theta, w._sign) for w in (self.mine, self.theirs))
+        return np.array([self._answer(mine, theirs, scale)])
+
+
+def test_released_numbers_lie_on_the_public_grid(table):
+    """Bit patterns: whatever the rows, what was drawn are multiples of the grid, and nothing else."""
+    X, y = table
+    for rows, labels in ((X, y), (X * 1e-9, y), (np.zeros_like(X), y), (X[:0], y[:0])):
+        model = clone(RELEASE).fit(rows, labels)
+        for drawn in (model.gram_, model.slope_sums_):
+            assert (drawn * 2.0**40 == np.rint(drawn * 2.0**40)).all()
+
+
+# --- whatever the rows hold
+
+
+CELLS = st.one_of(st.floats(), st.sampled_from([None, "text", 10**400, True, pd.NA, [1], b"x"]))
+
+
+@given(st.integers(0, 4), st.integers(1, 6), st.data())
+@settings(max_examples=20)
+def test_nothing_that_a_row_holds_is_refused_or_told(n, d, data):
+    X = np.empty((n, d), dtype=object)
+    for place in np.ndindex(X.shape):
+        X[place] = data.draw(CELLS.filter(lambda cell: not isinstance(cell, list)))
+    y = np.empty(n, dtype=object)
+    for i in range(n):
+        y[i] = data.draw(st.one_of(CELLS, st.sampled_from([0, 1, 0.0, np.int64(1), "1"])))
+    quick = pi.PrivateLogisticRegression(x_bound=1.0, rounds=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = clone(quick).fit(X, y)
+    ordinary = clone(quick).fit(np.linspace(-1, 1, 3 * d).reshape(3, d), [0, 1, 1])
+    assert {name: np.shape(value) for name, value in vars(model).items() if name != "_path"} == {
+        name: np.shape(value) for name, value in vars(ordinary).items() if name != "_path"
+    }
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+    assert model.classes_.tolist() == [0, 1] and model.privacy_ == ordinary.privacy_
+
+
+@pytest.mark.parametrize("y", [np.zeros(20), np.ones(20), np.full(20, 7), np.full(20, np.nan), np.array(["a"] * 20)])
+def test_one_class_or_none_is_published_all_the_same(y):
+    model = clone(RELEASE).fit(np.linspace(-1, 1, 40).reshape(20, 2), y)
+    assert model.coef_.shape == (1, 2) and np.isfinite(model.coef_).all()
+    assert model.predict_proba([[0.0, 0.0]]).shape == (1, 2)
+
+
+def test_wide_tables_and_far_declarations():
+    rng = np.random.default_rng(0)
+    model = clone(RELEASE).fit(rng.normal(size=(5, 40)), [0, 1, 0, 1, 1])
+    assert np.isfinite(model.coef_).all()
+    for bound in (1e-100, 1e100):
+        model = pi.PrivateLogisticRegression(x_bound=bound).fit(
+            rng.normal(size=(50, 2)) * bound, rng.integers(2, size=50)
+        )
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.predict_proba(np.full((1, 2), bound))).all()
+
+
+REFUSED = {
+    "complex": (np.full((3, 2), 1j), np.ones(3)),
+    "text": (np.array([["1", "2"]]), [1.0]),
+    "one dimension": (np.ones(3), np.ones(3)),
+    "fewer labels than rows": (np.ones((3, 2)), np.ones(2)),
+    "no labels": (np.ones((3, 2)), None),
+    "two columns of labels": (np.ones((3, 2)), np.ones((3, 2))),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_declared_facts_are_refused(case):
+    with pytest.raises(InvalidTable):
+        clone(RELEASE).fit(*REFUSED[case])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.0), ("delta", 1.0), ("x_bound", None), ("x_bound", -1.0), ("rounds", 0), ("rounds", 1.5),
+        ("classes", (1, 1)), ("classes", "ab"), ("classes", (0, 1, 2)), ("classes", (0, "a")), ("fit_intercept", 2),
+        ("classes", (float("nan"), 1)),
+    ],
+)  # fmt: skip
+def test_parameters_are_refused(name, value):
+    with pytest.raises(InvalidInput):
+        clone(RELEASE).set_params(**{name: value}).fit(np.ones((3, 2)), [0, 1, 1])
+
+
+def test_labels_outside_the_declared_classes_are_missing():
+    assert signs(np.array([0, 1, 2, 1]), (0, 1)).tolist()[:2] == [-1.0, 1.0]
+    assert np.isnan(signs(np.array([2.0, np.nan]), (0, 1))).all()
+    assert signs(np.array([True, False]), (0, 1)).tolist() == [1.0, -1.0]
+    assert signs(pd.Series(["b", "a", None]), ("a", "b")).tolist()[:2] == [1.0, -1.0]
+    assert declared_classes(np.array([3, 5])) == (3, 5)
+    counted = clone(RELEASE).clipped([[0.1], [0.2], [5.0]], [0, 7, 1])
+    assert (counted.features, counted.labels, counted.missing) == (1, 0, 1)
+
+
+# --- the estimate
+
+
+def test_it_tends_to_logistic_regression_as_the_data_grow():
+    """The two minimise different losses; with 300,000 people and little noise the coefficients agree."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(300_000, 2))
+    y = (rng.uniform(size=len(X)) < expit(X @ [2.0, -1.0] - 1.0)).astype(int)
+    model = pi.PrivateLogisticRegression(epsilon=5.0, delta=1e-5, x_bound=[1.0, 1.0]).fit(X, y)
+    plain = LogisticRegression(C=1e6).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=0.06)
+    np.testing.assert_allclose(model.intercept_, plain.intercept_, atol=0.06)
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
+
+
+def test_scales_of_columns_cost_nothing():
+    """The same numbers in other units are the same rows to the release, bit by bit."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, size=(50, 3))
+    scale = np.array([1.0, 2.0**20, 2.0**-10])
+    one = pi.PrivateLogisticRegression(x_bound=[1.0, 1.0, 1.0])
+    other = pi.PrivateLogisticRegression(x_bound=scale.tolist())
+    sign = rng.choice([-1.0, 1.0], size=50)
+    assert (one._box(3).rows(X, sign).X == other._box(3).rows(X * scale, sign).X).all()
+
+
+def test_words_as_classes_and_a_frame(table, tmp_path):
+    X, y = table
+    words = np.where(y == 1, "yes", "no")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    release = pi.PrivateLogisticRegression(epsilon=50.0, delta=1e-3, x_bound=1.0, classes=("no", "yes"))
+    model = clone(release).fit(frame, pd.Series(words))
+    assert set(model.predict(frame)) <= {"no", "yes"} and model.score(frame, words) > 0.55
+    file = tmp_path / "model.json"
+    file.write_text(model.to_json(target="ill"), encoding="utf-8")
+    loaded = pi.load(file)
+    assert loaded.promise == (50.0, 1e-3)
+    assert (loaded.predict(frame) == model.predict(frame)).all()
+    np.testing.assert_allclose(loaded.predict_proba(frame), model.predict_proba(frame))
+    assert "epsilon = 50" in loaded.statement() or "50" in loaded.statement()
+    assert json.loads(file.read_text())["model"]["classes"] == ["no", "yes"]
+    swapped = pi.PrivateLogisticRegression(x_bound=1.0, classes=("yes", "no"))
+    for one in (release, swapped):
+        by_words, by_numbers = (
+            pi.audit(one, X, words),
+            pi.audit(clone(one).set_params(classes=(0, 1)), X, y),
+        )
+        np.testing.assert_array_equal(by_words.losses, by_numbers.losses)
+
+
+# --- each person
+
+
+def test_people_against_the_sums_without_them(table):
+    """The pair's distance is above what the person moves every released number by, at any point asked about."""
+    X, y = table
+    release = pi.PrivateLogisticRegression(x_bound=0.6, rounds=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        audit = pi.audit(release, X, y)
+    plan, box = release._plan(release._box(3)), release._box(3)
+    rows = box.rows(X, 2.0 * y - 1.0)
+    rng = np.random.default_rng(0)
+    thetas = rng.normal(size=(4, 4)) * 3
+    for i in range(0, 400, 40):
+        moved = (rows.X[i] @ rows.X[i] / box.x_bound**2 * plan.gram_distance) ** 2
+        for theta, distance in zip(thetas, plan.round_distances, strict=True):
+            s = slopes(rows.X[i : i + 1] @ theta, rows.y[i : i + 1])[0]
+            moved += (s * np.linalg.norm(rows.X[i]) / (0.5 * box.x_bound) * distance) ** 2
+        assert math.sqrt(moved) <= audit.pairs.distance[i]
+    assert audit.pairs.kind == "upper"
+    assert audit.losses.max() <= 1.0 + 1e-9
+
+
+def test_the_reading_along_the_path_is_an_estimate_below_the_bound(table):
+    X, y = table
+    model = pi.PrivateLogisticRegression(epsilon=2.0, delta=1e-6, x_bound=1.0).fit(X, y)
+    for release in (model, clone(model)):
+        reading, bound = pi.audit(release, X, y, method="estimate"), pi.audit(release, X, y)
+        assert reading.pairs.kind == "estimate" and bound.pairs.kind == "upper"
+        assert (reading.losses <= bound.losses).all() and reading.losses.mean() < bound.losses.mean()
+
+
+def test_outsiders_are_charged_alike(table):
+    X, y = table
+    new = np.array([[0.5, 0.0, 0.0], [9.0, 0.0, 0.0]]), np.array([1, 0])
+    outside = pi.audit(RELEASE, X, y, targets=new)
+    assert outside.losses[1] == pytest.approx(1.0, abs=1e-6) and outside.losses[0] < outside.losses[1]
