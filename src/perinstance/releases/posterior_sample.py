@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,8 @@ from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
 
@@ -83,6 +87,12 @@ class PosteriorSample(Publishing):
                 "the posterior is improper: alpha is 0 and the data leaves directions open; use alpha > 0"
             )
         return Law(fit.theta, fit.basis / np.sqrt(positive("gamma", self.gamma)))
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at one published sample."""
+        mechanism = self.mechanism()
+        output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
+        return ridge_log_ratios(sweep, mechanism, positive("gamma", self.gamma), output)
 
     @property
     def _floor(self) -> float:

@@ -18,6 +18,8 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.realised_draws import Draws
+from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -157,6 +159,14 @@ class AdaSSP(Promised):
         exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
         pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else exact)
         return People(loo.leverage, loo.residual, pairs, loo.open)
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at all that one fit released: the Gram matrix and every round's moment."""
+        if not hasattr(published, "moments_"):
+            raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
+        check_same_release(self, published)
+        draws = Draws(published.gram_, published.moments_, published._path, published._clips)
+        return draws.log_ratios(self._plan(), sweep, self._clip)
 
     def _plan(self) -> adassp_mechanism.Rounds:
         epsilon, delta, x_bound, y_bound = self._declared()
