@@ -22,6 +22,8 @@ RELEASES = [
 @pytest.mark.parametrize("where", ["X", "y"])
 def test_a_text_in_a_cell_is_not_quoted(release, where):
     X, y = np.ones((5, 2), dtype=object), np.ones(5, dtype=object)
+    if release.mechanism().promises:  # a refusal would tell: there the cell is a missing one
+        X, y = X.astype(str), y.astype(str)
     if where == "X":
         X[3, 1] = SECRET
     else:

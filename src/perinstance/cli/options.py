@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -142,16 +144,63 @@ def read_recipe(path: Path | None, feature: list[str] | None, target: str | None
     return recipe
 
 
-def declared_bounds(x_bound: float | None, y_bound: float | None, recipe: Any) -> tuple[float | None, float | None]:
-    """Return the bounds asked for; where none is, what the recipe's declarations imply."""
-    if recipe is not None and x_bound is None and recipe.x_bound < float("inf"):
-        x_bound = recipe.x_bound
-    if recipe is not None and y_bound is None and recipe.target is not None and recipe.y_bound < float("inf"):
-        y_bound = recipe.y_bound
-    for name, value in (("--x-bound", x_bound), ("--y-bound", y_bound)):
-        if value is None:
-            raise InvalidInput(f"{name} must be declared: a number > 0, chosen without looking at the data")
-    return x_bound, y_bound
+def declared_bounds(x_bound: float | None, ranges: list[str] | None, y_bound: str | None, recipe: Any) -> Declared:
+    """Read the bounds asked for; where none is, take what the recipe's declarations imply."""
+    if x_bound is not None and ranges:
+        raise InvalidInput("--x-bound bounds whole rows and --range single columns; pass one of them")
+    columns = dict(_column_range(text) for text in ranges or ())
+    target: Any = None if y_bound is None else _range_text("--y-bound", y_bound)
+    rows: Any = x_bound
+    if recipe is not None and not columns:
+        if rows is None and recipe.x_bound < float("inf"):
+            rows = recipe
+        if target is None and recipe.target is not None and recipe.y_bound < float("inf"):
+            target = recipe.target_range
+    if rows is None and not columns:
+        raise InvalidInput(
+            "--x-bound must be declared, or --range NAME=LOW:HIGH for every column, chosen without looking at the data"
+        )
+    if target is None:
+        raise InvalidInput("--y-bound must be declared: a number > 0, or LOW:HIGH, chosen without looking at the data")
+    return Declared(rows, columns, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Bounds as options declare them."""
+
+    rows: Any  #: of whole rows: a number or a recipe
+    columns: dict[str, tuple[float, float]]  #: by name
+    target: Any
+
+    def of(self, names: Sequence[str]) -> Any:
+        """Return the bounds of these columns, as estimators take them."""
+        if not self.columns:
+            return self.rows
+        absent = [name for name in names if name not in self.columns]
+        unknown = [name for name in self.columns if name not in names]
+        if absent or unknown:
+            raise InvalidInput(f"--range must be given once for each of {', '.join(names)}")
+        return [self.columns[name] for name in names]
+
+
+def _column_range(text: str) -> tuple[str, tuple[float, float]]:
+    name, equals, span = text.rpartition("=")
+    found = _range_text("--range", span)
+    if not equals or not isinstance(found, tuple):
+        raise InvalidInput("--range is written NAME=LOW:HIGH, for example --range age=0:110")
+    return name, found
+
+
+def _range_text(option: str, text: str) -> float | tuple[float, float]:
+    """Read ``3`` or ``LOW:HIGH``."""
+    try:
+        numbers = [float(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise InvalidInput(f"{option} must be a number or LOW:HIGH")
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
 def features_of(table: Any, asked: list[str] | None, *others: str | None) -> list[str] | None:

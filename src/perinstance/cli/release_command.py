@@ -27,8 +27,19 @@ def release(
     x_bound: Annotated[
         float | None, typer.Option("--x-bound", help="Declared: rows are clipped to this norm; a recipe has its own.")
     ] = None,
+    range_: Annotated[
+        list[str] | None,
+        typer.Option("--range", help="Declared: NAME=LOW:HIGH of one column, once for each; instead of --x-bound."),
+    ] = None,
     y_bound: Annotated[
-        float | None, typer.Option("--y-bound", help="Declared: targets are clipped to this; a recipe has its own.")
+        str | None,
+        typer.Option(
+            "--y-bound", help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own."
+        ),
+    ] = None,
+    intercept: Annotated[
+        bool | None,
+        typer.Option("--intercept/--no-intercept", help="Whether to fit one; a recipe's column of ones replaces it."),
     ] = None,
     method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
@@ -55,7 +66,8 @@ def release(
     r"""Publish a regression of FILE that keeps an (epsilon, delta) promise, as JSON.
 
     Names and types of columns are checked. What the rows hold is not, nor how many there are, because a refusal would
-    tell: a row with a cell that is missing or no number counts as a row of zeros, numbers beyond bounds are clipped.
+    tell: a row with a cell that is missing or no number counts as if it was not there; numbers beyond bounds are
+    clipped.
 
     [bold]Example[/bold]
 
@@ -74,17 +86,17 @@ def release(
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target)
     target = target or rule.target_column
-    x_bound, y_bound = o.declared_bounds(x_bound, y_bound, rule)
+    declared = o.declared_bounds(x_bound, range_, y_bound, rule)
+    if intercept is None:
+        intercept = rule is None or not rule.intercept
     before = earlier_promise(out, again)
-    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": x_bound, "y_bound": y_bound}
-    if method is Method.adaops:
-        estimator = pi.AdaOPS(**promise, n_public=n_public, kappa=kappa)
-    else:
-        if n_public is not None or kappa is not None:
-            raise InvalidInput("--n-public and --kappa belong to --method adaops; leave them out, or choose adaops")
-        estimator = pi.AdaSSP(**promise)
+    if kappa is not None and method is not Method.adaops:
+        raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
     table = o.open_table(file, delimiter, decimal, rule)
     rows = pi.data.load(table, target, ids=id, features=feature or None, recipe=rule)
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
+    promise |= {"y_bound": declared.target, "fit_intercept": intercept, "n_public": n_public}
+    estimator: Any = pi.AdaOPS(**promise, kappa=kappa) if method is Method.adaops else pi.AdaSSP(**promise)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
     with reserved(ledger, key, estimator, table, fixed_in_advance, **chosen):
@@ -109,10 +121,10 @@ def release(
         shown = terminal.console()
         shown.print(
             f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
-            f"{len(rows.names)} coefficients."
+            f"{len(rows.names)} coefficients{' and an intercept' if intercept else ''}."
         )
         # said whatever the rows hold
-        shown.print("Any row with a cell that is missing or no number counts as a row of zeros.", soft_wrap=True)
+        shown.print("Any row with a cell that is missing or no number counts as if it was not there.", soft_wrap=True)
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:
             terminal.show_comparison(comparison, shown)

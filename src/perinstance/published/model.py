@@ -31,7 +31,7 @@ class PublishedModel:
     method: str
     published: str  #: in words
     promise: tuple[float, float] | None  #: epsilon and delta, of a release that promises
-    bounds: tuple[float, float] | None  #: on rows and targets, as declared
+    bounds: tuple[Any, Any] | None  #: on rows and targets, as declared: numbers, or ranges
     target: str | None
     features: tuple[str, ...] | None
     n_features: int

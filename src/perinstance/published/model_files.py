@@ -75,7 +75,7 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
         method=document["method"],
         published=document["published"],
         promise=None if promise is None else _numbers_of(promise, "epsilon", "delta"),
-        bounds=None if bounds is None else _numbers_of(bounds, "x_bound", "y_bound"),
+        bounds=None if bounds is None else (_bound_of(bounds, "x_bound"), _bound_of(bounds, "y_bound")),
         target=document["target"],
         features=None if features is None else tuple(features),
         n_features=d,
@@ -134,6 +134,24 @@ def _numbers_of(record: Mapping[str, Any], *names: str) -> tuple[float, float]:
             raise _unusable(f"{name} is missing or is no number > 0")
     first, second = (float(record[name]) for name in names)
     return first, second
+
+
+def _bound_of(record: Mapping[str, Any], name: str) -> Any:
+    """Read one declared bound: a number > 0; a range; one of either per column."""
+    value = record.get(name)
+    if name == "y_bound" and name not in record:  # a classifier's labels have no bound
+        return None
+    if isinstance(value, list) and value and all(_is_bound(one) for one in value):
+        return tuple(tuple(one) if isinstance(one, list) else one for one in value)
+    if not _is_bound(value) or not (isinstance(value, list) or value > 0):
+        raise _unusable(f"{name} is missing or is neither a number > 0 nor a range")
+    return tuple(value) if isinstance(value, list) else float(value)
+
+
+def _is_bound(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) == 2 and all(_is_bound(one) and not isinstance(one, list) for one in value)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _recipe(record: Mapping[str, Any] | None, d: int) -> Recipe | None:

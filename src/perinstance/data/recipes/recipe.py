@@ -13,7 +13,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from perinstance.data.recipes.arrow_cells import ReadCells, as_arrow
-from perinstance.data.recipes.column_kinds import FILL_IN, AsItIs, ColumnKind, DeclaredRange, column_kind
+from perinstance.data.recipes.column_kinds import (
+    FILL_IN,
+    AsItIs,
+    ColumnKind,
+    DeclaredRange,
+    DeclaredYesNo,
+    column_kind,
+)
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.data.recipes.refused_cells import RefusedCells
 from perinstance.errors import InvalidInput, InvalidTable
@@ -169,6 +176,29 @@ class Recipe(TransformerMixin, BaseEstimator):
     def y_bound(self) -> float:
         """The largest size that the target's number can have, by the declaration alone."""
         return self._target()[0].bound
+
+    @property
+    def ranges(self) -> list[tuple[float, float]]:
+        """Where each of the numbers lies, by the declarations alone: the bounds per column that a promise needs.
+
+        Words (zeros and a one) and the column of ones are given as [-1, 1], so that nobody moves them to their middle.
+        """
+        kinds = self._declared().kinds
+        if kinds is None or any(kind.bound == float("inf") for kind in kinds):
+            raise InvalidInput("the recipe takes a column as it is: declare its range, or pass bounds of your own")
+        found = [one for kind in kinds for one in [_range_of(kind)] * len(kind.suffixes)]
+        return found + [(-1.0, 1.0)] * bool(self.intercept)
+
+    @property
+    def row_bound(self) -> float:
+        """The largest norm of a row once every column is divided by half its range: one for each raw column."""
+        kinds = self._declared().kinds
+        return float("inf") if kinds is None else float(np.sqrt(len(kinds) + bool(self.intercept)))
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        """Where the target's number lies, by the declaration alone."""
+        return _range_of(self._target()[0])
 
     @property
     def target_column(self) -> str | None:
@@ -393,3 +423,9 @@ def _unfilled(declared: Any) -> bool:
         return declared.startswith(FILL_IN)
     inner = declared.values() if isinstance(declared, dict) else declared if isinstance(declared, list) else ()
     return any(_unfilled(one) for one in inner)
+
+
+def _range_of(kind: ColumnKind) -> tuple[float, float]:
+    if isinstance(kind, DeclaredRange) and not kind.scale:
+        return kind.low, kind.high
+    return (0.0, 1.0) if isinstance(kind, DeclaredYesNo) else (-kind.bound, kind.bound)

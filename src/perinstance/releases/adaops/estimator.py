@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.checked_numbers import is_number, is_whole
+from perinstance.checked_numbers import is_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
@@ -19,6 +19,8 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
@@ -64,20 +66,23 @@ class AdaOPS(Promised):
     epsilon, delta
         The promise, for adding or removing one person.
     x_bound, y_bound
-        ``||x|| <= x_bound`` and ``|y| <= y_bound``, declared without looking at the data; rows beyond are clipped.
+        Declared without looking at the data; rows beyond are clipped. ``x_bound``: a number for ``||x||``; or for every
+        column a number for ``|x_j|`` or a range (low, high); or a recipe. ``y_bound``: a number for ``|y|`` or a range.
     n_public
         The number of people (or more), if that is no secret; None buys a noisy bound on it from the budget.
     kappa
-        The floor is ``n x_bound^2 / (d kappa)``, as in the paper; None takes the floor of the smallest predicted error.
+        The floor is ``n B^2 / (d kappa)``, as in the paper; None takes the floor of the smallest predicted error.
+    fit_intercept
+        Whether there is an intercept; it costs what one more column costs.
 
     Attributes
     ----------
     coef_, intercept_
-        The published sample; the intercept is 0 (centre the label by a public number).
+        The published sample, in the user's units.
     lambda_, gamma_
-        The ridge and the inverse temperature.
+        The ridge and the inverse temperature, for rows in units (``declared_box``), which have a norm of at most B.
     eigenvalue_, count_, log_size_
-        The noisy smallest eigenvalue; the noisy n and log(y_bound + x_bound ||theta_hat||), or None where not bought.
+        The noisy smallest eigenvalue; the noisy n and log(1 + B ||theta_hat||), or None where not bought; in units.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``, in both directions.
 
@@ -96,10 +101,11 @@ class AdaOPS(Promised):
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        x_bound: float | None = None,
-        y_bound: float | None = None,
+        x_bound: Any = None,
+        y_bound: Any = None,
         n_public: int | None = None,
         kappa: float | None = None,
+        fit_intercept: bool = True,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -107,10 +113,11 @@ class AdaOPS(Promised):
         self.y_bound = y_bound
         self.n_public = n_public
         self.kappa = kappa
+        self.fit_intercept = fit_intercept
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep on a table of so many features."""
-        return plan(self._request(n_features)).conversion.promise
+        return plan(self._request(self._box(n_features))).conversion.promise
 
     def published_parameters(self) -> dict[str, float | None]:
         """Return ridge, temperature and the noisy numbers that they follow from."""
@@ -124,8 +131,8 @@ class AdaOPS(Promised):
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> AdaFit:
         """Fit at the released lambda and gamma; before ``fit``, at those that a release without noise would take."""
-        spent = plan(self._request(sweep.n_features))
-        seen = ClippedSweep(sweep, self._clip)
+        box = self._box(sweep.n_features)
+        spent, seen = plan(self._request(box)), ClippedSweep(sweep, box)
         sums: Gram = seen.fold(lambda block: gram(block, False))
         values, vectors = np.linalg.eigh(sums.cross)
         if hasattr(self, "coef_"):
@@ -158,32 +165,29 @@ class AdaOPS(Promised):
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
         sample = Posterior(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
-        return People(loo.leverage, loo.residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
+        residual = loo.residual * self._box(X.shape[1]).label.half  # in the user's units
+        return People(loo.leverage, residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
 
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here: the floor keeps leverages small."""
         return self.people(fit, block, inside)
 
-    def _request(self, d: int) -> Request:
-        epsilon, delta, x_bound, y_bound = self._declared()
-        n, kappa = self.n_public, self.kappa
-        if n is not None and (not is_whole(n) or n < 1):
-            raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {n!r}")
+    def _request(self, box: DeclaredBox) -> Request:
+        epsilon, delta = check_promise(self.epsilon, self.delta)
+        n, kappa = declared_count(self.n_public), self.kappa
         if kappa is not None and not (is_number(kappa) and 0 < kappa < np.inf):
             raise InvalidInput(f"kappa must be a number > 0 or None, got {kappa!r}; try kappa=1.0")
-        return Request(
-            epsilon, delta, x_bound, y_bound, d, None if n is None else int(n), None if kappa is None else float(kappa)
-        )
+        return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, None if kappa is None else float(kappa))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         X, y = super()._validated(X, y)
-        if self.n_public is not None and len(X) > self.n_public:
+        declared = declared_count(self.n_public)
+        if declared is not None and len(X) > declared:
             raise InvalidInput("n_public must be no less than the number of rows; declare a larger one, or None")
         return X, y
 
-    def _publish(self, window: Window) -> None:
-        outcome = run(plan(self._request(window.d)), window)
-        self.coef_ = outcome.coef
+    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
+        outcome = run(plan(self._request(box)), window)
         self.lambda_ = outcome.ridge
         self.gamma_ = outcome.gamma
         self.eigenvalue_ = outcome.eigenvalue
@@ -191,6 +195,7 @@ class AdaOPS(Promised):
         self.log_size_ = outcome.log_size
         self.privacy_ = outcome.promise
         self._floor = outcome.floor
+        return outcome.coef
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,3 @@
 """AdaSSP: ``estimator`` is the class, ``mechanism`` its rounds of noisy sufficient statistics, ``shrinkage`` how they
-become coefficients, ``realised_draws`` what one run told about each person.
+become coefficients.
 """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from perinstance.checked_numbers import is_whole
+from perinstance.checked_numbers import is_whole, positive
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
@@ -18,11 +19,14 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.adassp.realised_draws import Draws
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
+from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.replayed_sums import replayed_log_ratios
+from perinstance.sampling import FixedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +67,23 @@ class AdaSSP(Promised):
     epsilon, delta
         The promise, for adding or removing one person.
     x_bound, y_bound
-        ``||x|| <= x_bound`` and ``|y| <= y_bound``, declared without looking at the data; rows beyond are clipped.
+        Declared without looking at the data; rows beyond are clipped. ``x_bound``: a number for ``||x||``; or for every
+        column a number for ``|x_j|`` or a range (low, high); or a recipe. ``y_bound``: a number for ``|y|`` or a range.
     rounds
         How often residuals are released; 1 is the classical release of ``(X'X, X'y)``.
     residual_bound
-        Where residuals are clipped; None is a quarter of ``y_bound``, or ``y_bound`` when there is one round only.
+        Where residuals are clipped; None is a quarter of the label's half range, or all of it with one round only.
+    fit_intercept
+        Whether there is an intercept; it costs what one more column costs.
+    n_public
+        The number of people, if that is no secret; None leaves it to the noisy numbers.
 
     Attributes
     ----------
     coef_, intercept_
-        The published estimate; the intercept is 0 (centre the label by a public number).
+        The published estimate, in the user's units.
     gram_, moments_
-        What was released besides: the noisy Gram matrix and the noisy moments.
+        What was released besides: the noisy Gram matrix and the noisy moments, of rows in units (``declared_box``).
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
 
@@ -94,10 +103,12 @@ class AdaSSP(Promised):
         self,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        x_bound: float | None = None,
-        y_bound: float | None = None,
+        x_bound: Any = None,
+        y_bound: Any = None,
         rounds: int = 4,
         residual_bound: float | None = None,
+        fit_intercept: bool = True,
+        n_public: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -105,10 +116,12 @@ class AdaSSP(Promised):
         self.y_bound = y_bound
         self.rounds = rounds
         self.residual_bound = residual_bound
+        self.fit_intercept = fit_intercept
+        self.n_public = n_public
 
     def promise(self, n_features: int) -> Promise:
         """Return the promise that ``fit`` will keep; it is the same for any number of features."""
-        return self._plan().promise
+        return self._plan(self._box(n_features)).promise
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SspFit:
         """Least squares on the clipped rows, to tell leverage and residual with the losses.
@@ -116,7 +129,8 @@ class AdaSSP(Promised):
         ``method="estimate"`` also asks for the estimates that the rounds went through: those of the release if it is
         fitted, else those of a release without noise.
         """
-        plan, seen = self._plan(), ClippedSweep(sweep, self._clip)
+        box = self._box(sweep.n_features)
+        plan, seen = self._plan(box), ClippedSweep(sweep, box)
         fit = SspFit(linear_fit(seen, 0.0, False), self._clipped_in(sweep))
         if method != "estimate" or plan.count == 1:
             return fit
@@ -133,19 +147,18 @@ class AdaSSP(Promised):
         with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``. ``method="estimate"``
         takes the residuals at the estimates that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
         """
-        X, y = block.X, block.y
-        rows = self._clip(X, y)
-        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows.X, rows.y)
+        box = self._box(block.X.shape[1])
+        rows = box.rows(block.X, block.y)
+        return self._people(fit, without(fit.linear, rows.X, rows.y, inside), rows, box)
 
     def refine(self, fit: SspFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
-        X, y = block.X, block.y
-        rows, seen = self._clip(X, y), ClippedSweep(sweep, self._clip)
-        loo = refined(fit.linear, seen, rows.X, rows.y, inside)
-        return self._people(fit, loo, rows.X, rows.y)
+        box = self._box(block.X.shape[1])
+        rows, seen = box.rows(block.X, block.y), ClippedSweep(sweep, box)
+        return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
 
-    def _people(self, fit: SspFit, loo: Without, X: Floats, y: Floats) -> People:
-        plan = self._plan()
+    def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
+        plan, X, y = self._plan(box), rows.X, rows.y
         unit = np.linalg.norm(X, axis=1) / plan.x_bound
         if fit.path:
             shares = [
@@ -158,36 +171,40 @@ class AdaSSP(Promised):
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * (unit * plan.round_distance) ** 2
         exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
         pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else exact)
-        return People(loo.leverage, loo.residual, pairs, loo.open)
+        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
 
     def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: the Gram matrix and every round's moment."""
         if not hasattr(published, "moments_"):
             raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
-        draws = Draws(published.gram_, published.moments_, published._path, published._clips)
-        return draws.log_ratios(self._plan(), sweep, self._clip)
+        box = self._box(sweep.n_features)
+        blocks = list(sweep.map(lambda block: block))
+        X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+        drawn = [published.gram_[np.triu_indices(len(published.gram_))], *published.moments_]
+        run = partial(adassp_mechanism.run, self._plan(box))
+        return replayed_log_ratios(run, drawn, box.rows(X, y), lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
 
-    def _plan(self) -> adassp_mechanism.Rounds:
-        epsilon, delta, x_bound, y_bound = self._declared()
+    def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
+        epsilon, delta = check_promise(self.epsilon, self.delta)
         rounds: Any = self.rounds
         if not is_whole(rounds) or not 1 <= rounds <= 100:
             raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
         clip = 0.25 if rounds > 1 else 1.0
         if self.residual_bound is not None:
-            clip = float(self.residual_bound) / y_bound
+            clip = positive("residual_bound", self.residual_bound) / box.label.half
             if not 0 < clip <= 1:
-                raise InvalidInput("residual_bound must be > 0 and at most y_bound; try y_bound / 4")
-        return adassp_mechanism.spend(epsilon, delta, x_bound, y_bound, clip, int(rounds))
+                raise InvalidInput("residual_bound must be > 0 and at most half the label's range; try a quarter of it")
+        return adassp_mechanism.spend(epsilon, delta, box.x_bound, 1.0, clip, int(rounds))
 
-    def _publish(self, window: Window) -> None:
-        plan = self._plan()
+    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
+        plan = self._plan(box)
         published = adassp_mechanism.run(plan, window)
-        self.coef_ = published.coef
         self.gram_ = published.gram
         self.moments_ = np.array(published.moments)
         self.privacy_ = plan.promise
         self._path, self._clips = published.path, published.clips
+        return published.coef
 
 
 @dataclass(frozen=True, slots=True)

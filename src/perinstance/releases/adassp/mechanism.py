@@ -60,8 +60,8 @@ def spend(epsilon: float, delta: float, x_bound: float, y_bound: float, clip: fl
 
 def run(rounds: Rounds, window: MomentWindow) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
-    unit_scale, bx2 = noise_scale(STEP_UP, rounds.gram_distance), rounds.x_bound**2
-    bxy = rounds.x_bound * rounds.y_bound
+    unit_scale = noise_scale(STEP_UP, rounds.gram_distance)
+    bx2, bxy = rounds.x_bound**2, rounds.x_bound * rounds.y_bound
     back = rounds.y_bound / rounds.x_bound  # coefficients in the user's units
     G = window.gram(unit_scale * bx2)
     gram = noisy_gram(G / bx2, unit_scale)
@@ -83,12 +83,6 @@ def run(rounds: Rounds, window: MomentWindow) -> Published:
         else:
             before, theta = theta, theta + posterior_mean(gram, m / bxy, scale)
     return Published(theta * back, G, tuple(moments), tuple(clips), tuple(path))
-
-
-def scales(rounds: Rounds, clips: tuple[float, ...]) -> tuple[float, list[float]]:
-    """Return the noise of the Gram matrix's diagonal and of each round's moment, in the user's units, as ``run``."""
-    each = [noise_scale(clip * STEP_UP, rounds.round_distance) * (rounds.x_bound * rounds.y_bound) for clip in clips]
-    return noise_scale(STEP_UP, rounds.gram_distance) * rounds.x_bound**2, each
 
 
 def widened(rounds: Rounds, trace: float, d: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from decimal import Decimal
 from typing import Any
 
@@ -41,9 +40,9 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
     """Read rows for a release that promises: nothing that a row holds, nor how many there are, is a reason to refuse.
 
-    Refused are declared facts: the number of columns, names, types (complex numbers, dates, text; in a column of
-    objects anything that is not a number). A missing cell comes back as NaN, a number beyond float64 as an infinity;
-    what the release makes of both is said by ``sampling.fixed_rows``.
+    Refused are declared facts: the number of columns, names, types (complex numbers, dates, text). In a column of
+    objects, which declares nothing, a cell that is no number is a missing one. A missing cell comes back as NaN, a
+    number beyond float64 as an infinity; what the release makes of both is said by ``promises.declared_box``.
     """
     from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -72,10 +71,14 @@ def _real_numbers(name: str, values: Any) -> Floats:
 
     if issparse(values):
         raise InvalidTable(f"{name} is sparse, and must be an array or a table; call .toarray() first")
+    _refuse_declared_types(name, values)
     try:
-        array = np.asarray(values)
+        # lists declare no type: what numpy would make of them depends on the cells
+        array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
     except ValueError:  # rows of different lengths
         raise InvalidTable(f"{name} must have the same number of columns in every row") from None
+    if array.dtype.kind == "O" and any(isinstance(cell, list | tuple) for cell in array.ravel().tolist()):
+        raise InvalidTable(f"{name} must have the same number of columns in every row")
     if array.dtype.kind == "c":
         raise InvalidTable(_complex())
     if array.dtype.kind == "O":
@@ -86,23 +89,31 @@ def _real_numbers(name: str, values: Any) -> Floats:
         return array.astype(np.float64)
 
 
+def _refuse_declared_types(name: str, values: Any) -> None:
+    """Refuse a table in memory one of whose columns is declared to be text, dates or complex numbers."""
+    types = getattr(values, "dtypes", None) if hasattr(values, "columns") else None
+    if types is None:
+        return
+    for one in types:
+        kind = getattr(one, "kind", "O")
+        if kind == "c":
+            raise InvalidTable(_complex())
+        if kind in "MmUS" or str(one) in ("string", "str", "category", "String", "Date", "Categorical"):
+            raise InvalidTable(f"{name} must be numbers, got a column of text, dates or another type; encode it first")
+
+
 def _each_number(array: NDArray) -> Floats:
     return np.array([_number(value) for value in array.ravel().tolist()], dtype=np.float64).reshape(array.shape)
 
 
 def _number(value: Any) -> float:
-    """Return one object as a float: NaN if it is missing, an infinity if it is beyond float64.
+    """Return one object as a float: NaN if it is missing or no number, an infinity if it is beyond float64.
 
-    >>> _number(10**400), _number(None), _number(True)
-    (inf, nan, 1.0)
+    >>> _number(10**400), _number(None), _number(True), _number("3")
+    (inf, nan, 1.0, nan)
     """
-    pandas = sys.modules.get("pandas")  # where it was never imported nobody has its missing values
-    if value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT)):
-        return math.nan
-    if isinstance(value, complex | np.complexfloating):
-        raise InvalidTable(_complex()) from None
     if not isinstance(value, numbers.Real | Decimal | np.bool_):
-        raise InvalidTable(_NOT_NUMBERS) from None
+        return math.nan
     number: Any = value
     try:
         return float(number)

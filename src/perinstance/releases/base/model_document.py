@@ -19,13 +19,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance._version import __version__
+from perinstance.checked_numbers import is_number
 from perinstance.errors import InvalidInput
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.sampling import GRID
 
 FORMAT = "perinstance.model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # since a bound may be a list: of ranges, or of columns
 NEIGHBOURS = "add or remove one row"
 
 Task = Literal["regressor", "classifier", "values"]
@@ -90,14 +91,15 @@ def document_of(
     if features is not None and len(features) != d:
         raise InvalidInput(f"features must name the {d} columns that were fitted, got {len(features)} names")
     parameters = release.get_params(deep=False)
+    bounds = _bounds(parameters)
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": format_version(bounds),
         "perinstance": __version__,
         "method": mechanism.name,
         "published": "".join(w if isinstance(w, str) else declared_text(w) for w in mechanism.words),
         "promise": _promise(mechanism, parameters),
-        "bounds": _bounds(parameters),
+        "bounds": bounds,
         "declared": _named(parameters),
         "grid": float(parameters.get("grid", GRID)),  # what was drawn is a multiple of this
         "target": target,
@@ -107,6 +109,12 @@ def document_of(
         "model": {name: _plain(getattr(numbers, name)) for name in PublishedNumbers.__dataclass_fields__},
         "released": _named(release.published_parameters()),
     }
+
+
+def format_version(bounds: Mapping[str, Any] | None) -> int:
+    """Return the oldest version of the format that holds these bounds: older readers know no lists."""
+    listed = any(isinstance(one, list) for one in (bounds or {}).values())
+    return FORMAT_VERSION if listed else 1
 
 
 def document_text(document: dict[str, Any]) -> str:
@@ -129,10 +137,20 @@ def _promise(mechanism: Mechanism, parameters: Mapping[str, Any]) -> dict[str, A
     return {"epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
 
 
-def _bounds(parameters: Mapping[str, Any]) -> dict[str, float] | None:
-    if "x_bound" not in parameters:
-        return None
-    return {"x_bound": float(parameters["x_bound"]), "y_bound": float(parameters["y_bound"])}
+def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    declared = {name: parameters[name] for name in ("x_bound", "y_bound") if parameters.get(name) is not None}
+    return {name: plain_bound(bound) for name, bound in declared.items()} or None
+
+
+def plain_bound(bound: Any) -> Any:
+    """Return a declared bound as numbers and lists: one number, a range, one of either per column, or a recipe's.
+
+    >>> plain_bound(2), plain_bound([1, (0, 3)])
+    (2.0, [1.0, [0.0, 3.0]])
+    """
+    if hasattr(bound, "ranges"):
+        bound = bound.ranges
+    return float(bound) if is_number(bound) else [plain_bound(one) for one in bound]
 
 
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
@@ -26,20 +25,23 @@ from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.declared_box import DeclaredBox, declared_box, declared_count
 from perinstance.releases.promises.noisy_queries import ExactWindow, Window
 from perinstance.releases.promises.promise import Promise
-from perinstance.sampling import FixedRows, fixed_rows
+from perinstance.sampling import FixedRows
 
 T = TypeVar("T")
 
 
 class Promised(WritesModel, RegressorMixin, BaseEstimator):
-    """A linear model without intercept, published under an (epsilon, delta) promise and declared bounds."""
+    """A linear model published under an (epsilon, delta) promise and declared bounds (``declared_box``)."""
 
     epsilon: Any
     delta: Any
     x_bound: Any
     y_bound: Any
+    fit_intercept: Any
+    n_public: Any
 
     #: what is published, in words
     what: ClassVar[str]
@@ -48,7 +50,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
 
     def mechanism(self) -> Mechanism:
         """Describe the release: what it promises does not depend on the data."""
-        epsilon, delta, *_ = self._declared()
+        epsilon, delta = check_promise(self.epsilon, self.delta)
         promised = f"promised at epsilon = {declared_text(epsilon)}, delta = {declared_text(delta)}"
         return Mechanism(
             name=type(self).__name__,
@@ -57,13 +59,14 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
             noise="gaussian",
             scale=float("nan"),  # chosen by the mechanism, from noisy numbers
             words=(f"{self.what}, {promised}",),
+            fit_intercept=bool(self.fit_intercept),
             promises=True,
             own_row=self.own_row,
         )
 
     @abstractmethod
-    def _publish(self, window: Window) -> None:
-        """Look through the window, and set what is published."""
+    def _publish(self, window: Window, box: DeclaredBox) -> Floats:
+        """Look through the window, set what is published besides, and return the coefficients in units."""
 
     @abstractmethod
     def promise(self, n_features: int) -> Promise:
@@ -77,39 +80,40 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
         Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
-        A row with a missing cell (NaN, None) counts as a row of zeros, an infinite cell as the bound. Refused are
-        declared facts only: the number of columns, types, names. Nothing else of the data is kept: how many rows were
-        clipped or missing is asked for by ``clipped``.
+        A row with a missing cell (NaN, None, a text in a column of objects) counts as if the person had not been there,
+        an infinite cell as the bound. Refused are declared facts only: the number of columns, types, names. Nothing
+        else of the data is kept: how many rows were clipped or missing is asked for by ``clipped``.
         """
         refuse_weights(refused)
         warn_inside_search(self)
-        self._declared()
+        check_promise(self.epsilon, self.delta)
         X, y = self._validated(X, y)
-        rows = fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
-        self._publish(ExactWindow(rows))
+        box = self._box(X.shape[1])
+        theta = self._publish(ExactWindow(box.rows(X, y)), box)
+        self.coef_, self.intercept_ = box.in_user_units(theta)
         LOG.info("%s published one draw", type(self).__name__)
-        self.intercept_ = 0.0
         return self
 
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
-        self._declared()
         return _counted(self._clip(*rows_as_they_are(clone(self), X, y)))  # the clone keeps what is learnt of X
 
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
         check_is_fitted(self, "coef_")
         X = validated(self, X, reset=False, dtype=np.float64)
-        return X @ self.coef_
+        return X @ self.coef_ + self.intercept_
 
-    def _declared(self) -> tuple[float, float, float, float]:
-        """Validate the promise and the bounds."""
-        epsilon, delta = check_promise(self.epsilon, self.delta)
-        return epsilon, delta, declared_bound("x_bound", self.x_bound), declared_bound("y_bound", self.y_bound)
+    def _box(self, d: int) -> DeclaredBox:
+        """Validate what was declared, for a table of d columns."""
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidInput(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
+        declared_count(self.n_public)
+        return declared_box(self.x_bound, self.y_bound, d, bool(self.fit_intercept))
 
     def _clip(self, X: NDArray, y: NDArray) -> FixedRows:
-        """Return rows as the release sees them."""
-        return fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
+        """Return rows as the release sees them: in units, the column of ones last."""
+        return self._box(X.shape[1]).rows(X, y)
 
     def _clipped_in(self, sweep: Sweep) -> Clipped:
         """Count the same over a table that is read block by block."""
@@ -146,15 +150,15 @@ def _counted(rows: FixedRows) -> Clipped:
 
 @dataclass(frozen=True, slots=True)
 class ClippedSweep(Sweep):
-    """The table as the release sees it: every block clipped to the declared bounds."""
+    """The table as the release sees it: every block in units and clipped, with its column of ones."""
 
     sweep: Sweep
-    clip: Callable[[NDArray, NDArray], FixedRows]
+    box: DeclaredBox
 
     @property
     def n_features(self) -> int:
-        """The number of columns of X."""
-        return self.sweep.n_features
+        """The number of columns, that of ones included."""
+        return self.box.d
 
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all clipped blocks."""
@@ -165,20 +169,5 @@ class ClippedSweep(Sweep):
         return self.sweep.map(lambda block: step(self._seen(block)))
 
     def _seen(self, block: Block) -> Block:
-        rows = self.clip(block.X, block.y)
+        rows = self.box.rows(block.X, block.y)
         return Block(rows.X, rows.y, block.start)
-
-
-def declared_bound(name: str, value: Any) -> float:
-    """Validate a bound; a missing one is never guessed from the data.
-
-    >>> declared_bound("x_bound", None)
-    Traceback (most recent call last):
-    ...
-    perinstance.errors.InvalidInput: x_bound must be declared: a number > 0 chosen without looking at the data, got None
-    """
-    if not is_number(value) or not 0 < value < np.inf:
-        raise InvalidInput(
-            f"{name} must be declared: a number > 0 chosen without looking at the data, got {got(value)}"
-        )
-    return float(value)

@@ -8,6 +8,7 @@ not private and is never published by ``fit``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -60,31 +61,25 @@ class Window(PosteriorWindow, MomentWindow, Protocol):
     """All of these questions."""
 
 
-def clipped_residuals(rows: FixedRows, theta: Floats, clip: float) -> Floats:
-    """``clip(y_i - x_i'theta)``, truncated to a public grid.
-
-    A residual is a function of the row and of theta alone: columns are added one after the other, elementwise,
-    because the rounding of a matrix product may depend on the rest of the table.
-    """
-    residual = rows.y.copy()
-    for j, coefficient in enumerate(theta):
-        residual -= rows.X[:, j] * coefficient
-    unit = math.ldexp(1.0, math.frexp(clip)[1] - 39)  # truncation never grows a residual
-    return np.trunc(np.clip(residual, -clip, clip) / unit) * unit
+#: One draw around exact sums of rows, coordinates independent, each with its scale.
+Answer = Callable[[Sequence[Any], Sequence[float]], Floats]
 
 
-def gram_scales(scale: float, d: int) -> list[float]:
-    """Return the scale of each entry of the upper triangle, row by row: smaller off the diagonal."""
-    off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
-    return [scale if i == j else off_diagonal for i, j in zip(*np.triu_indices(d), strict=True)]
+def drawn(center: Sequence[Any], scales: Sequence[float]) -> Floats:
+    """Draw, exactly and on the public grid."""
+    return draw(Noisy(center, scales)).values
 
 
 class ExactWindow:
-    """Exact statistics of clipped rows, exact draws. There is no seed."""
+    """Exact statistics of clipped rows, exact draws. There is no seed.
 
-    def __init__(self, rows: FixedRows) -> None:
+    Sums of rows are drawn by ``answer(center, scales)``; another one than ``drawn`` is for replays (``replayed_sums``).
+    """
+
+    def __init__(self, rows: FixedRows, answer: Answer | None = None) -> None:
         self._rows = rows
         self._sums = ExactGram.of(rows.X, rows.y)
+        self._answer = drawn if answer is None else answer
 
     @property
     def d(self) -> int:
@@ -116,15 +111,25 @@ class ExactWindow:
     def gram(self, scale: float) -> Floats:
         """``X'X + E``."""
         rows, columns = np.triu_indices(self.d)
-        scales = gram_scales(scale, self.d)
+        off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
+        scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
         center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
-        return _symmetric(draw(Noisy(center, scales)).values, self.d)
+        return _symmetric(self._answer(center, scales), self.d)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        """``sum_i clip(y_i - x_i'theta) x_i + scale z``."""
-        sums = ExactGram.of(self._rows.X, clipped_residuals(self._rows, theta, clip))
+        """``sum_i clip(y_i - x_i'theta) x_i + scale z``.
+
+        A residual is a function of the row and of theta alone: columns are added one after the other, elementwise,
+        because the rounding of a matrix product may depend on the rest of the table.
+        """
+        residual = self._rows.y.copy()
+        for j, coefficient in enumerate(theta):
+            residual -= self._rows.X[:, j] * coefficient
+        unit = math.ldexp(1.0, math.frexp(clip)[1] - 39)  # a public grid; truncation never grows a residual
+        residual = np.trunc(np.clip(residual, -clip, clip) / unit) * unit
+        sums = ExactGram.of(self._rows.X, residual)
         center: list[Fraction] = [sums.fraction(j, self.d) for j in range(self.d)]
-        return draw(Noisy(center, scale)).values
+        return self._answer(center, [scale] * self.d)
 
 
 class SimulatedWindow:

@@ -18,9 +18,11 @@ from perinstance.releases.promises.noisy_queries import SimulatedWindow
 
 
 def simulated_coefficients(estimator: Any, X: ArrayLike, y: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Simulate one release; rows must lie within the estimator's bounds (nothing is clipped here)."""
+    """Simulate one release: the coefficients in the user's units and, with an intercept, the intercept last."""
     if not isinstance(estimator, Promised):
         raise InvalidInput(f"AdaOPS and AdaSSP can be simulated, got {type(estimator).__name__}")
-    thrown_away = clone(estimator)
-    thrown_away._publish(SimulatedWindow(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64), rng))
-    return thrown_away.coef_
+    thrown_away, rows = clone(estimator), np.asarray(X, dtype=np.float64)
+    box = thrown_away._box(rows.shape[1])
+    seen = box.rows(rows, np.asarray(y, dtype=np.float64))
+    coef, intercept = box.in_user_units(thrown_away._publish(SimulatedWindow(seen.X, seen.y, rng), box))
+    return np.append(coef, intercept) if box.weight else coef
