@@ -11,16 +11,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
+from perinstance.errors import RefusedModel
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
 from perinstance.releases.base.realised.noisy_sums import NoisySums
@@ -118,6 +121,14 @@ class NoisyMean(WritesModel, BaseEstimator):
         """Return the mean (or sum) and the noise."""
         mean = fit.theta if self.statistic == "mean" else fit.theta * fit.n_people
         return Law(mean, float(self.scale) * np.eye(len(mean)), self.noise)
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row; of a sum, which moves by the row itself."""
+        if self.mechanism().moved != "sum":
+            raise RefusedModel("what a mean costs a person depends on the others' mean; publish a sum to tell them")
+        found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
+        pair = Laplace if self.noise == "laplace" else Shift
+        return one_pair(pair(found.value, found.kind_code), delta, ())
 
     def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""

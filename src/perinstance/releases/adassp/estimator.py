@@ -19,6 +19,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox
@@ -158,20 +159,32 @@ class AdaSSP(Promised):
         return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
 
     def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
+        pairs = self._own_pairs(rows, box, fit.path, fit.clips)
+        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+
+    def _own_pairs(
+        self, rows: FixedRows, box: DeclaredBox, path: tuple[Floats, ...] = (), clips: tuple[float, ...] = ()
+    ) -> Shift:
+        """Return pairs that follow from each row alone and, for a reading, from the estimates that were drawn."""
         plan, X, y = self._plan(box), rows.X, rows.y
         unit = np.linalg.norm(X, axis=1) / plan.x_bound
-        if fit.path:
+        if path:
             shares = [
                 np.minimum(np.abs(y - X @ theta) / (plan.y_bound * clip), 1.0) ** 2
-                for theta, clip in zip(fit.path, fit.clips, strict=True)
+                for theta, clip in zip(path, clips, strict=True)
             ]
             rounds = np.sum(shares, axis=0)
         else:  # a first round with a wider clip would have more noise, and count for less than this
             rounds = plan.count - 1 + np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0) ** 2
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * (unit * plan.round_distance) ** 2
         exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
-        pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else exact)
-        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+        return Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if path else exact)
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row: the norms that ``people`` charges them with."""
+        row = one_row(x)
+        box = self._box(row.shape[1])
+        return one_pair(self._own_pairs(box.rows(row, np.array([y])), box), delta, ("rows_clipped",))
 
     def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: the Gram matrix and every round's moment."""
