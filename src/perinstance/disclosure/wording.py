@@ -24,6 +24,7 @@ PLACES: Mapping[str, frozenset[str]] = MappingProxyType(
         "promise": frozenset({"factor", "epsilon", "delta"}),
         "log_odds": frozenset({"low", "high"}),
         "rows_clipped": frozenset(),
+        "negative_as_zero": frozenset(),
         "targets_bounded": frozenset({"y_bound"}),
         "people_bounded": frozenset({"people"}),
         "composed": frozenset({"count"}),
