@@ -254,7 +254,7 @@ class Audit:
         return realised(self, published, X, y, **columns)
 
     def deletions(self, epsilon: float) -> Deletions:
-        """Return who, alone, can be forgotten with an (epsilon, delta) certificate while the output stays."""
+        """Return who, alone, can be forgotten at (epsilon, delta) while the output stays. Confidential."""
         from perinstance.auditing.deletion_requests import deletions
 
         return deletions(self, epsilon)
@@ -262,7 +262,7 @@ class Audit:
     def deletions_together(
         self, people: Sequence[Any], epsilon: float, X: Any, y: Any = None, **columns: Any
     ) -> DeletedTogether:
-        """Return the same for several people at once (positions or ids), by the exact loss of the group."""
+        """Return the same for several people (positions or ids), by the exact loss of the group. Confidential."""
         from perinstance.auditing.deletion_requests import deletions_together
 
         return deletions_together(self, people, epsilon, X, y, **columns)
