@@ -18,12 +18,31 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.accuracy import ada_ops, ada_ops_private_n, ada_ssp
+import perinstance as pi
 from benchmarks.ratio import Ratio
+from perinstance.releases.promises.simulation import simulated_coefficients
 
 Floats = NDArray[np.float64]
 
 D, SIGMA, DELTA = 10, 0.2, 1e-6
+
+
+def ada_ops(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
+    """AdaOPS(n_public=n), through the origin as the model is, simulated."""
+    release = pi.AdaOPS(epsilon, delta, 1.0, 1.0, n_public=len(y), fit_intercept=False)
+    return simulated_coefficients(release, X, y, rng)
+
+
+def ada_ops_private_n(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
+    """AdaOPS(n_public=None), likewise."""
+    return simulated_coefficients(pi.AdaOPS(epsilon, delta, 1.0, 1.0, fit_intercept=False), X, y, rng)
+
+
+def ada_ssp(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
+    """AdaSSP, likewise."""
+    return simulated_coefficients(pi.AdaSSP(epsilon, delta, 1.0, 1.0, fit_intercept=False), X, y, rng)
+
+
 METHODS = {
     "AdaOPS": ada_ops,
     "AdaOPS_private_n": ada_ops_private_n,

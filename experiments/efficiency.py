@@ -54,12 +54,12 @@ def simulate(n: int, d: int, rng: np.random.Generator) -> tuple[Floats, Floats, 
 
 def ada_ops(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """AdaOPS with a public n."""
-    return simulated_coefficients(pi.AdaOPS(epsilon, delta, 1.0, 1.0, n_public=len(y)), X, y, rng)
+    return simulated_coefficients(pi.AdaOPS(epsilon, delta, 1.0, 1.0, n_public=len(y), fit_intercept=False), X, y, rng)
 
 
 def ada_ssp(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """AdaSSP with its defaults."""
-    return simulated_coefficients(pi.AdaSSP(epsilon, delta, 1.0, 1.0), X, y, rng)
+    return simulated_coefficients(pi.AdaSSP(epsilon, delta, 1.0, 1.0, fit_intercept=False), X, y, rng)
 
 
 @lru_cache(maxsize=128)

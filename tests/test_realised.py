@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from functools import partial
 
 import mpmath as mp
@@ -17,8 +18,8 @@ from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.adassp import mechanism
 from perinstance.releases.promises.calibration import noise_scale
-from perinstance.releases.promises.noisy_queries import SimulatedWindow
-from perinstance.releases.promises.replayed_sums import replayed_log_ratios
+from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
+from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log, replayed_log_ratios
 from perinstance.sampling.simulation import simulated_draws
 
 mp.mp.dps = 60
@@ -108,40 +109,75 @@ def test_means_and_sums(release):
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
-@pytest.mark.parametrize(("rounds", "intercept"), [(1, False), (3, True)])
-def test_every_draw_of_adassp(rounds, intercept):
-    """The sums of both worlds are written down anew, from the rows as the release sees them and its own path."""
+ADASSP = [
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=1, fit_intercept=False),
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=3),
+    pi.AdaSSP(epsilon=2.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), rounds=3),
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=2, n_public=30),
+]
+
+
+def published_by(model):
+    """Everything that a fit released, by question."""
+    gram = model.gram_[np.triu_indices(len(model.gram_))]
+    return {"totals": [model.totals_], "gram": [gram], "moment": list(model.moments_)}
+
+
+def answered(model, box, X, y):
+    """Run the mechanism on these rows with the published answers; return every exact sum and scale it drew around."""
+    log, sums = _Log(published_by(model)), []
+
+    def answer(center, scales):
+        values = log.current[: len(center)]
+        sums.append((values, center, scales))
+        return values
+
+    mechanism.run(model._plan(box), ReplayedWindow(ExactWindow(box.rows(X, y), answer=answer), log))
+    return sums
+
+
+@pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "public n"])
+def test_every_draw_of_adassp(release):
+    """Two worlds, with and without the person: the densities of all draws around the sums of each, with 60 digits."""
     X, y = table(30)
     X[0], y[0] = 9.0, -20.0  # beyond the bounds: clipped
-    model = pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=rounds, fit_intercept=intercept).fit(X, y)
+    model = clone(release).fit(X, y)
     found = pi.audit(clone(model), X, y).realised(model, X, y)
     assert found.kind == "exact"
     box = model._box(3)
-    rows, plan, d = box.rows(X, y), model._plan(box), 3 + intercept
-    u = noise_scale(STEP_UP, plan.gram_distance) * plan.x_bound**2
-    each = [noise_scale(c * STEP_UP, plan.round_distance) * plan.x_bound * plan.y_bound for c in model._clips]
 
     def log_of(keep):
         total = mp.mpf(0)
-        Z = rows.X[keep].tolist()
-        for j in range(d):
-            for k in range(j, d):
-                centre = mp.fsum(mp.mpf(r[j]) * mp.mpf(r[k]) for r in Z)
-                variance = mp.mpf(u) ** 2 / (1 if j == k else 2)
-                total -= (mp.mpf(model.gram_[j, k]) - centre) ** 2 / variance / 2
-        for theta, clip, scale, m in zip(model._path, model._clips, each, model.moments_, strict=True):
-            bound = clip * plan.y_bound
-            aims = np.clip(rows.y - rows.X @ theta, -bound, bound)[keep].tolist()
-            for j in range(d):
-                centre = mp.fsum(mp.mpf(r[j]) * mp.mpf(a) for r, a in zip(Z, aims, strict=True))
-                total -= ((mp.mpf(m[j]) - centre) / mp.mpf(scale)) ** 2 / 2
+        for values, center, scales in answered(model, box, X[keep], y[keep]):
+            for o, c, s in zip(values, center, scales, strict=True):
+                c = mp.mpf(Fraction(c).numerator) / Fraction(c).denominator
+                total -= ((mp.mpf(float(o)) - c) / mp.mpf(float(s))) ** 2 / 2
         return total
 
     whole = log_of(np.ones(30, dtype=bool))
     for i in range(0, 30, 7):
         truth = whole - log_of(np.arange(30) != i)
-        # the release truncates residuals to a grid of 2^-39 of the clip, and rounds scale / sqrt(2) up
-        assert abs(found.losses[i] - truth) <= found.errors[i] + 1e-9 * (1 + abs(truth))
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
+def test_the_classical_release_by_hand():
+    """``(X'X, X'y)`` with noise, written down without the window."""
+    X, y = table(30)
+    model = clone(ADASSP[0]).fit(X, y)
+    found = pi.audit(clone(model), X, y).realised(model, X, y).losses
+    box = model._box(3)
+    rows, plan = box.rows(X, y), model._plan(box)
+    B = plan.geometry(None, None).x_bound
+    u, s = (
+        noise_scale(plan.geometry(None, None).gram_sensitivity, plan.gram_distance),
+        noise_scale(STEP_UP, plan.round_distance),
+    )
+    gap = model.gram_ - rows.X.T @ rows.X
+    miss = model.moments_[0] - rows.X.T @ rows.y
+    for i in (0, 11, 29):
+        x, t = rows.X[i], rows.y[i]
+        gram = np.sum(np.outer(x, x) * (gap + np.outer(x, x) / 2)) / u**2
+        assert found[i] == pytest.approx(gram + (t * x) @ (miss + t * x / 2) / (s * B) ** 2, rel=1e-7, abs=1e-9)
 
 
 def test_a_coarse_grid_is_part_of_the_error():
@@ -198,7 +234,8 @@ def test_rounds_chosen_along_the_way_are_calibrated_too():
     rng, weights = np.random.default_rng(3), []
     for _ in range(300):
         ran = run(SimulatedWindow(rows.X[1:], rows.y[1:], rng))
-        drawn = [ran.gram[np.triu_indices(len(ran.gram))], *ran.moments]
+        gram = ran.gram[np.triu_indices(len(ran.gram))]
+        drawn = {"totals": [ran.totals], "gram": [gram], "moment": list(ran.moments)}
         own = replayed_log_ratios(run, drawn, rows, lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
         weights.append(np.exp(own.value[0]))
     assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / 300**0.5

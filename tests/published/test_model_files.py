@@ -93,7 +93,7 @@ def test_a_file_holds_the_published_numbers_and_nothing_else(name):
     assert set(document) == FIELDS
     drawn = {"coef_", "intercept_", "value_", "values_", "lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}
     published = [np.ravel(value) for key, value in vars(release).items() if key in drawn and value is not None]
-    declared = np.hstack([_numbers(release.get_params()), [FORMAT_VERSION, 3.0, 2.0**-40]])
+    declared = np.hstack([_numbers(release.get_params()), [document["format_version"], 3.0, 2.0**-40]])
     allowed = set(np.hstack(published)) | set(declared) | set(np.ravel(getattr(release, "points", 0.0)).tolist())
     if "classes" in document["model"] and document["model"]["classes"]:
         assert document["model"]["classes"] == release.classes_.tolist()

@@ -14,7 +14,6 @@ from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_mov
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.promises.noisy_queries import SimulatedWindow
-from perinstance.sampling import fixed_rows
 
 from .slow_roads import whole_profile
 
@@ -64,22 +63,22 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
     ridge, gamma, floor = audit.fit.linear.penalty[0], audit.fit.gamma, audit.fit.floor
     if fitted:
         assert (ridge, gamma) == (release.lambda_, release.gamma_)
-    spent = plan(release._request(3))
-    everyone = fixed_rows(X, y, 1.0, 1.0)
-    asked = everyone if inside else fixed_rows(*new, 1.0, 1.0)
+    box = release._box(3)
+    spent, everyone = plan(release._request(box)), seen_by(release, X, y)
+    asked = everyone if inside else seen_by(release, *new)
     for i in range(0, len(asked.y), 7 if inside else 1):
         keep = np.arange(60) != i if inside else np.ones(60, dtype=bool)
         A, b = everyone.X[keep], everyone.y[keep]
         A_with, b_with = np.vstack([A, asked.X[i]]), np.append(b, asked.y[i])
         eigen = [np.linalg.eigvalsh(M.T @ M)[0] for M in (A, A_with)]
-        theta = [np.linalg.solve(M.T @ M + ridge * np.eye(3), M.T @ v) for M, v in ((A, b), (A_with, b_with))]
+        theta = [np.linalg.solve(M.T @ M + ridge * np.eye(4), M.T @ v) for M, v in ((A, b), (A_with, b_with))]
         squares = ((eigen[1] - eigen[0]) / spent.eigenvalue.scale) ** 2
         if n_public is None:
             squares += 1 / spent.count.scale**2
         if spent.size is not None:
-            size = [np.log1p(np.linalg.norm(t)) for t in theta]
+            size = [np.log1p(box.x_bound * np.linalg.norm(t)) for t in theta]
             squares += ((size[1] - size[0]) / spent.size_at(floor).scale) ** 2
-        mu = asked.X[i] @ np.linalg.solve(A.T @ A + ridge * np.eye(3), asked.X[i])
+        mu = asked.X[i] @ np.linalg.solve(A.T @ A + ridge * np.eye(4), asked.X[i])
         rho = np.sqrt(gamma) * abs(asked.y[i] - asked.X[i] @ theta[0])
         slow = (Shift(np.sqrt(squares)) + Posterior(mu, rho)).epsilon(1e-6)[0]
         assert audit.losses[i] == pytest.approx(slow, rel=1e-6, abs=1e-9)
@@ -96,95 +95,127 @@ def test_the_reading_is_close_to_the_loss_of_the_whole_mechanism(table, size):
     X, y = table
     release = pi.AdaOPS(epsilon=1.0, delta=1e-2, x_bound=1.0, y_bound=1.0, n_public=size)
     audit = pi.audit(release, X, y, delta=1e-2)
-    seen = fixed_rows(X, y, 1.0, 1.0)
+    seen = seen_by(release, X, y)
     for i in np.argsort(audit.losses)[[-1, -20]]:
         A, b = np.delete(seen.X, i, axis=0), np.delete(seen.y, i)
-        truth = whole_profile(release._request(3), A.T @ A, A.T @ b, seen.X[i], seen.y[i], audit.losses[i])
+        truth = whole_profile(
+            release._request(release._box(3)), A.T @ A, A.T @ b, seen.X[i], seen.y[i], audit.losses[i]
+        )
         assert max(truth.values()) == pytest.approx(1e-2, rel=0.1)
 
 
-def test_adassp_people_one_round_is_exact(table):
+BOUNDS = [1.0, [(-2.0, 2.0), 1.5, (-1.0, 0.5)]]
+both_bounds = pytest.mark.parametrize("x_bound", BOUNDS, ids=["ball", "box"])
+
+
+@both_bounds
+@pytest.mark.parametrize("n_public", [None, 60])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_adassp_people_one_round_is_exact(table, x_bound, n_public, intercept):
+    """What removing the person really moves: the whole Gram matrix but a known last entry, and the whole moment."""
     X, y = table
-    release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, rounds=1)
+    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, rounds=1, fit_intercept=intercept, n_public=n_public)
     audit = pi.audit(release, X, y)
-    spent, seen = release._plan(), fixed_rows(X, y, 1.0, 1.0)
+    box, seen = release._box(3), seen_by(release, X, y)
+    spent = release._plan(box)
     assert audit.pairs.kind == "exact"
+    full = np.ones(box.d)
+    full[:3] = box.radius / np.sqrt(3)
+    full[3:] = box.weight
+    largest = frobenius(full, intercept and n_public is not None)
     for i in range(0, 60, 7):
         x, label = seen.X[i], seen.y[i]
-        gram = np.linalg.norm(np.outer(x, x)) * spent.gram_distance
-        moment = np.linalg.norm(x * label) * spent.round_distance
-        assert audit.losses[i] == pytest.approx(Shift(np.hypot(gram, moment)).epsilon(1e-6)[0], rel=1e-9)
+        gram = frobenius(x, intercept and n_public is not None) / largest * spent.gram_distance
+        moment = np.linalg.norm(x * label) / np.linalg.norm(full) * spent.round_distance
+        assert audit.losses[i] == pytest.approx(Shift(np.hypot(gram, moment)).epsilon(1e-6)[0], rel=1e-6)
     assert audit.losses.max() <= 1.0 + 1e-9
 
 
-def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table):
+def frobenius(x, last_is_known):
+    outer = np.outer(x, x)
+    if last_is_known:
+        outer[-1, -1] = 0.0
+    return np.linalg.norm(outer)
+
+
+@both_bounds
+@pytest.mark.parametrize("n_public", [None, 60])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_adassp_people_with_rounds_is_an_upper_bound_below_the_promise(table, x_bound, n_public, intercept):
     X, y = table
-    release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
+    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, fit_intercept=intercept, n_public=n_public)
     audit = pi.audit(release, X, y)
     assert audit.pairs.kind == "upper"
     assert audit.losses.max() <= 1.0 + 1e-9
-    # somebody with a short row has little to lose, whatever the residuals turn out to be
-    short = np.linalg.norm(X, axis=1).argmin()
-    assert audit.losses[short] == audit.losses.min() < 0.5
-    # what a run really moves for each person, at the estimates it really had, is no more
-    seen = fixed_rows(X, y, 1.0, 1.0)
+    if x_bound == 1.0 and not intercept:  # a short row has little to lose, whatever the residuals turn out to be
+        short = np.linalg.norm(X, axis=1).argmin()
+        assert audit.losses[short] == audit.losses.min() < 0.5
+    # what a run really moves for each person, at the estimates and coordinates it really had, is no more
+    seen = seen_by(release, X, y)
     for seed in range(20):
         window = Recorded(seen.X, seen.y, np.random.default_rng(seed))
-        adassp_mechanism.run(release._plan(), window)
-        assert (np.sqrt(window.squares) <= audit.pairs.distance).all()
+        adassp_mechanism.run(release._plan(release._box(3)), window)
+        assert (np.sqrt(window.squares[0]) <= audit.pairs.distance).all()
 
 
+@both_bounds
 @pytest.mark.parametrize("fitted", [True, False])
-def test_adassp_reading_at_the_estimates_that_were_drawn(table, fitted):
+def test_adassp_reading_at_the_estimates_that_were_drawn(table, x_bound, fitted):
     X, y = table
-    release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
+    release = pi.AdaSSP(1.0, 1e-6, x_bound, 1.0, n_public=60)
     if fitted:
         release.fit(X, y)
     reading, bound = pi.audit(release, X, y, method="estimate"), pi.audit(release, X, y)
     assert reading.pairs.kind == "estimate"
-    assert (reading.losses <= bound.losses).all()
-    spent, seen = release._plan(), fixed_rows(X, y, 1.0, 1.0)
-    norms = np.linalg.norm(seen.X, axis=1)
-    squares = (norms**2 * spent.gram_distance) ** 2
-    for theta, clip in zip(reading.fit.path, reading.fit.clips, strict=True):
-        moved = np.clip(seen.y - seen.X @ theta, -clip, clip)[:, None] * seen.X
-        squares += (np.linalg.norm(moved, axis=1) * spent.round_distance / clip) ** 2
-    np.testing.assert_allclose(reading.losses, Shift(np.sqrt(squares)).epsilon(1e-6), rtol=1e-9)
-    assert (reading.fit.path[0] == 0).all()
+    assert (reading.losses <= bound.losses * (1 + 1e-9)).all()
+    # the same by the window that records what everybody moves, at the same answers
+    spent, seen = release._plan(release._box(3)), seen_by(release, X, y)
+    window = Recorded(seen.X, seen.y, np.random.default_rng(0), answers=reading.fit.run)
+    again = adassp_mechanism.run(spent, window)
+    np.testing.assert_allclose(reading.pairs.distance, np.sqrt(window.squares[0]), rtol=1e-6)
+    np.testing.assert_allclose(again.coef, reading.fit.run.coef, rtol=1e-9, atol=1e-12)
     if fitted:  # the estimates follow from what was published alone
-        again = adassp_mechanism.run(spent, Replayed(release.gram_, list(release.moments_)))
-        np.testing.assert_allclose(again.coef, release.coef_, rtol=1e-12)
-        np.testing.assert_allclose(again.path, reading.fit.path, rtol=1e-12)
-
-
-class Replayed:
-    """A window that gives the published answers again: the estimate is post-processing of them."""
-
-    d = 3
-
-    def __init__(self, gram, moments):
-        self.gram_, self.moments = gram, moments
-
-    def gram(self, scale):
-        return self.gram_
-
-    def moment(self, theta, clip, scale):
-        return self.moments.pop(0)
+        coef, intercept = release._box(3).in_user_units(reading.fit.run.coef)
+        np.testing.assert_array_equal(coef, release.coef_)
+        assert intercept == release.intercept_
 
 
 class Recorded(SimulatedWindow):
-    """Sums, for each person, the squared distance that they really moved each answer by."""
+    """Sums, for each person, the squared distance that they really moved each answer by; may repeat a run's answers."""
 
-    squares = 0.0
+    def __init__(self, X, y, rng, frame=None, answers=None, squares=None):
+        super().__init__(X, y, rng, frame)
+        self.answers, self.squares, self.k = answers, [np.zeros(len(y))] if squares is None else squares, 0
 
-    def gram(self, scale):
-        self.squares = self.squares + (np.linalg.norm(self._X, axis=1) ** 2 / scale) ** 2
-        return super().gram(scale)
+    def totals(self, columns, scales):
+        each = np.column_stack([np.ones(len(self._y)), self._y, self._y**2 - 0.5, self._units[:, :columns]])
+        each = np.column_stack([each, self._units[:, :columns] ** 2 - 0.5])[:, -len(scales) :]
+        self.squares[0] = self.squares[0] + ((each / scales) ** 2).sum(axis=1)
+        return super().totals(columns, scales) if self.answers is None else self.answers.totals
+
+    def framed(self, frame):
+        return Recorded(self._units, self._y, self._rng, frame, self.answers, self.squares)
+
+    def gram(self, scale, known=None):
+        moved = np.array([frobenius(x, known is not None) for x in self._X])
+        self.squares[0] = self.squares[0] + (moved / scale) ** 2
+        return super().gram(scale, known) if self.answers is None else self.answers.gram
 
     def moment(self, theta, clip, scale):
-        residual = np.clip(self._y - self._X @ theta, -clip, clip)
-        self.squares = self.squares + (np.linalg.norm(self._X, axis=1) * residual / scale) ** 2
-        return super().moment(theta, clip, scale)
+        products = self._free * (self._y - self._free @ theta)[:, None]
+        if self._frame is None:
+            products = self._X * np.clip(self._y - self._X @ theta, -clip, clip)[:, None]
+        lengths = np.linalg.norm(products, axis=1)
+        if self._frame is not None:
+            lengths = np.minimum(lengths, clip * self._frame.x_bound)
+        self.squares[0] = self.squares[0] + (lengths / scale) ** 2
+        self.k += 1
+        return super().moment(theta, clip, scale) if self.answers is None else self.answers.moments[self.k - 1]
+
+
+def seen_by(release, X, y):
+    """Rows as the release sees them: in units, clipped, the ones last."""
+    return release._box(X.shape[1]).rows(X, y)
 
 
 def test_audit_of_a_clipped_row_sees_the_clipped_row(table):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.releases.adassp import mechanism as adassp_mechanism
+import perinstance as pi
 from perinstance.releases.adassp.shrinkage import LABEL2, LOCAL2, TAU2, NoisyGram, noisy_gram, posterior_mean
-from perinstance.releases.promises.noisy_queries import SimulatedWindow
+from perinstance.releases.promises.simulation import simulated_coefficients
 
 
 def slow_posterior_mean(gram: NoisyGram, moment, scale):
@@ -80,28 +80,41 @@ def test_denoised_eigenvalues_are_closer_to_what_the_eigenvectors_carry():
     assert better < 0.8 * raw
 
 
+@pytest.mark.parametrize("x_bound", [1.0, [1.0, 1.0, (-1.0, 1.0)]])
 @pytest.mark.parametrize(("n", "limit"), [(3000, 0.15), (300_000, 0.002)])
-def test_it_tends_to_least_squares_as_the_data_grows(n, limit):
+def test_it_tends_to_least_squares_as_the_data_grows(x_bound, n, limit):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n, 3))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = np.clip(X @ [0.5, -0.4, 0.2] + rng.exponential(0.3, size=n) - 0.3, -1, 1)  # skewed: clipping alone is biased
-    theta = adassp_mechanism.run(adassp_mechanism.spend(1.0, 1e-6, 1.0, 1.0, 0.25, 4), SimulatedWindow(X, y, rng)).coef
-    best = np.linalg.lstsq(X, y, rcond=None)[0]
-    excess = ((y - X @ theta) ** 2).mean() / ((y - X @ best) ** 2).mean() - 1
+    theta = simulated_coefficients(pi.AdaSSP(1.0, 1e-6, x_bound, 1.0), X, y, rng)
+    Z = np.column_stack([X, np.ones(n)])
+    best = np.linalg.lstsq(Z, y, rcond=None)[0]
+    excess = ((y - Z @ theta) ** 2).mean() / ((y - Z @ best) ** 2).mean() - 1
     assert excess < limit
 
 
-def test_units_do_not_matter():
+@pytest.mark.parametrize("release", [pi.AdaSSP, pi.AdaOPS])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_units_do_not_matter(release, intercept):
+    """Columns 1 to 1e6 apart cost nothing: the same seed makes the same error; powers of two make the same bits."""
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(2000, 3))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    X = rng.uniform(-1, 1, size=(2000, 3))
     y = np.clip(X @ [0.5, -0.4, 0.2] + rng.normal(size=2000) / 10, -1, 1)
-    small = adassp_mechanism.run(
-        adassp_mechanism.spend(1.0, 1e-6, 1.0, 1.0, 0.25, 3), SimulatedWindow(X, y, np.random.default_rng(9))
-    )
-    large = adassp_mechanism.run(
-        adassp_mechanism.spend(1.0, 1e-6, 8.0, 100.0, 0.25, 3),
-        SimulatedWindow(8 * X, 100 * y, np.random.default_rng(9)),
-    )
-    np.testing.assert_allclose(large.coef * 8 / 100, small.coef, rtol=1e-6)
+    factors, unit = np.array([1.0, 1e3, 1e6]), 100.0
+    for scale, factor in ((factors, unit), (2.0 ** np.array([0, 10, 20]), 2.0**7)):
+        ranges, scaled = [(-1.0, 1.0)] * 3, [(-f, f) for f in scale]
+        small, large = (
+            simulated_coefficients(
+                release(x_bound=bounds, y_bound=label, fit_intercept=intercept, n_public=2000),
+                X * columns,
+                y * by,
+                np.random.default_rng(9),
+            )
+            for bounds, label, columns, by in ((ranges, 1.0, 1.0, 1.0), (scaled, factor, scale, factor))
+        )
+        back = large * np.append(scale, 1.0)[: len(large)] / factor
+        errors = [((y - X @ t[:3] - t[3:].sum()) ** 2).mean() for t in (small, back)]
+        assert errors[1] == pytest.approx(errors[0], rel=1e-9)
+        if factor == 2.0**7:
+            assert (back == small).all()

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
+from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import fixed_rows
 
 QUIET = 2.0**-30
+FRAME = StandardFrame(np.array([0.1, 0.0, -0.2, 0.0]), np.array([0.5, 1.0, 0.7, 0.3]), radius=1.5, weight=0.75)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,12 @@ def test_same_centers(both):
         lambda w: w.log_size(3.0, 1.0, 2.0, QUIET),
         lambda w: w.posterior(2.0, QUIET**-2),
         lambda w: w.gram(QUIET),
+        lambda w: w.gram(QUIET, 7.0),
         lambda w: w.moment(theta, 0.25, QUIET),
+        lambda w: w.totals(4, np.full(11, QUIET)),
+        lambda w: w.totals(0, np.full(2, QUIET)),
+        lambda w: w.framed(FRAME).gram(QUIET, 3.0),
+        lambda w: w.framed(FRAME).moment(np.append(theta, 0.3), 0.1, QUIET),
     ):
         np.testing.assert_allclose(ask(exact), ask(simulated), atol=20 * QUIET)
 

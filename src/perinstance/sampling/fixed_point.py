@@ -44,6 +44,7 @@ class FixedRows:
     clipped_x: int
     clipped_y: int
     missing: int
+    present: NDArray[np.bool_]  #: false for rows that became zeros
 
 
 def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> FixedRows:
@@ -56,7 +57,7 @@ def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> Fi
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {X.shape} and {y.shape}")
-    X, y, missing = _finite(X, y)
+    X, y, present = _finite(X, y)
     x_exponent, x_radius = _grid(x_bound, "x_bound")
     y_exponent, y_radius = _grid(y_bound, "y_bound")
     parts = [_clip(X[i : i + BLOCK], x_exponent, x_radius) for i in range(0, len(X), BLOCK)]
@@ -69,15 +70,17 @@ def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> Fi
         y_grid=math.ldexp(1.0, y_exponent),
         clipped_x=sum(count for _, count in parts),
         clipped_y=int((np.abs(y) > math.ldexp(y_radius, y_exponent)).sum()),
-        missing=missing,
+        missing=int((~present).sum()),
+        present=present,
     )
 
 
-def _finite(X: Floats, y: Floats) -> tuple[Floats, Floats, int]:
-    """Replace rows that are not finite, each by something that depends on the row alone; count the missing."""
+def _finite(X: Floats, y: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Replace rows that are not finite, each by something that depends on the row alone; tell who is present."""
     odd = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
+    present = np.ones(len(X), dtype=bool)
     if not odd.any():
-        return X, y, 0
+        return X, y, present
     X, y = X.copy(), y.copy()
     rows, targets = X[odd], y[odd]
     missing = np.isnan(rows).any(axis=1) | np.isnan(targets)
@@ -85,7 +88,8 @@ def _finite(X: Floats, y: Floats) -> tuple[Floats, Floats, int]:
     rows[infinite] = np.where(np.isinf(rows[infinite]), np.sign(rows[infinite]), 0.0) * LARGEST
     rows[missing], targets[missing] = 0.0, 0.0
     X[odd], y[odd] = rows, np.clip(targets, -LARGEST, LARGEST)
-    return X, y, int(missing.sum())
+    present[odd] = ~missing
+    return X, y, present
 
 
 def _grid(bound: float, name: str) -> tuple[int, int]:

@@ -22,22 +22,22 @@ from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.calibration import check_promise
-from perinstance.releases.promises.declared_box import DeclaredBox
+from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
-from perinstance.releases.promises.noisy_queries import Window
+from perinstance.releases.promises.noisy_queries import Window, plain_moment, plain_totals
 from perinstance.releases.promises.promise import Promise
 from perinstance.releases.promises.replayed_sums import replayed_log_ratios
+from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import FixedRows
 
 
 @dataclass(frozen=True, slots=True)
 class SspFit:
-    """Least squares with everyone and, if asked for, the estimates that the rounds went through. Confidential."""
+    """Least squares with everyone and, if asked for, a run whose estimates the reading is taken at. Confidential."""
 
     linear: LinearFit
     clipped: Clipped
-    path: tuple[Floats, ...] = ()
-    clips: tuple[float, ...] = ()
+    run: adassp_mechanism.Published | None = None
 
     @property
     def theta(self) -> Floats:
@@ -59,8 +59,9 @@ class SspFit:
 class AdaSSP(Promised):
     """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
 
-    One noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated together as one
-    Gaussian release; the estimate is the posterior mean given these numbers (``adassp.mechanism``, ``shrinkage``).
+    A first look at totals, one noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released,
+    calibrated together as one Gaussian release; the estimate is the posterior mean given these numbers
+    (``adassp.mechanism``, ``first_look``, ``shrinkage``). Columns that have bounds of their own are standardised.
     Everything is a function of released numbers: there is nothing to tune to the data.
 
     Parameters
@@ -71,9 +72,9 @@ class AdaSSP(Promised):
         Declared without looking at the data; rows beyond are clipped. ``x_bound``: a number for ``||x||``; or for every
         column a number for ``|x_j|`` or a range (low, high); or a recipe. ``y_bound``: a number for ``|y|`` or a range.
     rounds
-        How often residuals are released; 1 is the classical release of ``(X'X, X'y)``.
+        How often residuals are released; 1 is the classical release of ``(X'X, X'y)``, without a look.
     residual_bound
-        Where residuals are clipped; None is a quarter of the label's half range, or all of it with one round only.
+        Where residuals are clipped (those of the longest rows, if columns are standardised); None: by the look.
     fit_intercept
         Whether there is an intercept; it costs what one more column costs.
     n_public
@@ -83,8 +84,9 @@ class AdaSSP(Promised):
     ----------
     coef_, intercept_
         The published estimate, in the user's units.
-    gram_, moments_
-        What was released besides: the noisy Gram matrix and the noisy moments, of rows in units (``declared_box``).
+    totals_, gram_, moments_
+        What was released besides: the totals of the look, of rows in units (``declared_box``); the noisy Gram matrix
+        and the noisy moments, of rows in the look's coordinates.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
 
@@ -106,7 +108,7 @@ class AdaSSP(Promised):
         delta: float = 1e-6,
         x_bound: Any = None,
         y_bound: Any = None,
-        rounds: int = 4,
+        rounds: int = 5,
         residual_bound: float | None = None,
         fit_intercept: bool = True,
         n_public: int | None = None,
@@ -135,18 +137,17 @@ class AdaSSP(Promised):
         fit = SspFit(linear_fit(seen, 0.0, False), self._clipped_in(sweep))
         if method != "estimate" or plan.count == 1:
             return fit
-        if hasattr(self, "coef_"):
-            return replace(fit, path=self._path, clips=self._clips)
-        typical = adassp_mechanism.run(plan, _NoiselessMoments(seen))
-        return replace(fit, path=typical.path, clips=typical.clips)
+        window = self._released() if hasattr(self, "coef_") else _NoiselessMoments(seen)
+        return replace(fit, run=adassp_mechanism.run(plan, window))
 
     def people(self, fit: SspFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block.
 
-        One person moves the Gram matrix by ``||x||^2`` and a moment by ``|clip(y - x'theta_k)| ||x||``. In the first
-        round theta is 0 and both are exact. What later rounds ask depends on what was drawn before, so they are charged
-        with the clip, and the loss is an ``"upper"`` bound; with ``rounds=1`` it is ``"exact"``. ``method="estimate"``
-        takes the residuals at the estimates that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
+        What a person moves the totals and the Gram matrix by is exact, and with ``rounds=1`` so is the moment. What
+        later rounds ask depends on what was drawn before, so they are charged with the clip (and where columns are
+        standardised, the Gram matrix too): the loss is an ``"upper"`` bound. ``method="estimate"`` takes rows and
+        residuals at the coordinates and estimates that were drawn: an odometer reading (MATH 6), labelled
+        ``"estimate"``.
         """
         box = self._box(block.X.shape[1])
         rows = box.rows(block.X, block.y)
@@ -158,66 +159,83 @@ class AdaSSP(Promised):
         rows, seen = box.rows(block.X, block.y), ClippedSweep(sweep, box)
         return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
 
-    def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
-        pairs = self._own_pairs(rows, box, fit.path, fit.clips)
-        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
-
-    def _own_pairs(
-        self, rows: FixedRows, box: DeclaredBox, path: tuple[Floats, ...] = (), clips: tuple[float, ...] = ()
-    ) -> Shift:
-        """Return pairs that follow from each row alone and, for a reading, from the estimates that were drawn."""
-        plan, X, y = self._plan(box), rows.X, rows.y
-        unit = np.linalg.norm(X, axis=1) / plan.x_bound
-        if path:
-            shares = [
-                np.minimum(np.abs(y - X @ theta) / (plan.y_bound * clip), 1.0) ** 2
-                for theta, clip in zip(path, clips, strict=True)
-            ]
-            rounds = np.sum(shares, axis=0)
-        else:  # a first round with a wider clip would have more noise, and count for less than this
-            rounds = plan.count - 1 + np.minimum(np.abs(y) / (plan.y_bound * plan.clip), 1.0) ** 2
-        squares = (unit**2 * plan.gram_distance) ** 2 + rounds * (unit * plan.round_distance) ** 2
-        exact: Kind = "exact" if plan.count == 1 and plan.clip == 1.0 else "upper"
-        return Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if path else exact)
-
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
-        """Return the loss of one person from their own row: the norms that ``people`` charges them with."""
+        """Return the loss of one person from their own row: what ``people`` charges them with."""
         row = one_row(x)
         box = self._box(row.shape[1])
-        return one_pair(self._own_pairs(box.rows(row, np.array([y])), box), delta, ("rows_clipped",))
+        return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
 
     def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
-        """Return ``log q/p`` of everybody at all that one fit released: the Gram matrix and every round's moment."""
+        """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
         if not hasattr(published, "moments_"):
             raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)
         box = self._box(sweep.n_features)
         blocks = list(sweep.map(lambda block: block))
         X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
-        drawn = [published.gram_[np.triu_indices(len(published.gram_))], *published.moments_]
+        gram = published.gram_[np.triu_indices(len(published.gram_))]
+        drawn = {"totals": [published.totals_], "gram": [gram], "moment": list(published.moments_)}
         run = partial(adassp_mechanism.run, self._plan(box))
         return replayed_log_ratios(run, drawn, box.rows(X, y), lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
+
+    def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
+        pairs = self._pairs(rows, box, fit.run)
+        return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> Shift:
+        """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
+        plan = self._plan(box)
+        kind: Kind = "estimate" if run else "exact" if plan.count == 1 and plan.clip is None else "upper"
+        return Shift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)
         rounds: Any = self.rounds
         if not is_whole(rounds) or not 1 <= rounds <= 100:
             raise InvalidInput(f"rounds must be a whole number from 1 to 100, got {rounds!r}; try rounds=4")
-        clip = 0.25 if rounds > 1 else 1.0
+        clip = None
         if self.residual_bound is not None:
             clip = positive("residual_bound", self.residual_bound) / box.label.half
             if not 0 < clip <= 1:
                 raise InvalidInput("residual_bound must be > 0 and at most half the label's range; try a quarter of it")
-        return adassp_mechanism.spend(epsilon, delta, box.x_bound, 1.0, clip, int(rounds))
+        return adassp_mechanism.spend(epsilon, delta, box, clip, int(rounds), declared_count(self.n_public))
 
     def _publish(self, window: Window, box: DeclaredBox) -> Floats:
         plan = self._plan(box)
         published = adassp_mechanism.run(plan, window)
+        self.totals_ = published.totals
         self.gram_ = published.gram
         self.moments_ = np.array(published.moments)
         self.privacy_ = plan.promise
-        self._path, self._clips = published.path, published.clips
         return published.coef
+
+    def _released(self) -> _PublishedMoments:
+        return _PublishedMoments(self.totals_, self.gram_, list(self.moments_))
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishedMoments:
+    """A window that gives the published answers again: estimates and coordinates are post-processing of them."""
+
+    totals_: Floats
+    gram_: Floats
+    moments: list[Floats]
+
+    @property
+    def d(self) -> int:
+        return len(self.gram_)
+
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        return self.totals_
+
+    def framed(self, frame: StandardFrame) -> _PublishedMoments:
+        return self
+
+    def gram(self, scale: float, known: float | None = None) -> Floats:
+        return self.gram_
+
+    def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
+        return self.moments.pop(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +243,32 @@ class _NoiselessMoments:
     """A window without noise: what a release would typically look like. Its answers stay with the curator."""
 
     sweep: ClippedSweep
+    frame: StandardFrame | None = None
 
     @property
     def d(self) -> int:
         return self.sweep.n_features
 
-    def gram(self, scale: float) -> Floats:
-        return self.sweep.fold(lambda block: block.X.T @ block.X)
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        def step(block: Block) -> Floats:
+            here = block.X.any(axis=1)
+            return plain_totals(block.X[here, :columns], block.y[here])
+
+        return self.sweep.fold(step)[-len(scales) :]
+
+    def framed(self, frame: StandardFrame) -> _NoiselessMoments:
+        return replace(self, frame=frame)
+
+    def gram(self, scale: float, known: float | None = None) -> Floats:
+        def step(block: Block) -> Floats:
+            X = block.X if self.frame is None else self.frame.clipped_rows(block.X, np.asarray(block.X.any(axis=1)))
+            return X.T @ X
+
+        return self.sweep.fold(step)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
-        return self.sweep.fold(lambda block: block.X.T @ np.clip(block.y - block.X @ theta, -clip, clip))
+        def step(block: Block) -> Floats:
+            X = block.X if self.frame is None else self.frame.free_rows(block.X, np.asarray(block.X.any(axis=1)))
+            return plain_moment(X, block.y, theta, clip, self.frame)
+
+        return self.sweep.fold(step)

@@ -1,11 +1,16 @@
-"""AdaSSP as a mechanism: one noisy Gram matrix, then a few rounds of noisy, clipped residual moments.
+"""AdaSSP as a mechanism: a first look, one noisy Gram matrix, then rounds of noisy, clipped residual moments.
 
     G~ = X'X + E,    m_k = sum_i clip(y_i - x_i'theta_k, c) x_i + noise,    theta_{k+1} = theta_k + shrink(G~, m_k)
 
-With theta_0 = 0 and c = B_y the first round is the classical release of (X'X, X'y). Further rounds pay: a residual is
-smaller than a label, so it can be clipped at a fraction of B_y and needs that much less noise; and the error of G~ then
-acts on ``theta - theta_k`` instead of theta. Every part is Gaussian with a sensitivity that holds whatever the others
-said (``||x x'||_F <= B_x^2``; ``c B_x``), so the distances add in quadrature and the promise is exact.
+With one round, theta_0 = 0 and c = 1 it is the classical release of (X'X, X'y), and there is no look. Further rounds
+pay: a residual is smaller than a label, so it can be clipped at a fraction of the label's range and needs that much
+less noise; and the error of G~ then acts on ``theta - theta_k`` instead of theta. The first look (``first_look``) says
+where labels lie and how widely, and standardises the columns of a box.
+
+Rows are ``(x, w)``: ``||x|| <= R`` and a column of ones of weight w, whose square is ``n w^2``. Where n is public or
+was looked at, that entry is known and not released again: one person then moves the Gram matrix by
+``sqrt(R^4 + 2 w^2 R^2)``, otherwise by ``R^2 + w^2``. Every part is Gaussian with a sensitivity that holds whatever the
+others said, so the distances add in quadrature and the promise is exact.
 """
 
 from __future__ import annotations
@@ -17,80 +22,176 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
+from perinstance.releases.adassp.first_look import Look, Opening, opening
 from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
 from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
+from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.noisy_queries import MomentWindow
 from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.standard_frame import StandardFrame
+from perinstance.sampling import FixedRows
 
-GRAM = 0.3  # share of the squared distance; the rounds have equal parts of the rest
+GRAM = 0.3  # share of the squared distance that the look leaves; the rounds have equal parts of the rest
+LOOK, LOOK_AT_COLUMNS = 0.03, 0.15  # share of the squared distance
 FAINT = 0.007  # a round whose noise is below this part of the data's own weight need not clip so hard
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Rows as the Gram matrix and the moments see them: ``||x|| <= radius``, and the weight of the ones."""
+
+    radius: float
+    weight: float
+    known: bool  #: whether the square of the ones is public
+
+    @property
+    def x_bound(self) -> float:
+        """The largest norm of a row, the ones included; rounded up."""
+        return math.sqrt(self.radius**2 + self.weight**2) * STEP_UP
+
+    @property
+    def gram_sensitivity(self) -> float:
+        """How far one person moves the part of the Gram matrix that is released, rounded up."""
+        return math.sqrt(float(self.gram_squares(np.array(self.radius**2)))) * STEP_UP
+
+    def gram_squares(self, norms2: Floats) -> Floats:
+        """Return the squared move by people with these squared norms (of x, without the ones)."""
+        ones = 2.0 * self.weight**2 * norms2
+        return norms2**2 + ones + (0.0 if self.known else self.weight**4)
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """What the user declared, and how the budget is spent. All of it is public."""
 
-    x_bound: float
-    y_bound: float
-    clip: float  #: of residuals, in units of y_bound
+    box: DeclaredBox
+    n_public: int | None
+    clip: float | None  #: of residuals, in units of the label's half range; None: from the look
     count: int
+    look: Look | None
     gram_distance: float
     round_distance: float
     promise: Promise
 
+    def geometry(self, frame: StandardFrame | None, n: float | None) -> Geometry:
+        """Return how rows are seen in a frame, n being public, believed or (None) not known."""
+        if frame is None:
+            return Geometry(self.box.radius, self.box.weight, bool(self.box.weight) and n is not None)
+        return Geometry(frame.radius, frame.weight, bool(frame.weight) and n is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one run published, in the user's units. Public when the window was exact."""
+    """What one run published, and what followed on the way. Public when the window was exact."""
 
-    coef: Floats
+    coef: Floats  #: of rows in units
     gram: Floats
     moments: tuple[Floats, ...]
-    clips: tuple[float, ...]  #: of each round, in units of y_bound
-    path: tuple[Floats, ...]  #: the estimate that each round took residuals of
+    totals: Floats  #: of the look; empty without one
+    opening: Opening
+    clips: tuple[float, ...]  #: of each round, in units of the label's half range
+    path: tuple[Floats, ...]  #: the estimate that each round took residuals of, in the frame
 
 
-def spend(epsilon: float, delta: float, x_bound: float, y_bound: float, clip: float, count: int) -> Rounds:
+def spend(
+    epsilon: float, delta: float, box: DeclaredBox, clip: float | None, count: int, n_public: int | None = None
+) -> Rounds:
     """Split the budget: exact Gaussian composition, so the squared distances are what is shared out."""
-    budget = gaussian_distance(epsilon, delta)
-    gram, each = budget * math.sqrt(GRAM), budget * math.sqrt((1.0 - GRAM) / count) * ROUND_DOWN
-    promise = Promise(math.sqrt(gram**2 + count * each**2) * STEP_UP)
-    return Rounds(x_bound, y_bound, clip, count, gram, each, promise)
+    budget, look, left = gaussian_distance(epsilon, delta), None, 1.0
+    if count > 1:
+        share = LOOK_AT_COLUMNS if box.boxed else LOOK
+        columns = len(box.columns) if box.boxed else 0
+        look = Look(columns, bool(box.weight), box.radius, n_public, budget * math.sqrt(share))
+        left = 1.0 - share
+    gram, each = budget * math.sqrt(GRAM * left), budget * math.sqrt((1.0 - GRAM) * left / count) * ROUND_DOWN
+    looked = 0.0 if look is None else look.distance**2
+    promise = Promise(math.sqrt(looked + gram**2 + count * each**2) * STEP_UP)
+    return Rounds(box, n_public, clip, count, look, gram, each, promise)
 
 
 def run(rounds: Rounds, window: MomentWindow) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
-    unit_scale = noise_scale(STEP_UP, rounds.gram_distance)
-    bx2, bxy = rounds.x_bound**2, rounds.x_bound * rounds.y_bound
-    back = rounds.y_bound / rounds.x_bound  # coefficients in the user's units
-    G = window.gram(unit_scale * bx2)
-    gram = noisy_gram(G / bx2, unit_scale)
-    theta = before = np.zeros(window.d)
-    wide = widened(rounds, gram.trace, window.d)
+    totals, found = np.empty(0), Opening(rounds.n_public, 0.0, rounds.clip or 1.0, None)
+    if rounds.look is not None:
+        totals = window.totals(rounds.look.columns, rounds.look.scales())
+        found = opening(rounds.look, totals)
+    clip, frame = rounds.clip or found.clip, found.frame
+    seen = window if frame is None else window.framed(frame)
+    rows = rounds.geometry(frame, found.n)
+    B = rows.x_bound
+    gram_scale = noise_scale(rows.gram_sensitivity, rounds.gram_distance)
+    known = found.n * rows.weight**2 if rows.known and found.n is not None else None
+    G = seen.gram(gram_scale, known)
+    gram = noisy_gram(G / B**2, gram_scale / B**2)
+    theta = before = np.zeros(seen.d)
+    if rows.weight:
+        theta[-1] = found.start / rows.weight * B
+    wide = widened(rounds, clip, gram.trace, seen.d)
     moments: list[Floats] = []
     clips: list[float] = []
     path: list[Floats] = []
     for k in range(rounds.count):
-        clip = wide if k >= rounds.count - 2 else rounds.clip
-        scale = noise_scale(clip * STEP_UP, rounds.round_distance)
-        m = window.moment(theta * back, clip * rounds.y_bound, scale * bxy)
+        clip_k = wide if k >= rounds.count - 2 else clip
+        scale = noise_scale(clip_k * STEP_UP, rounds.round_distance)
+        m = seen.moment(theta / B, clip_k, scale * B)
         moments.append(m)
-        clips.append(clip)
-        path.append(theta * back)
-        if k and clips[-2] == clip > rounds.clip:  # two wide rounds say the same twice: their noise averages out
+        clips.append(clip_k)
+        path.append(theta / B)
+        if k and clips[-2] == clip_k > clip:  # two wide rounds say the same twice: their noise averages out
             center, both = (before + theta) / 2.0, (moments[-2] + m) / 2.0
-            theta = center + posterior_mean(gram, both / bxy, scale / math.sqrt(2.0))
+            theta = center + posterior_mean(gram, both / B, scale / math.sqrt(2.0))
         else:
-            before, theta = theta, theta + posterior_mean(gram, m / bxy, scale)
-    return Published(theta * back, G, tuple(moments), tuple(clips), tuple(path))
+            before, theta = theta, theta + posterior_mean(gram, m / B, scale)
+    coef = theta / B if frame is None else frame.in_units(theta / B, rounds.box.weight)
+    return Published(coef, G, tuple(moments), totals, found, tuple(clips), tuple(path))
 
 
-def widened(rounds: Rounds, trace: float, d: int) -> float:
+def widened(rounds: Rounds, clip: float, trace: float, d: int) -> float:
     """Return the clip of the last rounds: when there is so much data that noise is faint, bias matters more.
 
     So the estimate tends to least squares as the data grows, not to the estimate of clipped residuals.
     """
-    clip = rounds.clip
     while clip < 1.0 and d * 2.0 * clip / rounds.round_distance <= FAINT * max(trace, 1.0):
         clip = min(1.0, 2.0 * clip)
     return clip
+
+
+def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> Floats:
+    """Return each person's squared distance, all parts together: at most, or (``drawn``) at what was drawn.
+
+    The first and the last part are what a person moves, in parts of what anybody can move.
+    """
+    X, y, present = rows.X, rows.y, rows.present
+    looked = np.zeros(len(y))
+    if rounds.look is not None:
+        looked = rounds.look.squares(X, y) * rounds.look.distance**2
+    boxed = rounds.look is not None and rounds.look.columns > 0
+    frame = None if drawn is None else drawn.opening.frame
+    n = rounds.n_public if drawn is None else drawn.opening.n
+    seen = rounds.geometry(frame, n)
+    free = X if frame is None else frame.free_rows(X, present)
+    used = X if frame is None else frame.clipped_rows(X, present)
+    columns = used.shape[1] - bool(seen.weight)
+    gram = seen.gram_squares((used[:, :columns] ** 2).sum(axis=1)) / seen.gram_sensitivity**2
+    lengths = np.linalg.norm(free, axis=1) / seen.x_bound
+    if drawn is not None:
+        parts = [
+            _round_share(y - free @ theta, lengths, clip, frame)
+            for theta, clip in zip(drawn.path, drawn.clips, strict=True)
+        ]
+        moved = np.sum(parts, axis=0)
+    elif rounds.count == 1:
+        moved = _round_share(y, lengths, rounds.clip or 1.0, None)
+    else:
+        moved = rounds.count * (np.ones(len(y)) if boxed else lengths**2)
+    if boxed and drawn is None:  # the coordinates are not known before the look
+        gram = np.ones(len(y))
+    squares = looked + gram * rounds.gram_distance**2 + moved * rounds.round_distance**2
+    return np.where(present, squares, 0.0)
+
+
+def _round_share(residual: Floats, lengths: Floats, clip: float, frame: StandardFrame | None) -> Floats:
+    """Return the squared move of one round's moment, in parts of the largest."""
+    if frame is None:
+        return (np.minimum(np.abs(residual) / clip, 1.0) * lengths) ** 2
+    return np.minimum(np.abs(residual) * lengths / clip, 1.0) ** 2

@@ -75,7 +75,7 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
     """Calibrate every corner so that the whole release, whichever corner it ends in, is (epsilon, delta)-DP.
 
     Each corner alone, composed with the Gaussian parts, is given the same share of delta, and the share is the largest
-    at which the envelope keeps the promise. The exact profile grows with mu while mu <= 1 (MATH 1b), so
+    at which the envelope keeps the promise. The exact profile grows with mu while mu <= 1.6 (promise.py), so
     ``mu = 1/floor`` stands for all smaller leverages. Floors too low to keep the promise at any temperature are out.
     """
     room = delta - failure

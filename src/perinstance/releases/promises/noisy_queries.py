@@ -15,7 +15,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.sampling import ExactGram, ExactPosterior, FixedRows, Noisy, NoisyEigenvalue, draw
+from perinstance.releases.promises.standard_frame import StandardFrame, shortened
+from perinstance.sampling import (
+    ExactGram,
+    ExactPosterior,
+    FixedRows,
+    Noisy,
+    NoisyEigenvalue,
+    draw,
+    exact_sums,
+    fixed_rows,
+)
 from perinstance.sampling.ball_arithmetic import exact
 from perinstance.sampling.ideal_laws import estimate
 
@@ -47,10 +57,20 @@ class MomentWindow(Protocol):
     def d(self) -> int:
         """Number of columns: public."""
 
-    def gram(self, scale: float) -> Floats:
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        """``(n, sum v, sum (v^2 - 1/2), sums of u_j, sums of u_j^2 - 1/2) + scale z``, for the first columns.
+
+        Absent people (a missing cell) count nowhere. Without the first scale (they are one fewer) n is left out.
+        """
+
+    def framed(self, frame: StandardFrame) -> MomentWindow:
+        """Return the window on the same people in other coordinates; there ``moment`` clips ``(y - x'theta) x``."""
+
+    def gram(self, scale: float, known: float | None = None) -> Floats:
         """``X'X + E``, symmetric; ``scale`` on the diagonal, ``scale / sqrt(2)`` off it.
 
-        That is isotropic noise in the Frobenius norm, in which one person moves ``X'X`` by ``||x||^2``.
+        That is isotropic noise in the Frobenius norm, in which one person moves ``X'X`` by ``||x||^2``. Where the
+        square of the last column is ``known``, it stands there without noise, and is not looked at.
         """
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
@@ -73,13 +93,33 @@ def drawn(center: Sequence[Any], scales: Sequence[float]) -> Floats:
 class ExactWindow:
     """Exact statistics of clipped rows, exact draws. There is no seed.
 
-    Sums of rows are drawn by ``answer(center, scales)``; another one than ``drawn`` is for replays (``replayed_sums``).
+    In a frame the Gram matrix is that of rows clipped to its radius, and a moment sums ``(y - x'theta) x`` of rows that
+    are not clipped, each product shortened to ``clip`` times the frame's bound: all of it in integers. Sums of rows are
+    drawn by ``answer(center, scales)``; another one than ``drawn`` is for replays (``replayed_sums``).
     """
 
-    def __init__(self, rows: FixedRows, answer: Answer | None = None) -> None:
-        self._rows = rows
-        self._sums = ExactGram.of(rows.X, rows.y)
-        self._answer = drawn if answer is None else answer
+    def __init__(self, rows: FixedRows, frame: StandardFrame | None = None, answer: Answer = drawn) -> None:
+        self._rows, self._frame, self._answer = rows, frame, answer
+        self._X = rows.X
+        if frame is not None:
+            free = frame.columns(rows.X, rows.present)
+            clipped = fixed_rows(free, rows.y, frame.radius, 1.0).X
+            self._X = frame.with_ones(clipped, rows.present)
+            self._free = frame.with_ones(free, rows.present)
+        self._sums = ExactGram.of(self._X, rows.y)
+
+    def framed(self, frame: StandardFrame) -> ExactWindow:
+        """Return the window on the same people in other coordinates."""
+        return ExactWindow(self._rows, frame, self._answer)
+
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        """Return noisy totals; see ``MomentWindow``."""
+        n, sums = int(self._rows.present.sum()), self._sums
+        half = Fraction(n, 2)
+        center: list[Any] = [n, *exact_sums(self._rows.y[:, None]), sums.fraction(sums.d, sums.d) - half]
+        center += exact_sums(self._rows.X[:, :columns])
+        center += [sums.fraction(j, j) - half for j in range(columns)]
+        return self._answer(center[len(center) - len(scales) :], list(scales))
 
     @property
     def d(self) -> int:
@@ -108,13 +148,15 @@ class ExactWindow:
         """One posterior sample."""
         return draw(ExactPosterior(self._sums.normal_equations(ridge), gamma)).values
 
-    def gram(self, scale: float) -> Floats:
-        """``X'X + E``."""
+    def gram(self, scale: float, known: float | None = None) -> Floats:
+        """``X'X + E``; the last entry as it is known."""
         rows, columns = np.triu_indices(self.d)
+        rows, columns = (rows, columns) if known is None else (rows[:-1], columns[:-1])
         off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
         scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
         center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
-        return _symmetric(self._answer(center, scales), self.d)
+        noisy = self._answer(center, scales) if center else np.empty(0)
+        return _symmetric(noisy if known is None else np.append(noisy, known), self.d)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
         """``sum_i clip(y_i - x_i'theta) x_i + scale z``.
@@ -122,12 +164,18 @@ class ExactWindow:
         A residual is a function of the row and of theta alone: columns are added one after the other, elementwise,
         because the rounding of a matrix product may depend on the rest of the table.
         """
+        seen = self._X if self._frame is None else self._free
         residual = self._rows.y.copy()
-        for j, coefficient in enumerate(theta):
-            residual -= self._rows.X[:, j] * coefficient
+        with np.errstate(over="ignore", invalid="ignore"):
+            for j, coefficient in enumerate(theta):
+                residual -= seen[:, j] * coefficient
+            if self._frame is not None:
+                products = np.nan_to_num(seen * residual[:, None], nan=0.0)
+                shortened_rows = fixed_rows(products, np.zeros(len(products)), clip * self._frame.x_bound, 1.0).X
+                return self._answer(exact_sums(shortened_rows), [scale] * self.d)
         unit = math.ldexp(1.0, math.frexp(clip)[1] - 39)  # a public grid; truncation never grows a residual
         residual = np.trunc(np.clip(residual, -clip, clip) / unit) * unit
-        sums = ExactGram.of(self._rows.X, residual)
+        sums = ExactGram.of(seen, residual)
         center: list[Fraction] = [sums.fraction(j, self.d) for j in range(self.d)]
         return self._answer(center, [scale] * self.d)
 
@@ -135,10 +183,22 @@ class ExactWindow:
 class SimulatedWindow:
     """Floating-point noise of a seeded generator: for experiments and benchmarks only, **not private**."""
 
-    def __init__(self, X: Floats, y: Floats, rng: np.random.Generator, gram: Floats | None = None) -> None:
-        self._X, self._y, self._rng = X, y, rng
-        self._G = X.T @ X if gram is None else gram
-        self._b = X.T @ y
+    def __init__(self, X: Floats, y: Floats, rng: np.random.Generator, frame: StandardFrame | None = None) -> None:
+        self._units, self._y, self._rng, self._frame = X, y, rng, frame
+        self._X = self._free = X
+        if frame is not None:
+            everybody = np.ones(len(y), dtype=bool)
+            self._X, self._free = frame.clipped_rows(X, everybody), frame.free_rows(X, everybody)
+        self._G, self._b = self._X.T @ self._X, self._X.T @ y
+
+    def framed(self, frame: StandardFrame) -> SimulatedWindow:
+        """Return the window on the same people in other coordinates."""
+        return SimulatedWindow(self._units, self._y, self._rng, frame)
+
+    def totals(self, columns: int, scales: Floats) -> Floats:
+        """Return noisy totals; see ``MomentWindow``."""
+        center = plain_totals(self._units[:, :columns], self._y)[-len(scales) :]
+        return center + scales * self._rng.standard_normal(len(scales))
 
     @property
     def d(self) -> int:
@@ -164,18 +224,34 @@ class SimulatedWindow:
         w = np.linalg.solve(L, self._b) + self._rng.standard_normal(self.d) / math.sqrt(gamma)
         return np.linalg.solve(L.T, w)
 
-    def gram(self, scale: float) -> Floats:
+    def gram(self, scale: float, known: float | None = None) -> Floats:
         """``X'X + E``."""
         Z = self._rng.standard_normal((self.d, self.d))
-        return self._G + scale * (Z + Z.T) / 2.0
+        noisy = self._G + scale * (Z + Z.T) / 2.0
+        if known is not None:
+            noisy[-1, -1] = known
+        return noisy
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
         """``sum_i clip(y_i - x_i'theta) x_i + scale z``."""
-        residual = np.clip(self._y - self._X @ theta, -clip, clip)
-        return self._X.T @ residual + scale * self._rng.standard_normal(self.d)
+        return plain_moment(self._free, self._y, theta, clip, self._frame) + scale * self._rng.standard_normal(self.d)
 
     def _ridged(self, ridge: float) -> Floats:
         return self._G + ridge * np.eye(self.d)
+
+
+def plain_totals(units: Floats, y: Floats) -> Floats:
+    """Return totals without noise, in floating point; see ``MomentWindow``."""
+    half = len(y) / 2.0
+    return np.concatenate([[len(y), y.sum(), y @ y - half], units.sum(axis=0), (units**2).sum(axis=0) - half])
+
+
+def plain_moment(X: Floats, y: Floats, theta: Floats, clip: float, frame: StandardFrame | None) -> Floats:
+    """Return a moment without noise, in floating point; see ``ExactWindow``."""
+    residual = y - X @ theta
+    if frame is None:
+        return X.T @ np.clip(residual, -clip, clip)
+    return shortened(X * residual[:, None], clip * frame.x_bound).sum(axis=0)
 
 
 def _symmetric(upper: Floats, d: int) -> Floats:

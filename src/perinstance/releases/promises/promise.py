@@ -7,10 +7,12 @@ The adversary may correlate the two, so the sample is charged with the pointwise
     T(e) = max_c max(delta_c^PQ(e), delta_c^QP(e))        for e of both signs,
     delta(epsilon) <= integral T(epsilon - l) dN(l; D^2/2, D^2) + failure        in both directions.
 
-A corner stands for everybody of smaller leverage and residual. P over Q grows with both for ``e >= 0`` (MATH 1b), but
-Q over P does **not**: its losses end at ``(log(1 + mu) + rho^2/(1 + mu))/2``, which falls with mu. It lies below P
-over Q there, so the larger of the two directions at the corner is above either direction of everybody; for ``e < 0``
-the same follows from ``delta^PQ(e) = 1 - exp(e) + exp(e) delta^QP(-e)``. That is why T takes the worst direction.
+A corner stands for everybody of smaller leverage and residual. P over Q grows with both for ``e >= 0`` while the
+corner's leverage is at most (1 + sqrt 5)/2, but Q over P does **not**: its losses end at
+``(log(1 + mu) + rho^2/(1 + mu))/2``, which falls with mu. It lies below P over Q there, so the larger of the two
+directions at the corner is above either direction of everybody; for ``e < 0`` the same follows from
+``delta^PQ(e) = 1 - exp(e) + exp(e) delta^QP(-e)``. That is why T takes the worst direction. The proof is in
+docs/mechanisms/adaops.md; ``LARGEST_LEVERAGE`` is where it ends.
 
 T is a maximum of profiles: convex in ``exp(e)`` and falling, so it is itself the profile of some pair, which is why it
 may be composed. The integral is a Riemann sum that takes T at the end of each cell where it is larger: an upper bound.
@@ -31,6 +33,7 @@ from perinstance.pairs import Posterior, Shift
 from perinstance.record_tables import ShownAsTable
 
 CELLS = 4096
+LARGEST_LEVERAGE = 1.6  # of a corner: up to (1 + sqrt 5)/2 it is proved to stand for everybody below it
 LOSS_RANGE = 10.0  # standard deviations of the Gaussian loss that are cut into cells; beyond, T <= 1 is charged
 
 
@@ -61,12 +64,14 @@ class Promise(ShownAsTable):
         if not self.leverage:
             return min(1.0, float(Shift(self.distance).delta(epsilon)[0]) + self.failure)
         mu, rho = np.array(self.leverage), np.array(self.residual)
+        if mu.max() > LARGEST_LEVERAGE:
+            return 1.0  # nothing is proved of people below such a corner
         return min(1.0, profile(mu, rho, self.distance, epsilon).envelope + self.failure)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon >= 0 at which both directions are at most delta: the smallest, plus at most 1e-6 of it."""
         probability("delta", delta)
-        if self.failure >= delta:
+        if self.failure >= delta or max(self.leverage, default=0.0) > LARGEST_LEVERAGE:
             return float("inf")
         low, high = 0.0, 1.0
         if self.delta(low) <= delta:

@@ -9,7 +9,7 @@ later depends on what was published, the same with and without the person, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +20,11 @@ from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.realised.log_ratios import LogRatios, cell
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.promises.noisy_queries import ExactWindow
+from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import GRID, FixedRows
 from perinstance.sampling.ball_arithmetic import Ball, exact, working_precision
 
+MISFIT = "what was published does not fit the audited release; pass the fitted release itself"
 PRECISION = 256  # bits: rows are on a grid, sums of products of them need about a hundred
 
 
@@ -30,15 +32,24 @@ PRECISION = 256  # bits: rows are on a grid, sums of products of them need about
 class _Log:
     """The questions of one run in their order, and for each the sums of everybody with what was published."""
 
-    published: list[Floats]
+    published: dict[str, list[Floats]]  #: by question
     questions: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     sums: list[NoisySums] = field(default_factory=list)
+    current: Floats = field(default_factory=lambda: np.empty(0))
+
+    def ask(self, name: str, question: tuple[Any, ...]) -> None:
+        """Write a question down, and find what was published for it."""
+        left = self.published.get(name, [])
+        if not left:
+            raise InvalidInput(MISFIT)
+        self.questions.append((name, question))
+        self.current = np.asarray(left.pop(0), dtype=np.float64)
 
     def answer(self, center: Sequence[Any], scales: Sequence[float]) -> Floats:
-        """Answer with the next published numbers."""
-        if len(self.sums) >= len(self.published) or len(self.published[len(self.sums)]) != len(center):
-            raise InvalidInput("what was published does not fit the audited release; pass the fitted release itself")
-        values = self.published[len(self.sums)]
+        """Answer with the published numbers; the last entry of a Gram matrix may be known, and not drawn."""
+        if len(self.current) - len(center) not in (0, 1):
+            raise InvalidInput(MISFIT)
+        values = self.current[: len(center)]
         with working_precision(PRECISION):
             self.sums.append(NoisySums.of(cell(values, GRID), center, scales, "gaussian"))
         return values
@@ -47,37 +58,46 @@ class _Log:
 class ReplayedWindow:
     """Answers what was published, and writes down what was asked."""
 
-    def __init__(self, rows: FixedRows, log: _Log) -> None:
-        self._log = log
-        self._window = ExactWindow(rows, log.answer)
+    def __init__(self, window: ExactWindow, log: _Log) -> None:
+        self._window, self._log = window, log
 
     @property
     def d(self) -> int:
         """Number of columns."""
         return self._window.d
 
+    def totals(self, *question: Any) -> Floats:
+        """Answer with the published totals."""
+        self._log.ask("totals", question)
+        return self._window.totals(*question)
+
+    def framed(self, frame: StandardFrame) -> ReplayedWindow:
+        """Return the window in other coordinates, which are public: every later question is asked there."""
+        self._log.questions.append(("framed", (frame,)))
+        return ReplayedWindow(self._window.framed(frame), self._log)
+
     def gram(self, *question: Any) -> Floats:
         """Answer with the published Gram matrix."""
-        self._log.questions.append(("gram", question))
+        self._log.ask("gram", question)
         return self._window.gram(*question)
 
     def moment(self, *question: Any) -> Floats:
         """Answer with the published moment of this round."""
-        self._log.questions.append(("moment", question))
+        self._log.ask("moment", question)
         return self._window.moment(*question)
 
 
 def replayed_log_ratios(
-    run: Callable[[Any], Any], published: Iterable[Floats], rows: FixedRows, one: Callable[[int], FixedRows]
+    run: Callable[[Any], Any], published: dict[str, list[Floats]], rows: FixedRows, one: Callable[[int], FixedRows]
 ) -> LogRatios:
     """Run the mechanism on published numbers, then ask each person's row the same questions.
 
-    ``one(i)`` is the row of person i alone.
+    ``published`` are the answers by question, in their order; ``one(i)`` is the row of person i alone.
     """
-    log = _Log([np.asarray(part, dtype=np.float64) for part in published])
-    run(ReplayedWindow(rows, log))
-    if len(log.sums) != len(log.published):
-        raise InvalidInput("what was published does not fit the audited release; pass the fitted release itself")
+    log = _Log({name: list(answers) for name, answers in published.items()})
+    run(ReplayedWindow(ExactWindow(rows, answer=log.answer), log))
+    if any(len(part) for left in log.published.values() for part in left):
+        raise InvalidInput(MISFIT)
     found: list[Ball | None] = []
     for i in range(len(rows.y)):
         steps: list[Sequence[Any]] = []
@@ -86,9 +106,12 @@ def replayed_log_ratios(
             steps.append(center)
             return np.zeros(len(center))
 
-        alone = ExactWindow(one(i), step)
+        alone = ExactWindow(one(i), answer=step)
         for name, question in log.questions:
-            getattr(alone, name)(*question)
+            if name == "framed":
+                alone = alone.framed(*question)
+            else:
+                getattr(alone, name)(*question)
         with working_precision(PRECISION):
             parts = [part.log_ratio(exact(u) for u in own) for part, own in zip(log.sums, steps, strict=True)]
             found.append(sum(parts[1:], parts[0]))
