@@ -13,6 +13,7 @@ NAMES = {
     "fig2-right": "fig2_right",
     "efficiency": "efficiency",
     "covariate-shift": "covariate_shift",
+    "participation": "participation",
     "patients": "patients",
 }
 

@@ -24,6 +24,7 @@ ROOMS = (
     "engines",
     "sampling",
     "auditing",
+    "disclosure",
     "published",
     "ledger",
     "report",

@@ -26,6 +26,18 @@ def close_figures():
     plt.close("all")
 
 
+def test_a_policy_grows_more_slowly_than_the_sum_itself():
+    releases = {
+        "sum": pi.NoisyMean(scale=10.0, noise="gaussian", statistic="sum"),
+        "root": pi.SlowScalingSum("sqrt", 10.0),
+        "log": pi.SlowScalingSum("log", 10.0),
+    }
+    ax = plots.policy(releases, [10.0, 1e3, 1e5])
+    rise = [line.get_ydata()[-1] / line.get_ydata()[1] for line in ax.get_lines()]
+    assert rise[0] > rise[1] > rise[2] > 1
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(releases)
+
+
 def test_each_figure_draws_on_the_axes_it_is_given(audit):
     import matplotlib.pyplot as plt
 

@@ -3,6 +3,7 @@
 from . import analysis as analysis
 from . import auditing as auditing
 from . import data as data
+from . import disclosure as disclosure
 from . import engines as engines
 from . import errors as errors
 from . import ledger as ledger

@@ -52,6 +52,19 @@ def distribution(audit: Audit, ax: Axes | None = None, dp: float | None = None, 
     return ax
 
 
+def policy(releases: Mapping[str, Any], records: Sequence[float], delta: float = 1e-6, ax: Axes | None = None) -> Axes:
+    """Draw what releases of sums cost a record of each size, at most: a public curve (``SlowScalingSum.policy``)."""
+    from perinstance.disclosure import statement
+
+    ax = _axes(ax)
+    for name, release in releases.items():
+        told = [statement(release, [size], delta=delta).epsilon for size in records]
+        ax.plot(np.asarray(records, dtype=float), told, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="size of the record", ylabel=f"loss ε at δ = {delta:g}, at most")
+    ax.legend(frameon=False)
+    return ax
+
+
 def plane(audit: Audit, ax: Axes | None = None) -> Axes:
     """Draw leverage against the leave-one-out prediction error, coloured by the loss."""
     ax = _axes(ax)

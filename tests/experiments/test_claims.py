@@ -5,7 +5,17 @@ from __future__ import annotations
 import csv
 
 import pytest
-from perinstance_experiments import NAMES, covariate_shift, efficiency, fig1, fig2_left, fig2_right, patients, script
+from perinstance_experiments import (
+    NAMES,
+    covariate_shift,
+    efficiency,
+    fig1,
+    fig2_left,
+    fig2_right,
+    participation,
+    patients,
+    script,
+)
 from perinstance_experiments.workbench import linear_gaussian
 
 
@@ -31,6 +41,14 @@ def test_fig2_right_order_of_the_curves():
     row = fig2_right.measure(linear_gaussian(200, 5, seed=3), gamma=10.0)
     assert row.median < row.q95 < row.largest < row.everyone < row.dp < row.exponential_mechanism
     assert row.excess_risk == pytest.approx(5 / (2 * 10.0) / 200)
+
+
+def test_people_who_know_their_loss_leave_a_biased_table_and_those_who_know_a_promise_do_not():
+    told_loss, told_promise = (participation.measure(rule, 0.8, 300, 6) for rule in ("own loss", "promise"))
+    assert told_loss.staying > 0.8 and told_loss.rare_staying < told_loss.staying - 0.2
+    assert told_loss.bias > 3 * told_loss.chance
+    assert abs(told_promise.rare_staying - told_promise.staying) < 0.1
+    assert told_promise.bias < 3 * told_promise.chance
 
 
 def test_the_average_does_not_depend_on_the_smallest_eigenvalue_but_the_supremum_does():

@@ -35,6 +35,7 @@ CATALOGUE = {
     "process": Example(pi.ProcessSample(GaussianProcessRegressor(RBF(), alpha=0.5, optimizer=None), X[:2] + 0.1)),
     "mean": Example(pi.NoisyMean(scale=0.2), y=None),
     "gaussian sum": Example(pi.NoisyMean(scale=2.0, noise="gaussian", statistic="sum"), y=None),
+    "slow scaling sum": Example(pi.SlowScalingSum(scale=0.5), X=np.abs(X), y=None),
     "student": Example(pi.StudentPerturbation(Ridge(alpha=1.0), scale=0.3, degrees_of_freedom=5)),
     "logistic student": Example(pi.StudentPerturbation(LogisticRegression(C=1.0), degrees_of_freedom=3), y=CLASSES),
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from perinstance.auditing.audit_call import audit
+from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
+from perinstance.auditing.realised_losses import Realised
 from perinstance.auditing.refit_check import Recheck
 from perinstance.auditing.result import Audit, Health, Summary
 
-__all__ = ["Audit", "Health", "Recheck", "Summary", "audit"]
+__all__ = [
+    "Audit",
+    "DeletedTogether",
+    "Deletions",
+    "Health",
+    "Realised",
+    "Recheck",
+    "Republished",
+    "Summary",
+    "audit",
+]

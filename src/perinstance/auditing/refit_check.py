@@ -6,7 +6,7 @@ somebody outside the data. The two share the sweep and the pairs, but not the do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,7 +89,7 @@ def recheck(
         rows, labels = picked_rows(sweep, list(chosen.values()), len(audit))
         answers = []
         for k, (name, at) in enumerate(chosen.items()):
-            rest = _Without(sweep, at)
+            rest = WithoutRows(sweep, [at])
             fit = audit.release.confidential_fit(rest, "exact")
             people = audit.release.people(fit, Block(rows[k : k + 1], labels[k : k + 1]), inside=False)
             if people.open is not None and people.open.any():
@@ -133,20 +133,28 @@ def picked_rows(sweep: TableSweep, positions: list[int], n: int) -> tuple[NDArra
     return np.array([found[at][0] for at in positions]), np.array([found[at][1] for at in positions])
 
 
-class _Without(Sweep):
-    """A sweep that leaves one row out; one thread, so that blocks come in order and rows can be counted."""
+class WithoutRows(Sweep):
+    """A sweep that leaves some rows out; one thread, so that blocks come in order and rows can be counted."""
 
-    def __init__(self, sweep: TableSweep, position: int) -> None:
-        self._sweep, self._position = sweep, position
+    def __init__(self, sweep: TableSweep, positions: Iterable[int]) -> None:
+        self._sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
 
     @property
     def n_features(self) -> int:
+        """The number of columns of X."""
         return self._sweep.n_features
 
+    @property
+    def n_rows(self) -> int | None:
+        """How many rows are left, where the table knows its own."""
+        return None if self._sweep.n_rows is None else self._sweep.n_rows - len(self._positions)
+
     def fold(self, step: Callable[[Block], Any]) -> Any:
+        """Return the sum of ``step(block)`` over all blocks."""
         return self._sweep.fold(self._skipping(step))
 
     def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
+        """Yield ``step(block)`` of every block."""
         return self._sweep.map(self._skipping(step))
 
     def _skipping(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
@@ -154,10 +162,9 @@ class _Without(Sweep):
 
         def skip(block: Block) -> Any:
             nonlocal start
-            here = self._position - start
+            here = self._positions - start
             start += len(block)
-            if 0 <= here < len(block):
-                return step(block.picked(np.arange(len(block)) != here))
-            return step(block)
+            here = here[(here >= 0) & (here < len(block))]
+            return step(block.picked(np.delete(np.arange(len(block)), here)) if len(here) else block)
 
         return skip

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from perinstance.analysis import Everyone, WorstCase
+    from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
+    from perinstance.auditing.realised_losses import Realised
     from perinstance.auditing.refit_check import Recheck
     from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
     from perinstance.data.answer_tables import Flavour
@@ -244,6 +246,36 @@ class Audit:
         from perinstance.auditing.refit_check import recheck
 
         return recheck(self, X, y, **columns)
+
+    def realised(self, published: Any, X: Any, y: Any = None, **columns: Any) -> Realised:
+        """Return what this very output told about each person: ``log q/p`` there, with over without. Confidential.
+
+        ``published`` is the fitted release, a published model, or the numbers (the intercept last); the table is passed
+        as to ``audit``. Nothing of it may leave the room: a few people's values undo the noise of the release.
+        """
+        from perinstance.auditing.realised_losses import realised
+
+        return realised(self, published, X, y, **columns)
+
+    def deletions(self, epsilon: float) -> Deletions:
+        """Return who, alone, can be forgotten at (epsilon, delta) while the output stays. Confidential."""
+        from perinstance.auditing.deletion_requests import deletions
+
+        return deletions(self, epsilon)
+
+    def deletions_together(
+        self, people: Sequence[Any], epsilon: float, X: Any, y: Any = None, **columns: Any
+    ) -> DeletedTogether:
+        """Return the same for several people (positions or ids), by the exact loss of the group. Confidential."""
+        from perinstance.auditing.deletion_requests import deletions_together
+
+        return deletions_together(self, people, epsilon, X, y, **columns)
+
+    def republished(self, people: Sequence[Any], X: Any, y: Any = None, **columns: Any) -> Republished:
+        """Return what publishing again without these people would cost everybody who stays. Confidential."""
+        from perinstance.auditing.deletion_requests import republished
+
+        return republished(self, people, X, y, **columns)
 
     def plot(self) -> Figure:
         """Draw the losses (``perinstance.plots``)."""

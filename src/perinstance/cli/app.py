@@ -11,7 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
-from perinstance.cli.demo_command import demo
+from perinstance.cli.examples.demo_command import demo
+from perinstance.cli.examples.reproduce_command import reproduce
 from perinstance.cli.explain_command import explain
 from perinstance.cli.ledger_command import app as ledger
 from perinstance.cli.notices import announcing, told_of_steps
@@ -19,7 +20,7 @@ from perinstance.cli.output_streams import tolerant_streams
 from perinstance.cli.predict_command import predict
 from perinstance.cli.recipe_command import recipe
 from perinstance.cli.release_command import release
-from perinstance.cli.reproduce_command import reproduce
+from perinstance.cli.statement_command import statement
 from perinstance.cli.warm_up_command import warm_up
 
 
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(release)
 app.command()(predict)
+app.command()(statement)
 app.command()(recipe)
 app.command()(demo)
 app.command()(explain)

@@ -373,6 +373,9 @@ OBJECTIVE_ERROR = 1e-13
 #: estimate, and a group adds up its errors.
 FIT_SAFETY = 16
 
+#: A realised log ratio is called exact when the odds ``e^L`` are known to this share, whatever their size.
+REALISED_ERROR = 1e-6
+
 #: A direction in which the release measures this much less than in the largest is not measured at all.
 UNMEASURED = 1e-14
 

@@ -11,3 +11,4 @@ from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbati
 from .output_perturbation import OutputPerturbation as OutputPerturbation
 from .posterior_sample import PosteriorSample as PosteriorSample
 from .student_perturbation import StudentPerturbation as StudentPerturbation
+from .transformed_sum import SlowScalingSum as SlowScalingSum

@@ -5,25 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
+from perinstance.errors import RefusedModel
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
-from perinstance.sampling import GRID, Noisy, draw, exact_sums
+from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
+from perinstance.sampling.ball_arithmetic import exact, working_precision
 from perinstance.sampling.variates import NOISES, Noise
+
+PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need
 
 
 class NoisyMean(WritesModel, BaseEstimator):
@@ -112,6 +121,37 @@ class NoisyMean(WritesModel, BaseEstimator):
         """Return the mean (or sum) and the noise."""
         mean = fit.theta if self.statistic == "mean" else fit.theta * fit.n_people
         return Law(mean, float(self.scale) * np.eye(len(mean)), self.noise)
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row; of a sum, which moves by the row itself."""
+        if self.mechanism().moved != "sum":
+            raise RefusedModel("what a mean costs a person depends on the others' mean; publish a sum to tell them")
+        found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
+        pair = Laplace if self.noise == "laplace" else Shift
+        return one_pair(pair(found.value, found.kind_code), delta, ())
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""
+        mechanism, d = self.mechanism(), sweep.n_features
+        noise: Noise = "laplace" if mechanism.noise == "laplace" else "gaussian"
+        totals: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, np.ones(len(block))))
+        sums, others = [totals.fraction(j, d) for j in range(d)], totals.n - 1
+        if mechanism.moved == "mean":
+            sums = [total / totals.n for total in sums]
+        output = output_of(self, published, d)
+
+        def answer(block: Block) -> LogRatios:
+            with working_precision(PRECISION):
+                drawn, centre = NoisySums.of(output, sums, [mechanism.scale] * d, noise), [exact(c) for c in sums]
+                rows = [[arb(v) for v in row] for row in np.asarray(block.X, dtype=np.float64).tolist()]
+                if mechanism.moved == "sum":
+                    return LogRatios.of([drawn.log_ratio(row) for row in rows])
+                if not others:  # there is no mean of nobody
+                    return LogRatios.of([None for _ in rows])
+                steps = ([(x - c) / others for x, c in zip(row, centre, strict=True)] for row in rows)
+                return LogRatios.of([drawn.log_ratio(step) for step in steps])
+
+        return LogRatios.concatenate(list(sweep.map(answer)))
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw, of the mean or of the sum: ``value_``."""

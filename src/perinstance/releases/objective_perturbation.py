@@ -29,6 +29,8 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
 
@@ -140,6 +142,17 @@ class ObjectivePerturbation(AnsweringModel):
             objective, classes = problem.binary().objective, binary_classes(sweep)
             sweep, target = CodedSweep(sweep, classes), classes.codes(target)
         return ex_post(sweep, objective, np.asarray(theta, dtype=np.float64), scale, np.asarray(X), target)
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at what was published; of logistic regression in float64, unproved."""
+        problem, mechanism = self.problem(), self.mechanism()
+        output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
+        if isinstance(problem, LinearProblem):
+            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output)
+        blocks = list(sweep.map(lambda block: block))
+        X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+        found = -self.ex_post(X, y, output.values)
+        return LogRatios(found, np.full(len(found), np.inf))
 
     def _bounded(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
         codes = y if fit.classes is None else fit.classes.codes(y)

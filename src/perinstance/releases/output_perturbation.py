@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance import sampling
 from perinstance.checked_numbers import positive
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.models.problem_registry import problem_of
+from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.numerics.rounding import ASYMMETRY
@@ -23,6 +24,9 @@ from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.refitted import refitted_log_ratios
+from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
 
@@ -113,6 +117,21 @@ class OutputPerturbation(AnsweringModel):
             return Law(fit.theta, self.scale * np.eye(p))
         lower = np.linalg.cholesky(check_precision(self.precision))
         return Law(fit.theta, self.scale * np.linalg.inv(lower).T)
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at what was published; of a smooth model by refits, unproved."""
+        problem, mechanism = self.problem(), self.mechanism()
+        if isinstance(problem, LinearProblem):
+            output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
+            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output)
+        fit = self.confidential_fit(sweep, "exact")
+        if not isinstance(fit, SmoothAudit):
+            raise RefusedModel(
+                f"the realised loss is known for linear models and smooth ones with one linear predictor, not for "
+                f"{type(self.estimator).__name__}"
+            )
+        output = output_of(self, published, len(fit.theta))
+        return refitted_log_ratios(sweep, fit, output, mechanism.scale, mechanism.precision)
 
     def _people(self, move: Movement) -> People:
         found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))

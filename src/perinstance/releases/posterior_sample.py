@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
 from perinstance.checked_numbers import non_negative, positive
-from perinstance.errors import NumericalTrouble
+from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
@@ -16,7 +18,11 @@ from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
+from perinstance.releases.base.own_row_posterior import posterior_own_row
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
+from perinstance.releases.base.realised.log_ratios import LogRatios, cell, output_of
+from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
 
@@ -83,6 +89,20 @@ class PosteriorSample(Publishing):
                 "the posterior is improper: alpha is 0 and the data leaves directions open; use alpha > 0"
             )
         return Law(fit.theta, fit.basis / np.sqrt(positive("gamma", self.gamma)))
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return a bound of one person's loss from their own row, public facts and, where fitted, the draw."""
+        ridge = non_negative("alpha", self.alpha), positive("gamma", self.gamma)
+        if not ridge[0] > 0 or self.fit_intercept:
+            raise RefusedModel("nothing bounds an estimate from one's own row unless every coefficient is penalised")
+        drawn = cell(np.asarray(self.coef_), float(self.grid)) if hasattr(self, "coef_") else None
+        return posterior_own_row(ridge, x, y, drawn, delta, facts)
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at one published sample."""
+        mechanism = self.mechanism()
+        output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
+        return ridge_log_ratios(sweep, mechanism, positive("gamma", self.gamma), output)
 
     @property
     def _floor(self) -> float:

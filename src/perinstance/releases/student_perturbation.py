@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import positive
+from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
@@ -20,6 +22,8 @@ from perinstance.pairs.student_shift import StudentShift
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 from perinstance.sampling.student_law import ExactStudent, check_degrees
 
@@ -98,6 +102,15 @@ class StudentPerturbation(AnsweringModel):
     def law(self, fit: Any) -> Law:
         """Return the centre and the scale; the law is Student's."""
         return Law(fit.theta, float(self.scale) * np.eye(len(fit.theta)), "student")
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at what was published; of linear models."""
+        problem, mechanism = self.problem(), self.mechanism()
+        if not isinstance(problem, LinearProblem):
+            raise RefusedModel("the realised loss under Student noise is known for linear models")
+        ridge = replace(mechanism, alpha=problem.alpha, fit_intercept=problem.fit_intercept)
+        output = output_of(self, published, sweep.n_features + problem.fit_intercept)
+        return ridge_log_ratios(sweep, ridge, mechanism.scale, output)
 
     def _people(self, fit: Any, move: Movement) -> People:
         found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))

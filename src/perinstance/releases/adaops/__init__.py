@@ -1,3 +1,4 @@
 """AdaOPS: ``estimator`` is the class, ``mechanism`` what it spends and draws, ``eigenvalue_floor`` the choice of ridge,
-``eigenvalue_moves`` how far one person moves the smallest eigenvalue.
+``eigenvalue_moves`` how far one person moves the smallest eigenvalue,
+``own_row_promise`` what a person's own row makes of the promise.
 """

@@ -19,6 +19,8 @@ from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
+from perinstance.releases.adaops.own_row_promise import levels, own_row_epsilon
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
@@ -171,6 +173,14 @@ class AdaOPS(Promised):
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here: the floor keeps leverages small."""
         return self.people(fit, block, inside)
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return a bound of one person's loss from their own row: the promise, scaled (``own_row_promise``)."""
+        row = one_row(x)
+        box = self._box(row.shape[1])
+        rows = box.rows(row, np.array([y]))
+        at = levels(rows.X[0], float(rows.y[0]), box.x_bound)
+        return OwnRowLoss(own_row_epsilon(self._request(box), *at, delta), delta, "upper", ("rows_clipped",))
 
     def _request(self, box: DeclaredBox) -> Request:
         epsilon, delta = check_promise(self.epsilon, self.delta)

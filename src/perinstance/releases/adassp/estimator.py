@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,14 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window, plain_moment, plain_totals
 from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.replayed_sums import replayed_log_ratios
 from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import FixedRows
 
@@ -155,12 +159,34 @@ class AdaSSP(Promised):
         rows, seen = box.rows(block.X, block.y), ClippedSweep(sweep, box)
         return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
 
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row: what ``people`` charges them with."""
+        row = one_row(x)
+        box = self._box(row.shape[1])
+        return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
+        if not hasattr(published, "moments_"):
+            raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
+        check_same_release(self, published)
+        box = self._box(sweep.n_features)
+        blocks = list(sweep.map(lambda block: block))
+        X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+        gram = published.gram_[np.triu_indices(len(published.gram_))]
+        drawn = {"totals": [published.totals_], "gram": [gram], "moment": list(published.moments_)}
+        run = partial(adassp_mechanism.run, self._plan(box))
+        return replayed_log_ratios(run, drawn, box.rows(X, y), lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
+
     def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
-        plan = self._plan(box)
-        kind: Kind = "estimate" if fit.run else "exact" if plan.count == 1 and plan.clip is None else "upper"
-        squares = adassp_mechanism.people_squares(plan, rows, fit.run) * ROUNDS_UP
-        pairs = Shift(np.sqrt(squares), kind)
+        pairs = self._pairs(rows, box, fit.run)
         return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> Shift:
+        """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
+        plan = self._plan(box)
+        kind: Kind = "estimate" if run else "exact" if plan.count == 1 and plan.clip is None else "upper"
+        return Shift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)

@@ -13,7 +13,7 @@ from perinstance.models.interface.problem import MovedByPerson
 from perinstance.numerics.array_types import Floats
 from perinstance.record_tables import ShownAsTable
 
-Moved = MovedByPerson | Literal["mean", "sum"]
+Moved = MovedByPerson | Literal["mean", "sum", "transformed sum"]
 #: Where the noise's covariance comes from. ``output``: fixed in advance, ``scale^2 A^-1``. ``posterior``:
 #: ``scale^2 H^-1`` with ``scale = gamma^-1/2``. ``objective``: ``scale^2 H^-2``. ``adaptive``: from noisy numbers that
 #: were paid for.

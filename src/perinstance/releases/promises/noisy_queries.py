@@ -8,6 +8,7 @@ not private and is never published by ``fit``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -80,15 +81,25 @@ class Window(PosteriorWindow, MomentWindow, Protocol):
     """All of these questions."""
 
 
+#: One draw around exact sums of rows, coordinates independent, each with its scale.
+Answer = Callable[[Sequence[Any], Sequence[float]], Floats]
+
+
+def drawn(center: Sequence[Any], scales: Sequence[float]) -> Floats:
+    """Draw, exactly and on the public grid."""
+    return draw(Noisy(center, scales)).values
+
+
 class ExactWindow:
     """Exact statistics of clipped rows, exact draws. There is no seed.
 
     In a frame the Gram matrix is that of rows clipped to its radius, and a moment sums ``(y - x'theta) x`` of rows that
-    are not clipped, each product shortened to ``clip`` times the frame's bound: all of it in integers.
+    are not clipped, each product shortened to ``clip`` times the frame's bound: all of it in integers. Sums of rows are
+    drawn by ``answer(center, scales)``; another one than ``drawn`` is for replays (``replayed_sums``).
     """
 
-    def __init__(self, rows: FixedRows, frame: StandardFrame | None = None) -> None:
-        self._rows, self._frame = rows, frame
+    def __init__(self, rows: FixedRows, frame: StandardFrame | None = None, answer: Answer = drawn) -> None:
+        self._rows, self._frame, self._answer = rows, frame, answer
         self._X = rows.X
         if frame is not None:
             free = frame.columns(rows.X, rows.present)
@@ -99,7 +110,7 @@ class ExactWindow:
 
     def framed(self, frame: StandardFrame) -> ExactWindow:
         """Return the window on the same people in other coordinates."""
-        return ExactWindow(self._rows, frame)
+        return ExactWindow(self._rows, frame, self._answer)
 
     def totals(self, columns: int, scales: Floats) -> Floats:
         """Return noisy totals; see ``MomentWindow``."""
@@ -108,7 +119,7 @@ class ExactWindow:
         center: list[Any] = [n, *exact_sums(self._rows.y[:, None]), sums.fraction(sums.d, sums.d) - half]
         center += exact_sums(self._rows.X[:, :columns])
         center += [sums.fraction(j, j) - half for j in range(columns)]
-        return draw(Noisy(center[len(center) - len(scales) :], scales)).values
+        return self._answer(center[len(center) - len(scales) :], list(scales))
 
     @property
     def d(self) -> int:
@@ -144,7 +155,7 @@ class ExactWindow:
         off_diagonal = math.nextafter(scale / math.sqrt(2.0), math.inf)
         scales = [scale if i == j else off_diagonal for i, j in zip(rows, columns, strict=True)]
         center = [self._sums.fraction(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
-        noisy = draw(Noisy(center, scales)).values if center else np.empty(0)
+        noisy = self._answer(center, scales) if center else np.empty(0)
         return _symmetric(noisy if known is None else np.append(noisy, known), self.d)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
@@ -161,12 +172,12 @@ class ExactWindow:
             if self._frame is not None:
                 products = np.nan_to_num(seen * residual[:, None], nan=0.0)
                 shortened_rows = fixed_rows(products, np.zeros(len(products)), clip * self._frame.x_bound, 1.0).X
-                return draw(Noisy(exact_sums(shortened_rows), scale)).values
+                return self._answer(exact_sums(shortened_rows), [scale] * self.d)
         unit = math.ldexp(1.0, math.frexp(clip)[1] - 39)  # a public grid; truncation never grows a residual
         residual = np.trunc(np.clip(residual, -clip, clip) / unit) * unit
         sums = ExactGram.of(seen, residual)
         center: list[Fraction] = [sums.fraction(j, self.d) for j in range(self.d)]
-        return draw(Noisy(center, scale)).values
+        return self._answer(center, [scale] * self.d)
 
 
 class SimulatedWindow:

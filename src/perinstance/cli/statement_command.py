@@ -1,0 +1,83 @@
+"""``perinstance statement``: what each person may be told about a published model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from perinstance.cli import options as o
+from perinstance.errors import InvalidInput
+
+
+class PageFormat(str, Enum):
+    """How statements are written."""
+
+    html = "html"
+    text = "text"
+
+
+def statement(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `perinstance release` wrote.")],
+    file: o.Table,
+    id: o.Id = None,
+    target: o.Target = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A folder for one page per person: private (0700).")] = None,
+    only: Annotated[str | None, typer.Option("--only", help="One person's id: print their statement instead.")] = None,
+    format: Annotated[PageFormat, typer.Option("--format", help="Of the pages.")] = PageFormat.html,
+    wording: Annotated[Path | None, typer.Option("--wording", help="A translation: JSON, sentences by name.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="Where losses are stated; the promise's.")] = None,
+    y_bound: o.YBound = None,
+    people: Annotated[int | None, typer.Option("--people", help="Public: at most so many people.")] = None,
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = None,
+    again: Annotated[bool, typer.Option("--again", help="Replace the pages of an earlier run.")] = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write what each person of FILE may be told: from their own row and the published MODEL, and nothing else.
+
+    [bold]Example[/bold]
+
+      perinstance statement model.json patients.csv --id patient --target bmi --out statements
+    """
+    import perinstance as pi
+    from perinstance.cli import terminal
+    from perinstance.disclosure import Wording, write_statements
+
+    if (out is None) == (only is None):
+        raise InvalidInput("name a folder with --out, or one person with --only")
+    if id is None:
+        raise InvalidInput("name the column of people's ids with --id: a statement is for one of them")
+    published = pi.load(model)
+    words = Wording.english() if wording is None else Wording.read(wording)
+    table = o.open_table(file, delimiter, decimal, published.recipe)
+    ids = [str(one) for one in pi.data.read_labels(table, id)]
+    chosen = None if published.recipe is not None or published.features is None else list(published.features)
+    rows = pi.data.load(table, target or published.target, ids=id, features=chosen, recipe=published.recipe)
+    made = statements_of(published, rows, delta, y_bound, people)
+    if only is not None:
+        if only not in ids:
+            raise InvalidInput("--only names nobody of the file; ids are compared exactly as written")
+        at = ids.index(only)
+        one = pi.disclosure.statement(published, rows.X[at], rows.y[at], delta=delta, y_bound=y_bound, people=people)
+        terminal.console().print(one.text(words), markup=False, highlight=False)
+        return
+    assert out is not None
+    place = write_statements(out, ids, made, format=format.value, wording=words, again=again)
+    if not quiet:
+        shown = terminal.console()
+        shown.print(f"{len(ids):,} statement{'s'[: len(ids) != 1]}, one page per person.", markup=False)
+        shown.print(f"Folder: {place.resolve()} (index.csv says whose page is whose; it stays here)", soft_wrap=True)
+
+
+def statements_of(
+    published: Any, rows: Any, delta: float | None, y_bound: float | None, people: int | None
+) -> Iterator[Any]:
+    """Yield the statement of each row, made from that row alone."""
+    from perinstance.disclosure import statement as statement_to
+
+    for x, y in zip(rows.X, rows.y, strict=True):
+        yield statement_to(published, x, y, delta=delta, y_bound=y_bound, people=people)

@@ -1,0 +1,214 @@
+"""A statement to one person: a function of their own row and of what is public, by its arguments.
+
+The table is no argument. What a release costs somebody from their own row is the release's to know (``KnowsOwnRow``);
+one that only promises states its promise; one that does neither is refused, because any other number would be a
+function of other people's rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perinstance import releases
+from perinstance._version import __version__
+from perinstance.checked_numbers import probability
+from perinstance.disclosure.wording import Wording
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.own_row import KnowsOwnRow, OwnRowLoss, PublicFacts
+from perinstance.releases.base.promise_words import LARGEST
+from perinstance.releases.base.release import mechanism_of
+from perinstance.releases.base.shown_decimals import declared_text, loss_text
+
+SMALLEST_SHOWN = 1e-4  # odds below are said to be below
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(ShownAsTable):
+    """What may be told to one person. It may leave the room, to that person."""
+
+    published: str  #: what was published, in words
+    epsilon: float  #: holds for this person, rounded up where it is shown
+    delta: float
+    kind: Kind
+    promise: tuple[float, float] | None  #: what everybody was promised
+    own_row: bool  #: whether epsilon follows from the person's own row; else it is the promise
+    assumptions: tuple[str, ...]  #: names of sentences
+    facts: PublicFacts
+    log_odds: tuple[float, float] | None = None
+    releases: int = 1
+
+    def sentences(self, wording: Wording | None = None) -> tuple[str, ...]:
+        """Return the statement in words, one paragraph each."""
+        words, numbers = Wording.english() if wording is None else wording, self._numbers()
+        told = [words.say("what", published=self.published)]
+        if self.releases > 1:
+            told.append(words.say("composed", count=f"{self.releases:,}"))
+        told.append(words.say("loss" if math.isfinite(self.epsilon) else "no_limit", **numbers))
+        if self.own_row:
+            told.append(words.say("own_row"))
+        if self.log_odds is not None:
+            told.append(words.say("log_odds", low=_least(self.log_odds[0]), high=_factor(self.log_odds[1])))
+        if self.promise is not None and self.own_row:
+            told.append(words.say("promise", **_promised(*self.promise)))
+        told += [words.say(name, **numbers) for name in self.assumptions]
+        return (*told, words.say("closing", version=__version__))
+
+    def text(self, wording: Wording | None = None) -> str:
+        """Return the statement as plain text."""
+        words = Wording.english() if wording is None else wording
+        return "\n\n".join([words.say("title"), *self.sentences(words)]) + "\n"
+
+    def _numbers(self) -> dict[str, str]:
+        facts = self.facts
+        return {
+            "factor": _factor(self.epsilon),
+            "epsilon": loss_text(self.epsilon),
+            "delta": declared_text(self.delta),
+            "y_bound": "" if facts.y_bound is None else declared_text(facts.y_bound),
+            "people": "" if facts.people is None else f"{facts.people:,}",
+        }
+
+
+def statement(
+    published: Any,
+    x: ArrayLike,
+    y: float = 0.0,
+    *,
+    delta: float | None = None,
+    y_bound: float | None = None,
+    people: int | None = None,
+) -> Statement:
+    """Return what one person may be told about one release.
+
+    Parameters
+    ----------
+    published
+        The release (fitted or not), or the published model that ``perinstance.load`` returns.
+    x, y
+        The person's own row, as numbers, and their target.
+    delta
+        Where the loss is stated; None is that of the promise, or 1e-6.
+    y_bound, people
+        Public facts, for releases that declare none: a bound of everybody's target, and of the number of people.
+
+    Examples
+    --------
+    >>> import perinstance as pi
+    >>> release = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=2.0, y_bound=5.0, fit_intercept=False, rounds=1)
+    >>> told = pi.disclosure.statement(release, [0.1, 0.2], 1.0)
+    >>> told.epsilon < 1.0, told.kind
+    (True, 'exact')
+    """
+    release, words = _release_of(published)
+    mechanism = mechanism_of(release)
+    promise = (float(release.epsilon), float(release.delta)) if _promises(release, mechanism) else None
+    at = 1e-6 if promise is None else promise[1]
+    at = at if delta is None else probability("delta", delta)
+    row, target, facts = _row(x, mechanism, release), _target(y), PublicFacts(y_bound, people)
+    if isinstance(release, KnowsOwnRow):
+        found: OwnRowLoss = release.own_row_loss(row, target, at, facts)
+        capped = promise is not None and at >= promise[1] and promise[0] < found.epsilon
+        epsilon = promise[0] if capped and promise is not None else found.epsilon
+        kind: Kind = "upper" if capped else found.kind
+        return Statement(words, epsilon, at, kind, promise, True, found.assumptions, facts, found.log_odds)
+    if promise is None:
+        raise RefusedModel(
+            f"{mechanism.name} promises nothing, and what it costs a person depends on the others' rows: there is "
+            "nothing that may be told. Publish with a promise"
+        )
+    if at < promise[1]:
+        raise InvalidInput(f"the promise is made at delta = {declared_text(promise[1])}; leave delta away")
+    return Statement(words, promise[0], promise[1], "upper", promise, False, (), facts)
+
+
+def together(statements: Sequence[Statement]) -> Statement:
+    """Return what holds for everything that was published about the same person: epsilons and deltas add up.
+
+    That is so whether or not a release was chosen after looking at another.
+    """
+    if not statements:
+        raise InvalidInput("statements must be a list of at least one statement to the same person")
+    if len(statements) == 1:
+        return statements[0]
+    epsilon, delta = (math.fsum(getattr(one, name) for one in statements) for name in ("epsilon", "delta"))
+    seen = dict.fromkeys(name for one in statements for name in one.assumptions)
+    facts = statements[0].facts
+    if any(one.facts != facts for one in statements):
+        raise InvalidInput("statements that are put together must be made from the same public facts")
+    return Statement(
+        published="; ".join(one.published for one in statements),
+        epsilon=math.nextafter(epsilon, math.inf),
+        delta=math.nextafter(delta, math.inf),
+        kind=weakest("upper", [one.kind for one in statements]),
+        promise=None,
+        own_row=all(one.own_row for one in statements),
+        assumptions=tuple(seen),
+        facts=facts,
+        releases=sum(one.releases for one in statements),
+    )
+
+
+def _release_of(published: Any) -> tuple[Any, str]:
+    """Return a release with what was published; one is made again from the declarations in a model file."""
+    if not hasattr(published, "document"):
+        words = mechanism_of(published).words
+        return published, "".join(w if isinstance(w, str) else declared_text(w) for w in words)
+    declared = published.document["declared"]
+    kind = getattr(releases, published.method, None)
+    names = kind._get_param_names() if kind is not None else []
+    chosen = {name: declared[name] for name in names if name in declared}
+    if kind is None or any(isinstance(value, dict) for value in chosen.values()):
+        raise InvalidInput(
+            f"the file of this {published.method} does not hold its parameters as numbers; pass the fitted release"
+        )
+    release = kind(**chosen)
+    if published.numbers.coef is not None:
+        release.coef_, release.n_features_in_ = np.asarray(published.numbers.coef), published.n_features
+    return release, published.published
+
+
+def _promises(release: Any, mechanism: Any) -> bool:
+    return bool(mechanism.promises) and getattr(release, "epsilon", None) is not None
+
+
+def _row(x: ArrayLike, mechanism: Any, release: Any) -> Any:
+    """Return the person's numbers; a release that promises takes a missing cell as it does in ``fit``."""
+    try:
+        row = np.asarray(x, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InvalidInput("a person's row must be numbers; use the recipe of the model, or encode them") from None
+    if not mechanism.promises and not np.isfinite(row).all():
+        raise InvalidInput("a person's row must be finite numbers, got NaN or infinity")
+    expected = getattr(release, "n_features_in_", len(row))
+    if len(row) != expected:
+        raise InvalidInput(f"the release has {expected} features, the row {len(row)}; pass those of the model")
+    return row
+
+
+def _target(y: Any) -> float:
+    try:
+        return float(y)
+    except (TypeError, ValueError):
+        raise InvalidInput("a person's target must be a number") from None
+
+
+def _factor(epsilon: float) -> str:
+    return loss_text(math.nextafter(math.exp(epsilon), math.inf)) if epsilon < LARGEST else "∞"
+
+
+def _least(log_odds: float) -> str:
+    """Write a factor that is no larger than the odds' least: rounded down by writing one over it rounded up."""
+    least = math.exp(log_odds) if log_odds > -LARGEST else 0.0
+    return "0" if least < SMALLEST_SHOWN else f"{math.floor(least * 1e4) / 1e4:.4g}"
+
+
+def _promised(epsilon: float, delta: float) -> dict[str, str]:
+    return {"factor": _factor(epsilon), "epsilon": declared_text(epsilon), "delta": declared_text(delta)}

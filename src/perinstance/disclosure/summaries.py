@@ -1,0 +1,73 @@
+"""For a regulator: what was published and what it promises, as JSON with a schema; public things only.
+
+The summary is made from a release or a published model, never from an audit: losses, their quantiles or the number of
+people would be a release of their own. ``profile`` hands a pair to other tools as a function of epsilon.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+from perinstance._version import __version__
+from perinstance.errors import InvalidInput
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.kinds import is_bound
+from perinstance.releases.base.model_document import NEIGHBOURS, document_of
+
+FORMAT, FORMAT_VERSION = "perinstance.summary", 1
+
+
+def summary_schema() -> dict[str, Any]:
+    """Return the JSON schema of the summary."""
+    return json.loads(files("perinstance.disclosure").joinpath("summary.schema.json").read_text(encoding="utf-8"))
+
+
+def regulator_summary(published: Any) -> dict[str, Any]:
+    """Return what a regulator asks about one release: versions, mechanism, promise, bounds, what may be told.
+
+    ``published`` is a fitted release or a published model (``perinstance.load``).
+    """
+    if hasattr(published, "losses"):
+        raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")
+    document = published.document if hasattr(published, "document") else document_of(published)
+    promise = document["promise"]
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "perinstance": __version__,
+        "written_by": document["perinstance"],
+        "mechanism": {"name": document["method"], "published": document["published"], "grid": document["grid"]},
+        "neighbours": NEIGHBOURS,
+        "promise": None if promise is None else {name: promise[name] for name in ("epsilon", "delta")},
+        "bounds": document["bounds"],
+        "numbers_published": _count(document["model"]) + _count(document["released"]),
+        "losses_published": None,
+    }
+
+
+def profile(pairs: Pairs) -> Callable[[float], float]:
+    """Return delta as a function of epsilon, both directions, of one person: what OpenDP's privacy profiles take.
+
+    With OpenDP: ``opendp.measures.new_privacy_profile(profile(pairs[i]))``.
+    """
+    if len(pairs) != 1:
+        raise InvalidInput(f"one person at a time, got {len(pairs)}; take pairs[i]")
+    if not is_bound(pairs.kind):
+        raise InvalidInput("an estimate is no bound, and a profile would not say so; audit with method='exact'")
+
+    def delta(epsilon: float) -> float:
+        return min(1.0, max(0.0, float(pairs.delta(epsilon)[0])))
+
+    return delta
+
+
+def _count(value: Any) -> int:
+    """Count the numbers in what was published; names and flags are none."""
+    if isinstance(value, dict):
+        return sum(_count(one) for name, one in value.items() if name != "points")
+    if isinstance(value, list):
+        return sum(_count(one) for one in value)
+    return int(isinstance(value, int | float) and not isinstance(value, bool))

@@ -1,0 +1,132 @@
+"""The log density ratio at an output, in balls: the record, what a release offers, and what was published.
+
+A release publishes the rounding of an ideal draw to a public grid. The probability of a grid point is the integral of
+the density over its cell, so the ratio of the two probabilities (with over without) is a mean of ``e^L`` over the cell:
+it lies between the smallest and the largest ``e^L`` there. A coordinate is therefore enclosed in the ball of its cell,
+and what ball arithmetic makes of it encloses the log ratio of what was really published, grid, rounding and all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from flint import arb
+
+from perinstance.errors import InvalidInput
+from perinstance.folds.sweep import Sweep
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import REALISED_ERROR
+from perinstance.sampling.ball_arithmetic import Ball
+
+#: precisions that are tried, in bits
+BITS = (128, 256, 512, 1024, 2048, 4096)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogRatios:
+    """``log q/p`` of some people, and how far from the truth each may be. Confidential."""
+
+    value: Floats
+    error: Floats  #: absolute; infinite where nothing is proved
+
+    @classmethod
+    def of(cls, balls: Sequence[Ball | None]) -> LogRatios:
+        """Take the middle of each ball; None is a person without whom nothing could have been published."""
+        value, error = np.full(len(balls), np.inf), np.zeros(len(balls))
+        for i, ball in enumerate(balls):
+            if ball is not None:
+                value[i] = float(ball.mid())
+                error[i] = _above(abs(ball - arb(value[i]))) if math.isfinite(value[i]) else math.inf
+        return cls(value, error)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[LogRatios]) -> LogRatios:
+        """Put the answers of blocks behind each other."""
+        return cls(np.concatenate([p.value for p in parts]), np.concatenate([p.error for p in parts]))
+
+
+@runtime_checkable
+class HasDensity(Protocol):
+    """What a release offers for ``audit.realised``: the log ratio of everybody in the table."""
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p``, with over without, of everybody in the table at what was published.
+
+        ``published`` is a fitted release of the same mechanism, a published model, or the numbers.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """Published numbers, and the half widths of the cells that they stand for."""
+
+    values: Floats
+    half: float
+
+    def balls(self) -> list[Ball]:
+        """Enclose each cell. Beyond ``2^53`` grid steps the float itself was rounded."""
+        return [arb(v, math.nextafter(self.half + self._float_rounding(v), math.inf)) for v in self.values.tolist()]
+
+    def _float_rounding(self, value: float) -> float:
+        return math.ulp(value) if self.half and abs(value) >= self.half * 2.0**54 else 0.0
+
+
+def output_of(release: Any, published: Any, count: int) -> Output:
+    """Return what was published as ``count`` numbers, the intercept last, after a check that this release did it."""
+    numbers = published
+    if hasattr(published, "mechanism"):
+        check_same_release(release, published)
+        numbers = published.published_numbers()
+    elif hasattr(published, "numbers"):  # a published model
+        if published.method != release.mechanism().name:
+            raise InvalidInput(f"{published.method} published this, and {release.mechanism().name} was audited")
+        numbers = published.numbers
+    if hasattr(numbers, "coef"):
+        numbers = _flat(numbers, count)
+    values = np.asarray(numbers, dtype=np.float64).ravel()
+    if len(values) != count:
+        raise InvalidInput(f"{count} numbers are published here (an intercept last), got {len(values)}")
+    return cell(values, float(release.grid))
+
+
+def cell(values: Floats, grid: float) -> Output:
+    """Return numbers as the cells of a grid; those that are not on it (simulated ones) stand for themselves."""
+    if not np.isfinite(values).all():
+        raise InvalidInput("what was published must be finite numbers, got NaN or infinity")
+    on_grid = bool((np.fmod(values, grid) == 0).all())
+    return Output(values, grid / 2 if on_grid else 0.0)
+
+
+def check_same_release(release: Any, published: Any) -> None:
+    """Refuse the draw of a release with other declared parameters: its density is another one."""
+    here, there = release.mechanism(), published.mechanism()
+    same = here.name == there.name and here.words == there.words and here.fit_intercept == there.fit_intercept
+    if not same or not np.array_equal(_matrix(here.precision), _matrix(there.precision)):
+        raise InvalidInput(
+            "what was published comes from a release with other declared parameters than the audited one; "
+            "audit the release that published it"
+        )
+
+
+def good_enough(ball: Ball) -> bool:
+    """Tell whether ``e^L`` is known to the share that is called exact."""
+    return bool(ball.is_finite()) and _above(ball.rad()) <= REALISED_ERROR / 2
+
+
+def _flat(numbers: Any, count: int) -> Floats:
+    if numbers.task == "values":
+        return np.asarray(numbers.values, dtype=np.float64)
+    coef, intercept = np.atleast_2d(numbers.coef), np.atleast_1d(numbers.intercept)
+    return (np.column_stack([coef, intercept]) if count > coef.size else coef).ravel()
+
+
+def _matrix(precision: Floats | None) -> Floats:
+    return np.zeros(0) if precision is None else np.asarray(precision)
+
+
+def _above(ball: Ball) -> float:
+    return math.nextafter(float(ball.upper()), math.inf) if ball.is_finite() else math.inf

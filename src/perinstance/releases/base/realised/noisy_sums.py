@@ -1,0 +1,44 @@
+"""Realised log ratios of vectors of sums with independent noise: means, sums, Gram matrices and moments (MATH 8).
+
+Without the person the centre c moves to ``c - u``; coordinates are independent with scales s_j. At the output o
+
+    Gaussian:  sum_j u_j (o_j - c_j + u_j/2) / s_j^2,        Laplace:  sum_j (|o_j - c_j + u_j| - |o_j - c_j|) / s_j.
+
+c and u are rational numbers that are known exactly, so only the cell of the output has a width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flint import arb
+
+from perinstance.releases.base.realised.log_ratios import Output
+from perinstance.sampling.ball_arithmetic import Ball, exact
+from perinstance.sampling.variates import Noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySums:
+    """The noise that was drawn, in balls: ``gap = output - centre``, and the scale of each coordinate."""
+
+    gap: list[Ball]
+    scales: list[Ball]
+    noise: Noise = "gaussian"
+
+    @classmethod
+    def of(cls, output: Output, centre: Sequence[object], scales: Sequence[float], noise: Noise) -> NoisySums:
+        """Take what was published apart; the centre is exact."""
+        gap = [o - exact(c) for o, c in zip(output.balls(), centre, strict=True)]
+        return cls(gap, [arb(float(s)) for s in scales], noise)
+
+    def log_ratio(self, step: Iterable[Ball]) -> Ball:
+        """Return ``log q/p`` of a person who moves the centre by ``step``."""
+        total = arb(0)
+        for u, gap, s in zip(step, self.gap, self.scales, strict=True):
+            if self.noise == "gaussian":
+                total += u * (gap + u / 2) / (s * s)
+            else:
+                total += (abs(gap + u) - abs(gap)) / s
+        return total

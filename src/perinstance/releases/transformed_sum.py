@@ -1,0 +1,247 @@
+"""A concave function of a sum, with noise: the loss of a record grows slowly with its size (establishment statistics).
+
+``f(S) + N(0, scale^2)`` with S a sum of records that are not negative, f the logarithm of ``S + offset`` or the square
+root. A record x moves f by ``f(S) - f(S - x)``. Increments of a concave function fall, so whatever the others hold that
+is at most ``f(x) - f(0)``: a bound from the record alone, the *policy* of the release, which may be public. It grows
+like log x or sqrt x, where noise on the sum itself would cost x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+
+from perinstance.checked_numbers import one_of, positive
+from perinstance.event_log import LOG
+from perinstance.folds.block import Block
+from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums, column_sums
+from perinstance.folds.sweep import People, Sweep
+from perinstance.models.interface.fit_health import FitHealth
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import Charged, charge
+from perinstance.numerics.rounding import SMALLEST, UNIT
+from perinstance.pairs import Shift
+from perinstance.pairs.interface.kinds import Method
+from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
+from perinstance.releases.base.publishing import Law, refuse_weights
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.noisy_sums import NoisySums
+from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.sampling import GRID, Noisy, draw, exact_sums
+from perinstance.sampling.ball_arithmetic import Ball, exact, working_precision
+
+TRANSFORMS = ("log", "sqrt")
+PRECISION = 512  # bits: a record may be a tiny part of its sum
+
+
+@dataclass(frozen=True, slots=True)
+class SumFit:
+    """Confidential: the sum of each column as a pair of floats, and exactly."""
+
+    n_people: int
+    high: Floats
+    low: Floats
+    units: tuple[int, ...]  #: of ``2^-1074``
+
+    @property
+    def theta(self) -> Floats:
+        """The sums."""
+        return self.high
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.n_people)
+
+    @property
+    def gram(self) -> None:
+        """None: there are no predictions."""
+        return None
+
+
+class SlowScalingSum(WritesModel, BaseEstimator):
+    """The logarithm or the square root of each column's sum, plus Gaussian noise; there is no target.
+
+    Records are amounts: negative ones count as zero.
+
+    Parameters
+    ----------
+    transform
+        ``"log"``, of the sum plus ``offset``, or ``"sqrt"``.
+    scale
+        The standard deviation of the noise, on the transformed sum.
+    offset
+        Of the logarithm: a **public** amount > 0; records far below it cost in proportion to their size.
+    grid
+        The public power of two to whose multiples ``fit`` rounds.
+
+    Attributes
+    ----------
+    value_
+        What was published: one transformed, noisy sum per column.
+    total_
+        An estimate of each sum without bias, which follows from ``value_`` alone.
+
+    Examples
+    --------
+    >>> import perinstance as pi
+    >>> release = pi.SlowScalingSum(transform="log", scale=0.5, offset=1.0)
+    >>> release.policy([1.0, 10.0, 1e6]).round(3)  # the distance of a record, whatever the others are
+    array([ 1.386,  4.796, 27.631])
+    """
+
+    def __init__(self, transform: str = "log", scale: float = 1.0, offset: float = 1.0, grid: float = GRID) -> None:
+        self.transform = transform
+        self.scale = scale
+        self.offset = offset
+        self.grid = grid
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that two fits differ: a release cannot be seeded."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: transformed sums plus independent noise."""
+        transform, scale, offset = self._declared()
+        inside = f"log(sum + {offset:g})" if transform == "log" else "the square root of a sum"
+        return Mechanism(
+            name="SlowScalingSum",
+            moved="transformed sum",
+            family="output",
+            noise="gaussian",
+            scale=scale,
+            words=(f"{inside} of amounts, with gaussian noise of scale ", scale),
+            needs_target=False,
+        )
+
+    def policy(self, records: ArrayLike) -> Floats:
+        """Return the largest distance, in units of the noise, of a record of each size: ``(f(x) - f(0)) / scale``."""
+        transform, scale, offset = self._declared()
+        x = np.maximum(np.asarray(records, dtype=np.float64), 0.0)
+        return _increment(transform, offset, np.zeros_like(x), x) / scale
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SumFit:
+        """Add up without a rounding error, in one pass."""
+        self._declared()
+        sums: ColumnSums = sweep.fold(lambda block: column_sums(Block(_amounts(block.X), block.y, block.start)))
+        one = 1 << UNIT_BITS
+        high = np.array([total / one for total in sums.units])
+        rest = [total - _units(part) for total, part in zip(sums.units, high.tolist(), strict=True)]
+        return SumFit(sums.n, high, np.array([part / one for part in rest]), sums.units)
+
+    def people(self, fit: SumFit, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block. ``residual`` is the length of the row."""
+        transform, scale, offset = self._declared()
+        X = _amounts(block.X)
+        # without the person: exact where x is close to the sum (Sterbenz), a unit or two elsewhere, but for the pair's
+        # own rounding, which counts where next to nothing is left
+        others = np.maximum((fit.high - X) + fit.low, 0.0) if inside else np.broadcast_to(fit.high, X.shape)
+        fewer = np.maximum(others - fit.high * (8 * UNIT * UNIT), 0.0) if inside else others
+        distance, most = (np.linalg.norm(_increment(transform, offset, w, X), axis=1) for w in (others, fewer))
+        found = _charged(distance, scale, X, most - distance)
+        with np.errstate(divide="ignore"):
+            leverage = np.full(len(X), np.float64(1.0) / (fit.n_people - inside))
+        return People(leverage, np.linalg.norm(X, axis=1), Shift(found.value, found.kind_code))
+
+    def refine(self, fit: SumFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Nobody is ever left open here; the answer is that of ``people``."""
+        return self.people(fit, block, inside)
+
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the policy's loss for one record: it holds whatever the others are."""
+        X = _amounts(one_row(x))
+        found = _charged(np.linalg.norm(self.policy(X), axis=1), 1.0, X)
+        return one_pair(Shift(found.value, "upper"), delta, ("negative_as_zero",))
+
+    def ideal(self, X: NDArray) -> Noisy:
+        """Return the transformed sums, enclosed at any precision, and the noise: what ``fit`` draws from."""
+        transform, scale, offset = self._declared()
+        center = [partial(_transformed, transform, offset, total) for total in exact_sums(_amounts(X))]
+        return Noisy(center, scale)
+
+    def law(self, fit: SumFit) -> Law:
+        """Return the transformed sums and the noise."""
+        transform, scale, offset = self._declared()
+        mean = np.log(fit.high + offset) if transform == "log" else np.sqrt(fit.high)
+        return Law(mean, scale * np.eye(len(mean)))
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at what was published."""
+        transform, scale, offset = self._declared()
+        fit, output = self.confidential_fit(sweep), output_of(self, published, sweep.n_features)
+
+        def answer(block: Block) -> LogRatios:
+            with working_precision(PRECISION):
+                sums = [exact(total) * exact(2) ** -UNIT_BITS for total in fit.units]
+                centre = [_transformed(transform, offset, total) for total in sums]
+                drawn, found = NoisySums.of(output, centre, [scale] * len(sums), "gaussian"), []
+                for row in _amounts(block.X).tolist():
+                    without = [abs(total - arb(x)) for total, x in zip(sums, row, strict=True)]
+                    steps = (c - _transformed(transform, offset, w) for c, w in zip(centre, without, strict=True))
+                    found.append(drawn.log_ratio(steps))
+                return LogRatios.of(found)
+
+        return LogRatios.concatenate(list(sweep.map(answer)))
+
+    def fit(self, X: Any, y: Any = None, **refused: Any) -> SlowScalingSum:
+        """Publish one draw: ``value_``, and ``total_``, which follows from it."""
+        refuse_weights(refused)
+        warn_inside_search(self)
+        transform, scale, offset = self._declared()
+        X = validated(self, X, dtype=(np.float64, np.float32))
+        self.value_ = draw(self.ideal(X), self.grid).values
+        with np.errstate(over="ignore"):
+            logarithm = np.exp(self.value_ - scale**2 / 2) - offset
+        self.total_ = logarithm if transform == "log" else self.value_**2 - scale**2
+        LOG.info("SlowScalingSum published one draw")
+        return self
+
+    def published_numbers(self) -> PublishedNumbers:
+        """Return one number per column."""
+        return PublishedNumbers("values", values=self.value_)
+
+    def _declared(self) -> tuple[str, float, float]:
+        transform = one_of("transform", self.transform, TRANSFORMS)
+        return transform, positive("scale", self.scale), positive("offset", self.offset)
+
+
+def _amounts(X: NDArray) -> Floats:
+    return np.maximum(np.asarray(X, dtype=np.float64), 0.0)
+
+
+def _increment(transform: str, offset: float, others: Floats, x: Floats) -> Floats:
+    """``f(others + x) - f(others)``, without cancellation."""
+    if transform == "log":
+        return np.log1p(x / (others + offset))
+    root = np.sqrt(others + x) + np.sqrt(others)
+    return np.divide(x, root, out=np.zeros_like(x), where=root > 0)
+
+
+def _transformed(transform: str, offset: float, total: Any) -> Ball:
+    """Enclose f at an exact sum."""
+    return (exact(total) + arb(offset)).log() if transform == "log" else exact(total).sqrt()
+
+
+def _charged(distance: Floats, scale: float, X: Floats, more: Floats | float = 0.0) -> Charged:
+    """Divide by the scale, and charge a dozen roundings of each column's increment and those of the norm."""
+    with np.errstate(over="ignore", under="ignore"):
+        value = distance / scale
+        lost = np.where(X.any(axis=1), value * ((X.shape[1] + 24) * UNIT) + more / scale + SMALLEST, 0.0)
+    return charge(value, lost)
+
+
+def _units(value: float) -> int:
+    numerator, denominator = float(value).as_integer_ratio()
+    return numerator * ((1 << UNIT_BITS) // denominator)

@@ -1,0 +1,123 @@
+"""Pairs in other tools, and the regulator's summary: the numbers are the same there, within what is stated."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import perinstance as pi
+from perinstance.disclosure import from_dp_event, profile, regulator_summary, summary_schema, to_dp_event, to_pld
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Laplace, Objective, Posterior, Shift
+
+accounting = pytest.importorskip("dp_accounting")
+
+PAIRS = [
+    Shift([0.7]),
+    Laplace([0.4]),
+    Posterior([0.1], [1.5]),
+    Shift([0.3]) + Laplace([0.5]) + Posterior([0.05], [0.4]),
+]
+
+
+@pytest.mark.parametrize("pairs", PAIRS, ids=lambda p: type(p).__name__)
+def test_a_pld_is_pessimistic_and_tight(pairs):
+    interval = 1e-2
+    pld = to_pld(pairs, interval)
+    for epsilon in (0.0, 0.5, 1.0, 1.503, 2.0):
+        truth, there = float(pairs.delta(epsilon)[0]), pld.get_delta_for_epsilon(epsilon)
+        step = float(pairs.delta(epsilon - interval)[0]) - float(pairs.delta(epsilon + interval)[0])
+        assert truth * (1 - 1e-9) - 1e-14 <= there <= truth + step + 1e-12
+        if epsilon in (0.5, 1.0, 2.0):  # a multiple of the interval: the same number
+            assert there == pytest.approx(truth, rel=1e-6, abs=1e-12)
+    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(pairs.epsilon(1e-5)[0]), abs=2 * interval)
+
+
+def test_composed_there_and_here():
+    both = to_pld(PAIRS[0], 1e-3).compose(to_pld(PAIRS[2], 1e-3))
+    here = float((PAIRS[0] + PAIRS[2]).epsilon(1e-5)[0])
+    assert here <= both.get_epsilon_for_delta(1e-5) <= here + 0.02
+
+
+def test_a_gaussian_by_their_own_road():
+    from dp_accounting.pld import privacy_loss_distribution as theirs
+
+    event = to_dp_event(Shift([0.7]))
+    assert isinstance(event, accounting.GaussianDpEvent) and 1 / event.noise_multiplier >= 0.7
+    pld = theirs.from_gaussian_mechanism(event.noise_multiplier, value_discretization_interval=1e-3)
+    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(Shift([0.7]).epsilon(1e-5)[0]), abs=2e-3)
+
+
+def test_events_there_and_back():
+    pairs = Shift([0.3]) + Laplace([0.5])
+    back = from_dp_event(to_dp_event(pairs))
+    a, b = float(pairs.epsilon(1e-6)[0]), float(back.epsilon(1e-6)[0])
+    assert a <= b * (1 + 1e-12) and b == pytest.approx(a, rel=1e-9)
+    many = accounting.SelfComposedDpEvent(accounting.GaussianDpEvent(10.0), 25)
+    assert from_dp_event(many).epsilon(1e-6)[0] == pytest.approx(Shift([0.5]).epsilon(1e-6)[0], rel=1e-9)
+    assert isinstance(to_dp_event(Shift([0.0])), accounting.NoOpDpEvent)
+    assert isinstance(to_dp_event(Shift([np.inf])), accounting.NonPrivateDpEvent)
+    assert from_dp_event(accounting.NonPrivateDpEvent()).epsilon(1e-6)[0] == np.inf
+
+
+def test_what_cannot_be_expressed_is_refused():
+    for wrong in (PAIRS[2], Objective([0.1], [1.0], [1.0], [0.1])):
+        with pytest.raises(InvalidInput, match="no event"):
+            to_dp_event(wrong)
+    for event in (
+        accounting.PoissonSampledDpEvent(0.1, accounting.GaussianDpEvent(1.0)),
+        accounting.UnsupportedDpEvent(),
+    ):
+        with pytest.raises(InvalidInput, match="no pair"):
+            from_dp_event(event)
+    for ask in (to_pld, profile):
+        with pytest.raises(InvalidInput, match="estimate"):
+            ask(Shift([0.5], "estimate"))
+        with pytest.raises(InvalidInput, match="one person"):
+            ask(Shift([0.5, 0.6]))
+    with pytest.raises(InvalidInput, match="too large"):
+        to_pld(Shift([1e4]), 1e-3)
+
+
+def test_a_profile_is_a_function():
+    delta = profile(PAIRS[3])
+    assert delta(0.8) == pytest.approx(float(PAIRS[3].delta(0.8)[0])) and 0 <= delta(-5.0) <= 1
+    assert delta(0.2) > delta(0.4) > delta(3.0)
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(60, 3))
+    return X, np.clip(X.sum(1), -1, 1)
+
+
+def test_summaries_keep_their_schema_and_tell_nothing_of_the_table(tmp_path):
+    from jsonschema import Draft202012Validator
+
+    X, y = table()
+    check = Draft202012Validator(summary_schema())
+    Draft202012Validator.check_schema(summary_schema())
+    fitted = [
+        pi.AdaSSP(x_bound=1.0, y_bound=1.0).fit(X, y),
+        pi.AdaSSP(x_bound=[1.0, (0.0, 2.0), 1.0], y_bound=(0.0, 3.0)).fit(X, y),
+        pi.PosteriorSample(alpha=1.0).fit(X, y),
+        pi.OutputPerturbation(Ridge(), scale=1.0).fit(X, y),
+        pi.NoisyMean(scale=1.0).fit(X),
+        pi.SlowScalingSum(scale=1.0).fit(np.abs(X)),
+    ]
+    for model in fitted:
+        told = regulator_summary(model)
+        check.validate(json.loads(json.dumps(told, allow_nan=False)))
+        (tmp_path / "m.json").write_text(model.to_json())
+        assert regulator_summary(pi.load(tmp_path / "m.json")) == told
+    assert regulator_summary(fitted[0])["promise"] == {"epsilon": 1.0, "delta": 1e-6}
+    assert regulator_summary(fitted[2])["promise"] is None
+    other = pi.PosteriorSample(alpha=1.0).fit(np.vstack([X, X]), np.append(y, y))  # twice the people
+    assert regulator_summary(other) == regulator_summary(fitted[2])
+    wrong = {**regulator_summary(fitted[0]), "people": 60}
+    assert list(check.iter_errors(wrong))
+    with pytest.raises(InvalidInput, match="confidential"):
+        regulator_summary(pi.audit(fitted[2], X, y))

@@ -1,0 +1,106 @@
+"""Concave functions of sums: the pair against refits with 60 digits, the policy against every other table."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import perinstance as pi
+from perinstance.disclosure import statement
+from perinstance.errors import InvalidInput, PerinstanceError
+from perinstance.pairs import Shift
+from perinstance.sampling.simulation import simulated_draws
+
+mp.mp.dps = 60
+RELEASES = [pi.SlowScalingSum("log", 0.5, 2.0), pi.SlowScalingSum("sqrt", 1.5)]
+
+
+def slow(release, rows):
+    """f of the sum of each column, with 60 digits."""
+    totals = [mp.fsum(mp.mpf(max(v, 0.0)) for v in column) for column in rows.T.tolist()]
+    return [mp.log(t + mp.mpf(release.offset)) if release.transform == "log" else mp.sqrt(t) for t in totals]
+
+
+def slow_distance(release, X, i):
+    steps = [a - b for a, b in zip(slow(release, X), slow(release, np.delete(X, i, 0)), strict=True)]
+    return mp.sqrt(mp.fsum(s * s for s in steps)) / mp.mpf(release.scale)
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: r.transform)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_distances_by_refits(release, data):
+    sizes = st.sampled_from([0.0, 1e-12, 0.3, 1.0, 17.5, 1e6, 1e15, -3.0])
+    X = np.array(data.draw(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=6)))
+    audit = pi.audit(release, X)
+    found = audit.pairs.to_columns()["distance"]
+    for i in range(len(X)):
+        truth = slow_distance(release, X, i)
+        assert truth <= found[i] * (1 + 1e-30)
+        if audit.kind[i] == "exact":
+            assert found[i] <= truth * (1 + 2e-6) + 1e-300
+        assert found[i] <= np.linalg.norm(release.policy(X[i])) * (1 + 1e-9) + 1e-300  # the policy covers every table
+
+
+def test_a_record_that_is_nearly_the_whole_sum():
+    """The others are far below the rounding of the sum: the offset decides, and nothing is understated."""
+    X = np.array([[1e16], [3e-17], [1e-17]])
+    release = pi.SlowScalingSum("log", 1.0, offset=1e-18)
+    found = pi.audit(release, X).pairs.to_columns()["distance"]
+    for i in range(3):
+        assert slow_distance(release, X, i) <= found[i]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: r.transform)
+def test_statement_and_realised_loss(release):
+    X = np.abs(np.random.default_rng(3).normal(size=(8, 2))) * 100
+    for seed in range(3):
+        others = np.abs(np.random.default_rng(seed).normal(size=(5, 2))) * 10.0**seed
+        audit = pi.audit(release, np.vstack([X[0], others]))
+        assert audit.losses[0] <= statement(release, X[0]).epsilon * (1 + 1e-9)
+    told = statement(release, X[0])
+    assert told.epsilon == pytest.approx(Shift([np.linalg.norm(release.policy(X[0]))]).epsilon(1e-6)[0], rel=1e-9)
+    o = [4.0, 5.0]
+    found = pi.audit(release, X).realised(o, X)
+
+    def log_density(rows):
+        return -mp.fsum(
+            ((mp.mpf(v) - c) / mp.mpf(release.scale)) ** 2 / 2 for v, c in zip(o, slow(release, rows), strict=True)
+        )
+
+    for i in range(8):
+        assert abs(found.losses[i] - (log_density(X) - log_density(np.delete(X, i, 0)))) <= found.errors[i] <= 1e-6
+
+
+def test_totals_have_no_bias():
+    X = np.full((50, 1), 30.0)
+    for release in RELEASES:
+        values = simulated_draws(release.ideal(X), 200_000, np.random.default_rng(1)).simulated_values[:, 0]
+        s = release.scale
+        totals = np.exp(values - s * s / 2) - release.offset if release.transform == "log" else values**2 - s * s
+        assert totals.mean() == pytest.approx(1500.0, abs=5 * totals.std() / 200_000**0.5)
+    model = pi.SlowScalingSum("sqrt", 1e-3).fit(X)
+    assert model.total_[0] == pytest.approx(1500.0, rel=1e-2) and model.value_.shape == (1,)
+
+
+def test_outsiders_and_nobody():
+    X = np.array([[5.0], [0.0]])
+    release = RELEASES[0]
+    joins = pi.audit(release, X, targets=(np.array([[7.0]]), None)).pairs.to_columns()["distance"][0]
+    assert joins == pytest.approx(float(mp.log(mp.mpf(14) / 7) / mp.mpf(0.5)), rel=1e-12)
+    assert pi.audit(release, X).losses[1] == 0.0  # nothing given, nothing lost
+    assert pi.audit(release, X[:1]).losses[0] < np.inf  # without anybody there is a sum all the same
+
+
+def test_what_is_refused():
+    X = np.ones((4, 1))
+    for wrong in ({"transform": "exp"}, {"scale": 0.0}, {"offset": 0.0}, {"offset": -1.0}):
+        with pytest.raises(InvalidInput):
+            pi.audit(pi.SlowScalingSum(**wrong), X)
+    audit = pi.audit(RELEASES[0], X)
+    for ask in (lambda: audit.everyone(), lambda: audit.dp(), lambda: audit.deletions_together([0, 1], 1.0, X)):
+        with pytest.raises(PerinstanceError):
+            ask()

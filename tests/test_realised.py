@@ -1,0 +1,333 @@
+"""Realised losses against the slow road: fit twice with 60 digits, write both densities down, divide."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import partial
+
+import mpmath as mp
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.sweep import ArraySweep
+from perinstance.numerics.rounding import STEP_UP
+from perinstance.releases.adassp import mechanism
+from perinstance.releases.promises.calibration import noise_scale
+from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
+from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log, replayed_log_ratios
+from perinstance.sampling.simulation import simulated_draws
+
+mp.mp.dps = 60
+A3 = [[2.0, 0.5, 0.0], [0.5, 1.0, 0.25], [0.0, 0.25, 3.0]]
+LINEAR = [
+    pi.PosteriorSample(alpha=0.5, gamma=0.7, fit_intercept=True),
+    pi.PosteriorSample(alpha=0.1, gamma=3.0),
+    pi.OutputPerturbation(Ridge(alpha=1.0), scale=0.3),
+    pi.OutputPerturbation(Ridge(alpha=1.0, fit_intercept=False), scale=0.3, precision=A3),
+    pi.ObjectivePerturbation(Ridge(alpha=1.0), scale=2.0),
+    pi.StudentPerturbation(Ridge(alpha=1.0), scale=0.3, degrees_of_freedom=3),
+]
+MEANS = [
+    pi.NoisyMean(scale=0.1),
+    pi.NoisyMean(scale=0.1, noise="gaussian"),
+    pi.NoisyMean(scale=1.5, statistic="sum"),
+    pi.NoisyMean(scale=1.5, noise="gaussian", statistic="sum"),
+]
+
+
+def name(release):
+    return re.sub(r"\W+", "-", str(release))
+
+
+def table(n=12, seed=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, X.sum(1) + rng.normal(size=n)
+
+
+def ridge(release):
+    """(alpha, fit_intercept) as declared."""
+    if isinstance(release, pi.PosteriorSample):
+        return release.alpha, release.fit_intercept
+    return release.estimator.alpha, release.estimator.fit_intercept
+
+
+def log_density(release, X, y, o):
+    """Write the density of the release down, with 60 digits, from a fit of these rows."""
+    alpha, intercept = ridge(release)
+    Z = mp.matrix(np.column_stack([X, np.ones(len(X))]) if intercept else X)
+    p = Z.cols
+    H = Z.T * Z + mp.diag([mp.mpf(alpha)] * X.shape[1] + [mp.mpf(0)] * intercept)
+    theta = mp.lu_solve(H, Z.T * mp.matrix(y))
+    gap = mp.matrix([mp.mpf(float(v)) for v in o]) - theta
+    if isinstance(release, pi.PosteriorSample):
+        K = release.gamma * H
+    elif isinstance(release, pi.ObjectivePerturbation):
+        K = H * H / mp.mpf(release.scale) ** 2
+    else:
+        A = getattr(release, "precision", None)
+        K = (mp.eye(p) if A is None else mp.matrix(A)) / mp.mpf(release.scale) ** 2
+    square = (gap.T * K * gap)[0]
+    if isinstance(release, pi.StudentPerturbation):
+        nu = release.degrees_of_freedom
+        return -mp.mpf(nu + p) / 2 * mp.log(1 + square / nu)
+    return mp.log(mp.det(K)) / 2 - square / 2
+
+
+@pytest.mark.parametrize("release", LINEAR, ids=name)
+def test_two_refits_and_densities(release):
+    X, y = table()
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y).realised(model, X, y)
+    assert found.kind == "exact"
+    o = [*model.coef_, model.intercept_][: len(model.coef_) + ridge(release)[1]]
+    whole = log_density(release, X, y, o)
+    for i in range(len(y)):
+        truth = whole - log_density(release, np.delete(X, i, 0), np.delete(y, i), o)
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
+@pytest.mark.parametrize("release", MEANS, ids=name)
+def test_means_and_sums(release):
+    X, _ = table()
+    model = clone(release).fit(X)
+    found = pi.audit(release, X).realised(model, X)
+
+    def log_of(rows):
+        total = [mp.fsum(mp.mpf(v) for v in column) for column in rows.T.tolist()]
+        centre = [t / len(rows) for t in total] if release.statistic == "mean" else total
+        gaps = [(mp.mpf(float(o)) - c) / mp.mpf(release.scale) for o, c in zip(model.value_, centre, strict=True)]
+        return -mp.fsum(abs(g) if release.noise == "laplace" else g * g / 2 for g in gaps)
+
+    for i in range(len(X)):
+        truth = log_of(X) - log_of(np.delete(X, i, 0))
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
+ADASSP = [
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=1, fit_intercept=False),
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=3),
+    pi.AdaSSP(epsilon=2.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), rounds=3),
+    pi.AdaSSP(epsilon=2.0, x_bound=4.0, y_bound=5.0, rounds=2, n_public=30),
+]
+
+
+def published_by(model):
+    """Everything that a fit released, by question."""
+    gram = model.gram_[np.triu_indices(len(model.gram_))]
+    return {"totals": [model.totals_], "gram": [gram], "moment": list(model.moments_)}
+
+
+def answered(model, box, X, y):
+    """Run the mechanism on these rows with the published answers; return every exact sum and scale it drew around."""
+    log, sums = _Log(published_by(model)), []
+
+    def answer(center, scales):
+        values = log.current[: len(center)]
+        sums.append((values, center, scales))
+        return values
+
+    mechanism.run(model._plan(box), ReplayedWindow(ExactWindow(box.rows(X, y), answer=answer), log))
+    return sums
+
+
+@pytest.mark.parametrize("release", ADASSP, ids=["classical", "rounds", "box", "public n"])
+def test_every_draw_of_adassp(release):
+    """Two worlds, with and without the person: the densities of all draws around the sums of each, with 60 digits."""
+    X, y = table(30)
+    X[0], y[0] = 9.0, -20.0  # beyond the bounds: clipped
+    model = clone(release).fit(X, y)
+    found = pi.audit(clone(model), X, y).realised(model, X, y)
+    assert found.kind == "exact"
+    box = model._box(3)
+
+    def log_of(keep):
+        total = mp.mpf(0)
+        for values, center, scales in answered(model, box, X[keep], y[keep]):
+            for o, c, s in zip(values, center, scales, strict=True):
+                c = mp.mpf(Fraction(c).numerator) / Fraction(c).denominator
+                total -= ((mp.mpf(float(o)) - c) / mp.mpf(float(s))) ** 2 / 2
+        return total
+
+    whole = log_of(np.ones(30, dtype=bool))
+    for i in range(0, 30, 7):
+        truth = whole - log_of(np.arange(30) != i)
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
+def test_the_classical_release_by_hand():
+    """``(X'X, X'y)`` with noise, written down without the window."""
+    X, y = table(30)
+    model = clone(ADASSP[0]).fit(X, y)
+    found = pi.audit(clone(model), X, y).realised(model, X, y).losses
+    box = model._box(3)
+    rows, plan = box.rows(X, y), model._plan(box)
+    B = plan.geometry(None, None).x_bound
+    u, s = (
+        noise_scale(plan.geometry(None, None).gram_sensitivity, plan.gram_distance),
+        noise_scale(STEP_UP, plan.round_distance),
+    )
+    gap = model.gram_ - rows.X.T @ rows.X
+    miss = model.moments_[0] - rows.X.T @ rows.y
+    for i in (0, 11, 29):
+        x, t = rows.X[i], rows.y[i]
+        gram = np.sum(np.outer(x, x) * (gap + np.outer(x, x) / 2)) / u**2
+        assert found[i] == pytest.approx(gram + (t * x) @ (miss + t * x / 2) / (s * B) ** 2, rel=1e-7, abs=1e-9)
+
+
+def test_a_coarse_grid_is_part_of_the_error():
+    """The published number is a cell: its two probabilities are integrals, and their ratio lies within the error."""
+    X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.5, 2.0])
+    release = pi.PosteriorSample(alpha=1.0, gamma=1.0, grid=0.25)
+    audit = pi.audit(release, X, y)
+    for value in (-0.5, 0.75, 1.5):
+        found = audit.realised([value], X, y)
+        for i in range(3):
+            logs = []
+            for keep in (slice(None), np.arange(3) != i):
+                H = mp.mpf(float((X[keep] ** 2).sum() + 1))
+                m, s = mp.mpf(float(X[keep, 0] @ y[keep])) / H, 1 / mp.sqrt(H)
+                logs.append(mp.log(mp.ncdf((value + 0.125 - m) / s) - mp.ncdf((value - 0.125 - m) / s)))
+            assert abs(found.losses[i] - (logs[0] - logs[1])) <= found.errors[i]
+        assert found.kind == "estimate"  # such a cell is too wide to call anything exact
+    assert audit.realised([0.3], X, y).kind == "exact"  # no grid point: the density itself
+
+
+FAINT = pi.PosteriorSample(alpha=5.0, gamma=0.05)
+SIMULATED = [(r, 40, 400) for r in LINEAR[:5]] + [pytest.param(FAINT, 5, 100_000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("release", "people", "draws"), SIMULATED)
+def test_odds_are_calibrated(release, people, draws):
+    """E_without[e^L] = 1, P_with(L > t) = E_without[e^L; L > t], P_without(L >= log 1/delta) <= delta."""
+    X, y = table(people)  # one of them must tell little, so that events of both worlds are seen
+    rng = np.random.default_rng(1)
+    sweep = ArraySweep(X, y)
+
+    def losses(rows, targets):
+        outputs = simulated_draws(release.ideal(rows, targets), draws, rng).simulated_values
+        return np.array([release.log_ratios(sweep, o).value[0] for o in outputs])
+
+    out, inside = losses(X[1:], y[1:]), losses(X, y)
+    weights = np.exp(out)
+    assert abs(weights.mean() - 1) <= 5 * weights.std() / draws**0.5
+    for t in np.quantile(inside, [0.2, 0.5, 0.8]):
+        turned = weights * (out > t)
+        spread = (turned.var() + 0.25) ** 0.5 / draws**0.5
+        assert abs(turned.mean() - (inside > t).mean()) <= 5 * spread
+    for delta in (0.5, 0.1, 0.01):
+        assert (out >= np.log(1 / delta)).mean() <= delta + 5 * (delta / draws) ** 0.5
+
+
+def test_rounds_chosen_along_the_way_are_calibrated_too():
+    """AdaSSP asks what follows from its answers: e^L is a martingale all the same."""
+    X, y = table(10)
+    X, y = np.clip(X, -1, 1), np.clip(y, -1, 1)
+    release = pi.AdaSSP(epsilon=4.0, x_bound=2.0, y_bound=1.0, rounds=3)
+    box = release._box(3)
+    rows, run = box.rows(X, y), partial(mechanism.run, release._plan(box))
+    rng, weights = np.random.default_rng(3), []
+    for _ in range(300):
+        ran = run(SimulatedWindow(rows.X[1:], rows.y[1:], rng))
+        gram = ran.gram[np.triu_indices(len(ran.gram))]
+        drawn = {"totals": [ran.totals], "gram": [gram], "moment": list(ran.moments)}
+        own = replayed_log_ratios(run, drawn, rows, lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
+        weights.append(np.exp(own.value[0]))
+    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / 300**0.5
+
+
+def test_smooth_models_are_estimates():
+    X, y = table(40)
+    y = (y > 0).astype(int)
+    release = pi.OutputPerturbation(LogisticRegression(C=1.0), scale=0.5)
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y).realised(model, X, y)
+    o = np.array([*model.coef_[0], *model.intercept_])
+    fits = [LogisticRegression(C=1.0, tol=1e-12, max_iter=10**4).fit(X[k], y[k]) for k in (slice(None), slice(1, None))]
+    gaps = [np.sum((o - np.array([*f.coef_[0], *f.intercept_])) ** 2) / 0.5 for f in fits]
+    assert found.losses[0] == pytest.approx((gaps[1] - gaps[0]), abs=1e-5)
+    assert found.kind == "estimate"
+    penalised = pi.ObjectivePerturbation(LogisticRegression(fit_intercept=False), scale=2.0)
+    ours = pi.audit(penalised, X, y).realised([0.1, 0.2, 0.3], X, y)
+    assert np.allclose(ours.losses, -penalised.ex_post(X, y, [0.1, 0.2, 0.3])) and ours.kind == "estimate"
+
+
+def test_releases_add_up():
+    X, y = table()
+    audits = [pi.audit(r, X, y) for r in LINEAR[:3]]
+    parts = [a.realised(clone(a.release).fit(X, y), X, y) for a in audits]
+    total = sum(parts)
+    assert np.allclose(total.losses, sum(p.losses for p in parts)) and total.releases == 3
+    assert (total.errors >= sum(p.errors for p in parts)).all() and total.kind == "exact"
+    with pytest.raises(InvalidInput, match="same people"):
+        parts[0] + pi.audit(LINEAR[0], X[1:], y[1:]).realised([0.0] * 4, X[1:], y[1:])
+    assert np.allclose(parts[0].odds(0.5), np.exp(parts[0].losses))
+
+
+def test_somebody_who_alone_determines_a_direction():
+    X, y = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), np.ones(3)
+    release = pi.OutputPerturbation(Ridge(alpha=0.0, fit_intercept=False), scale=1.0)
+    found = pi.audit(release, X, y).realised([0.5, 0.5], X, y)
+    assert found.losses[2] == np.inf and np.isfinite(found.losses[:2]).all() and found.kind == "exact"
+    one = pi.NoisyMean(scale=1.0)
+    assert pi.audit(one, X[:1]).realised([0.0, 0.0], X[:1]).losses[0] == np.inf
+
+
+def test_hostile_columns_keep_their_digits():
+    X, y = table(20)
+    X[:, 1] = X[:, 0] * (1 + 1e-9) + 1e-7 * X[:, 1]
+    X[:, 2] *= 1e6
+    release = pi.PosteriorSample(alpha=1e-12, gamma=1.0)
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y).realised(model, X, y)
+    whole = log_density(release, X, y, model.coef_)
+    for i in range(0, 20, 6):
+        truth = whole - log_density(release, np.delete(X, i, 0), np.delete(y, i), model.coef_)
+        assert abs(found.losses[i] - truth) <= found.errors[i] + 1e-20
+
+
+def test_what_is_refused():
+    X, y = table()
+    audit = pi.audit(LINEAR[0], X, y)
+    with pytest.raises(InvalidInput, match="other declared parameters"):
+        audit.realised(pi.PosteriorSample(alpha=0.5, gamma=0.8, fit_intercept=True).fit(X, y), X, y)
+    with pytest.raises(InvalidInput, match="4 numbers"):
+        audit.realised([1.0, 2.0], X, y)
+    with pytest.raises(InvalidInput, match="finite"):
+        audit.realised([1.0, np.nan, 0.0, 0.0], X, y)
+    with pytest.raises(InvalidInput, match="audited table"):
+        audit.realised([0.0] * 4, X[1:], y[1:])
+    outside = pi.audit(LINEAR[0], X, y, targets=(X[:2], y[:2]))
+    with pytest.raises(InvalidInput, match="outsiders"):
+        outside.realised([0.0] * 4, X, y)
+    with pytest.raises(InvalidInput, match="fitted release"):
+        pi.audit(pi.AdaSSP(x_bound=9.0, y_bound=9.0), X, y).realised([0.0] * 3, X, y)
+    ops = pi.AdaOPS(x_bound=4.0, y_bound=9.0, n_public=100)
+    with pytest.raises(RefusedModel, match="no density"):
+        pi.audit(ops, X, y).realised([0.0] * 3, X, y)
+
+
+def test_a_published_file_is_an_output(tmp_path):
+    X, y = table()
+    model = clone(LINEAR[0]).fit(X, y)
+    (tmp_path / "model.json").write_text(model.to_json())
+    audit = pi.audit(LINEAR[0], X, y)
+    read = pi.load(tmp_path / "model.json")
+    assert np.array_equal(audit.realised(read, X, y).losses, audit.realised(model, X, y).losses)
+
+
+def test_nothing_shows_in_a_repr():
+    X, y = table()
+    found = pi.audit(LINEAR[0], X, y).realised([0.0] * 4, X, y)
+    assert repr(found) == "Realised(12 people, confidential)"
+    import pandas as pd
+
+    frame = (
+        pi.audit(LINEAR[0], pd.DataFrame(X), pd.Series(y)).realised([0.0] * 4, pd.DataFrame(X), pd.Series(y)).to_frame()
+    )
+    assert list(frame) == ["log_ratio", "error", "kind"] and np.array_equal(frame["log_ratio"], found.losses)
