@@ -152,6 +152,11 @@ PAIR_STEP = 3e-16
 #: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
 PI_LOW = 1.2246467991473532e-16
 
+#: What the step of a straight line adds to delta (never less than nothing) may differ by this share at the double step.
+ALIAS = 1e-11
+#: A sum cut off smoothly may differ by this share when it is cut at half the length; its own error is about the square.
+CUT_OFF = 1e-7
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Models
 
