@@ -156,6 +156,8 @@ PI_LOW = 1.2246467991473532e-16
 ALIAS = 1e-11
 #: A sum cut off smoothly may differ by this share when it is cut at half the length; its own error is about the square.
 CUT_OFF = 1e-7
+#: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
+QUADRATURE_UP = 1 + 1e-12
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Models

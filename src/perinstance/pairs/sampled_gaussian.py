@@ -113,11 +113,6 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         there = LossCoordinates.gaussian(np.zeros_like(shift), shift)
         return there.with_steps(SampledSteps.of(self._rate, self._distance, np.where(whole, 0.0, self._steps)))
 
-    def zcdp(self) -> Floats:
-        """``sum steps m^2/2``: at large orders the samples with the person decide, whatever the rate."""
-        each = np.where(self._rate > 0.0, self._steps * (0.5 * self._distance**2), 0.0)
-        return np.asarray(each.sum(axis=1) * (1.0 + FEW_ROUNDINGS * (1 + each.shape[1])))
-
     def with_noise(self, factor: float) -> SampledGaussian:
         """``m / factor``."""
         return self._with(distance=self._distance / noise_factor(factor))

@@ -113,3 +113,8 @@ class SampledSteps:
         """Return the Kullback-Leibler divergence."""
         each = self.kl[1 if self.over else 0][:, None]
         return self.total(each[self.kinds()], self.kinds())[:, 0]
+
+    def zcdp(self) -> Floats:
+        """Return ``sum steps m^2/2``: at large orders the samples with the person decide, whatever the rate."""
+        each = 0.5 * self.distances[:, None] ** 2
+        return self.total(each[self.kinds()], self.kinds())[:, 0] * (1.0 + FEW_ROUNDINGS * (1 + self.steps.shape[1]))
