@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS
-from perinstance.pairs.interface.arguments import noise_factor
+from perinstance.pairs.interface.arguments import Direction, check_direction, delta_array, noise_factor, spread
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
 from perinstance.pairs.summed_pairs import SummedPairs
 
 #: Floats count steps one by one up to here.
@@ -112,6 +113,39 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + self._rate.shape[1]))
         there = LossCoordinates.gaussian(np.zeros_like(shift), shift)
         return there.with_steps(SampledSteps.of(self._rate, self._distance, np.where(whole, 0.0, self._steps)))
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        check_direction(direction)
+        n = len(self)
+        deltas = spread(delta_array(delta, n), n)
+        out = np.empty(n)
+        single = self._single & (deltas > 0.0)
+        many, rows = np.flatnonzero(~single), np.flatnonzero(single)
+        if many.size:
+            out[many] = epsilon_of_sum(self[many].coordinates() if rows.size else self.coordinates(), deltas[many], direction)
+        if rows.size:
+            from perinstance.pairs.closed_form.sampled_step import step_epsilon_with, step_epsilon_without
+
+            rate, distance = self._one_step(rows)
+            sides = {"with": step_epsilon_with, "without": step_epsilon_without}
+            found = [side(rate, distance, deltas[rows]) for name, side in sides.items() if direction in (name, "worst")]
+            out[rows] = np.max(found, axis=0)
+        return out
+
+    @property
+    def _single(self) -> NDArray[np.bool_]:
+        """Of each person: whether there is one sampled step only, which has a closed form."""
+        live = (self._rate > 0.0) & (self._distance > 0.0)
+        steps = np.where(live, self._steps, 0.0)
+        return np.asarray((steps.sum(axis=1) == 1.0) & ((steps * self._rate).sum(axis=1) < 1.0))
+
+    def _one_step(self, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return the rate and the distance of people who have one step."""
+        live = (self._rate[rows] > 0.0) & (self._distance[rows] > 0.0) & (self._steps[rows] > 0.0)
+        place = live.argmax(axis=1)
+        pick = np.arange(len(rows))
+        return self._rate[rows][pick, place], self._distance[rows][pick, place]
 
     def with_noise(self, factor: float) -> SampledGaussian:
         """``m / factor``."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, STEP_UP
+from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, PROMISED, STEP_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.bent_contour import invert_bent, serves
 from perinstance.pairs.loss_sums.sampled.line_choice import (
     RUNG,
     Places,
@@ -21,9 +22,10 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
 )
 from perinstance.pairs.loss_sums.sampled.line_integral import ELSEWHERE, FINER, FOUND, LONGER, profile_all, solve_all
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
-from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants
+from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
-NODES = (40, 160, 640, 2560, 10240)
+NODES = (40, 160, 640, 2560)
+BENT_FROM = 2  # after so many lengths of a line a bent contour is tried
 ROUNDS = 24
 FINEST = 20  # times that a step may be halved
 CLOSE = 2.0**-12  # of an octave
@@ -36,7 +38,7 @@ class Inversions:
     """What the lines gave: rows of epsilon, slack, outcome, or of log delta, rate, error, outcome."""
 
     rows: Floats
-    c: Floats
+    spare: Floats  #: an epsilon that is known to be above, of those that were not found
     found: NDArray[np.bool_]
 
 
@@ -63,7 +65,8 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
     finer = np.ceil(np.log2(depth / np.pi)).astype(np.int64)
     longer = np.zeros(n, dtype=np.int64)
     open_ = np.flatnonzero(places.found)
-    found, moved = np.zeros(n, dtype=bool), np.zeros(n)
+    found, bent, moved = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool), np.zeros(n)
+    spare = np.full(n, np.inf)
     for _ in range(ROUNDS):
         if not open_.size:
             break
@@ -86,9 +89,16 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
         if away.size:
             octave[away] = _closer(view[away], tables, goals[away], octave[away], solving)
             moved[away] += 1
+        for i in open_[(outcome == LONGER) & (longer[open_] >= BENT_FROM) & ~bent[open_]]:
+            bent[i] = True
+            row = invert_bent(view[[i]], tables, float(c[i]), goals[i], solving)
+            if serves(row, solving):
+                out[i], found[i] = [*row, FOUND], True
+            elif solving and sum(row) < spare[i]:
+                spare[i] = sum(row)
         gone = (longer >= len(NODES)) | (finer > FINEST) | (moved > 1)
         open_ = open_[~found[open_] & ~gone[open_]]
-    return Inversions(out, place_of(octave, top), found)
+    return Inversions(out, spare, found)
 
 
 def _closer(view: LossCoordinates, tables: LineTables, goals: Floats, octave: Floats, solving: bool) -> Floats:
@@ -107,7 +117,7 @@ def _on_line(
     values = np.ascontiguousarray(steps.total(table.values, kinds))
     error = values[:, :1] * table.error
     if view.has_others:
-        add_cumulants(place[0], place[1], view.losses, values, error)
+        add_cumulants_at(place[0] + 1j * place[1] * np.arange(nodes), view.losses, values, error)
     out = np.empty((len(goals), 3 if solving else 4))
     (solve_all if solving else profile_all)(np.array(place), values, error, np.ascontiguousarray(goals), out)
     return out
@@ -138,6 +148,8 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     view, edge, log_delta = view[rows], edge[rows], np.log(delta[rows])
     tables = LineTables(view.sampled)  # type: ignore[arg-type]
     places = choose(view, tables, log_delta, solving=True)
+    close = (50.0 - log_delta) / places.c < 0.1 * PROMISED * edge  # to the largest loss, which is never too small
+    places = replace(places, found=places.found & ~close)
     goals = np.stack([log_delta, np.maximum(places.epsilon, 0.0), edge], axis=1)
     done = invert(view, tables, places, goals, solving=True)
     with np.errstate(invalid="ignore"):
@@ -147,6 +159,6 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     value[~done.found] = np.inf
     if lost.size:
         some = Places(*(getattr(places, name)[lost] for name in Places.__slots__))
-        value[lost] = chernoff_epsilon(view[lost], tables, some, log_delta[lost])
+        value[lost] = np.fmin(done.spare[lost], chernoff_epsilon(view[lost], tables, some, log_delta[lost]))
     out[rows] = np.minimum(value, edge)
     return out

@@ -48,7 +48,7 @@ class Live(NamedTuple):
 
 
 @kernel
-def _loss(x, theta, step):
+def loss_at(x, theta, step):
     """Return ``log w(x + i theta)``."""
     q, m = step.q, step.m
     a = 1.0 - q
@@ -77,7 +77,7 @@ def _log_excess(r):
 
 
 @kernel
-def _excess(v):
+def excess(v):
     """Return ``e^v - 1 - v``."""
     if v.real * v.real + v.imag * v.imag < 0.16:
         total = 1.0 + v / 14.0
@@ -95,7 +95,7 @@ def live_range(step, c):
     top = -np.inf
     for i in range(count):
         x = -FARTHEST + i * COARSE
-        loss = _loss(x, 0.0, step).real
+        loss = loss_at(x, 0.0, step).real
         rise = c * loss if step.over else -c * loss
         weight = (loss if step.over else 0.0) - 0.5 * x * x
         top = max(top, weight + rise)
@@ -121,7 +121,7 @@ def _line_shift(step, c, live):
         growth = 0.0
         for i in range(int((live.high - live.low) / COARSE) + 1):
             x = live.low + i * COARSE
-            plain, moved = _loss(x, 0.0, step).real, _loss(x, theta, step).real
+            plain, moved = loss_at(x, 0.0, step).real, loss_at(x, theta, step).real
             if -c * plain - 0.5 * x * x > live.top - 20.0:
                 growth = max(growth, c * (plain - moved))
         if growth < 2.0:
@@ -139,7 +139,7 @@ def divergence_of(step):
     n = int((max(live.high, 2.0 * step.m + 10.0) - live.low) / h) + 1
     for i in range(n):
         x = live.low + i * h
-        loss = _loss(x, 0.0, step).real
+        loss = loss_at(x, 0.0, step).real
         if abs(loss) < 0.01:
             # with w = e^loss: w loss - w + 1 and w - 1 - loss, by their series
             part = 0.0
@@ -165,7 +165,7 @@ def real_moments(step, kl, c):
     moment, first, second = 0.0, 0.0, 0.0
     for i in range(int((live.high - live.low) / h) + 1):
         x = live.low + i * h
-        loss = _loss(x, 0.0, step).real
+        loss = loss_at(x, 0.0, step).real
         slope = loss if step.over else -loss
         log = (loss if step.over else 0.0) - 0.5 * x * x - NORMAL - scale
         weight = h * math.exp(log)
@@ -175,7 +175,7 @@ def real_moments(step, kl, c):
             first += raised * slope
         else:
             raised = h * math.exp(log + c * slope)
-            moment += weight * _excess(complex(c * slope, 0.0)).real
+            moment += weight * excess(complex(c * slope, 0.0)).real
             first += weight * math.expm1(c * slope) * slope
         second += raised * slope * slope
     if scale > 0.0:
@@ -186,7 +186,7 @@ def real_moments(step, kl, c):
 
 
 @kernel
-def _log_one_plus(d):
+def log_one_plus(d):
     """Return ``log(1 + d)`` of a complex number, without loss for a small one."""
     if d.real > -0.5:
         size = d.real * (2.0 + d.real) + d.imag * d.imag
@@ -204,7 +204,7 @@ def _nodes(step, c, live, scale):
     losses, weights, rounds = np.empty(n, np.complex128), np.empty((2, n), np.complex128), np.empty(n)
     for i in range(n):
         x = live.low + i * h
-        loss = _loss(x, side, step)
+        loss = loss_at(x, side, step)
         losses[i] = loss if step.over else -loss
         log = complex(-0.5 * (x * x - side * side) - NORMAL, -x * side)
         if step.over:
@@ -243,10 +243,10 @@ def fill_log_moments(step, kl, c, spacing, out, error):
         else:
             for i in range(losses.size):
                 v = z * losses[i]
-                part = _excess(v) * weights[0, i]
+                part = excess(v) * weights[0, i]
                 total += part
                 lost += abs(part) * (rounds[i] + 2.0 * abs(v))
             total += z * kl
             lost += 16.0 * abs(z) * kl
-            out[k] = _log_one_plus(total)
+            out[k] = log_one_plus(total)
             error[k] = NODE_ROUNDING * (lost / abs(1.0 + total) + 2.0 * abs(out[k]))

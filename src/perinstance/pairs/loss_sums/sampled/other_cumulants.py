@@ -50,14 +50,14 @@ def _cumulant(t, losses):
 
 
 @kernel
-def add_cumulants(c, spacing, losses, values, lost):
-    """Add everybody's ``K(c + i k spacing)`` to the values, and the rounding to ``lost``."""
+def add_cumulants_at(places, losses, values, lost):
+    """Add everybody's K at some places to the values, and the rounding to ``lost``."""
     nu, v, m2, levels, lap, count = losses
-    nodes = values.shape[1] // 2
+    nodes = places.size
     for i in range(values.shape[0]):
         one = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
         for k in range(nodes):
-            K, size = _cumulant(complex(c, k * spacing), one)
+            K, size = _cumulant(places[k], one)
             values[i, k] += K.real
             values[i, nodes + k] += K.imag
             lost[i, k] += 8.0 * NODE_ROUNDING * size
