@@ -27,7 +27,8 @@ class Composed(SummedPairs):
     are in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
     Somebody with so many different Laplace distances that they cannot be multiplied out (more than 24, or more than
     4,095 releases of one distance next to another, and no Gaussian shift of a twentieth of their sum) gets an
-    ``"upper"`` bound. So does everybody with a ``Dominated`` release: it counts as its shift, the offsets and the tails
+    ``"upper"`` bound. So does whoever took sampled steps next to Laplace noise, or was sampled less than some ten times
+    (``sampled_gaussian.py``), and everybody with a ``Dominated`` release: it counts as its shift, the offsets and the tails
     are added to the result (see ``bounded_shift.py``).
 
     Examples
@@ -47,7 +48,10 @@ class Composed(SummedPairs):
         self._parts = _flattened(parts)
         self._all = LossCoordinates.stack([part.coordinates() for part in self._parts])
         weakest = np.maximum.reduce([part._codes for part in self._parts])
-        upper = (self._all.rounded | self._all.bounded).astype(np.uint8) * np.uint8(KINDS.index("upper"))
+        upper = self._all.rounded | self._all.bounded
+        if self._all.sampled is not None:
+            upper = upper | self._all.sampled.seldom | (self._all.samples & self._all.lap.any(axis=1))
+        upper = upper.astype(np.uint8) * np.uint8(KINDS.index("upper"))
         self._codes = np.maximum(weakest, upper)
 
     @property

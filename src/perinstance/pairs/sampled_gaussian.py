@@ -13,11 +13,13 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS
 from perinstance.pairs.interface.arguments import Direction, check_direction, delta_array, noise_factor, spread
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.interface.kinds import KINDS, Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
 from perinstance.pairs.summed_pairs import SummedPairs
 
+#: Whoever is sampled less often than this, on average, may lose most by a single sample.
+OFTEN = 10.0
 #: Floats count steps one by one up to here.
 MOST_STEPS = 2.0**53
 
@@ -29,6 +31,10 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     ``Q = (1 - q) N(0, 1) + q N(m, 1)`` with them, of rate ``rate[i, j]`` and distance ``distance[i, j]``. A table with
     one row belongs to everybody; a 1-d array has one kind of step per person; one number is everybody's. The two
     directions differ, and which is larger depends on the parameters. A rate of 1 is a ``Shift``.
+
+    Epsilon is never below the truth. Whoever takes several steps but is sampled less than ten times on average is
+    labelled ``"upper"``: their epsilon is as exact at usual deltas, but below about 1e-100 the loss is decided by a
+    single sample, no contour sees that, and Chernoff's bound is returned.
 
     Examples
     --------
@@ -51,6 +57,10 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         self, rate: ArrayLike, distance: ArrayLike, steps: ArrayLike = 1, kind: Kind | ArrayLike = "exact"
     ) -> None:
         super().__init__(kind, rate=rate, distance=distance, steps=steps)
+        live = (self._rate > 0.0) & (self._rate < 1.0) & (self._distance > 0.0) & (self._steps > 0.0)
+        sampled = np.where(live, self._steps * self._rate, 0.0).sum(axis=1)
+        upper = live.any(axis=1) & (sampled < OFTEN) & ~self._single
+        self._codes = np.maximum(self._codes, upper.astype(np.uint8) * np.uint8(KINDS.index("upper")))
 
     def _validated(self, columns: dict[str, ArrayLike]) -> dict[str, Floats]:
         """Return three tables of one shape."""
@@ -123,7 +133,9 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         single = self._single & (deltas > 0.0)
         many, rows = np.flatnonzero(~single), np.flatnonzero(single)
         if many.size:
-            out[many] = epsilon_of_sum(self[many].coordinates() if rows.size else self.coordinates(), deltas[many], direction)
+            out[many] = epsilon_of_sum(
+                self[many].coordinates() if rows.size else self.coordinates(), deltas[many], direction
+            )
         if rows.size:
             from perinstance.pairs.closed_form.sampled_step import step_epsilon_with, step_epsilon_without
 

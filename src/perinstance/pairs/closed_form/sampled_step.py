@@ -47,7 +47,7 @@ def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:
 
 
 def step_epsilon_without(rate: Floats, distance: Floats, delta: Floats) -> Floats:
-    """Return the epsilon at delta > 0: ``-log(1 - q + q e^-E)`` at the E with ``delta_shift(E) q e^{epsilon - E} = delta``."""
+    """Return the epsilon at delta > 0: ``-log(1 - q + q e^-E)`` where ``delta_shift(E) q e^{epsilon - E} = delta``."""
 
     def profile(E: Floats) -> Floats:
         return _shift_delta(distance, E) * rate / (rate + (1.0 - rate) * np.exp(np.minimum(E, 700.0)))

@@ -1,8 +1,8 @@
 r"""Inversion along a hyperbola ``z = c + w (i sinh u + b (cosh u - 1))``, for people who are seldom sampled.
 
 Most of their loss is next to one number, left of epsilon (with over without them) or right of it, so that e^K does not
-die along a straight line. Bent to the right, or to the left, ``e^{K(z) - z epsilon}`` does, and the trapezoidal rule in u
-converges geometrically: what halving the step changes is charged.
+die along a straight line. Bent to the right, or to the left, ``e^{K(z) - z epsilon}`` does, and the trapezoidal rule in
+u converges geometrically: what halving the step changes is charged.
 """
 
 from __future__ import annotations

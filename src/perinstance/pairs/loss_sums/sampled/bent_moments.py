@@ -117,7 +117,7 @@ def bent_log_moment(step, kl, z, c):
         if not large:
             weight = h * slant * exp(log)
             typical += abs(weight) * abs(v)
-            part = weight * excess(v)
+            part = part - weight * (1.0 + v) if v.real > 30.0 else weight * excess(v)
             small += part
             small_lost += abs(part) * rounds
     if large or typical > 1.0:

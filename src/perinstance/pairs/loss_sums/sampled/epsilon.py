@@ -44,8 +44,8 @@ class Inversions:
 
 def edge_of(view: LossCoordinates) -> Floats:
     """Return the essential supremum of each person's loss, rounded up."""
-    from perinstance.pairs.loss_sums.saddlepoint import largest_loss
     from perinstance.pairs.loss_sums.records import Losses
+    from perinstance.pairs.loss_sums.saddlepoint import largest_loss
 
     steps = view.sampled
     assert steps is not None
@@ -80,7 +80,9 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
             spacing = c[first] / 2.0 ** finer[first]
             for start in range(0, len(rows), CHUNK):
                 some = rows[start : start + CHUNK]
-                out[some] = _on_line(view[some], tables, (c[first], spacing), NODES[longer[first]], goals[some], solving)
+                out[some] = _on_line(
+                    view[some], tables, (c[first], spacing), NODES[longer[first]], goals[some], solving
+                )
         outcome = out[open_, -1]
         found[open_] = outcome == FOUND
         longer[open_] += outcome == LONGER
@@ -148,7 +150,9 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     view, edge, log_delta = view[rows], edge[rows], np.log(delta[rows])
     tables = LineTables(view.sampled)  # type: ignore[arg-type]
     places = choose(view, tables, log_delta, solving=True)
-    close = (50.0 - log_delta) / places.c < 0.1 * PROMISED * edge  # to the largest loss, which is never too small
+    close = np.isfinite(edge) & (
+        (50.0 - log_delta) / places.c < 0.1 * PROMISED * edge
+    )  # to the largest loss, which is never too small
     places = replace(places, found=places.found & ~close)
     goals = np.stack([log_delta, np.maximum(places.epsilon, 0.0), edge], axis=1)
     done = invert(view, tables, places, goals, solving=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
 
 RUNG = 0.125  # octaves from one line to the next
@@ -55,7 +56,7 @@ def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats
         assert steps is not None
         kinds = steps.kinds()
         values = np.ascontiguousarray(steps.total(tables.real(float(place), kinds), kinds))
-        values[np.isnan(values)] = np.inf
+        values[values >= BEYOND] = np.inf
         if some.has_others:
             add_real_cumulants(float(place), some.losses, values)
         out[rows] = values
@@ -138,12 +139,11 @@ def _bracket(
     assert steps is not None
     kinds = steps.kinds()
     table = np.stack([tables.real(float(place), kinds) for place in c], axis=1)  # kinds, rungs, three numbers
-    flat = np.ascontiguousarray(np.nan_to_num(table, posinf=np.inf).reshape(len(kinds), -1))
+    flat = np.ascontiguousarray(table.reshape(len(kinds), -1))
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
-        with np.errstate(invalid="ignore"):
-            K = (steps.steps[part] @ flat).reshape(-1, len(c), 3)
-        K[np.isnan(K)] = np.inf
+        K = (steps.steps[part] @ flat).reshape(-1, len(c), 3)
+        K[K >= BEYOND] = np.inf
         far = _too_far(*approximate(K, c), goal[part, None], solving)
         first = far.argmax(axis=1)
         inside = far.any(axis=1) & (first > 0)

@@ -1,8 +1,8 @@
 r"""Inversion along a straight line: the profile of one person from K at the nodes ``z_k = c + i k h``.
 
-``delta(epsilon) = (h/pi) sum' Re e^{K(z_k) - z_k epsilon}/(z_k (1 + z_k))``, the first term halved. What the step h adds
-is ``sum_{j != 0} delta(epsilon + 2 pi j/h) e^{2 pi j c/h}``, positive: the sum is never too small. The same sum with
-twice the step says how much it is; a heavy tail of the loss to the right of epsilon makes it large, and then the step
+``delta(epsilon) = (h/pi) sum' Re e^{K(z_k) - z_k epsilon}/(z_k (1 + z_k))``, the first term halved. What the step h
+adds is ``sum_{j != 0} delta(epsilon + 2 pi j/h) e^{2 pi j c/h}``, positive: the sum is never too small. The same sum
+with twice the step says how much it is; a heavy tail of the loss to the right of epsilon makes it large, and then the step
 is halved. Where K does not die (the person is seldom sampled, and then the loss is next to one number far from epsilon)
 the terms are cut off smoothly, by ``erfc``; that changes a smooth profile by less than any power of the length, and the
 sum cut at half the length says by how much.
@@ -25,6 +25,7 @@ from perinstance.numerics.rounding import (
     NODE_ROUNDING,
     NOT_ZERO,
 )
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 
 FOUND, LONGER, FINER, ELSEWHERE = 0, 1, 2, 3  # what became of an inversion: the line must be longer, finer, elsewhere
 QUIET = 6  # nodes in a row that are negligible: the integrand has died
@@ -147,6 +148,8 @@ def log_scale(line, epsilon):
 @kernel
 def solve_on_line(target, start, edge, line, scratch):
     """Return the least epsilon >= 0 with ``log delta(epsilon) <= target``, its slack, and what became of it."""
+    if not line.real[0] < BEYOND:
+        return 0.0, np.inf, ELSEWHERE
     terms = line_terms(line, scratch)
     low, high = 0.0, edge
     epsilon = min(max(start, 0.0), edge)
@@ -185,6 +188,8 @@ def solve_on_line(target, start, edge, line, scratch):
 @kernel
 def profile_on_line(epsilon, line, scratch):
     """Return ``log delta`` at an epsilon, minus its slope, its error and what became of it."""
+    if not line.real[0] < BEYOND:
+        return 0.0, 0.0, np.inf, ELSEWHERE
     terms = line_terms(line, scratch)
     sums = sums_at(epsilon, line.spacing, terms)
     error, what = error_of(epsilon, line, terms, sums)

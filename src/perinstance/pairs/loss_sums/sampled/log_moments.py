@@ -27,6 +27,9 @@ DEPTH = 44.0  # what is smaller than e^-44 of the largest value is left out
 SHIFT = 1.5  # of the line into the complex plane, at most: it costs a factor e^{SHIFT^2/2}
 LARGE = 8.0  # logarithms of moments from which the moment itself is summed, scaled
 NORMAL = 0.5 * math.log(2.0 * math.pi)
+ANCHOR = 16  # nodes after which rotations are started afresh
+INVERSE = tuple(1.0 / max(k, 1) for k in range(16))
+BEYOND = 1e200  # stands for a moment beyond the noise: infinite, but zero steps of it are zero
 NOTHING = 2.0**-1074  # the smallest float: a logarithm of it is finite
 
 
@@ -79,10 +82,11 @@ def _log_excess(r):
 @kernel
 def excess(v):
     """Return ``e^v - 1 - v``."""
-    if v.real * v.real + v.imag * v.imag < 0.16:
-        total = 1.0 + v / 14.0
-        for k in range(13, 2, -1):
-            total = 1.0 + v * total / k
+    size = v.real * v.real + v.imag * v.imag
+    if size < 0.16:
+        total = 1.0 + 0.0j
+        for k in range(14 if size > 0.0025 else 8, 2, -1):
+            total = 1.0 + v * total * INVERSE[k]
         return 0.5 * v * v * total
     return exp(v) - 1.0 - v
 
@@ -140,26 +144,27 @@ def divergence_of(step):
     for i in range(n):
         x = live.low + i * h
         loss = loss_at(x, 0.0, step).real
+        density = -0.5 * x * x - NORMAL
         if abs(loss) < 0.01:
             # with w = e^loss: w loss - w + 1 and w - 1 - loss, by their series
             part = 0.0
             for k in range(9, 1, -1):
                 part = part * loss / (k + 1.0) + ((k - 1.0) if step.over else 1.0)
-            part *= 0.5 * loss * loss
+            part *= 0.5 * loss * loss * math.exp(density)
         elif step.over:
-            part = math.exp(loss) * (loss - 1.0) + 1.0
+            part = math.exp(loss + density) * (loss - 1.0) + math.exp(density)
         else:
-            part = math.expm1(loss) - loss
-        total += h * part * math.exp(-0.5 * x * x - NORMAL)
+            part = math.exp(loss + density) - (1.0 + loss) * math.exp(density)
+        total += h * part
     return total
 
 
 @kernel
 def real_moments(step, kl, c):
-    """Return ``K = log A`` and its first two derivatives at a real c >= 0, each infinite where beyond the noise."""
+    """Return ``K = log A`` and its first two derivatives at a real c >= 0, each ``BEYOND`` the noise where it is."""
     live = live_range(step, c)
     if not live.whole:
-        return np.inf, np.inf, np.inf
+        return BEYOND, BEYOND, BEYOND
     h = 2.0 * math.pi * min(SHIFT, 0.5 * math.pi / step.m) / DEPTH
     scale = live.top if live.top > LARGE else 0.0
     moment, first, second = 0.0, 0.0, 0.0
@@ -175,8 +180,12 @@ def real_moments(step, kl, c):
             first += raised * slope
         else:
             raised = h * math.exp(log + c * slope)
-            moment += weight * excess(complex(c * slope, 0.0)).real
-            first += weight * math.expm1(c * slope) * slope
+            if c * slope > 30.0:  # the power alone might overflow
+                moment += raised - weight * (1.0 + c * slope)
+                first += (raised - weight) * slope
+            else:
+                moment += weight * excess(complex(c * slope, 0.0)).real
+                first += weight * math.expm1(c * slope) * slope
         second += raised * slope * slope
     if scale > 0.0:
         return scale + math.log(moment), first / moment, max(second / moment - (first / moment) ** 2, 0.0)
@@ -196,7 +205,7 @@ def log_one_plus(d):
 
 @kernel
 def _nodes(step, c, live, scale):
-    """Return the nodes of the rule over the noise: lambda, ``W phi``, ``W phi e^{c lambda - scale}``, roundings of each."""
+    """Return the nodes of the rule over the noise: lambda, ``W phi``, ``W phi e^{c lambda - scale}``, roundings."""
     theta = _line_shift(step, c, live)
     h = 2.0 * math.pi * theta / DEPTH
     side = theta if step.over else -theta
@@ -220,32 +229,43 @@ def fill_log_moments(step, kl, c, spacing, out, error):
     """Fill ``log A(c + i k spacing)``, k = 0, 1, ..., and the absolute error of each."""
     live = live_range(step, c)
     if not live.whole:
-        out[:] = np.inf
-        error[:] = np.inf
+        out[:] = BEYOND
+        error[:] = 0.0
         return
     scale = live.top if live.top > LARGE else 0.0
     losses, weights, rounds = _nodes(step, c, live, scale)
+    sizes, turns, terms = np.empty(losses.size), np.empty(losses.size, np.complex128), weights[1].copy()
     typical = 0.0
     for i in range(losses.size):
-        typical += abs(weights[0, i]) * abs(losses[i])
+        sizes[i] = abs(losses[i])
+        typical += abs(weights[0, i]) * sizes[i]
+        turns[i] = exp(complex(-spacing * losses[i].imag, spacing * losses[i].real))
+        rounds[i] += 3.0 * ANCHOR
     for k in range(out.size):
         y = k * spacing
         z = complex(c, y)
         total, lost = 0.0j, 0.0
         if scale > 0.0 or abs(z) * typical > 1.0:
+            anchor = k % ANCHOR == 0 or not (scale > 0.0 or abs(complex(c, y - spacing)) * typical > 1.0)
             for i in range(losses.size):
-                v = complex(-y * losses[i].imag, y * losses[i].real)
-                part = exp(v) * weights[1, i]
-                total += part
-                lost += abs(part) * (rounds[i] + 2.0 * y * abs(losses[i]))
+                if anchor:
+                    terms[i] = weights[1, i] * exp(complex(-y * losses[i].imag, y * losses[i].real))
+                else:
+                    terms[i] *= turns[i]
+                total += terms[i]
+                lost += (abs(terms[i].real) + abs(terms[i].imag)) * (rounds[i] + 2.0 * y * sizes[i])
             out[k] = complex(scale + math.log(abs(total)), math.atan2(total.imag, total.real))
             error[k] = NODE_ROUNDING * (lost / abs(total) + 2.0 + scale)
         else:
             for i in range(losses.size):
                 v = z * losses[i]
-                part = excess(v) * weights[0, i]
+                if v.real > 30.0:  # the power alone might overflow
+                    part = weights[1, i] * exp(complex(-y * losses[i].imag, y * losses[i].real))
+                    part -= weights[0, i] * (1.0 + v)
+                else:
+                    part = excess(v) * weights[0, i]
                 total += part
-                lost += abs(part) * (rounds[i] + 2.0 * abs(v))
+                lost += (abs(part.real) + abs(part.imag)) * (rounds[i] + 2.0 * abs(z) * sizes[i])
             total += z * kl
             lost += 16.0 * abs(z) * kl
             out[k] = log_one_plus(total)

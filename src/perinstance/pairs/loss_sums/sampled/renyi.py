@@ -8,6 +8,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import QUADRATURE_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 
 
 def renyi_of_steps(view: LossCoordinates, alpha: Floats) -> Floats:
@@ -34,6 +35,6 @@ def renyi_of_steps(view: LossCoordinates, alpha: Floats) -> Floats:
             half = 0.5 * m * m * order * (order + 1.0)
             bound = np.logaddexp(0.0, half + np.log(q))
             bound = bound if some.over else -np.log1p(-q) * order
-        each = np.where(np.isfinite(each), each, bound / order)
+        each = np.where(each < BEYOND / order, each, bound / order)
         out[rows] = np.minimum(out[rows], some.total(each, kinds)[:, 0])
     return out * QUADRATURE_UP

@@ -12,6 +12,8 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS
 from perinstance.pairs.loss_sums.sampled.log_moments import Step, divergence_of
 
+OFTEN = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class SampledSteps:
@@ -80,6 +82,14 @@ class SampledSteps:
     def costs(self) -> NDArray[np.bool_]:
         """Of each person: whether any step was taken."""
         return (self.steps > 0.0).any(axis=1)
+
+    @property
+    def seldom(self) -> NDArray[np.bool_]:
+        """Of each person: whether they are sampled less than some ten times, on average.
+
+        Their loss may be decided by one sample, and in the deepest tails no contour sees that: a bound is all there is.
+        """
+        return self.costs & (self.total(self.rates[self.kinds(), None], self.kinds())[:, 0] < OFTEN)
 
     def __getitem__(self, rows: Any) -> SampledSteps:
         index = None if self.index is None else self.index[rows]
