@@ -27,9 +27,9 @@ class Composed(SummedPairs):
     are in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
     Somebody with so many different Laplace distances that they cannot be multiplied out (more than 24, or more than
     4,095 releases of one distance next to another, and no Gaussian shift of a twentieth of their sum) gets an
-    ``"upper"`` bound. So does whoever took sampled steps next to Laplace noise, or was sampled less than some ten times
-    (``sampled_gaussian.py``), and everybody with a ``Dominated`` release: it counts as its shift, the offsets and the tails
-    are added to the result (see ``bounded_shift.py``).
+    ``"upper"`` bound. So does whoever took sampled steps next to Laplace noise, or was sampled less than ten times on
+    average (``sampled_gaussian.py``), and everybody with a ``Dominated`` release: it counts as its shift, the offsets
+    and the tails are added to the result (see ``bounded_shift.py``).
 
     Examples
     --------

@@ -16,10 +16,9 @@ from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import KINDS, Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
+from perinstance.pairs.loss_sums.sampled.steps import OFTEN, SampledSteps
 from perinstance.pairs.summed_pairs import SummedPairs
 
-#: Whoever is sampled less often than this, on average, may lose most by a single sample.
-OFTEN = 10.0
 #: Floats count steps one by one up to here.
 MOST_STEPS = 2.0**53
 
@@ -116,8 +115,6 @@ class SampledGaussian(ColumnPairs, SummedPairs):
 
     def coordinates(self) -> LossCoordinates:
         """Sampled steps; those of rate 1 are one Gaussian shift, ``sqrt(sum steps m^2)``."""
-        from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
-
         whole = self._rate == 1.0
         m2 = np.where(whole, self._steps * self._distance**2, 0.0).sum(axis=1, keepdims=True)
         shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + self._rate.shape[1]))

@@ -24,7 +24,7 @@ from perinstance.pairs.loss_sums.sampled.log_moments import (
     LARGE,
     NORMAL,
     SHIFT,
-    Step,
+    StepKind,
     excess,
     log_one_plus,
     loss_at,
@@ -34,7 +34,7 @@ STEEPEST = 0.8  # slope of the curve: below 1, where the density of the noise st
 MARGIN = 1.3  # how much steeper than necessary
 
 
-class Curve(NamedTuple):
+class NoiseCurve(NamedTuple):
     """The curve of the noise: its height left, a first rise by ``lift`` at ``first``, then a slope from ``last``."""
 
     height: Any
@@ -54,7 +54,7 @@ def _curve(step, z, c):
     lift = max(0.5 * math.pi / m - height, 0.0) if first > 4.0 else 0.0
     more = z.real - c if step.over else c - z.real
     slope = min(STEEPEST, MARGIN * max(more, 0.0) / z.imag) if z.imag > 0.0 else 0.0
-    return Curve(height, lift, first, slope, last)
+    return NoiseCurve(height, lift, first, slope, last)
 
 
 @kernel
@@ -135,7 +135,7 @@ def fill_bent(rates, distances, kl, over, places, values, error):
     """Fill in the log moments of every kind at places, the first on the real line; errors relative to that one."""
     n = places.size
     for j in range(rates.size):
-        step = Step(rates[j], distances[j], over)
+        step = StepKind(rates[j], distances[j], over)
         for k in range(n):
             out, lost = bent_log_moment(step, kl[j], places[k], places[0].real)
             values[j, k], values[j, n + k] = out.real, out.imag

@@ -2,10 +2,10 @@ r"""Inversion along a straight line: the profile of one person from K at the nod
 
 ``delta(epsilon) = (h/pi) sum' Re e^{K(z_k) - z_k epsilon}/(z_k (1 + z_k))``, the first term halved. What the step h
 adds is ``sum_{j != 0} delta(epsilon + 2 pi j/h) e^{2 pi j c/h}``, positive: the sum is never too small. The same sum
-with twice the step says how much it is; a heavy tail of the loss to the right of epsilon makes it large, and then the step
-is halved. Where K does not die (the person is seldom sampled, and then the loss is next to one number far from epsilon)
-the terms are cut off smoothly, by ``erfc``; that changes a smooth profile by less than any power of the length, and the
-sum cut at half the length says by how much.
+with twice the step says how much it is; a heavy tail of the loss to the right of epsilon makes it large, and then the
+step is halved. Where K does not die (the person is seldom sampled, and then the loss is next to one number far from
+epsilon) the terms are cut off smoothly, by ``erfc``; that changes a smooth profile by less than any power of the
+length, and the sum cut at half the length says by how much.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LineValues(NamedTuple):
     error: Any
 
 
-class Terms(NamedTuple):
+class LineTerms(NamedTuple):
     """The terms without epsilon, over the first; their errors; how many; whether they have died."""
 
     real: Any
@@ -53,7 +53,7 @@ class Terms(NamedTuple):
     dead: Any
 
 
-class Sums(NamedTuple):
+class LineSums(NamedTuple):
     """The sum at an epsilon, minus its slope, the sums with double step and cut off earlier."""
 
     total: Any
@@ -83,7 +83,7 @@ def line_terms(line, scratch):
             break
     real[0] *= 0.5
     error[0] *= 0.5
-    return Terms(real, imag, error, n, quiet == QUIET)
+    return LineTerms(real, imag, error, n, quiet == QUIET)
 
 
 @kernel
@@ -116,7 +116,7 @@ def sums_at(epsilon, spacing, terms):
         if k % 2 == 0:
             coarse += 2.0 * part
         at_real, at_imag = at_real * step_real - at_imag * step_imag, at_real * step_imag + at_imag * step_real
-    return Sums(total, slope, coarse, total if terms.dead else short)
+    return LineSums(total, slope, coarse, total if terms.dead else short)
 
 
 @kernel

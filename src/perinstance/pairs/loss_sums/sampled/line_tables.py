@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING
-from perinstance.pairs.loss_sums.sampled.log_moments import Step, fill_log_moments, real_moments
+from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, fill_log_moments, real_moments
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 
@@ -65,7 +65,7 @@ def fill_line(rates, distances, kl, over, place, values, error):
     n = error.size
     out, lost = np.empty(n, np.complex128), np.empty(n)
     for j in range(rates.size):
-        fill_log_moments(Step(rates[j], distances[j], over), kl[j], place[0], place[1], out, lost)
+        fill_log_moments(StepKind(rates[j], distances[j], over), kl[j], place[0], place[1], out, lost)
         for k in range(n):
             values[j, k], values[j, n + k] = out[k].real, out[k].imag
             # of the moment, and of the sum over the kinds
@@ -77,4 +77,4 @@ def fill_line(rates, distances, kl, over, place, values, error):
 def fill_real(rates, distances, kl, over, c, values):
     """Fill in log A and two derivatives of every kind at c."""
     for j in range(rates.size):
-        values[j, 0], values[j, 1], values[j, 2] = real_moments(Step(rates[j], distances[j], over), kl[j], c)
+        values[j, 0], values[j, 1], values[j, 2] = real_moments(StepKind(rates[j], distances[j], over), kl[j], c)

@@ -33,7 +33,7 @@ BEYOND = 1e200  # stands for a moment beyond the noise: infinite, but zero steps
 NOTHING = 2.0**-1074  # the smallest float: a logarithm of it is finite
 
 
-class Step(NamedTuple):
+class StepKind(NamedTuple):
     """One kind of step: its rate q, distance m, and whether Q over P is meant (the person with, over without)."""
 
     q: Any
@@ -41,7 +41,7 @@ class Step(NamedTuple):
     over: Any
 
 
-class Live(NamedTuple):
+class LiveRange(NamedTuple):
     """Where the integrand lives, from low to high; the largest exponent; whether all of it was found."""
 
     low: Any
@@ -112,7 +112,7 @@ def live_range(step, c):
             if sizes[k, i] > least:
                 low, high = min(low, i), max(high, i)
     whole = low > 0 and high < count - 1
-    return Live(-FARTHEST + (low - 1) * COARSE, -FARTHEST + (high + 1) * COARSE, top, whole)
+    return LiveRange(-FARTHEST + (low - 1) * COARSE, -FARTHEST + (high + 1) * COARSE, top, whole)
 
 
 @kernel

@@ -12,7 +12,7 @@ from perinstance.pairs.loss_sums.sampled.line_choice import branch_point, choose
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 
 
-class Profile:
+class SampledProfile:
     """The profile of some people in both directions: P over Q of the view, and with P and Q exchanged."""
 
     __slots__ = ("_edges", "_tables", "_views")
@@ -67,7 +67,7 @@ class Profile:
 
 def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:
     """Return delta at epsilon, rounded up, in the direction of the view."""
-    return Profile(view).at(epsilon)[0]
+    return SampledProfile(view).at(epsilon)[0]
 
 
 def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
@@ -77,7 +77,7 @@ def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
     """
     n = len(level)
     best = np.where(level > 0.0, 1.0, 0.0)
-    profile = Profile(view)
+    profile = SampledProfile(view)
     low, high, span = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, 0.5)
     e = np.zeros(n)
     inner = (level > 0.0) & (level < 1.0)

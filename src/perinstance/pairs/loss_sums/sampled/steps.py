@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS
-from perinstance.pairs.loss_sums.sampled.log_moments import Step, divergence_of
+from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of
 
+#: Whoever is sampled less often than this, on average, may lose most by a single sample.
 OFTEN = 10.0
 
 
@@ -48,7 +49,7 @@ class SampledSteps:
             steps = np.where(live, steps, 0.0)
         kl = np.array(
             [
-                [divergence_of(Step(q, m, over)) for q, m in zip(rates.tolist(), distances.tolist(), strict=True)]
+                [divergence_of(StepKind(q, m, over)) for q, m in zip(rates.tolist(), distances.tolist(), strict=True)]
                 for over in (False, True)
             ]
         ).reshape(2, rates.size)
@@ -89,7 +90,8 @@ class SampledSteps:
 
         Their loss may be decided by one sample, and in the deepest tails no contour sees that: a bound is all there is.
         """
-        return self.costs & (self.total(self.rates[self.kinds(), None], self.kinds())[:, 0] < OFTEN)
+        sampled = self.total(self.rates[self.kinds(), None], self.kinds())[:, 0]
+        return np.asarray(self.costs & (sampled < OFTEN))
 
     def __getitem__(self, rows: Any) -> SampledSteps:
         index = None if self.index is None else self.index[rows]
