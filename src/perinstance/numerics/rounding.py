@@ -162,10 +162,10 @@ PI_LOW = 1.2246467991473532e-16
 
 #: What the step of a straight line adds to delta (never less than nothing) may differ by this share at the double step.
 ALIAS = 1e-11
-#: A sum cut off smoothly may differ by this share when it is cut at half the length; its own error is about the square.
-CUT_OFF = 1e-7
-#: Halving the step of a bent contour may change its sum by this share; its own error is about the square.
-BENT_STEP = 1e-6
+#: A sum cut off smoothly may differ by this share when it is cut at half the length; all of it is charged.
+CUT_OFF = 1e-10
+#: Halving the step of a bent contour may change its sum by this share; all of it is charged.
+BENT_STEP = 1e-10
 #: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
 QUADRATURE_UP = 1 + 1e-12
 

@@ -2,7 +2,7 @@ r"""Inversion along a hyperbola ``z = c + w (i sinh u + b (cosh u - 1))``, for p
 
 Most of their loss is next to one number, left of epsilon (with over without them) or right of it, so that e^K does not
 die along a straight line. Bent to the right, or to the left, ``e^{K(z) - z epsilon}`` does, and the trapezoidal rule in
-u converges geometrically: what halving the step changes is charged.
+u converges geometrically: all that halving the step changes is charged.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def bent_solve(goal, edge, places, values, weights, error):
         excess = base + math.log(total) - goal[0]
         rate = c + moved / total
         change = abs(coarse - total) / total
-        charged = lost / total + min(change, 10.0 * change * math.sqrt(change)) if change < BENT_STEP else np.inf
+        charged = lost / total + change if change < BENT_STEP else np.inf
         charged += NODE_ROUNDING * 4.0 * (4.0 + abs(values[0]) + c * epsilon) + LOGARITHM * (4.0 + abs(goal[0]))
         if excess > 0.0:
             low = epsilon
@@ -103,7 +103,7 @@ def bent_profile(epsilon, places, values, weights, error):
     change = abs(coarse - total) / total if total > 0.0 else np.inf
     if not (dead and change < BENT_STEP):
         return 0.0, 0.0, np.inf
-    charged = lost / total + min(change, 10.0 * change * math.sqrt(change))
+    charged = lost / total + change
     charged += NODE_ROUNDING * 4.0 * (4.0 + abs(values[0]) + c * epsilon)
     return values[0] - c * epsilon + math.log(total), c + moved / total, charged
 

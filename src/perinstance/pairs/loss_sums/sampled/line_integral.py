@@ -5,7 +5,7 @@ adds is ``sum_{j != 0} delta(epsilon + 2 pi j/h) e^{2 pi j c/h}``, positive: the
 with twice the step says how much it is; a heavy tail of the loss to the right of epsilon makes it large, and then the
 step is halved. Where K does not die (the person is seldom sampled, and then the loss is next to one number far from
 epsilon) the terms are cut off smoothly, by ``erfc``; that changes a smooth profile by less than any power of the
-length, and the sum cut at half the length says by how much.
+length; the whole difference to the sum cut at half the length is charged.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def error_of(epsilon, line, terms, sums):
     if not abs(sums.coarse - sums.total) < ALIAS * sums.total:
         return np.inf, FINER
     base = abs(line.real[0]) + line.c * abs(epsilon) + abs(math.log(line.c))
-    return lost / sums.total + cut * math.sqrt(cut) * 10.0 + 4.0 * NODE_ROUNDING * (4.0 + base), FOUND
+    return lost / sums.total + cut + 4.0 * NODE_ROUNDING * (4.0 + base), FOUND
 
 
 @kernel
