@@ -11,16 +11,35 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS
-from perinstance.pairs.interface.arguments import Direction, check_direction, delta_array, noise_factor, spread
+from perinstance.pairs.closed_form.sampled_step import (
+    step_delta_with,
+    step_delta_without,
+    step_epsilon_with,
+    step_epsilon_without,
+)
+from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.interface.arguments import (
+    Direction,
+    check_direction,
+    delta_array,
+    noise_factor,
+    rate_array,
+    real_array,
+    spread,
+)
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind, kind_codes, weakest_codes
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
-from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
+from perinstance.pairs.loss_sums.sampled.steps import OFTEN, SampledSteps
 from perinstance.pairs.summed_pairs import SummedPairs
 
 #: Floats count steps one by one up to here.
 MOST_STEPS = 2.0**53
+#: Kinds of steps whose single losses are added up for whoever is seldom sampled.
+FEW_KINDS = 8
+#: Beyond this distance a step counts as one of rate 1, which loses at least as much.
+FAR = 1000.0
 
 
 class SampledGaussian(ColumnPairs, SummedPairs):
@@ -115,14 +134,14 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         return cls(rate, distance, steps, columns["kind"])
 
     def coordinates(self) -> LossCoordinates:
-        """Sampled steps; those of rate 1 are one Gaussian shift, ``sqrt(sum steps m^2)``."""
+        """Sampled steps; those of rate 1 (and beyond ``FAR``) are one Gaussian shift, ``sqrt(sum steps m^2)``."""
         rate, distance = self._rate, self._distance
         if not self._rate.strides[0] and not self._distance.strides[0]:  # one row for everybody
-            whole = self._rate[:1] == 1.0
+            whole = (rate[:1] == 1.0) | (distance[:1] > FAR)
             m2 = self._steps @ np.where(whole, distance[:1] ** 2, 0.0).T
             steps = np.where(whole, 0.0, self._steps) if whole.any() else self._steps
         else:
-            whole = rate == 1.0
+            whole = (rate == 1.0) | (distance > FAR)
             m2 = np.where(whole, self._steps * distance**2, 0.0).sum(axis=1, keepdims=True)
             steps = np.where(whole, 0.0, self._steps)
         shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + rate.shape[1]))
@@ -130,25 +149,64 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         return there.with_steps(SampledSteps.of(rate, distance, steps))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, or a bound above it (see the kinds)."""
         check_direction(direction)
         n = len(self)
         deltas = spread(delta_array(delta, n), n)
-        out = np.empty(n)
         single = self._single & (deltas > 0.0)
         many, rows = np.flatnonzero(~single), np.flatnonzero(single)
-        if many.size:
-            out[many] = epsilon_of_sum(
-                self[many].coordinates() if rows.size else self.coordinates(), deltas[many], direction
-            )
-        if rows.size:
-            from perinstance.pairs.closed_form.sampled_step import step_epsilon_with, step_epsilon_without
+        others = (self if many.size == n else self[many]).coordinates()
+        out = np.zeros(n)
+        for side in _sides(direction):
+            if many.size:
+                found = epsilon_of_sum(others, deltas[many], side)
+                out[many] = np.maximum(out[many], np.minimum(found, self._added(many, deltas[many], side)))
+            if rows.size:
+                out[rows] = np.maximum(out[rows], _STEP_EPSILON[side](*self._one_step(rows), deltas[rows]))
+        return out
 
+    def _added(self, rows: NDArray[np.intp], delta: Floats, side: str) -> Floats:
+        """Return the sum over the steps of what each loses at its share of delta: above the truth, and not far for few.
+
+        Infinite where it would be useless or long: for whoever is sampled often, or takes many kinds of steps.
+        """
+        out = np.full(len(rows), np.inf)
+        if self._rate.shape[1] > FEW_KINDS:
+            return out
+        rate, distance = self._rate[rows], self._distance[rows]
+        live = (rate > 0.0) & (distance > 0.0)
+        steps = np.where(live, self._steps[rows], 0.0)
+        some = np.flatnonzero(((steps * rate).sum(axis=1) < OFTEN) & (rate < 1.0).all(axis=1) & (delta > 0.0))
+        rate, distance, steps, live = rate[some], distance[some], steps[some], live[some] & (steps[some] > 0.0)
+        share = delta[some] * (1.0 - FEW_ROUNDINGS) / np.maximum(steps.sum(axis=1), 1.0)
+        total = np.zeros(len(some))
+        for j in range(steps.shape[1]):
+            q, m = np.where(live[:, j], rate[:, j], 0.5), np.where(live[:, j], distance[:, j], 1.0)
+            total += np.where(live[:, j], steps[:, j] * _STEP_EPSILON[side](q, m, share), 0.0)
+        out[some] = total * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1]))
+        return out
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; one step by its closed form."""
+        out = super().delta(epsilon, direction)
+        n = len(self)
+        e = spread(real_array("epsilon", epsilon, n), n)
+        rows = np.flatnonzero(self._single & np.isfinite(e))
+        if rows.size:
             rate, distance = self._one_step(rows)
-            sides = {"with": step_epsilon_with, "without": step_epsilon_without}
-            found = [side(rate, distance, deltas[rows]) for name, side in sides.items() if direction in (name, "worst")]
+            found = [_STEP_DELTA[side](rate, distance, e[rows]) for side in _sides(direction)]
             out[rows] = np.max(found, axis=0)
         return out
+
+    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+        """Power of the best test; for one step ``(1 - q) r + q Phi(Phi^-1(r) + m)``, the ratio grows with the noise."""
+        out = super().attack_power(false_positive_rate)
+        level = spread(rate_array(false_positive_rate, len(self)), len(self))
+        rows = np.flatnonzero(self._single)
+        if rows.size:
+            rate, distance = self._one_step(rows)
+            out[rows] = (1.0 - rate) * level[rows] + rate * Shift(distance).attack_power(level[rows])
+        return np.maximum(np.minimum(out, 1.0), level)
 
     @property
     def _single(self) -> NDArray[np.bool_]:
@@ -167,6 +225,14 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     def with_noise(self, factor: float) -> SampledGaussian:
         """``m / factor``."""
         return self._with(distance=self._distance / noise_factor(factor))
+
+
+_STEP_EPSILON = {"with": step_epsilon_with, "without": step_epsilon_without}
+_STEP_DELTA = {"with": step_delta_with, "without": step_delta_without}
+
+
+def _sides(direction: Direction) -> tuple[str, ...]:
+    return ("without", "with") if direction == "worst" else (direction,)
 
 
 def _table(name: str, values: ArrayLike) -> Floats:

@@ -21,19 +21,36 @@ def _shift_delta(distance: Floats, epsilon: Floats) -> Floats:
 
 
 def step_delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
-    """Return delta at epsilon >= 0, the person with over without them."""
+    """Return delta at any epsilon, the person with over without them."""
+    return _of_both(rate, distance, epsilon, _delta_with, _delta_without)
+
+
+def step_delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
+    """Return delta at any epsilon, without over with."""
+    return _of_both(rate, distance, epsilon, _delta_without, _delta_with)
+
+
+def _of_both(rate: Floats, distance: Floats, epsilon: Floats, one, other) -> Floats:  # type: ignore[no-untyped-def]
+    """``delta(epsilon) = 1 - e^epsilon + e^epsilon delta_other(-epsilon)`` left of zero."""
+    right = one(rate, distance, np.maximum(epsilon, 0.0))
+    left = np.minimum(epsilon, 0.0)
+    back = (np.exp(left) * other(rate, distance, -left) - np.expm1(left)) * (1.0 + SAMPLED_STEP)
+    return np.minimum(np.where(epsilon < 0.0, back, right), 1.0)
+
+
+def _delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
     with np.errstate(over="ignore"):
         E = np.where(epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / rate), epsilon - np.log(rate))
     return rate * _shift_delta(distance, E) * (1.0 + SAMPLED_STEP)
 
 
-def step_delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
-    """Return delta at epsilon >= 0, without over with."""
+def _delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
     left = rate + np.expm1(-epsilon)  # e^-epsilon - 1 + q
     inside = left > 0.0
     E = np.where(inside, -np.log(np.where(inside, left, rate) / rate), 0.0)
-    out = np.exp(epsilon) * left * _shift_delta(distance, np.maximum(E, 0.0)) * (1.0 + SAMPLED_STEP)
-    return np.where(inside, np.minimum(out, 1.0), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.exp(epsilon) * left * _shift_delta(distance, np.maximum(E, 0.0)) * (1.0 + SAMPLED_STEP)
+    return np.where(inside, out, 0.0)
 
 
 def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:

@@ -31,8 +31,10 @@ from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
 #: Steps of u and how far it goes, one after the other until one serves.
-RULES = ((0.0625, 12.0), (0.02, 12.0), (0.02, 30.0), (0.007, 12.0))
-BENDS = (0.3, 0.1)
+RULES = ((0.0625, 12.0), (0.02, 12.0))
+BENDS = (0.3,)
+#: No bent contour beyond this distance: the noise would need too many nodes.
+FARTHEST_BENT = 10.0
 
 
 @kernel
@@ -116,6 +118,8 @@ def invert_bent(view: LossCoordinates, tables: LineTables, c: float, goal: Float
     steps = view.sampled
     assert steps is not None
     kinds = steps.kinds()
+    if steps.distances[kinds].max() > FARTHEST_BENT:
+        return np.array([np.inf, np.inf] if solving else [0.0, 0.0, np.inf])
     curve = float(cumulants_at(view, tables, np.array([c]))[0, 2])
     w = 1.0 / math.sqrt(curve + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2)
     best = np.array([np.inf, np.inf] if solving else [0.0, 0.0, np.inf])

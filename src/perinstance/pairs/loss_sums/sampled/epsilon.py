@@ -24,7 +24,7 @@ from perinstance.pairs.loss_sums.sampled.line_integral import ELSEWHERE, FINER, 
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
-NODES = (40, 160, 640, 2560)
+NODES = (40, 160, 640)
 BENT_FROM = 2  # after so many lengths of a line a bent contour is tried
 ROUNDS = 24
 FINEST = 20  # times that a step may be halved
