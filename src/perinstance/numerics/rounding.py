@@ -112,6 +112,11 @@ PROMISED_TENTH = 1e-10
 #: The same in units of the largest loss, for an epsilon next to zero.
 PROMISED_LARGEST = 1e-15
 
+#: A profile of a shift, and an exponential and a quotient around it: what one sampled step is raised by.
+SAMPLED_STEP = 5e-14
+#: The same, absolutely, in units of the distance (at most one).
+SAMPLED_STEP_ABSOLUTE = 1e-15
+
 # Sums of losses (loss_sums)
 
 #: The halved step must change an inversion's integral by less than this share: 1e-9 of epsilon needs no more.
@@ -154,6 +159,15 @@ PAIR_NODE = 1e-20
 PAIR_STEP = 3e-16
 #: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
 PI_LOW = 1.2246467991473532e-16
+
+#: What the step of a straight line adds to delta (never less than nothing) may differ by this share at the double step.
+ALIAS = 1e-11
+#: A sum cut off smoothly may differ by this share when it is cut at half the length; all of it is charged.
+CUT_OFF = 1e-10
+#: Halving the step of a bent contour may change its sum by this share; all of it is charged.
+BENT_STEP = 1e-10
+#: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
+QUADRATURE_UP = 1 + 1e-12
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Models
