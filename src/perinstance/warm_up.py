@@ -88,6 +88,7 @@ def _tables() -> None:
         for table in (X, np.asfortranarray(X), X.astype(np.float32)):
             for release in (posterior, output, pi.PosteriorSample(1.0, 1.0, fit_intercept=True)):
                 pi.audit(release, table, y)
+            pi.audit(pi.NoisyMean(), table)
         pi.audit(posterior, X, y, targets=(X[:3], y[:3]))
     X, y = _table(10)
     pi.audit(posterior, X, y, ids=[f"person {i}" for i in range(len(y))]).summary()

@@ -15,7 +15,7 @@ from perinstance.folds.block import Block
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
 from perinstance.models.losses.smooth import PseudoHuber
 from perinstance.models.smooth.problem import SmoothProblem
-from perinstance.numerics.quadratic_duality import part_of_sphere
+from perinstance.numerics.trust_region.quadratic_duality import part_of_sphere
 from perinstance.releases import OutputPerturbation
 from tests.analysis.smooth_world import world
 

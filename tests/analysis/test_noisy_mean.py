@@ -49,3 +49,25 @@ def test_the_worst_data_set_attains_it(noise, statistic):
 
 def test_the_mean_of_nobody():
     assert dp(NoisyMean(scale=1.0), DELTA, n=None, d=1).epsilon == np.inf
+
+
+@pytest.mark.parametrize("statistic", ["mean", "sum"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("size", [1e-200, 1.7e12, 1e200])
+def test_columns_far_from_zero_and_of_any_scale(noise, statistic, size):
+    """Nobody of the domain is above everyone's loss, nor is the worst case below it: no square over- or underflows."""
+    release = NoisyMean(scale=size, noise=noise, statistic=statistic)
+    X = size * (1 + np.random.default_rng(2).normal(size=(30, 2)) / 10)
+    fit = release.confidential_fit(ArraySweep(X, np.zeros(30)))
+    answer = everyone(release, fit, DELTA, x_bound=2 * size)
+    assert answer.kind == "exact"
+    assert 0 < losses(release, fit, answer.x[None])[0] <= answer.epsilon
+    assert losses(release, fit, answer.x[None])[0] == pytest.approx(answer.epsilon, rel=1e-9)
+    assert answer.epsilon <= dp(release, DELTA, 2 * size, n=30, d=2).epsilon * (1 + 1e-12)
+
+
+def test_a_loss_beyond_the_largest_float_is_an_upper_bound():
+    release = NoisyMean(scale=1e-200, noise="laplace")
+    fit = release.confidential_fit(ArraySweep(np.full((3, 1), 1e200), np.zeros(3)))
+    answer = everyone(release, fit, DELTA, x_bound=1e200)
+    assert (answer.epsilon, answer.kind) == (np.inf, "upper")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perinstance.numerics.quadratic_duality import part_of_ball
+from perinstance.numerics.trust_region.quadratic_duality import part_of_ball
 
 
 def problem(rng, m):

@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
+from perinstance.data import load, scan
 from perinstance.pairs import Shift
 from tests.cli.conftest import people
 
@@ -61,6 +65,66 @@ def test_bad_promises_are_one_sentence_and_write_nothing(run, table, tmp_path, w
 def test_missing_bounds_are_asked_for(run, table):
     outcome = run("release", table, "--target", "bmi", "--epsilon", "1")
     assert outcome.code == 2 and "x-bound" in outcome.err
+
+
+HOSTILE = {
+    "nobody": "",
+    "missing": "1,,3\n2,5,NA\n",
+    "text": "1,HIV+,3\n2,M,x\n",
+    "beyond": f"1,{'9' * 400},-inf\n2,1e999,nan\n",
+    "ids twice and none": "1,2,3\n1,2,3\n,2,3\n",
+    "bytes": "1,\udcff,3\n",
+}
+
+
+@pytest.mark.parametrize("method", ["adaops", "adassp"])
+@pytest.mark.parametrize("rows", HOSTILE)
+def test_whatever_the_rows_of_a_file_hold_a_release_says_the_same(run, tmp_path, rows, method):
+    """A header alone, cells that are no numbers, ids twice: exit code, words and fields are those of any table."""
+    outcomes = []
+    for name, text in (("ordinary.csv", "1,2,3\n2,-1,1\n"), ("hostile.csv", HOSTILE[rows])):
+        (tmp_path / name).write_bytes(("person,age,bmi\n" + text).encode(errors="surrogateescape"))
+        words = ("release", name, "--target", "bmi", "--id", "person", "--method", method, "--epsilon", "2", *BOUNDS)
+        outcome = run(*words)
+        model = json.loads((tmp_path / "model.json").read_text())
+        assert len(model["coef"]) == 1 and np.isfinite(model["coef"]).all()
+        outcomes.append((outcome, model.keys(), model["released"].keys(), model["declared"]))
+    assert outcomes[0] == outcomes[1] and outcomes[0][0].code == 0
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "npy"])
+def test_typed_files_without_rows_or_with_nulls(run, tmp_path, kind):
+    columns = {
+        "age": pa.array([1, None, 2**60]),
+        "new": pa.array([True, None, False]),
+        "bmi": pa.array([1.0, 2.0, None]),
+    }
+    for table in (pa.table(columns), pa.table(columns).slice(0, 0)):
+        path, target = tmp_path / f"table.{kind}", "bmi"
+        if kind == "parquet":
+            pq.write_table(table, path)
+        elif kind == "arrow":
+            feather.write_feather(table, path)
+        else:
+            np.save(path, np.full((table.num_rows, 3), np.nan))
+            target = 2
+        loaded = load(scan(path), target)
+        assert loaded.X.shape == (table.num_rows, 2) and loaded.y.shape == (table.num_rows,)
+        if kind != "npy":
+            assert np.array_equal(
+                loaded.X, np.array([[1, 1], [np.nan] * 2, [2**60, 0]])[: table.num_rows], equal_nan=True
+            )
+            assert run("release", path, "--target", "bmi", "--epsilon", "2", *BOUNDS, "--quiet").code == 0
+
+
+def test_columns_are_refused_by_name_and_type(run, tmp_path):
+    pq.write_table(pa.table({"sex": ["M"], "age": [1.0], "bmi": [2.0]}), tmp_path / "t.parquet")
+    words = ("release", "t.parquet", "--epsilon", "2", *BOUNDS)
+    for wrong in (("--target", "bmi"), ("--target", "weight"), ("--target", "bmi", "--feature", "bmi")):
+        assert run(*words, *wrong).code == 2
+    assert run(*words, "--target", "bmi", "--feature", "age").code == 0
+    (tmp_path / "t.csv").write_text("age,bmi\n1,2,3\n")
+    assert run("release", "t.csv", "--target", "bmi", "--epsilon", "2", *BOUNDS).code == 2
 
 
 def test_explain_gives_the_power_of_the_best_attack(run):

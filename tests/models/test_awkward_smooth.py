@@ -37,7 +37,9 @@ def _check(name, X, y, weights, people, rel=1e-8, unit=1.0):
     assert fit.theta * size == pytest.approx(theta * size, rel=1e-7, abs=1e-9 * np.linalg.norm(theta * size) + 1e-12)
     precision = np.diag(weights)
     certified = sensitivity(prepare(sweep, fit, precision), X[people], y[people])
-    exact = distances(leave_one_out(prepare(sweep, fit, precision, "exact"), sweep, X[people], y[people]), precision)
+    exact = distances(
+        leave_one_out(prepare(sweep, fit, precision, "exact"), sweep, X[people], y[people]), precision
+    ).value
     for k, i in enumerate(people):
         if len(X) == 1:
             D = -theta  # nobody is left: only the penalty speaks
@@ -100,7 +102,7 @@ def test_an_outsider_who_outweighs_everybody(name, far):
     assert truth > 0
     certified = sensitivity(prepare(sweep, fit), Z, z, inside=False)
     assert certified.distance[0] >= truth * (1 - 1e-7)
-    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, Z, z, inside=False), None)
+    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, Z, z, inside=False), None).value
     assert exact[0] == pytest.approx(truth, rel=1e-5, abs=1e-10)
 
 
@@ -116,7 +118,7 @@ def test_an_outsider_with_an_exponential_curvature(name):
         theta = _refit(name, np.vstack([X, Z]), np.append(y, z), np.full(2, 0.5), 1.0, np.zeros(2))
         truth = np.linalg.norm(theta - fit.theta)
         assert sensitivity(prepare(sweep, fit), Z, z, inside=False).distance[0] >= truth * (1 - 1e-9)
-        exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, Z, z, inside=False), None)
+        exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, Z, z, inside=False), None).value
         assert exact[0] == pytest.approx(truth, rel=1e-6) or np.isinf(exact[0])
 
 

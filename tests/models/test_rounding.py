@@ -48,7 +48,7 @@ def _both(name, X, y, weight, precision, i):
     model = prepare(sweep, fit, precision)
     one = slice(i, i + 1)
     certified = sensitivity(model, X[one], y[one]).distance[0]
-    return certified, distances(leave_one_out(model, sweep, X[one], y[one]), precision)[0], fit
+    return certified, distances(leave_one_out(model, sweep, X[one], y[one]), precision).value[0], fit
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -106,7 +106,7 @@ def test_an_outsider_whom_the_fit_was_sure_of_and_wrong_about(eta):
     truth = np.linalg.norm(refit("logistic", np.vstack([X, Z]), np.append(y, z), 0.5, start=fit.theta) - fit.theta)
     model = prepare(sweep, fit)
     assert sensitivity(model, Z, z, inside=False).distance[0] >= truth * (1 - 1e-12)
-    assert distances(leave_one_out(model, sweep, Z, z, inside=False), None)[0] == pytest.approx(truth, rel=1e-9)
+    assert distances(leave_one_out(model, sweep, Z, z, inside=False), None).value[0] == pytest.approx(truth, rel=1e-9)
 
 
 def test_a_knot_that_rounding_decides_leaves_her_open():

@@ -64,7 +64,7 @@ def test_against_brute_force(name, mean, inside):
         assert (certified.distance >= norm * (1 - 1e-9) - rounding).all()
         assert (certified.open == np.isinf(certified.distance)).all()
         ways = leave_one_out(prepare(sweep, fit, precision, "exact"), sweep, Xi, yi, inside)
-        exact = distances(ways, precision)
+        exact = distances(ways, precision).value
         assert exact == pytest.approx(norm, rel=1e-8, abs=rounding)
         assert (exact >= norm * (1 - 1e-9) - rounding).all()
         estimate = sensitivity(prepare(sweep, fit, precision, "estimate"), Xi, yi, inside)
@@ -82,7 +82,7 @@ def test_within_five_percent_for_most_people_when_there_are_many(name):
     sweep = ArraySweep(X, y)
     fit = fit_smooth(sweep, objective)
     certified = sensitivity(prepare(sweep, fit), X, y)
-    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y), None)
+    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y), None).value
     moved = exact > 1e-12
     ratio = certified.distance[moved] / exact[moved]
     assert ratio.min() >= 1 - 1e-9
@@ -100,7 +100,7 @@ def test_few_people_for_each_parameter_are_certified_too(name, times):
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE[name], RidgePenalty(1.0), fit_intercept=True))
     found = sensitivity(prepare(sweep, fit), X, y)
     assert found.open.mean() <= 0.06
-    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y), None)
+    exact = distances(leave_one_out(prepare(sweep, fit, kind="exact"), sweep, X, y), None).value
     moved = (exact > 1e-12) & ~found.open
     ratio = found.distance[moved] / exact[moved]
     assert ratio.min() >= 1 - 1e-7  # the exact road adds its own error bar
@@ -119,12 +119,12 @@ def test_third_derivatives_tighten_the_bound_where_a_table_is_too_large_to_be_ke
         model, inside=replace(model.inside, hessian_bounds=replace(model.inside.hessian_bounds, second=None))
     )
     some = slice(0, 200)
-    exact = distances(leave_one_out(model, sweep, X[some], y[some]), None)
+    exact = distances(leave_one_out(model, sweep, X[some], y[some]), None).value
     before, after = (sensitivity(m, X[some], y[some]).distance / exact for m in (plain, model))
     assert after.min() >= 1 - 1e-9
     assert np.quantile(after, 0.95) <= 1.02 < np.quantile(before, 0.95)
     outsiders = X[some] * 1.2 + 0.1
-    exact = distances(leave_one_out(model, sweep, outsiders, y[some], inside=False), None)
+    exact = distances(leave_one_out(model, sweep, outsiders, y[some], inside=False), None).value
     ratio = sensitivity(model, outsiders, y[some], inside=False).distance / exact
     assert ratio.min() >= 1 - 1e-9
     assert np.quantile(ratio, 0.95) <= 1.02
@@ -141,7 +141,7 @@ def test_a_smooth_lasso_is_certified_too():
     for i in (0, 5, 9):  # independent of the batch: a plain fit of the smaller table
         alone = fit_smooth(ArraySweep(np.delete(X, i, 0), np.delete(y, i)), objective)
         assert ways.D[i] == pytest.approx(alone.theta - fit.theta, rel=1e-7, abs=1e-12)
-    exact = distances(ways, None)
+    exact = distances(ways, None).value
     assert (certified.distance >= exact * (1 - 1e-9)).all()
     assert np.median(certified.distance / exact) < 1.1
 
@@ -158,7 +158,7 @@ def test_outliers_do_not_spoil_everybodys_bound():
     assert constants.average is not None
     assert constants.average.theta[:-1].max() < 0.5 * constants.c  # the last radius is beyond everybody in the table
     some = slice(0, 300)
-    exact = distances(leave_one_out(model, sweep, X[some], y[some]), None)
+    exact = distances(leave_one_out(model, sweep, X[some], y[some]), None).value
     ratio = sensitivity(model, X[some], y[some]).distance / exact
     assert ratio.min() >= 1 - 1e-9
     assert np.quantile(ratio[np.isfinite(ratio)], 0.95) < 1.05

@@ -40,6 +40,9 @@ def release(
 ) -> None:
     r"""Publish a regression of FILE that keeps an (epsilon, delta) promise, as JSON.
 
+    Names and types of columns are checked. What the rows hold is not, nor how many there are, because a refusal would
+    tell: a row with a cell that is missing or no number counts as a row of zeros, numbers beyond bounds are clipped.
+
     [bold]Example[/bold]
 
       perinstance release patients.parquet --target bmi --method adaops --epsilon 1 --delta 1e-6 \\
@@ -70,4 +73,6 @@ def release(
             f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
             f"{len(rows.names)} coefficients."
         )
+        # said whatever the rows hold
+        text.print("Any row with a cell that is missing or no number counts as a row of zeros.", soft_wrap=True)
         text.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)

@@ -5,7 +5,7 @@ from ..folds.sweep import People as People
 from ..folds.sweep import Sweep as Sweep
 from .interface.problem import Movement as Movement
 from .interface.problem import Problem as Problem
-from .kernel_ridge import predictions as predictions
+from .kernel_ridge.problem import predictions as predictions
 from .losses.catalogue import CATALOGUE as CATALOGUE
 from .losses.negative_binomial import NegativeBinomial as NegativeBinomial
 from .losses.penalised_objective import RidgePenalty as RidgePenalty

@@ -22,8 +22,8 @@ REGISTRY: dict[str, str] = {
     "TweedieRegressor": "perinstance.models.sklearn_estimators:glm_problem",
     "LinearSVC": "perinstance.models.sklearn_estimators:squared_hinge_problem",
     "HuberRegressor": "perinstance.models.huber_regression.problem:huber_problem",
-    "KernelRidge": "perinstance.models.kernel_ridge:refuse_without_points",
-    "GaussianProcessRegressor": "perinstance.models.kernel_ridge:refuse_without_points",
+    "KernelRidge": "perinstance.models.kernel_ridge.problem:refuse_without_points",
+    "GaussianProcessRegressor": "perinstance.models.kernel_ridge.problem:refuse_without_points",
 }
 
 _REASONS = {

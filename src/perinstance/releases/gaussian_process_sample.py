@@ -13,8 +13,11 @@ from perinstance.checked_numbers import positive
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, predictions
-from perinstance.numerics.rounding import DEPENDENT_POINTS
+from perinstance.models.kernel_ridge.gram_inverse import column_lengths
+from perinstance.models.kernel_ridge.problem import KernelFit, KernelProblem, Seen, predictions
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import charge
+from perinstance.numerics.rounding import DEPENDENT_POINTS, STEP_UP, UNIT
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
@@ -73,32 +76,35 @@ class ProcessSample(BaseEstimator):
 
     def people(self, fit: KernelFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
-        X, y = block.X, block.y
         problem = self.problem()
-        seen = problem.seen(fit, X, y, inside)
-        return People(seen.leverage, seen.residual, self._pairs(problem, fit, seen, inside))
+        seen = problem.seen(fit, block.X, block.y, inside)
+        mu, r = charge(seen.leverage, seen.leverage_lost).value, charge(seen.residual, seen.residual_lost).value
+        return People(mu, r, self._pairs(problem, fit, seen, inside))
 
     def refine(self, fit: KernelFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is left open; the same answer."""
         return self.people(fit, block, inside)
 
     def _pairs(self, problem: KernelProblem, fit: KernelFit, seen: Seen, inside: bool) -> Posterior:
-        alpha, gamma = problem.noise, positive("gamma", self.gamma)
-        whole = alpha * (1 + seen.leverage)  # alpha + v
-        c = seen.covariance * whole[:, None]
-        S = (fit.covariance + fit.covariance.T) / 2
-        values, V = np.linalg.eigh(S)
-        if not values[0] > DEPENDENT_POINTS * values[-1]:
-            # points that determine each other: the whole function is drawn from, which can only tell more
-            rho = np.sqrt(gamma / alpha) * np.abs(seen.residual)
-            return Posterior(seen.leverage, rho, kind="upper")
-        rotated = c @ V
-        g = (rotated * rotated) @ (1 / values)
-        # inside, S is the covariance with the person: without them it is larger by cc'/(alpha + v)
-        t = g / (1 + g / whole) if inside else g
-        t = np.minimum(t, alpha * seen.leverage)
-        left = whole - t
-        return Posterior(t / left, np.sqrt(gamma / left) * np.abs(seen.residual))
+        """Return the pairs, charged for rounding.
+
+        A larger mu with a rho that is larger by ``sqrt((1 + mu')/(1 + mu))`` tells more: the smaller pair is the larger
+        one, scaled and with Gaussian noise added. (A larger mu alone need not.) So the mu that is stated goes into
+        ``rho = sqrt(gamma (1 + mu)/(alpha + v)) |r|``.
+        """
+        gamma = positive("gamma", self.gamma)
+        r = np.abs(seen.residual)
+        found, high = _shares(fit, seen, inside, problem.noise)
+        leverage_high = seen.leverage + seen.leverage_lost
+        # never more than a draw of the whole function would tell, which is all there is to say of points that determine
+        # each other
+        at = np.minimum(found, seen.leverage)
+        mu = charge(at, np.maximum(np.minimum(high, leverage_high) - at, 0))
+        rho = np.sqrt(gamma * (1 + at) / seen.whole) * r
+        rho_high = np.sqrt(gamma * (1 + mu.value) / seen.whole_low) * (r + seen.residual_lost) * STEP_UP
+        rho_charged = charge(rho, np.maximum(rho_high - rho, 0))
+        codes = np.maximum(mu.kind_code, rho_charged.kind_code)
+        return Posterior(mu.value, rho_charged.value, kind=problem.kinds(codes))
 
     def law(self, fit: KernelFit) -> Law:
         """Return the distribution in floating point."""
@@ -119,3 +125,27 @@ class ProcessSample(BaseEstimator):
         scale = 1 / np.sqrt(positive("gamma", self.gamma))
         self.values_ = sampling.draw(sampling.ExactOutput(fit.theta, scale, precision.T @ precision), self.grid).values
         return self
+
+
+def _shares(fit: KernelFit, seen: Seen, inside: bool, noise: float) -> tuple[Floats, Floats]:
+    """Return ``mu = t/(alpha + v - t)``, t the part of v that the values at the points explain, and a bound of it.
+
+    ``c = (alpha + v) a`` with a the covariances of ``seen``, so ``t = (alpha + v)^2 a'S^-1a``. Inside, S is the
+    covariance with the person, which is smaller by ``cc'/(alpha + v)``: then ``mu = (alpha + v) a'S^-1a``.
+    """
+    T = len(fit.covariance)
+    values, V = np.linalg.eigh((fit.covariance + fit.covariance.T) / 2)
+    # the eigenvalues are off by what rounding took from the matrix, and from its decomposition
+    off = np.linalg.norm(fit.covariance_lost) + 8 * T * UNIT * max(abs(values[0]), abs(values[-1]))
+    if not (values[0] > DEPENDENT_POINTS * values[-1] and off < values[0] / 2):
+        return np.zeros(len(seen.whole)), np.full(len(seen.whole), np.inf)
+    a = seen.covariance
+    root = column_lengths((a @ V / np.sqrt(values)).T)
+    a_lost = column_lengths(seen.covariance_lost.T) + 4 * T * UNIT * column_lengths(a.T)
+    root_high = root / np.sqrt(1 - off / values[0]) * (1 + 4 * T * UNIT) + a_lost / np.sqrt(values[0] - off)
+    whole, whole_high = seen.whole, noise + noise * (seen.leverage + seen.leverage_lost)
+    if inside:
+        return whole * root**2, whole_high * root_high**2 * STEP_UP
+    t, t_high = (whole * root) ** 2, (whole_high * root_high) ** 2
+    left, left_low = np.maximum(whole - t, noise), np.maximum(seen.whole_low - t_high, noise)
+    return t / left, t_high / left_low * STEP_UP

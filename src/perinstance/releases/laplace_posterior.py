@@ -17,10 +17,12 @@ from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.models.smooth.laplace_covariance import whitened
-from perinstance.models.smooth.movement_bounds import sensitivity
-from perinstance.models.smooth.neighbour_refits import first_steps, leave_one_out
+from perinstance.models.smooth.movement_bounds import prepare, sensitivity
+from perinstance.models.smooth.neighbour_refits import distances, first_steps, leave_one_out, measured
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
+from perinstance.numerics.rounding import EXACT_SHARE
 from perinstance.pairs.general_gaussian import Gaussian
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
@@ -32,8 +34,9 @@ from perinstance.sampling import GRID
 class LaplacePosterior(AnsweringModel):
     """``theta ~ N(theta_hat, H(theta_hat)^-1 / gamma)``: means **and** covariances differ between neighbours.
 
-    The pair of each person is exact, from refits of mean and Hessian without them (``method="exact"`` or ``"auto"``);
-    ``method="estimate"`` takes one Newton step and the others' curvature as it is. There is no upper bound.
+    The pair of each person is exact, from refits of mean and Hessian without them (``method="exact"`` or ``"auto"``),
+    and an estimate where rounding may have taken more than a millionth of it; ``method="estimate"`` takes one Newton
+    step and the others' curvature as it is. There is no upper bound.
 
     Parameters
     ----------
@@ -106,13 +109,21 @@ class LaplacePosterior(AnsweringModel):
         codes = y if fit.classes is None else fit.classes.codes(y)
         inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
         first = sensitivity(fit.model, X, codes, inside)
-        refits = leave_one_out(fit.model, inner, X, codes, inside, refits_told(inner))
+        smooth = fit.model.fit
+        model = prepare(inner, smooth, smooth.hessian, fit.model.kind)  # the norm in which the shift is measured
+        refits = leave_one_out(model, inner, X, codes, inside, refits_told(inner))
         w = whitened(fit.model, inner, X, codes, refits.D, float(self.gamma), inside)
-        lost = ~np.isfinite(refits.error)  # no minimum without the person: no finite loss can be stated
+        size, found = measured(refits.D, smooth.hessian), distances(refits, smooth.hessian)
+        # nothing bounds what rounding takes from the spectrum: where it takes too much, the answer is an estimate
+        rough = (found.kind_code != EXACT) | ~(model.inside.around.error <= EXACT_SHARE)
+        none = ~np.isfinite(found.value)  # no minimum without the person: no finite loss can be stated
         if fit.classes is not None:
-            lost = lost | fit.classes.alone(codes, inside)  # without the person there is one class less
-        shift = np.where(lost[:, None], np.inf, w.shift)
-        return People(first.leverage, first.residual, Gaussian(w.excess, shift))
+            alone = fit.classes.alone(codes, inside)  # without the person there is one class less
+            none, rough = none | alone, rough & ~alone
+        with np.errstate(invalid="ignore"):
+            raised = w.shift * np.where(size > 0, found.value / np.where(size > 0, size, 1.0), 1.0)[:, None]
+        pairs = Gaussian(w.excess, np.where(none[:, None], np.inf, raised), np.where(rough, ESTIMATE, EXACT))
+        return People(first.leverage, first.residual, pairs)
 
     def law(self, fit: SmoothAudit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""

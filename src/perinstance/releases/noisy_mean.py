@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from sklearn.utils import Tags
 from perinstance.checked_numbers import one_of, positive
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.fit_health import FitHealth
-from perinstance.numerics.array_types import Floats
+from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
+from perinstance.numerics.charged_rounding import charge
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
@@ -22,35 +21,6 @@ from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.variates import NOISES, Noise
-
-
-@dataclass(frozen=True, slots=True)
-class MeanFit:
-    """Confidential: how many people there are, and the mean of each column."""
-
-    n_people: int
-    theta: Floats
-
-    @property
-    def health(self) -> FitHealth:
-        """How many people it was fitted with."""
-        return FitHealth(self.n_people)
-
-    @property
-    def gram(self) -> None:
-        """None: there are no predictions."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Total:
-    """Sums about a centre, so that large values do not eat the digits of small differences."""
-
-    n: int
-    total: Floats
-
-    def __add__(self, other: _Total) -> _Total:
-        return _Total(self.n + other.n, self.total + other.total)
 
 
 class NoisyMean(BaseEstimator):
@@ -98,32 +68,31 @@ class NoisyMean(BaseEstimator):
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> MeanFit:
-        """Add up, twice: the second time about the first mean."""
+        """Add up without a rounding error, in one pass."""
         positive("scale", self.scale)
-        one_of("noise", self.noise, ("laplace", "gaussian"))
+        one_of("noise", self.noise, NOISES)
         one_of("statistic", self.statistic, ("mean", "sum"))
-        first: _Total = sweep.fold(lambda block: _Total(len(block), block.X.sum(axis=0, dtype=np.float64)))
-        centre = first.total / first.n
-        second: _Total = sweep.fold(lambda block: _Total(len(block), (block.X - centre).sum(axis=0, dtype=np.float64)))
-        return MeanFit(first.n, centre + second.total / first.n)
+        return fit_means(sweep)
 
     def people(self, fit: MeanFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block. ``residual`` is the norm of ``x - mean_without``."""
-        X = block.X
-        n = fit.n_people
+        n, scale = fit.n_people, float(self.scale)
         order = 1 if self.noise == "laplace" else 2
-        gap = np.linalg.norm(np.asarray(X, dtype=np.float64) - fit.theta, ord=order, axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if inside:  # x - mean_without = (x - mean_with) n / (n - 1)
-                leverage = np.full(len(gap), 1.0) / (n - 1)
-                residual = gap * (n / (n - 1)) if n > 1 else np.full(len(gap), np.nan)
-                move = gap / (n - 1) if n > 1 else np.full(len(gap), np.inf)  # the mean of nobody
-            else:
-                leverage, residual, move = np.full(len(gap), 1.0 / n), gap, gap / (n + 1)
+        gaps = gaps_from_mean(fit, block.X, order)
+        others = n - inside
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            leverage = np.full(len(block.X), np.float64(1.0) / others)
+            residual = gaps.size
+            if inside:  # x - mean_without = (x - mean_with) n / (n - 1), and there is no mean of nobody
+                residual = residual * (np.float64(n) / others if others else np.nan)
         if self.statistic == "sum":
-            move = np.linalg.norm(np.asarray(X, dtype=np.float64), ord=order, axis=1)
+            move = gaps_from_zero(block.X, order).over(1.0, scale)
+        elif others:
+            move = gaps.over(float(n - 1 if inside else n + 1), scale)
+        else:
+            move = charge(np.full(len(block.X), np.inf), 0.0)
         pair = Laplace if self.noise == "laplace" else Shift
-        return People(leverage, residual, pair(move / self.scale))
+        return People(leverage, residual, pair(move.value, move.kind_code))
 
     def refine(self, fit: MeanFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here; the answer is that of ``people``."""

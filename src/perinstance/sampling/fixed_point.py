@@ -5,6 +5,9 @@ With ``B <= 2^b`` the grid is ``2^(b-39)``, a function of the declared bound alo
 shrunk to ``k' = floor(|k| R / N)`` with ``N >= ||k||``, so ``||k'|| <= R``. Sums of squares are integers and everything
 else is one correctly rounded operation per entry: what becomes of a row depends on nothing but the row (threats T20,
 T21). A floating-point sum over the columns would not do: its rounding may depend on the table's memory layout.
+
+No row is refused, because a refusal would tell about it. A row with a missing cell (NaN) in x or y becomes zeros, as if
+the person had not been there. An infinity is the limit of large numbers: the infinite cells of a row alone count.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LARGEST
 
 BITS = 39  # R < 2^39, and integers stay below 2^40: two digits of the exact Gram matrix
 HALF = 20  # an integer is split in halves for exact squares
@@ -29,7 +33,8 @@ Integers = NDArray[np.int64]
 class FixedRows:
     """Rows that keep ``||x|| <= x_bound`` and ``|y| <= y_bound`` exactly, and lie on public grids.
 
-    ``clipped_x`` and ``clipped_y`` count the rows that were shrunk: confidential, for the curator.
+    ``clipped_x`` and ``clipped_y`` count the rows that were shrunk, ``missing`` those that became zeros: confidential,
+    for the curator.
     """
 
     X: Floats
@@ -38,6 +43,7 @@ class FixedRows:
     y_grid: float
     clipped_x: int
     clipped_y: int
+    missing: int
 
 
 def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> FixedRows:
@@ -50,8 +56,7 @@ def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> Fi
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {X.shape} and {y.shape}")
-    if not (np.isfinite(X).all() and np.isfinite(y).all()):
-        raise InvalidTable("rows must be finite numbers, got NaN or infinity; remove or impute them first")
+    X, y, missing = _finite(X, y)
     x_exponent, x_radius = _grid(x_bound, "x_bound")
     y_exponent, y_radius = _grid(y_bound, "y_bound")
     parts = [_clip(X[i : i + BLOCK], x_exponent, x_radius) for i in range(0, len(X), BLOCK)]
@@ -64,7 +69,23 @@ def fixed_rows(X: ArrayLike, y: ArrayLike, x_bound: float, y_bound: float) -> Fi
         y_grid=math.ldexp(1.0, y_exponent),
         clipped_x=sum(count for _, count in parts),
         clipped_y=int((np.abs(y) > math.ldexp(y_radius, y_exponent)).sum()),
+        missing=missing,
     )
+
+
+def _finite(X: Floats, y: Floats) -> tuple[Floats, Floats, int]:
+    """Replace rows that are not finite, each by something that depends on the row alone; count the missing."""
+    odd = ~(np.isfinite(X).all(axis=1) & np.isfinite(y))
+    if not odd.any():
+        return X, y, 0
+    X, y = X.copy(), y.copy()
+    rows, targets = X[odd], y[odd]
+    missing = np.isnan(rows).any(axis=1) | np.isnan(targets)
+    infinite = np.isinf(rows).any(axis=1)
+    rows[infinite] = np.where(np.isinf(rows[infinite]), np.sign(rows[infinite]), 0.0) * LARGEST
+    rows[missing], targets[missing] = 0.0, 0.0
+    X[odd], y[odd] = rows, np.clip(targets, -LARGEST, LARGEST)
+    return X, y, int(missing.sum())
 
 
 def _grid(bound: float, name: str) -> tuple[int, int]:

@@ -12,11 +12,15 @@ All of them are attained, so these are the suprema.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP
+from perinstance.numerics.rounding import NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import Laplace, Shift
+from perinstance.pairs.interface.kinds import Kind
 from perinstance.releases.base.release import Release, mechanism_of
 
 
@@ -32,12 +36,24 @@ def farthest(release: Release, centre: Floats, bounds: Floats, domain: str) -> F
         return away * bounds
     if release.mechanism().noise == "laplace":
         return away * bounds[0] / np.sqrt(len(centre))
-    length = float(np.linalg.norm(centre))
+    length = math.hypot(*centre.tolist())  # which neither overflows nor underflows on the way
     return -centre / length * bounds[0] if length > 0 else np.eye(len(centre))[0] * bounds[0]
 
 
-def loss(release: Release, move: Floats, delta: float) -> float:
-    """Return epsilon of a movement of the mean or sum, rounded up."""
-    laplace = release.mechanism().noise == "laplace"
-    distance = np.linalg.norm(move, ord=1 if laplace else 2) / release.mechanism().scale * NORM_UP
-    return float((Laplace if laplace else Shift)([distance]).epsilon(delta)[0])
+@dataclass(frozen=True, slots=True)
+class MeanLoss:
+    """Epsilon of a movement of the mean or sum, rounded up; an upper bound where it is beyond the range of floats."""
+
+    epsilon: float
+    kind: Kind
+
+
+def loss(release: Release, move: Floats, delta: float) -> MeanLoss:
+    """Return epsilon of a movement of the mean or sum."""
+    mechanism = release.mechanism()
+    laplace, sizes = mechanism.noise == "laplace", np.abs(move).tolist()
+    length = sum(sizes) if laplace else math.hypot(*sizes)
+    distance = length / mechanism.scale * (NORM_UP + len(sizes) * UNIT)
+    distance = max(distance, SMALLEST) if length > 0 else distance
+    epsilon = float((Laplace if laplace else Shift)([distance]).epsilon(delta)[0])
+    return MeanLoss(epsilon, "exact" if math.isfinite(epsilon) else "upper")

@@ -103,8 +103,9 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
     summed = release.mechanism().moved == "sum"
     centre = np.zeros(len(fit.theta)) if summed else np.asarray(fit.theta)
     x = noisy_mean.farthest(release, centre, bounds.x, bounds.domain)
-    epsilon = noisy_mean.loss(release, x if summed else (x - centre) / (fit.n_people + 1), delta)
-    return Bracket(epsilon, epsilon, x, 0.0, "exact")
+    with np.errstate(over="ignore"):
+        found = noisy_mean.loss(release, x if summed else (x - centre) / (fit.n_people + 1), delta)
+    return Bracket(found.epsilon, found.epsilon, x, 0.0, found.kind)
 
 
 def _answer(found: Bracket, delta: float, bounds: DeclaredBounds, notes: tuple[str, ...]) -> Everyone:

@@ -74,7 +74,7 @@ class Scan:
         types = self.reader.types
         if types is not None:
             for at in _numbers(chosen):
-                _check_type(types[at], column_label(at, self.reader.labels[at]))
+                check_type(types[at], column_label(at, self.reader.labels[at]))
         return FileSource(self.reader, chosen, self.limits)
 
 
@@ -163,7 +163,7 @@ def _floats(array: pa.Array, start: int, label: str) -> NDArray:
     return as_floats(array.to_numpy(zero_copy_only=False), start, label)
 
 
-def _check_type(kind: pa.DataType, label: str) -> None:
+def check_type(kind: pa.DataType, label: str) -> None:
     """Refuse arrow types that are not plain numbers."""
     t = pa.types
     if t.is_floating(kind) or t.is_integer(kind) or t.is_boolean(kind):

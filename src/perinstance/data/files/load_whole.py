@@ -1,36 +1,78 @@
-"""A scanned file, read whole: for releases, which need all rows at once."""
+"""A scanned file, read whole: for releases that promise, which need all rows and must refuse none of them.
+
+Names and types are checked, and every row has the file's columns. Beyond that nothing that a row holds is a reason to
+stop, because a refusal would tell about it: a cell that is missing, or no number in a file without types (CSV), is NaN,
+and a file may have no rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perinstance.data.checks.cells import is_finite, refuse_missing
-from perinstance.data.memory.table import read_table
-from perinstance.data.source import Source
+from perinstance.data.checks.cells import column_label
+from perinstance.data.files.file_source import Scan, check_type
+from perinstance.data.files.npy import NpyScan
+from perinstance.data.memory.column_choice import Chosen, choose_columns
+from perinstance.data.source import BLOCK_BYTES, rows_per_block
+from perinstance.errors import InvalidTable
+from perinstance.numerics.array_types import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Features and target in memory. Confidential."""
+    """Features and target in memory; NaN is a missing cell. Confidential."""
 
     names: tuple[str, ...]
     X: NDArray[np.float64]
     y: NDArray[np.float64]
 
 
-def load(scanned: Any, target: Any, ids: Any = None, features: Any = None) -> Loaded:
-    """Read the columns of a scanned file; missing and infinite values are refused by row and column number."""
-    source: Source = read_table(scanned, target=target, ids=ids, features=features)
-    names = source.names or tuple(f"x{k}" for k in range(source.n_features))
-    blocks = []
-    for piece in source.pieces():
-        block = piece()
-        if not is_finite(block.X, block.y):
-            refuse_missing(block.X, block.y, block.start, source.names, source.numbers)
-        blocks.append(block)
-    X = np.concatenate([np.asarray(block.X, dtype=np.float64) for block in blocks])
-    return Loaded(tuple(str(name) for name in names), X, np.concatenate([block.y for block in blocks]))
+def load(scanned: Scan | NpyScan, target: Any, ids: Any = None, features: Any = None) -> Loaded:
+    """Read the columns of a scanned file. The column of ids is left out, and not looked at."""
+    labels: Any = scanned.columns
+    chosen = replace(choose_columns(labels, target, ids, features), ids=None)
+    if not chosen.features or chosen.target is None:
+        raise InvalidTable("the file needs a target, and at least one feature besides target and ids")
+    numbers = (*chosen.features, chosen.target)
+    if isinstance(scanned, NpyScan):
+        names = tuple(f"x{at}" for at in range(len(chosen.features)))
+        whole = scanned.window(0, scanned.n_rows)[:, list(numbers)].astype(np.float64)
+        return Loaded(names, whole[:, :-1], whole[:, -1])
+    for at in numbers:
+        if scanned.reader.types is not None:
+            check_type(scanned.reader.types[at], column_label(at, labels[at]))
+    blocks = [np.empty((0, len(numbers))), *_matrices(scanned, chosen, len(numbers))]
+    whole = np.concatenate(blocks)
+    return Loaded(tuple(str(labels[at]) for at in chosen.features), whole[:, :-1], whole[:, -1])
+
+
+def _matrices(scanned: Scan, chosen: Chosen, width: int) -> Iterator[Floats]:
+    rows = rows_per_block(width, BLOCK_BYTES)
+    reader = scanned.reader
+    batches = reader.texts(chosen) if hasattr(reader, "texts") else reader.batches(chosen, rows, 1)
+    for batch in batches:
+        yield np.column_stack([_floats(batch.column(k)) for k in range(width)])
+
+
+def _floats(array: pa.Array) -> Floats:
+    """Return numbers as float64; what is null, or no number, is NaN."""
+    if not pa.types.is_binary(array.type):
+        return pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    try:  # the parser and Python agree on what both call a number, so a cell means the same beside any other
+        return pc.cast(pc.utf8_trim_whitespace(array.cast(pa.string())), pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        return np.array([_parsed(text) for text in array.to_pylist()], dtype=np.float64)
+
+
+def _parsed(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan

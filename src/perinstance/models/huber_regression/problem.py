@@ -31,6 +31,7 @@ from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.models.smooth.neighbour_refits import BATCH, PIECE, GradientChanges, Places, measured, refit_batch
 from perinstance.models.smooth.problem import kind_asked
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import LEAST_DIVISOR
 from perinstance.pairs.interface.kinds import Kind, check_method
 
@@ -162,10 +163,11 @@ class HuberProblem:
             near = _neighbours(self.objective, fit, sweep, X[start : start + BATCH], y[start : start + BATCH], inside)
             found = refit_batch(near)
             error = found.error + 2 * near.stretch() * fit.gradient_rounding
-            parts.append((near.leverage, near.residual, _norm(fit, found.D) + error))
+            distance = charge(_norm(fit, found.D), error)
+            parts.append((near.leverage, near.residual, distance.value, distance.kind_code))
             tell(min(start + BATCH, len(X)), len(X))
-        columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 3
-        return Movement(columns[0], columns[1], columns[2], "exact")
+        columns = [np.concatenate([np.zeros(0), *c]) for c in zip(*parts, strict=True)] or [np.zeros(0)] * 4
+        return Movement(columns[0], columns[1], columns[2], columns[3].astype(np.uint8))
 
 
 def huber_gradient_changes(block: Block, objective: HuberObjective, theta: Floats, D: Floats) -> GradientChanges:

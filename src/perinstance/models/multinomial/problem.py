@@ -39,6 +39,7 @@ from perinstance.models.smooth.movement_bounds import HEAVY, THIN
 from perinstance.models.smooth.neighbour_refits import distances, refit_batch
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem, kind_asked
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT
 from perinstance.numerics.rounding import LEAST_RADIUS
 from perinstance.pairs.interface.kinds import Kind, check_method
 
@@ -165,14 +166,16 @@ class ClassifierProblem:
         codes = fit.classes.codes(y)
         first = _movement(fit, X, codes, inside)
         coded = CodedSweep(sweep, fit.classes)
-        found, tell = np.zeros(0), refits_told(coded)
+        moved, tell = [], refits_told(coded)
         for part in softmax_neighbours(fit.objective, fit.minimum, fit.around, fit.precision, coded, X, codes, inside):
-            found = np.append(
-                found, distances(refit_batch(part), fit.precision) + 2 * part.stretch() * fit.gradient_rounding
-            )
-            tell(len(found), len(X))
-        found = np.where(fit.classes.alone(codes, inside), np.inf, found)
-        return Movement(first.leverage, first.residual, found, "exact")
+            refits = refit_batch(part)
+            error = refits.error + 2 * part.stretch() * fit.gradient_rounding
+            moved.append(distances(replace(refits, error=error), fit.precision))
+            tell(sum(len(m.value) for m in moved), len(X))
+        alone = fit.classes.alone(codes, inside)  # without them a class is gone: nothing to publish
+        distance = np.where(alone, np.inf, np.concatenate([np.zeros(0), *(m.value for m in moved)]))
+        kind_code = np.where(alone, EXACT, np.concatenate([np.zeros(0, np.uint8), *(m.kind_code for m in moved)]))
+        return Movement(first.leverage, first.residual, distance, kind_code)
 
 
 def _check_fitted(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum, rows: Floats) -> None:

@@ -93,7 +93,8 @@ def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True)
     if X.shape[1] + int(fit.objective.fit_intercept) != len(fit.theta):
         raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
     rows = max(256, PIECE // len(fit.theta))
-    parts = [_piece(model, X[i : i + rows], y[i : i + rows], inside) for i in range(0, len(X), rows)]
+    with np.errstate(over="ignore", invalid="ignore"):  # of an outsider so far out that only a refit can tell
+        parts = [_piece(model, X[i : i + rows], y[i : i + rows], inside) for i in range(0, len(X), rows)]
     if not parts:
         none = np.zeros(0)
         return Sensitivity(none, none, none, np.zeros(0, dtype=bool))

@@ -26,6 +26,7 @@ from perinstance.models.smooth.fit.objective_folds import Outsider, SmoothFit, f
 from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import REFIT_CORRECTION, REFIT_LOST, REFIT_STALLED, UNIT
 
 Places = NDArray[np.intp]
@@ -264,7 +265,7 @@ def leave_one_out(
         near = _neighbours(model, sweep, rows[part], target[part], inside)
         found = refit_batch(near)
         own = near.own_slope_rounding(found.D)
-        for i in np.flatnonzero(own > REFIT_LOST * measured(found.D, model.precision)):
+        for i in np.flatnonzero(~(own <= REFIT_LOST * measured(found.D, model.precision))):  # NaN: nothing is known
             found.D[i], found.error[i] = _refit_one(near, int(i))
             own[i] = 0.0
         D[part], error[part] = found.D, found.error + 2 * near.stretch() * lost + own
@@ -285,17 +286,18 @@ def _neighbours(model: SmoothModel, sweep: Sweep | None, x: Floats, y: Floats, i
     around = (model.inside if inside else model.outside).around
     sign = -1 if inside else 1
     eta = x @ fit.theta
-    l1, l2 = objective.loss.derivatives(y, eta)
     t = x @ around.T.T
-    left = 1 + sign * l2 * np.einsum("ij,ij->i", t, t)
     own = objective.penalty_slope(fit.theta) if objective.mean else 0.0
-    base = fit.gradient + sign * (l1[:, None] * x + own)
+    with np.errstate(over="ignore", invalid="ignore"):  # an outsider far out, who gets a fit of their own
+        l1, l2 = objective.loss.derivatives(y, eta)
+        left = 1 + sign * l2 * np.einsum("ij,ij->i", t, t)
+        base = fit.gradient + sign * (l1[:, None] * x + own)
     return SmoothNeighbours(model, sweep, x, y, sign, around, eta, l2, t, left, base)
 
 
-def distances(found: Displacements, precision: Floats | None) -> Floats:
-    """``|D|_A``, what may still be missing added."""
-    return measured(found.D, precision) + found.error
+def distances(found: Displacements, precision: Floats | None) -> Charged:
+    """``|D|_A``, what may still be missing added; exact where that is next to nothing."""
+    return charge(measured(found.D, precision), found.error)
 
 
 def measured(D: Floats, precision: Floats | None) -> Floats:

@@ -25,6 +25,7 @@ from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
 from perinstance.models.smooth.movement_bounds import Sensitivity, SmoothModel, prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT
 from perinstance.pairs.interface.kinds import Kind, check_method
 
 T = TypeVar("T")
@@ -116,10 +117,12 @@ class SmoothProblem:
         target = _coded(fit, y)
         found = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))
         first: Sensitivity = sensitivity(_estimating(fit.model), X, target, inside)
-        distance = distances(found, fit.model.precision)
+        charged = distances(found, fit.model.precision)
+        distance, kind_code = charged.value, charged.kind_code
         if fit.classes is not None:
-            distance = np.where(fit.classes.alone(target, inside), np.inf, distance)
-        return Movement(first.leverage, first.residual, distance, "exact")
+            alone = fit.classes.alone(target, inside)  # without them a class is gone: nothing to publish
+            distance, kind_code = np.where(alone, np.inf, distance), np.where(alone, EXACT, kind_code)
+        return Movement(first.leverage, first.residual, distance, kind_code)
 
     def _check(self, sweep: Sweep, value: float, theta: Floats, ours: Floats) -> None:
         """Refuse an estimator that was fitted to something else: its objective is too far above the minimum."""

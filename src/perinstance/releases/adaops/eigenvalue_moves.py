@@ -4,7 +4,7 @@ With ``G = V diag(w) V'`` and ``z = V'x``, the smallest eigenvalue t of ``G - x 
 ``1 = sum_j z_j^2 / (w_j - t)`` in ``[w_1 - ||x||^2, w_1]``, and that of ``G + x x'`` the root of
 ``1 = sum_j z_j^2 / (t - w_j)`` in ``[w_1, min(w_2, w_1 + ||x||^2)]`` (Golub 1973). Weyl's bound is ``||x||^2``.
 
-Not the equation of ``numerics.secular_equation``: this one has first powers, a sign that depends on who leaves, and a
+Not the equation of ``secular_equation``: this one has first powers, a sign that depends on who leaves, and a
 bracket whose safe end is returned.
 """
 

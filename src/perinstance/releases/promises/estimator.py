@@ -17,7 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.base.shown_decimals import declared_text
@@ -69,7 +69,10 @@ class Promised(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Clip the rows to the declared bounds and publish one draw, exact and on a public grid.
 
-        ``confidential_clipped_`` counts the rows (features, labels) that were clipped: for the curator only.
+        Whatever the rows hold, and however many there are (none at all), something is published: a refusal would tell.
+        A row with a missing cell (NaN, None) counts as a row of zeros, an infinite cell as the bound. Refused are
+        declared facts only: the number of columns, types, names. ``confidential_clipped_`` counts the rows that were
+        clipped (features, labels) or missing: for the curator only.
         """
         refuse_weights(refused)
         self._declared()
@@ -77,7 +80,7 @@ class Promised(RegressorMixin, BaseEstimator):
         rows = fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
         self._publish(ExactWindow(rows))
         self.intercept_ = 0.0
-        self.confidential_clipped_ = Clipped(rows.clipped_x, rows.clipped_y)
+        self.confidential_clipped_ = Clipped(rows.clipped_x, rows.clipped_y, rows.missing)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -96,8 +99,7 @@ class Promised(RegressorMixin, BaseEstimator):
         return fixed_rows(X, y, float(self.x_bound), float(self.y_bound))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        X, y = validated(self, X, y, y_numeric=True, dtype=np.float64)
-        return X, np.asarray(y, dtype=np.float64)
+        return rows_as_they_are(self, X, y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,10 +110,11 @@ class Promised(RegressorMixin, BaseEstimator):
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """How many rows were clipped. Confidential: a count of people."""
+    """How many rows were clipped, and how many had a missing cell. Confidential: counts of people."""
 
     features: int
     labels: int
+    missing: int = 0
 
     def __repr__(self) -> str:
         return "Clipped(confidential)"  # a repr ends up in logs

@@ -4,7 +4,7 @@ Somebody who joins with row z and target y adds the gradient ``s z``, ``s = l'(y
 theta'. So everybody is an added gradient in the objective of the others, and no curvature of their own enters
 (``step_polynomial``). Gradients are searched in cells of ``|s|`` and of the parts of ``s x`` along a few axes, the
 first of them theta. In a cell the polynomial is expanded around the middle: all but the cube of what leaves the axes is
-a quadratic, and a quadratic over a ball is a trust region (``numerics.quadratic_duality``). The slope shrinks as the
+a quadratic, and a quadratic over a ball is a trust region (``quadratic_duality``). The slope shrinks as the
 minimum moves: ``l'(y, z'theta + t'w) >= s`` limits ``-s t'w``, which is a quadratic in the same sense, and gets a
 second multiplier.
 """
@@ -22,9 +22,9 @@ from perinstance.analysis.bounds.trust_region_slices import Domain, Slices, slic
 from perinstance.analysis.within_bounds.by_expansion.step_polynomial import Quadratic, StepLengths, StepPolynomial
 from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.quadratic_duality import part_of_ball
 from perinstance.numerics.rounding import BOUND_UP, PREDICTOR_ERROR, TABLE_SUM_UP, UNIT, VANISHING
 from perinstance.numerics.tensor_norms import cubic_top
+from perinstance.numerics.trust_region.quadratic_duality import part_of_ball
 
 #: second multipliers that are tried, as shares of the largest eigenvalue of N
 SHARES = (0.0, 0.3, 0.6, 0.9, 1.1)

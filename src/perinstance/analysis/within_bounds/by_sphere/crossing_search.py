@@ -4,7 +4,7 @@ Let the weight of somebody who joins grow from 0 to 1. The minimum moves continu
 beyond the sphere it crosses it, at a place where a slope no larger than their own balances the gradient of the others.
 So the sphere is cut into cells (``cells``), the gradient is enclosed on each of them (``gradient_enclosure``), and a
 pair of multipliers shows that nobody has such a gradient (``exclusion_multipliers``): what they say is a quadratic on a
-part of the sphere (``numerics.quadratic_duality``). Cells are first shrunk to the places that anybody's slope leads to,
+part of the sphere (``quadratic_duality``). Cells are first shrunk to the places that anybody's slope leads to,
 and halved while nothing is shown. No series is expanded around the fit: it does not matter how far one person moves it.
 """
 
@@ -31,8 +31,8 @@ from perinstance.analysis.within_bounds.by_sphere.gradient_enclosure import (
     squares,
 )
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.quadratic_duality import part_of_sphere
 from perinstance.numerics.rounding import ANY_POSITIVE, ENCLOSURE_ERROR, TABLE_SUM, TABLE_SUM_UP, VANISHING_ROOT
+from perinstance.numerics.trust_region.quadratic_duality import part_of_sphere
 
 #: numbers in the largest temporary
 CHUNK = 1 << 21

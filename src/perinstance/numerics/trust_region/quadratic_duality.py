@@ -16,7 +16,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ANY_POSITIVE, EIGENVALUE_UNITS, UNIT, VANISHING, ZERO_EIGENVALUE
-from perinstance.numerics.secular_equation import secular_root
+from perinstance.numerics.trust_region.secular_equation import secular_root
 
 #: Newton steps on the secular equation
 SECULAR_STEPS = 12

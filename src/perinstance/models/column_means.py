@@ -1,0 +1,158 @@
+"""Means of columns, and how far each person is from them: no digit is lost to columns far from zero.
+
+The sums are exact, so the mean is known as a pair of floats ``theta + low`` but for ``error``, which is below
+``2^-53 |low|``. For a float x the difference ``(x - theta) - low`` has a relative error of at most three halves of a
+unit: where ``x - theta`` is small it is exact (Sterbenz), and where it is not, low is nothing beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
+from perinstance.folds.sweep import Sweep
+from perinstance.models.interface.fit_health import FitHealth
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import Charged, charge
+from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import SMALLEST, UNIT
+
+#: Norms between these have squares that neither overflow nor lose digits; others are scaled by a power of two.
+SMALL, LARGE = 2.0**-450, 2.0**500
+RESCALING = 600  # that power
+
+
+@dataclass(frozen=True, slots=True)
+class MeanFit:
+    """Confidential: how many people there are, and the mean of each column."""
+
+    n_people: int
+    theta: Floats  #: the mean, rounded once
+    low: Floats  #: what that rounding lost, rounded once
+    error: Floats  #: no less than what the second rounding lost
+
+    @property
+    def health(self) -> FitHealth:
+        """How many people it was fitted with."""
+        return FitHealth(self.n_people)
+
+    @property
+    def gram(self) -> None:
+        """None: there are no predictions."""
+        return None
+
+
+def fit_means(sweep: Sweep) -> MeanFit:
+    """Fold once, exactly, and divide."""
+    sums = sweep.fold(column_sums)
+    one = max(sums.n, 1) << UNIT_BITS
+    theta, low, error = (np.empty(len(sums.units)) for _ in range(3))
+    for j, total in enumerate(sums.units):
+        theta[j] = total / one  # integers are divided with one rounding
+        rest = total - _times(one, theta[j])
+        low[j] = rest / one
+        rest -= _times(one, low[j])
+        error[j] = math.nextafter(abs(rest) / one, math.inf) if rest else 0.0
+    return MeanFit(sums.n, theta, low, error)
+
+
+def _times(one: int, value: float) -> int:
+    """``one * value``, a whole number: one is a multiple of every float's denominator."""
+    numerator, denominator = float(value).as_integer_ratio()
+    return numerator * (one // denominator)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Norms of people's differences from a centre: ``norm 2^exponent``, but for the share ``rounding``."""
+
+    norm: Floats
+    exponent: NDArray[np.int64] | None  #: None is zero, for everybody
+    rounding: float
+    error: float  #: absolute, of every norm
+
+    @property
+    def size(self) -> Floats:
+        """The norms as floats; the largest may be infinite."""
+        with np.errstate(over="ignore", under="ignore"):
+            return self.norm if self.exponent is None else np.ldexp(self.norm, self.exponent)
+
+    def over(self, divisor: float, scale: float) -> Charged:
+        """Divide by two numbers > 0 and charge what was lost. Zero is said only where it is zero."""
+        mantissa, power = math.frexp(scale)  # scaled once, at the end: nothing on the way leaves the range of floats
+        with np.errstate(over="ignore", under="ignore"):
+            value = self.norm / divisor
+            if self.exponent is None and abs(power) < 400:
+                value /= scale
+            else:
+                value = np.ldexp(value / mantissa, (0 if self.exponent is None else self.exponent) - power)
+            error = np.nextafter(np.ldexp(np.nextafter(self.error / divisor / mantissa, np.inf), -power), np.inf)
+            error = error if self.error > 0 else 0.0
+            lost = value * self.rounding
+            lost += error + SMALLEST
+            lost[self.norm == 0] = error
+        return charge(value, lost)
+
+
+def gaps_from_mean(fit: MeanFit, X: NDArray, order: int) -> Gaps:
+    """Return the norms (l1 or l2) of ``x - mean``."""
+    return _gaps(X, fit.theta, fit.low, fit.error, order)
+
+
+def gaps_from_zero(X: NDArray, order: int) -> Gaps:
+    """Return the norms of x."""
+    zero = np.zeros(X.shape[1])
+    return _gaps(X, zero, zero, zero, order)
+
+
+def _gaps(X: NDArray, theta: Floats, low: Floats, error: Floats, order: int) -> Gaps:
+    norm, exponent, safe = np.empty(len(X)), None, True
+    for run in pieces(X, X.shape[1]):
+        safe = _norms(np.asarray(X[run], dtype=np.float64), theta, low, order == 2, norm[run]) and safe
+    if not safe:
+        exponent = _rescaled(norm, X, theta, low, order)
+    # of a norm: the differences three halves of a unit, the sum of d terms half a unit each, root and divisions
+    rounding = (len(theta) + 10) * UNIT
+    return Gaps(norm, exponent, rounding, math.fsum(error))  # the l1 norm of errors, no less than the other
+
+
+def _rescaled(norm: Floats, X: NDArray, theta: Floats, low: Floats, order: int) -> NDArray[np.int64]:
+    """Take the norms beyond ``SMALL`` and ``LARGE`` again, in units that are returned; theirs are zero mostly."""
+    small, large = np.flatnonzero(norm < SMALL), np.flatnonzero(~(norm <= LARGE))
+    norm[small] = _norm(np.ldexp((X[small].astype(np.float64) - theta) - low, RESCALING), order)
+    x, t, rest = (np.ldexp(a, -RESCALING) for a in (X[large].astype(np.float64), theta, low))
+    norm[large] = _norm((x - t) - rest, order)
+    exponent = np.zeros(len(X), dtype=np.int64)
+    exponent[small], exponent[large] = -RESCALING, RESCALING
+    return exponent
+
+
+def _norm(gaps: Floats, order: int) -> Floats:
+    return np.asarray(np.linalg.norm(gaps, ord=order, axis=-1))
+
+
+@kernel
+def _norms(X, theta, low, squared, out):  # pragma: no cover - compiled
+    """Norms of ``(x - theta) - low``, row by row. Tell whether all are between ``SMALL`` and ``LARGE``."""
+    for i in range(len(out)):
+        out[i] = 0.0
+    for j in range(X.shape[1]):  # one column after the other: a piece stays in the cache
+        t, rest = theta[j], low[j]
+        if squared:
+            for i in range(len(out)):
+                gap = (X[i, j] - t) - rest
+                out[i] += gap * gap
+        else:
+            for i in range(len(out)):
+                out[i] += abs((X[i, j] - t) - rest)
+    safe = True
+    for i in range(len(out)):
+        if squared:
+            out[i] = math.sqrt(out[i])
+        safe &= SMALL <= out[i] <= LARGE
+    return safe

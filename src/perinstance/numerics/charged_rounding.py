@@ -1,0 +1,58 @@
+"""What rounding may have taken from a person's number is added to it, and decides the label: the one place for both.
+
+Whoever computes a movement, leverage or residual (linear, mean, kernel and smooth models, groups, outsiders and
+insiders alike) bounds what was lost, absolutely, and asks here. The answer is never below ``value``'s true
+counterpart, and it is ``exact`` only if at most ``EXACT_SHARE`` of it was charged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import EXACT_SHARE, SMALLEST, TINY, UNIT
+
+#: codes of labels, as `perinstance.pairs` keeps them in columns
+EXACT, UPPER, ESTIMATE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """Numbers rounded away from zero, and whether that took too much to call them exact."""
+
+    value: Floats
+    kind_code: NDArray[np.uint8]  #: 0 exact, 1 upper
+
+
+@kernel
+def charged_too_much(value, lost):  # pragma: no cover - compiled
+    """Tell whether ``|value| + lost`` is only an upper bound; a NaN is one, and so is what left the range of floats."""
+    return not lost <= EXACT_SHARE * abs(value) or (lost > 0.0 and not TINY <= abs(value) < np.inf)
+
+
+def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
+    """Add ``lost`` (absolute, at least zero) to each ``|value|``, keeping its sign, and label the sum.
+
+    A value of infinity stays, and is exact where nothing was lost: whoever says so knows that the estimate does not
+    exist without the person. One that overflowed has lost something, and is an upper bound; a NaN says nothing, and the
+    answer is an upper bound of infinity.
+    """
+    value, lost = np.broadcast_arrays(np.asarray(value, dtype=np.float64), np.asarray(lost, dtype=np.float64))
+    raised, codes = np.empty(value.shape), np.empty(value.shape, dtype=np.uint8)
+    _charge_each(np.ravel(value), np.ravel(lost), raised.reshape(-1), codes.reshape(-1))
+    return Charged(raised, codes)
+
+
+@kernel
+def _charge_each(value, lost, raised, codes):  # pragma: no cover - compiled
+    for i in range(len(value)):
+        size, most = abs(value[i]), abs(value[i]) + lost[i]
+        most = size if lost[i] == 0.0 else most + most * UNIT + SMALLEST  # at least the next float
+        upper = charged_too_much(value[i], lost[i]) or (lost[i] > 0.0 and most == np.inf)
+        raised[i] = math.copysign(np.inf if np.isnan(most) else most, value[i])
+        codes[i] = UPPER if upper else EXACT

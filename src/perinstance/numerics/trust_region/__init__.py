@@ -1,0 +1,1 @@
+"""Quadratics over a ball: the secular equation of a trust region, and weak duality over a part of a ball."""
