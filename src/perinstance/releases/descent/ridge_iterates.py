@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
@@ -73,10 +73,10 @@ class RidgeDescent:
         H_p, b_p, H_q, b_q = moments.without(X, y, inside)
         mean_p, cov_p = self._law(H_p, b_p)
         mean_q, cov_q = self._law(H_q, b_q)
+        spread = np.minimum(_spread(cov_q), _spread(cov_p))
         pairs = Gaussian.from_moments(mean_p, cov_p, mean_q, cov_q)
-        spread = np.linalg.eigvalsh(cov_q)
         largest = np.maximum(np.linalg.norm(mean_p, axis=1), np.linalg.norm(mean_q, axis=1))
-        return self._charged(pairs, H_q, spread[:, -1] / spread[:, 0], largest / np.sqrt(spread[:, 0]))
+        return self._charged(pairs, H_q, 1.0 / spread, largest / np.sqrt(np.linalg.eigvalsh(cov_q)[:, 0]))
 
     def all(self, moments: Moments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
         """Return the pairs of all iterates together."""
@@ -103,6 +103,7 @@ class RidgeDescent:
         mean = mean.reshape(n, T * p)
         white = np.broadcast_to(np.eye(T * p), F.shape)
         cov = F @ np.swapaxes(F, 1, 2)
+        _spread(cov)
         pairs = Gaussian.from_moments(mean, cov, np.zeros_like(mean), white)
         return self._charged(pairs, H_q, np.linalg.norm(cov, ord=2, axis=(1, 2)), np.linalg.norm(mean, axis=1))
 
@@ -122,14 +123,26 @@ class RidgeDescent:
         steps, whitened, to that share times the condition of the covariance; ``size`` is that of the means in standard
         deviations.
         """
-        p, reach = H.shape[1], self.learning_rate * np.linalg.norm(H, axis=(1, 2))
-        error = 64 * p * UNIT * self.steps * np.maximum(reach, 1.0) * condition
+        p, size_of_step = H.shape[1], self.learning_rate * np.linalg.norm(H, axis=(1, 2))
+        error = 64 * p * UNIT * self.steps * np.maximum(size_of_step, 1.0) * condition
         excess = pairs.excess + np.copysign(error[:, None], pairs.excess)
         shift = pairs.shift + np.copysign((error * (1.0 + size))[:, None], pairs.shift)
         rough = ~(error * (1.0 + size) <= EXACT_SHARE) | ~(excess > -1.0).all(axis=1)
         return Gaussian(
             np.maximum(excess, np.nextafter(-1.0, 0.0)), shift, np.where(rough, ESTIMATE, EXACT).astype(np.uint8)
         )
+
+
+def _spread(covariance: Floats) -> Floats:
+    """Return the smallest over the largest eigenvalue; what float64 cannot tell apart is refused."""
+    if np.isfinite(covariance).all():
+        values = np.linalg.eigvalsh(covariance)
+        if (values[:, 0] > len(values[0]) * UNIT * values[:, -1]).all():
+            return np.asarray(values[:, 0] / values[:, -1], dtype=np.float64)
+    raise NumericalTrouble(
+        "the iterates spread over more magnitudes than float64 has digits: the descent diverges, or has far too many "
+        "steps in some direction; use a learning_rate below two over the largest eigenvalue of the Hessian"
+    )
 
 
 def _powers(z: Floats, T: int) -> Floats:
