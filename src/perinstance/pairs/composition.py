@@ -51,8 +51,7 @@ class Composed(SummedPairs):
         upper = self._all.rounded | self._all.bounded
         if self._all.sampled is not None:
             upper = upper | self._all.sampled.seldom | (self._all.samples & self._all.lap.any(axis=1))
-        upper = upper.astype(np.uint8) * np.uint8(KINDS.index("upper"))
-        self._codes = np.maximum(weakest, upper)
+        self._codes = np.maximum(weakest, upper.astype(np.uint8) * np.uint8(KINDS.index("upper")))
 
     @property
     def parts(self) -> tuple[Pairs, ...]:

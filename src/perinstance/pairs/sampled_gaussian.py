@@ -91,7 +91,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     def _padded(self, k: int) -> SampledGaussian:
         """Return the same pairs in k kinds of steps."""
         more = ((0, 0), (0, k - self._rate.shape[1]))
-        return type(self)(*(np.pad(table, more) for table in (self._rate, self._distance, self._steps)), self._codes)
+        rate, distance, steps = (np.pad(table, more) for table in (self._rate, self._distance, self._steps))
+        return type(self)(rate, distance, steps, self._codes)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
         """Return ``rate_1``, ..., ``distance_1``, ..., ``steps_1``, ... and the words of ``kind``: for files."""
@@ -107,19 +108,26 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     @classmethod
     def _from_stored(cls, columns: Mapping[str, Any]) -> SampledGaussian:
         k = (len(columns) - 1) // 3
-        tables = (
+        rate, distance, steps = (
             np.reshape([columns[f"{name}_{j + 1}"] for j in range(k)], (k, len(columns["kind"]))).T
             for name in ("rate", "distance", "steps")
         )
-        return cls(*tables, columns["kind"])
+        return cls(rate, distance, steps, columns["kind"])
 
     def coordinates(self) -> LossCoordinates:
         """Sampled steps; those of rate 1 are one Gaussian shift, ``sqrt(sum steps m^2)``."""
-        whole = self._rate == 1.0
-        m2 = np.where(whole, self._steps * self._distance**2, 0.0).sum(axis=1, keepdims=True)
-        shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + self._rate.shape[1]))
+        rate, distance = self._rate, self._distance
+        if not self._rate.strides[0] and not self._distance.strides[0]:  # one row for everybody
+            whole = self._rate[:1] == 1.0
+            m2 = self._steps @ np.where(whole, distance[:1] ** 2, 0.0).T
+            steps = np.where(whole, 0.0, self._steps) if whole.any() else self._steps
+        else:
+            whole = rate == 1.0
+            m2 = np.where(whole, self._steps * distance**2, 0.0).sum(axis=1, keepdims=True)
+            steps = np.where(whole, 0.0, self._steps)
+        shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + rate.shape[1]))
         there = LossCoordinates.gaussian(np.zeros_like(shift), shift)
-        return there.with_steps(SampledSteps.of(self._rate, self._distance, np.where(whole, 0.0, self._steps)))
+        return there.with_steps(SampledSteps.of(rate, distance, steps))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""

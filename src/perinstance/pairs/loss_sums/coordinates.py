@@ -227,8 +227,9 @@ class LossCoordinates:
         return lap, count, int(terms[few].max(initial=1.0))
 
     def __getitem__(self, index: Any) -> LossCoordinates:
-        parts = (getattr(self, field.name) for field in fields(self))
-        return LossCoordinates(*(None if part is None else part[index] for part in parts))
+        whole = [getattr(self, field.name) for field in fields(self)]
+        parts: Any = [None if part is None else part[index] for part in whole]
+        return LossCoordinates(*parts)
 
 
 def _contiguous(array: Floats) -> Floats:

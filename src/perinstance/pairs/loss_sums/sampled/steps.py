@@ -34,13 +34,13 @@ class SampledSteps:
     @classmethod
     def of(cls, rate: Floats, distance: Floats, steps: Floats) -> SampledSteps:
         """Find the different kinds in tables with one row per person; what costs nothing gets no steps."""
-        live = (rate > 0.0) & (distance > 0.0) & (steps > 0.0)
-        n, k = live.shape
-        if n > 0 and (rate == rate[:1]).all() and (distance == distance[:1]).all():
-            used = np.flatnonzero(live.any(axis=0))
+        n, k = steps.shape
+        if n > 0 and _same_rows(rate) and _same_rows(distance):
+            used = np.flatnonzero((rate[0] > 0.0) & (distance[0] > 0.0) & (steps.max(axis=0) > 0.0))
             rates, distances, index = rate[0, used], distance[0, used], None
-            steps = np.ascontiguousarray(np.where(live, steps, 0.0)[:, used])
+            steps = np.ascontiguousarray(steps if used.size == k else steps[:, used])
         else:
+            live = (rate > 0.0) & (distance > 0.0) & (steps > 0.0)
             rows = np.stack([rate[live], distance[live]], axis=1)
             kinds, inverse = np.unique(rows, axis=0, return_inverse=True)
             index = np.zeros((n, k), dtype=np.intp)
@@ -82,7 +82,7 @@ class SampledSteps:
     @property
     def costs(self) -> NDArray[np.bool_]:
         """Of each person: whether any step was taken."""
-        return (self.steps > 0.0).any(axis=1)
+        return np.asarray((self.steps > 0.0).any(axis=1))
 
     @property
     def seldom(self) -> NDArray[np.bool_]:
@@ -130,3 +130,8 @@ class SampledSteps:
         """Return ``sum steps m^2/2``: at large orders the samples with the person decide, whatever the rate."""
         each = 0.5 * self.distances[:, None] ** 2
         return self.total(each[self.kinds()], self.kinds())[:, 0] * (1.0 + FEW_ROUNDINGS * (1 + self.steps.shape[1]))
+
+
+def _same_rows(table: Floats) -> bool:
+    """Whether everybody has the same row; a table of one row is seen without looking."""
+    return not table.strides[0] or bool((table == table[:1]).all())
