@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 #: A path in backquotes: something with a slash, or a file by its ending. Commands and formulas have other characters.
 PATH = re.compile(r"`([\w./-]*(?:/[\w./-]*|\.(?:py|pyi|toml|j2|svg|md)))`")
-ROOMS = ("pairs", "models", "releases", "analysis", "data", "engines", "sampling", "auditing", "report")
+ROOMS = ("pairs", "models", "releases", "analysis", "data", "engines", "sampling", "auditing", "training", "report")
 #: Words that only the first authors knew, and people by one sex.
 JARGON = re.compile(
     r"\b(tilts?|pulls?|held|beside|stray|slip|reach|uphill|grades?|certified|her|she|hers|herself|him|he|his|himself)\b",

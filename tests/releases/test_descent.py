@@ -178,7 +178,9 @@ def test_levels_round_up_and_by_little():
     assert (levels[counted(lengths, 1.0)] >= np.minimum(lengths, 1.0)).all()
     for rate in (1.0, 0.5):
         reading = counted_steps(rate, 2.0, 1.0, counts).epsilon(1e-6)
-        true, above = (SampledGaussian(rate, np.minimum(s, 1.0) / 2.0).epsilon(1e-6) for s in (lengths, lengths + 1 / 128))
+        true, above = (
+            SampledGaussian(rate, np.minimum(s, 1.0) / 2.0).epsilon(1e-6) for s in (lengths, lengths + 1 / 128)
+        )
         assert (reading >= true).all() and (reading <= above).all()
 
 
@@ -214,7 +216,9 @@ def one_dimension_epsilon(mean_p, var_p, mean_q, var_q, delta):
         return mass(a, va) - mp.exp(epsilon) * mass(b, vb)
 
     def solve(*pair):
-        return mp.findroot(lambda e: mp.log(profile(e, *pair)) - mp.log(delta), (mp.mpf("0.05"), mp.mpf(8)), solver="anderson")
+        return mp.findroot(
+            lambda e: mp.log(profile(e, *pair)) - mp.log(delta), (mp.mpf("0.05"), mp.mpf(8)), solver="anderson"
+        )
 
     return max(solve(mean_p, var_p, mean_q, var_q), solve(mean_q, var_q, mean_p, var_p))
 
@@ -228,7 +232,16 @@ def test_the_last_iterate_on_a_line_in_sixty_digits():
             laws = []
             for keep in (np.arange(12) != i, np.ones(12, bool)):
                 H = mp.matrix([[1 + mp.fsum(mp.mpf(v) ** 2 for v in x[keep, 0].tolist())]])
-                b = mp.matrix([[mp.fsum(mp.mpf(v) * mp.mpf(t) for v, t in zip(x[keep, 0].tolist(), y[keep].tolist(), strict=True))]])
+                b = mp.matrix(
+                    [
+                        [
+                            mp.fsum(
+                                mp.mpf(v) * mp.mpf(t)
+                                for v, t in zip(x[keep, 0].tolist(), y[keep].tolist(), strict=True)
+                            )
+                        ]
+                    ]
+                )
                 mean, cov = exact_law(H, b, mp.mpf(eta), mp.mpf(sigma), steps)
                 laws += [mean[0], cov[0]]
             true = one_dimension_epsilon(*laws, mp.mpf(1e-6))
@@ -278,7 +291,8 @@ def test_two_steps_on_a_line_are_all_iterates_by_quadrature():
 
 def test_hiding_the_path_never_costs():
     last, everything = (
-        pi.audit(pi.NoisyDescent(PLAIN, 40, 0.05, None, 2.0, publish=publish), X, Y).losses for publish in ("last", "all")
+        pi.audit(pi.NoisyDescent(PLAIN, 40, 0.05, None, 2.0, publish=publish), X, Y).losses
+        for publish in ("last", "all")
     )
     assert (last < everything).all()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.auditing.group_table import group_columns
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
 from perinstance.models.interface.fit_health import ConfidentialFit
@@ -177,18 +178,7 @@ class Audit:
 
     def by(self, groups: Any) -> Any:
         """Return people, mean, median, 95% and maximum of the losses of each group; one label per person."""
-        labels = np.asarray(groups)
-        if labels.shape != (len(self),):
-            raise InvalidInput(f"groups must have one label per person ({len(self)}), got shape {labels.shape}")
-        names, member = np.unique(labels, return_inverse=True)
-        order = np.argsort(member, kind="stable")
-        cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
-        rows = []
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
-            of = self.losses[order[start:stop]]
-            rows.append((len(of), of.mean(), *attained_quantile(of, [0.5, 0.95, 1.0])))
-        people, mean, median, p95, maximum = (np.array(column) for column in zip(*rows, strict=True))
-        columns = {"group": names, "people": people, "mean": mean, "median": median, "p95": p95, "maximum": maximum}
+        columns = group_columns(self.losses, groups)
         return type(self.flavour)(self.flavour.kind).frame(columns)  # groups are not people: no index
 
     def columns(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The steps of a clipped descent: exact sums, exact noise, and from there on post-processing in floats.
 
 In each step everybody enters a Poisson sample by bits of the operating system; the gradients of the sample are clipped
-on a public fixed-point grid, in integers (``sampling.fixed_rows``: a gradient that is not a number counts as zero); their
-sum is exact, and one exact draw of noise on it, rounded to the public grid, is all that the next theta knows of
+on a public fixed-point grid, in integers (``sampling.fixed_rows``: a gradient that is not a number counts as zero);
+their sum is exact, and one exact draw of noise on it, rounded to the public grid, is all that the next theta knows of
 the rows. Nothing that a row holds is a reason to stop.
 """
 

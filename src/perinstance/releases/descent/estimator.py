@@ -159,7 +159,9 @@ class NoisyDescent(AnsweringModel):
         """Describe the release: steps, clip, noise and rate are declared."""
         steps, problem = self._declared(), self.problem()
         sampled = "" if steps.rate == 1.0 else ", sampled at rate "
-        shrunk: tuple[str | float, ...] = (", without clipping",) if self.clip is None else (", clipped at ", steps.clip)
+        shrunk: tuple[str | float, ...] = (
+            (", without clipping",) if self.clip is None else (", clipped at ", steps.clip)
+        )
         iterates = "the last iterate" if self.publish == "last" else "all iterates"
         return Mechanism(
             name="NoisyDescent",
