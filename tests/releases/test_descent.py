@@ -231,17 +231,10 @@ def test_the_last_iterate_on_a_line_in_sixty_digits():
         for i in np.argsort(audit.losses)[-3:]:
             laws = []
             for keep in (np.arange(12) != i, np.ones(12, bool)):
-                H = mp.matrix([[1 + mp.fsum(mp.mpf(v) ** 2 for v in x[keep, 0].tolist())]])
-                b = mp.matrix(
-                    [
-                        [
-                            mp.fsum(
-                                mp.mpf(v) * mp.mpf(t)
-                                for v, t in zip(x[keep, 0].tolist(), y[keep].tolist(), strict=True)
-                            )
-                        ]
-                    ]
-                )
+                rows, targets = map(mp.mpf, x[keep, 0].tolist()), map(mp.mpf, y[keep].tolist())
+                products = [(v * v, v * t) for v, t in zip(rows, targets, strict=True)]
+                H = mp.matrix([[1 + mp.fsum(square for square, _ in products)]])
+                b = mp.matrix([[mp.fsum(moment for _, moment in products)]])
                 mean, cov = exact_law(H, b, mp.mpf(eta), mp.mpf(sigma), steps)
                 laws += [mean[0], cov[0]]
             true = one_dimension_epsilon(*laws, mp.mpf(1e-6))

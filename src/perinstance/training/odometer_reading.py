@@ -21,8 +21,8 @@ class TrainingReading:
     """One entry per person, in the order of their indices.
 
     A reading is an ``"estimate"``: it composes the lengths that gradients had along this very training, which depend on
-    the data and on the noise that was drawn. It is no guarantee. ``upper`` is one: it holds for everybody, in every data
-    set, as if their gradient had been as long as the clip in every step.
+    the data and on the noise that was drawn. It is no guarantee. ``upper`` is one: it holds for everybody, in every
+    data set, as if their gradient had been as long as the clip in every step.
     """
 
     delta: float

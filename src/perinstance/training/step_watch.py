@@ -29,8 +29,8 @@ from perinstance.training.odometer_reading import TrainingReading
 UNBELIEVABLE = 2.0**-40
 BATCHES = ("secret", "known")
 SECRET = (
-    "odometer reading along this training: the lengths that were told are taken as fixed in advance, though they depend "
-    "on the data and on the noise; steps of which somebody's length is not known are charged with the clip"
+    "odometer reading along this training: the lengths that were told are taken as fixed in advance, though they "
+    "depend on the data and on the noise; steps of which somebody's length is not known are charged with the clip"
 )
 KNOWN = (
     "odometer reading along this training, as if it were known who was in which batch: each person pays in the steps "
@@ -85,8 +85,8 @@ class Watch:
             raise InvalidInput("rate must lie in (0, 1]: the probability of being sampled; try rate=0.01")
         if sampling != "poisson":
             raise InvalidInput(
-                f"sampling={sampling!r} is refused: the losses of shuffled batches, or of batches of a fixed size, are not "
-                "those of Poisson samples and may be larger; sample each person independently (Opacus: "
+                f"sampling={sampling!r} is refused: the losses of shuffled batches, or of batches of a fixed size, are "
+                "not those of Poisson samples and may be larger; sample each person independently (Opacus: "
                 "poisson_sampling=True)"
             )
         self.rate = float(rate)
@@ -162,9 +162,7 @@ class Watch:
         if who.min() < 0 or who.max() >= self.people:
             raise InvalidInput(f"indices must lie in 0 .. {self.people - 1}; number the people as in the data set")
         if len(np.unique(who)) != len(who):
-            raise InvalidInput(
-                "somebody is twice in one batch: that is no Poisson sample, and two gradients are clipped"
-            )
+            raise InvalidInput("somebody is twice in one batch: that is no Poisson sample; tell each person once")
         return who.astype(np.intp)
 
     def _check_batches(self) -> None:
@@ -180,15 +178,15 @@ class Watch:
         same = -0.5 * math.log(max(4.0 * variance, 1.0)) * (self._steps - 1)
         if self._sizes[0] == self._sizes[1] and same < math.log(UNBELIEVABLE):
             raise InvalidInput(
-                f"all {self._steps:,} batches have the same size: they are not Poisson samples, whose sizes differ, and "
-                "their losses may be larger than what would be read here; sample each person independently"
+                f"all {self._steps:,} batches have the same size: they are not Poisson samples, whose sizes differ, "
+                "and their losses may be larger than what would be read here; sample each person independently"
             )
         # Bernstein: the number of all samples together
         off, total = abs(self._sampled - n * q * self._steps), variance * self._steps
         if -(off**2) / (2.0 * (total + off / 3.0)) < math.log(UNBELIEVABLE / 2.0):
             raise InvalidInput(
-                f"the batches do not have the size that rate={q:g} gives: {self._sampled / self._steps:,.1f} on average "
-                f"instead of {n * q:,.1f}; pass the rate that was used"
+                f"the batches do not have the size that rate={q:g} gives: {self._sampled / self._steps:,.1f} "
+                f"on average instead of {n * q:,.1f}; pass the rate that was used"
             )
 
     def __repr__(self) -> str:

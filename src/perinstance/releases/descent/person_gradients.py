@@ -84,8 +84,8 @@ def gradients_of(problem: Problem) -> PersonGradients:
         return PersonGradients(SmoothObjective(Squared(), RidgePenalty(problem.alpha), problem.fit_intercept))
     if not isinstance(problem, SmoothProblem):
         raise RefusedModel(
-            f"the descent of a {type(problem).__name__} is refused: it needs a smooth loss of one linear predictor; use "
-            "Ridge, LogisticRegression (two classes) or a smooth objective"
+            f"the descent of a {type(problem).__name__} is refused: it needs a smooth loss of one linear predictor; "
+            "use Ridge, LogisticRegression (two classes) or a smooth objective"
         )
     if problem.objective.mean:
         raise RefusedModel(

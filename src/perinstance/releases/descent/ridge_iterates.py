@@ -85,8 +85,8 @@ class RidgeDescent:
         n, p = rows.shape
         if T * p > LARGEST_PATH:
             raise InvalidInput(
-                f"the law of all iterates is exact for up to {LARGEST_PATH} steps times parameters, got {T * p}; publish "
-                "the last iterate, or clip"
+                f"the law of all iterates is exact for up to {LARGEST_PATH} steps times parameters, got {T * p}; "
+                "publish the last iterate, or clip"
             )
         M = np.eye(p) - eta * H_p
         mean, F = np.zeros((n, T, p)), np.zeros((n, T, p, T, p))
@@ -99,13 +99,12 @@ class RidgeDescent:
             center = np.einsum("nij,nj->ni", M, center) + eta * b_p
             answer = np.einsum("nij,njtk->nitk", M, answer)
             answer[:, :, t] += eta * self.noise * np.eye(p)
-        F = F.reshape(n, T * p, T * p)
-        mean = mean.reshape(n, T * p)
-        white = np.broadcast_to(np.eye(T * p), F.shape)
-        cov = F @ np.swapaxes(F, 1, 2)
+        root, center = F.reshape(n, T * p, T * p), mean.reshape(n, T * p)
+        white = np.broadcast_to(np.eye(T * p), root.shape)
+        cov = root @ np.swapaxes(root, 1, 2)
         _spread(cov)
-        pairs = Gaussian.from_moments(mean, cov, np.zeros_like(mean), white)
-        return self._charged(pairs, H_q, np.linalg.norm(cov, ord=2, axis=(1, 2)), np.linalg.norm(mean, axis=1))
+        pairs = Gaussian.from_moments(center, cov, np.zeros_like(center), white)
+        return self._charged(pairs, H_q, np.linalg.norm(cov, ord=2, axis=(1, 2)), np.linalg.norm(center, axis=1))
 
     def _law(self, H: Floats, b: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of the last iterate, by the eigenvalues of H."""
