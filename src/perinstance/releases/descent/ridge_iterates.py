@@ -29,7 +29,7 @@ LARGEST_PATH = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class RidgeMoments:
     """``H = X'X + penalty`` and ``b = X'y``, with everyone. Confidential."""
 
     H: Floats
@@ -45,7 +45,7 @@ class Moments:
         return (*other, *here) if inside else (*here, *other)
 
 
-def fold_moments(sweep: Sweep, alpha: float, fit_intercept: bool) -> Moments:
+def fold_moments(sweep: Sweep, alpha: float, fit_intercept: bool) -> RidgeMoments:
     """Add up, in one pass."""
 
     def step(block: Block) -> Floats:
@@ -57,7 +57,7 @@ def fold_moments(sweep: Sweep, alpha: float, fit_intercept: bool) -> Moments:
     penalty = np.full(p, alpha)
     if fit_intercept:
         penalty[-1] = 0.0
-    return Moments(total[:, :p] + np.diag(penalty), total[:, p], fit_intercept)
+    return RidgeMoments(total[:, :p] + np.diag(penalty), total[:, p], fit_intercept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class RidgeDescent:
     learning_rate: float
     noise: float
 
-    def last(self, moments: Moments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
+    def last(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
         """Return the pairs of the last iterate."""
         H_p, b_p, H_q, b_q = moments.without(X, y, inside)
         mean_p, cov_p = self._law(H_p, b_p)
@@ -78,7 +78,7 @@ class RidgeDescent:
         largest = np.maximum(np.linalg.norm(mean_p, axis=1), np.linalg.norm(mean_q, axis=1))
         return self._charged(pairs, H_q, 1.0 / spread, largest / np.sqrt(np.linalg.eigvalsh(cov_q)[:, 0]))
 
-    def all(self, moments: Moments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
+    def all(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
         """Return the pairs of all iterates together."""
         H_p, b_p, H_q, _ = moments.without(X, y, inside)
         rows, T, eta = design(X, moments.fit_intercept), self.steps, self.learning_rate
