@@ -26,7 +26,7 @@ from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
 from perinstance.releases.descent.clipped_steps import Steps, clipped_lengths, noisy_path, quiet_path
 from perinstance.releases.descent.person_gradients import PersonGradients, gradients_of, model_of
-from perinstance.releases.descent.ridge_iterates import RidgeMoments, RidgeDescent, fold_moments
+from perinstance.releases.descent.ridge_iterates import RidgeDescent, RidgeMoments, fold_moments
 from perinstance.releases.descent.step_losses import (
     LEVELS,
     DescentPromise,
