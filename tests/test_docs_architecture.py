@@ -24,6 +24,7 @@ ROOMS = (
     "engines",
     "sampling",
     "auditing",
+    "training",
     "published",
     "ledger",
     "report",
