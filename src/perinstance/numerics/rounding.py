@@ -160,12 +160,10 @@ PAIR_STEP = 3e-16
 #: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
 PI_LOW = 1.2246467991473532e-16
 
-#: What the step of a straight line adds to delta (never less than nothing) may differ by this share at the double step.
-ALIAS = 1e-11
-#: A sum cut off smoothly may differ by this share when it is cut at half the length; all of it is charged.
-CUT_OFF = 1e-10
-#: Halving the step of a bent contour may change its sum by this share; all of it is charged.
-BENT_STEP = 1e-10
+#: An epsilon that was solved for on a line is raised by this share, then twice as much, until its delta is proved.
+LAST_RAISE = 1e-14
+#: What a quadrature with 90 digits of e misses of a divergence: 1e-39 times integrals of size ten, and to spare.
+KL_QUADRATURE = 1e-36
 #: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
 QUADRATURE_UP = 1 + 1e-12
 

@@ -31,13 +31,11 @@ from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind, kind_codes, weakest_codes
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
-from perinstance.pairs.loss_sums.sampled.steps import OFTEN, SampledSteps
+from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 from perinstance.pairs.summed_pairs import SummedPairs
 
 #: Floats count steps one by one up to here.
 MOST_STEPS = 2.0**53
-#: Kinds of steps whose single losses are added up for whoever is seldom sampled.
-FEW_KINDS = 8
 #: Beyond this distance a step counts as one of rate 1, which loses at least as much.
 FAR = 1000.0
 
@@ -159,31 +157,9 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         out = np.zeros(n)
         for side in _sides(direction):
             if many.size:
-                found = epsilon_of_sum(others, deltas[many], side)
-                out[many] = np.maximum(out[many], np.minimum(found, self._added(many, deltas[many], side)))
+                out[many] = np.maximum(out[many], epsilon_of_sum(others, deltas[many], side))
             if rows.size:
                 out[rows] = np.maximum(out[rows], _STEP_EPSILON[side](*self._one_step(rows), deltas[rows]))
-        return out
-
-    def _added(self, rows: NDArray[np.intp], delta: Floats, side: str) -> Floats:
-        """Return the sum over the steps of what each loses at its share of delta: above the truth, and not far for few.
-
-        Infinite where it would be useless or long: for whoever is sampled often, or takes many kinds of steps.
-        """
-        out = np.full(len(rows), np.inf)
-        if self._rate.shape[1] > FEW_KINDS:
-            return out
-        rate, distance = self._rate[rows], self._distance[rows]
-        live = (rate > 0.0) & (distance > 0.0)
-        steps = np.where(live, self._steps[rows], 0.0)
-        some = np.flatnonzero(((steps * rate).sum(axis=1) < OFTEN) & (rate < 1.0).all(axis=1) & (delta > 0.0))
-        rate, distance, steps, live = rate[some], distance[some], steps[some], live[some] & (steps[some] > 0.0)
-        share = delta[some] * (1.0 - FEW_ROUNDINGS) / np.maximum(steps.sum(axis=1), 1.0)
-        total = np.zeros(len(some))
-        for j in range(steps.shape[1]):
-            q, m = np.where(live[:, j], rate[:, j], 0.5), np.where(live[:, j], distance[:, j], 1.0)
-            total += np.where(live[:, j], steps[:, j] * _STEP_EPSILON[side](q, m, share), 0.0)
-        out[some] = total * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1]))
         return out
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:

@@ -6,7 +6,8 @@ r"""Which line to integrate along: through the saddle point, to an eighth of an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,14 @@ class Places:
     epsilon: Floats
     log_delta: Floats
     found: NDArray[np.bool_]
+
+    def of(self, rows: Any) -> Places:
+        """Return those of some people."""
+        return Places(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def without(self, lost: NDArray[np.bool_]) -> Places:
+        """Return the same, some of them not found."""
+        return replace(self, found=self.found & ~lost)
 
 
 def place_of(octave: Floats, top: Floats) -> Floats:
@@ -61,6 +70,32 @@ def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats
             add_real_cumulants(float(place), some.losses, values)
         out[rows] = values
     return out
+
+
+def cumulants_around(
+    view: LossCoordinates, tables: LineTables, octave: Floats, moves: Floats
+) -> tuple[Floats, Floats]:
+    """Return places some octaves away from each person's own, and K there; infinite where it is."""
+    top = branch_point(view)
+    places = np.stack([place_of(octave + move, top) for move in moves], axis=1)
+    out = np.empty(places.shape)
+    _own, group = np.unique(places[:, 0], return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        some = view[rows]
+        steps = some.sampled
+        assert steps is not None
+        kinds = steps.kinds()
+        here = places[rows[0]]
+        K = steps.total(np.stack([tables.real(float(place), kinds)[:, 0] for place in here], axis=1), kinds)
+        K[K >= BEYOND] = np.inf
+        if some.has_others:
+            for j, place in enumerate(here):
+                values = np.zeros((len(rows), 3))
+                add_real_cumulants(float(place), some.losses, values)
+                K[:, j] += values[:, 0]
+        out[rows] = K
+    return places, out
 
 
 def approximate(K: Floats, c: Floats) -> tuple[Floats, Floats]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import CHERNOFF, ONE_ROUNDING, POWER_BRACKET, SMALLEST
+from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, ONE_ROUNDING, POWER_BRACKET, SMALLEST
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.epsilon import edge_of, invert
-from perinstance.pairs.loss_sums.sampled.line_choice import branch_point, choose, cumulants_at, place_of
+from perinstance.pairs.loss_sums.sampled.epsilon import chernoff, edge_of, invert, outside
+from perinstance.pairs.loss_sums.sampled.line_choice import choose
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 
 
@@ -49,18 +49,16 @@ class SampledProfile:
         view, tables, e = self._views[side][rows[inside]], self._tables[side], epsilon[inside]
         places = choose(view, tables, e, solving=False)
         goals = np.stack([places.log_delta, e, self._edges[side][rows[inside]]], axis=1)
-        done = invert(view, tables, places, goals, solving=False)
-        log, rate, error = done.rows[:, 0], done.rows[:, 1], done.rows[:, 2]
-        lost = np.flatnonzero(~done.found)
-        if lost.size:  # Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
-            c = place_of(places.octave[lost], branch_point(view)[lost])
-            K = cumulants_at(view[lost], tables, c)[:, 0]
-            log[lost] = K - c * e[lost] + c * np.log(c) - (1.0 + c) * np.log1p(c)
-            log[lost] += CHERNOFF * 100.0 * (10.0 + np.abs(K) + c * e[lost])
-            rate[lost], error[lost] = c, 0.0
+        log, rate = invert(view, tables, places, goals, solving=False).T
+        lost = np.flatnonzero(~np.isfinite(log))
+        if lost.size:
+            c, K = chernoff(view[lost], tables, places.octave[lost])
+            bound = K - c * e[lost, None] + CHERNOFF * c * np.abs(e[lost, None])
+            best = bound.argmin(axis=1)
+            log[lost], rate[lost] = bound[np.arange(lost.size), best], c[np.arange(lost.size), best]
         with np.errstate(under="ignore"):
-            value = np.exp(np.minimum(log, 0.0)) * (1.0 + error)
-        delta[inside] = np.minimum(np.maximum(value, SMALLEST), 1.0)
+            value = np.exp(np.minimum(log, 0.0)) * (1.0 + FEW_ROUNDINGS * (1.0 + np.abs(np.minimum(log, 0.0))))
+        delta[inside] = np.minimum(np.maximum(value, SMALLEST) + outside(view), 1.0)
         slope[inside] = delta[inside] * rate
         return delta, slope
 

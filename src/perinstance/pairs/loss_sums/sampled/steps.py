@@ -12,16 +12,13 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS
 from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of
 
-#: Whoever is sampled less often than this, on average, may lose most by a single sample.
-OFTEN = 10.0
-
 
 @dataclass(frozen=True, slots=True)
 class SampledSteps:
     """Person i takes ``steps[i, j]`` steps of the kind ``index[i, j]``, or of kind j where ``index`` is None.
 
-    ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (two rows: P over Q, Q over P) belong to the
-    different kinds. ``over`` says whether Q over P is meant.
+    ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then how much each may be wrong)
+    belong to the different kinds. ``over`` says whether Q over P is meant.
     """
 
     rates: Floats
@@ -47,12 +44,10 @@ class SampledSteps:
             index[live] = inverse.ravel()
             rates, distances = kinds[:, 0].copy(), kinds[:, 1].copy()
             steps = np.where(live, steps, 0.0)
-        kl = np.array(
-            [
-                [divergence_of(StepKind(q, m, over)) for q, m in zip(rates.tolist(), distances.tolist(), strict=True)]
-                for over in (False, True)
-            ]
-        ).reshape(2, rates.size)
+        kl = np.empty((4, rates.size))
+        for j, (q, m) in enumerate(zip(rates.tolist(), distances.tolist(), strict=True)):
+            for i, over in enumerate((False, True)):
+                kl[i, j], kl[2 + i, j] = divergence_of(StepKind(q, m, over, 0.0))
         return cls(rates, distances, kl, index, steps, False)
 
     @classmethod
@@ -84,14 +79,9 @@ class SampledSteps:
         """Of each person: whether any step was taken."""
         return np.asarray((self.steps > 0.0).any(axis=1))
 
-    @property
-    def seldom(self) -> NDArray[np.bool_]:
-        """Of each person: whether they are sampled less than some ten times, on average.
-
-        Their loss may be decided by one sample, and in the deepest tails no contour sees that: a bound is all there is.
-        """
-        sampled = self.total(self.rates[self.kinds(), None], self.kinds())[:, 0]
-        return np.asarray(self.costs & (sampled < OFTEN))
+    def own_kl(self, kinds: NDArray[np.intp]) -> Floats:
+        """Return the divergence of some kinds in this direction, and its error: a row for each."""
+        return np.ascontiguousarray(self.kl[[1, 3] if self.over else [0, 2]][:, kinds].T)
 
     def __getitem__(self, rows: Any) -> SampledSteps:
         index = None if self.index is None else self.index[rows]
@@ -122,8 +112,8 @@ class SampledSteps:
         return self.total(each[self.kinds()], self.kinds())[:, 0] * (1.0 + FEW_ROUNDINGS * (1 + self.steps.shape[1]))
 
     def divergence(self) -> Floats:
-        """Return the Kullback-Leibler divergence."""
-        each = self.kl[1 if self.over else 0][:, None]
+        """Return the Kullback-Leibler divergence, rounded up."""
+        each = self.own_kl(np.arange(self.rates.size)).sum(axis=1, keepdims=True)
         return self.total(each[self.kinds()], self.kinds())[:, 0]
 
     def zcdp(self) -> Floats:
