@@ -9,7 +9,7 @@ from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, NODE_ROUNDING, PRO
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_choice import RUNG, Places, branch_point, choose, place_of
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
-from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lengths, spacings
+from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lay, lengths
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.noise_window import LOG_OUTSIDE
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
@@ -50,21 +50,21 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
     if not rows.size:
         return out
     places = places.of(rows)
-    share = spacings(view[rows], tables, places, goals[rows, 1], goals[rows, 0])
-    keys = np.stack([places.c, share], axis=1)
-    for some in _groups(keys):
-        c = float(places.c[some[0]])
+    view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
+    octave, share = lay(view, tables, places, goals, solving)
+    at = place_of(octave, branch_point(view))
+    for some in _groups(np.stack([at, share], axis=1)):
+        c = float(at[some[0]])
         place = (c, c * float(share[some[0]]))
-        here = rows[some]
-        people = view[here]
+        people = view[some]
         length = lengths(people, tables, *place)
         for same in _groups(length.nodes[:, None]):
             block = max(BLOCK // (2 * int(length.nodes[same[0]])), 1)
             for start in range(0, len(same), block):
                 part = same[start : start + block]
                 found = np.empty((len(part), 2))
-                _on_line(people[part], tables, place, length.of(part), goals[here[part]], solving, found)
-                out[here[part]] = found
+                _on_line(people[part], tables, place, length.of(part), goals[some[part]], solving, found)
+                out[rows[some[part]]] = found
     return out
 
 

@@ -8,7 +8,8 @@ r"""Inversion along a straight line, never below the truth: the profile of one p
   Every term is positive and j = 0 is delta, so a step of any size only adds. No proof rests on how large it is.
 * The end: what is left out is at most ``sum_{k >= n} e^{K(c) - c epsilon - B}/y_k^2`` in units of h/pi, where B bounds
   ``K(c) - Re K(c + iy)`` from below for all y >= y_n (``line_decay.py``). It is added.
-* K: each node's error (``log_moments.py``) and each rounding of the sum is added, times the size of its term.
+* K: each node's error (``log_moments.py``) and each rounding of the sum is added, times the size of its term; where the
+  error is not small, the size of the term itself and of the largest that it may be.
 
 An epsilon is returned only after this sum with all that is added was found to lie below delta *at that epsilon*. So no
 answer depends on how the line was chosen, or whether Newton's iteration has converged.
@@ -23,10 +24,9 @@ import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, NODE_ROUNDING
-from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, VAGUE
 
 ANCHOR = 32  # the rotation from node to node is started afresh so often
-USABLE = 0.05  # an error of K beyond this makes a line useless
 RAISES = 40  # times that the last raise of an epsilon is doubled
 
 
@@ -70,7 +70,8 @@ def line_terms(line, scratch):
         size += modulus
         turned += k * modulus
         off = line.error[k] + NODE_ROUNDING * (12.0 + abs(line.imag[k]) + abs(line.real[k]) + abs(line.real[0]))
-        lost += modulus * (1.1 * off if off < USABLE else np.inf)
+        # beyond, the phase is unknown: neither is larger than modulus e^off
+        lost += modulus * (1.1 * off if off < VAGUE else 1.0 + math.exp(min(off, 700.0)))
     return LineTerms(real, imag, size, turned, lost)
 
 

@@ -2,7 +2,8 @@ r"""How fine and how long everybody's line is. Only how tight an answer is depen
 
 The step h adds ``delta(epsilon + u) e^{c u} + delta(epsilon - u) e^{-c u} + ...`` with ``u = 2 pi/h``. By Chernoff's
 bound at another place t, ``delta(epsilon + u) <= e^{K(t) - t (epsilon + u)}``: the step is chosen so that the best of a few
-t says e^-EXTRA of delta.
+t says e^-EXTRA of delta. A line somewhat left of the saddle point sees less of a heavy tail of the loss, and may have
+wider steps; the widest of a few lines is taken.
 
 The line ends where its rest is proved to be negligible. Where it would have to be longer than ``LONGEST`` (people who
 are seldom sampled: most of their loss is next to one number) they are charged with a Gaussian shift s that they did not
@@ -12,21 +13,26 @@ costs about ``s^2 (1 + c)/2`` of epsilon.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_choice import Places, cumulants_around
+from perinstance.pairs.loss_sums.sampled.line_choice import RUNG, Places, cumulants_around
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 
 #: The step may add so much to delta: e^-27 of it.
 EXTRA = 27.0
 #: The rest of a line may be so much of its first term: e^-32.
 REST = 32.0
-#: Places, in octaves from c, whose Chernoff bounds are compared; zero is left out.
-MOVES = np.array([-1.0, -0.375, 0.375, 0.625, 1.0, 1.625, 2.625])
+#: Rungs from the saddle point: where Chernoff's bounds are asked, and where a line may lie.
+MOVES = np.array([-16, -12, -8, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 5, 8, 13, 21])
+LINES = (2, 9)
+#: The first term of a line may be e^7 of delta: that much of its digits is lost.
+HIGH = 7.0
 #: Numbers of nodes.
 LENGTHS = (12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 LONGEST = LENGTHS[-1]
@@ -35,19 +41,50 @@ LADDER = 2.0**0.25
 FINEST = 2.0**-14
 
 
-def spacings(view: LossCoordinates, tables: LineTables, places: Places, epsilon: Floats, log_delta: Floats) -> Floats:
-    """Return everybody's step, as a share of c."""
-    c = places.c
-    t, K = cumulants_around(view, tables, places.octave, MOVES)
-    depth = EXTRA - np.minimum(log_delta, 0.0)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        bound = K - t * epsilon[:, None] + t * np.log(t) - (1.0 + t) * np.log1p(t) + depth[:, None]
-        each = np.where(np.isfinite(bound), bound, np.inf) / np.abs(t - c[:, None])
-    right = np.min(each[:, MOVES > 0.0], axis=1)
-    left = np.minimum(np.min(each[:, MOVES < 0.0], axis=1), depth / c)
-    reach = np.maximum(np.maximum(left, right), 1.0 / c)
-    share = np.where(np.isfinite(reach), 2.0 * np.pi / (reach * c), 0.25)
-    return np.clip(LADDER ** np.floor(np.log(share) / np.log(LADDER)), FINEST, 1.0)
+def lay(
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool
+) -> tuple[Floats, Floats]:
+    """Return everybody's place in octaves, and the step as a share of c; goals are log delta and epsilon."""
+    t, K = cumulants_around(view, tables, places.octave, MOVES * RUNG)
+    rung, share = np.empty(len(t), dtype=np.intp), np.empty(len(t))
+    fill_layout(t, K, np.ascontiguousarray(goals), solving, rung, share)
+    share = np.clip(LADDER ** np.floor(np.log(share) / np.log(LADDER)), FINEST, 1.0)
+    return places.octave + MOVES[rung] * RUNG, share
+
+
+@kernel
+def fill_layout(places, cumulants, goals, solving, rung, share):
+    """Fill in which of the places gives the widest step without losing digits, and that step as a share of it."""
+    n = places.shape[1]
+    bound = np.empty(n)
+    for i in range(places.shape[0]):
+        t, log_delta, epsilon = places[i], min(goals[i, 0], 0.0), goals[i, 1]
+        best = np.inf
+        for j in range(n):
+            bound[j] = cumulants[i, j] + t[j] * math.log(t[j]) - (1.0 + t[j]) * math.log1p(t[j])
+            best = min(best, (bound[j] - log_delta) / t[j])
+        if solving:  # Chernoff's epsilon is a little above the true one
+            epsilon = max(best - 4.0 / t[LINES[1]], 0.0)
+        widest = 0.0
+        rung[i] = LINES[1]
+        for j in range(LINES[0], LINES[1] + 1):
+            high = bound[j] - t[j] * epsilon - log_delta
+            if not high < HIGH + (4.0 if solving else 0.0) and j != LINES[1]:
+                continue
+            left, right = (EXTRA - log_delta) / t[j], np.inf
+            for k in range(n):
+                if k != j and bound[k] < np.inf:
+                    reach = (bound[k] - t[k] * epsilon - log_delta + EXTRA) / abs(t[k] - t[j])
+                    if k < j:
+                        left = min(left, reach)
+                    else:
+                        right = min(right, reach)
+            step = 2.0 * math.pi / (max(left, right, 1.0 / t[j]) * t[j])
+            if step * t[j] > widest:
+                widest = step * t[j]
+                rung[i], share[i] = j, step
+        if widest == 0.0:
+            share[i] = 1.0 / 16.0
 
 
 @dataclass(frozen=True, slots=True)

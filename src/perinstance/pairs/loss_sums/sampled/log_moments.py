@@ -18,7 +18,7 @@ y = 0. Its integral over a window is the sum over the middles of its steps up to
 the factor is at most 1). Both brackets are bounded, for ``W e^{z lambda}``, ``W`` and ``W lambda``, in ``noise_window``.
 
 **Rounding.** Each term's is counted, in half units in the last place: of the exponents, of lambda
-(``10 |lambda| + 1.4 r (|m x| + m^2 + 10)``, where r is the share of w that moves with x), of the sum.
+(``10 |lambda| + 1.4 r (|m x| + m^2)``, where r is the share of w that moves with x), of the sum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import math
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import KL_QUADRATURE, NODE_ROUNDING
+from perinstance.numerics.rounding import KL_QUADRATURE, NODE_ROUNDING, NOT_ZERO
 from perinstance.pairs.loss_sums.laplace_atoms import exp
 from perinstance.pairs.loss_sums.sampled.noise_window import (
     DEPTH,
@@ -48,6 +48,7 @@ NORMAL = 0.5 * math.log(2.0 * math.pi)
 ANCHOR = 16  # nodes after which rotations are started afresh
 INVERSE = tuple(1.0 / max(k, 1) for k in range(24))
 BEYOND = 1e200  # stands for a moment beyond the noise: infinite, but zero steps of it are zero
+VAGUE = 0.1  # a relative error of A from which on its phase counts as unknown
 FINEST_KL = 90.0  # the same as DEPTH, for the divergence, which is small
 
 
@@ -75,7 +76,7 @@ def log_one_plus(d):
 @kernel
 def _loss_rounding(x, step, loss):
     """Return the error of lambda at x, in half units: of its own size, and of ``m x - m^2/2`` where it depends on x."""
-    return 10.0 * loss + 1.4 * share_at(x, step) * (abs(step.m * x) + step.m * step.m + 10.0)
+    return 10.0 * loss + 1.4 * share_at(x, step) * (abs(step.m * x) + step.m * step.m)
 
 
 @kernel
@@ -88,21 +89,19 @@ def divergence_of(step):
     for i in range(n):
         x = -REACH + (i + 0.5) * h
         loss = loss_at(x, 0.0, step).real
-        density = h * math.exp(-0.5 * x * x - NORMAL)
+        base = -0.5 * x * x - NORMAL
+        density, raised = h * math.exp(base), h * math.exp(base + loss)
         if abs(loss) < 0.5:
             # with w = e^loss: w loss - w + 1 and w - 1 - loss, by their series
             part = 0.0
             for k in range(18, 1, -1):
                 part = part * loss / (k + 1.0) + ((k - 1.0) if step.over else 1.0)
-            part *= 0.5 * loss * loss
+            part *= 0.5 * loss * loss * density
         elif step.over:
-            part = math.exp(loss) * (loss - 1.0) + 1.0 if loss < 700.0 else 0.0
+            part = raised * (loss - 1.0) + density
         else:
-            part = math.expm1(loss) - loss if loss < 700.0 else 0.0
-        if loss >= 700.0:
-            part, density = 1.0, h * math.exp(loss + math.log(max(loss - 1.0, 1.0)) - 0.5 * x * x - NORMAL)
-        steep = density * abs(loss) * (math.exp(min(loss, 700.0)) if step.over else 1.0)
-        part *= density
+            part = raised - (1.0 + loss) * density
+        steep = abs(loss) * raised if step.over else abs(raised - density)
         lost += part * (40.0 + 4.0 * x * x) + 3.0 * steep * _loss_rounding(x, step, abs(loss))
         new = total + part  # Neumaier's sum
         low += (total - new) + part if total >= part else (part - new) + total
@@ -230,8 +229,8 @@ def fill_log_moments(step, kl, c, spacing, out, error):
                 lost += part * (rounds[0, i] + (c + 2.0 * y) * rounds[1, i])
             fresh = False
             lost += size * (n + scale + 4.0 * ANCHOR)
-            out[k] = complex(scale + math.log(abs(total)), math.atan2(total.imag, total.real))
-            relative = (NODE_ROUNDING * lost + outside) / abs(total)
+            out[k] = complex(scale + math.log(max(abs(total), NOT_ZERO)), math.atan2(total.imag, total.real))
+            relative = (NODE_ROUNDING * lost + outside) / max(abs(total), NOT_ZERO)
             rest = NODE_ROUNDING * (4.0 + scale + abs(out[k]))
         else:
             total, lost = _small_moment(z, losses, weights, rounds)
@@ -241,4 +240,5 @@ def fill_log_moments(step, kl, c, spacing, out, error):
             out[k] = log_one_plus(total)
             relative = (NODE_ROUNDING * lost + abs(z) * kl[1] + outside) / abs(1.0 + total)
             rest = NODE_ROUNDING * 4.0 * abs(out[k])
-        error[k] = 1.1 * relative + rest if relative < 0.1 else np.inf
+        # of log A; where little of A is left, of log |A| from above (see ``line_integral.py``)
+        error[k] = rest + (1.1 * relative if relative < VAGUE else max(math.log1p(relative), VAGUE))

@@ -23,7 +23,7 @@ from perinstance.pairs.loss_sums.laplace_atoms import exp
 REACH = 39.0  # standard deviations of the noise that count
 LOG_OUTSIDE = -762.0  # of 1e-331, and 2 Phi(-REACH) is less
 CELL = 0.25
-DEPTH = 60.0  # the window ends where the integrand is e^-60 of its largest value
+DEPTH = 60.0  # the window ends where the integrand, in the whole strip, is e^-60 of its largest value or of 1
 HIGHEST = 1.0  # the line lies at most so far off the real line: the strip is twice as high
 WIDEST = 1.4  # 2 theta m stays below pi: w has no zero in the strip
 GROWTH = 8.0  # exponent by which the strip may exceed the real line
@@ -148,7 +148,7 @@ def noise_window(step, c):
     n = bounds.size
     low, high = n, -1
     for i in range(n):
-        if bounds[i] > bounds.max() - DEPTH:
+        if raised[i] > scale - DEPTH:
             low, high = min(low, i), max(high, i)
     whole = low > 1 and high < n - 2
     low, high = max(low - 1, 0), min(high + 1, n - 1)
