@@ -27,7 +27,7 @@ GIVE_UP = 12_000
 MOST_WORK = 8_000_000  # nodes of the line times nodes of the noise: some seconds
 
 
-class DoesNotDie(ArithmeticError):
+class SlowDeathError(ArithmeticError):
     """The terms along the line do not become small within the nodes, or the time, that are allowed."""
 
 
@@ -120,7 +120,7 @@ class Line:
         size = np.maximum(p * loss, loss if training.direction == "with" else 0.0) - x * x / 2
         live = np.flatnonzero(size > size.max() - 160)
         if training.direction == "with" and live[-1] == len(x) - 1:
-            raise DoesNotDie("the moment lies beyond the noise")
+            raise SlowDeathError("the moment lies beyond the noise")
         if training.direction == "without":
             live = np.array([live[0], len(x) - 1 if c * q > 1 else live[-1]])
         return float(x[live[0]]) - 0.2, float(x[live[-1]]) + 0.2
@@ -128,7 +128,7 @@ class Line:
     def more(self, n: int) -> None:
         """Append K at n more nodes."""
         if len(self.values) * self.nodes > MOST_WORK:
-            raise DoesNotDie("it would take too long")
+            raise SlowDeathError("it would take too long")
         for _ in range(n):
             total = sum(self._terms, acb(0))
             self.values.append(_middle(total.log() * self.steps))
@@ -145,7 +145,7 @@ def profile(line: Line, epsilon: arb) -> tuple[arb, arb, float]:
     k, quiet = 0, 0
     while quiet < 40:
         if k >= GIVE_UP:
-            raise DoesNotDie("it does not die along this line")
+            raise SlowDeathError("it does not die along this line")
         if k >= len(line.values):
             line.more(64)
         z = acb(arb(line.c), k * arb(line.spacing))
@@ -172,7 +172,7 @@ def truth(training: Training, delta: float, c: float, start: float) -> float:
         for _ in range(40):
             value, slope, change = profile(line, epsilon)
             if not value > 0:
-                raise DoesNotDie("the sum is not positive here")
+                raise SlowDeathError("the sum is not positive here")
             step = ((value.log() - target) * value / slope).mid()
             epsilon = (epsilon + step).mid()
             if abs(step) < arb("1e-19") * abs(epsilon) or abs(step) < arb("1e-28"):
@@ -185,7 +185,7 @@ def truth(training: Training, delta: float, c: float, start: float) -> float:
             if off < arb("3e-17"):
                 return float(epsilon)
         spacing /= 2
-    raise DoesNotDie("no step is fine enough")
+    raise SlowDeathError("no step is fine enough")
 
 
 def place(training: Training, log_delta: float) -> tuple[float, float]:
@@ -227,7 +227,7 @@ def worker(job: tuple[int, float]) -> list[list[object]]:
                 delta = float(f"{most * 10 ** -random.uniform(0.3, 9):.4g}")
             c, start = place(training, math.log(delta))
             epsilon = truth(training, delta, c, start)
-        except (DoesNotDie, ValueError, OverflowError, ZeroDivisionError):
+        except (SlowDeathError, ValueError, OverflowError, ZeroDivisionError):
             continue
         if epsilon > 0:
             row = [training.rate, training.distance, training.steps, delta, training.direction, repr(epsilon)]

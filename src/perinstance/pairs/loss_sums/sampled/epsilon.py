@@ -7,15 +7,20 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, NODE_ROUNDING, PROMISED, SMALLEST, STEP_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_choice import RUNG, Places, branch_point, choose, place_of
+from perinstance.pairs.loss_sums.sampled.line_choice import (
+    RUNG,
+    Places,
+    branch_point,
+    choose,
+    equal_blocks,
+    place_of,
+)
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
 from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lay, lengths
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.noise_window import LOG_OUTSIDE
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
-#: Numbers that a block of people may have on its line.
-BLOCK = 1 << 19
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -41,7 +46,7 @@ def outside(view: LossCoordinates) -> Floats:
 
 
 def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool) -> Floats:
-    """Integrate along everybody's line; epsilon, or the bound of log delta and minus its slope; infinite where it fails.
+    """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss.
     """
@@ -53,27 +58,17 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
     octave, share = lay(view, tables, places, goals, solving)
     at = place_of(octave, branch_point(view))
-    for some in _groups(np.stack([at, share], axis=1)):
+    for some in equal_blocks(at, share):
         c = float(at[some[0]])
         place = (c, c * float(share[some[0]]))
         people = view[some]
         length = lengths(people, tables, *place)
-        for same in _groups(length.nodes[:, None]):
-            block = max(BLOCK // (2 * int(length.nodes[same[0]])), 1)
-            for start in range(0, len(same), block):
-                part = same[start : start + block]
-                found = np.empty((len(part), 2))
-                _on_line(people[part], tables, place, length.of(part), goals[some[part]], solving, found)
-                out[rows[some[part]]] = found
+        for part in equal_blocks(length.nodes):
+            same = people if len(part) == len(some) else people[part]
+            found = np.empty((len(part), 2))
+            _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
+            out[rows[some[part]]] = found
     return out
-
-
-def _groups(keys: Floats) -> list[np.ndarray]:
-    """Return the positions of equal rows."""
-    _kinds, group = np.unique(keys, axis=0, return_inverse=True)
-    group = group.ravel()
-    order = np.argsort(group, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
 
 
 def _on_line(
@@ -114,7 +109,7 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
     places = np.stack([place_of(octave + move * RUNG, top) for move in RUNGS], axis=1)
     out = np.empty(places.shape)
     for j in range(len(RUNGS)):
-        for rows in _groups(places[:, j : j + 1]):
+        for rows in equal_blocks(places[:, j]):
             c = float(places[rows[0], j])
             some = view[rows]
             assert some.sampled is not None
@@ -126,12 +121,13 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
                 add_cumulants_at(np.array([c + 0j]), some.losses, values, error)
             K = values[:, 0] + error[:, 0]
             rounding = 8.0 * CHERNOFF * (8.0 + np.abs(K) + c * (1.0 + abs(np.log(c))))
-            out[rows, j] = np.where(K < 1e100, K + c * np.log(c) - (1.0 + c) * np.log1p(c) + rounding, np.inf)
+            K = np.where(K < 1e100, K, np.inf)  # beyond the noise, or not a number
+            out[rows, j] = K + (c * np.log(c) - (1.0 + c) * np.log1p(c) + np.where(np.isfinite(K), rounding, 0.0))
     return places, out
 
 
 def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
-    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the smallest one."""
+    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one."""
     steps = view.sampled
     assert steps is not None
     edge = edge_of(view)
@@ -140,10 +136,14 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     rows = np.flatnonzero((inside > 0.0) & steps.costs)
     if not rows.size:
         return out
-    view, edge, log_delta = (view, edge, np.log(inside)) if rows.size == len(edge) else (
-        view[rows],
-        edge[rows],
-        np.log(inside[rows]),
+    view, edge, log_delta = (
+        (view, edge, np.log(inside))
+        if rows.size == len(edge)
+        else (
+            view[rows],
+            edge[rows],
+            np.log(inside[rows]),
+        )
     )
     tables = LineTables(view.sampled)  # type: ignore[arg-type]
     places = choose(view, tables, log_delta, solving=True)
@@ -152,7 +152,8 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     places = places.without(close)
     goals = np.stack([log_delta, np.maximum(places.epsilon, 0.0), edge], axis=1)
     value = invert(view, tables, places, goals, solving=True)[:, 0] * (1.0 + LAST_SUM)
-    lost = np.flatnonzero(~np.isfinite(value) & ~close)
+    value[~np.isfinite(value)] = np.inf
+    lost = np.flatnonzero(np.isinf(value) & ~close)
     if lost.size:
         c, K = chernoff(view[lost], tables, places.octave[lost])
         rounding = 8.0 * CHERNOFF * np.abs(log_delta[lost, None])

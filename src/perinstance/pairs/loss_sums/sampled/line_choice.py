@@ -1,11 +1,11 @@
-r"""Which line to integrate along: through the saddle point, to an eighth of an octave, so that many people share one.
+r"""Which line to integrate along: next to the saddle point, to an eighth of an octave, so that many people share one.
 
-``phi = K(t) - t epsilon - log t - log(1 + t)`` is convex. At the place c it is stationary for
-``epsilon_c = K'(c) - 1/c - 1/(1 + c)``, and there ``log delta ~ phi(c) - log(2 pi phi''(c))/2``.
+Any line gives a bound; a place next to where Chernoff's bound is best gives a sum that cancels little.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,11 +22,12 @@ RUNG = 0.125  # octaves from one line to the next
 LOWEST, HIGHEST = -60.0, 70.0
 MANY, SAMPLE, MARGIN = 512, 48, 3
 CHUNK = 8192
+BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Of each person: the place c, epsilon there and log delta by the saddle-point approximation, Chernoff's bound."""
+    """Of each person: the place c, its octave, epsilon and log delta (of which one is given, one Chernoff's bound)."""
 
     octave: Floats
     c: Floats
@@ -55,11 +56,20 @@ def branch_point(view: LossCoordinates) -> Floats:
     return np.asarray(view.nu.max(axis=1, initial=0.0))
 
 
+def equal_blocks(*keys: Floats) -> Iterator[NDArray[np.intp]]:
+    """Yield the positions of people whose keys are all equal, not too many at a time: what they need stays in cache."""
+    order = np.lexsort(keys)
+    new = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
+    for same in np.split(order, np.flatnonzero(new) + 1):
+        for start in range(0, len(same), BLOCK):
+            yield same[start : start + BLOCK]
+
+
 def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats:
     """Return K, K' and K'' of each person at their own place."""
     out = np.empty((len(c), 3))
-    for place in np.unique(c):
-        rows = np.flatnonzero(c == place)
+    for rows in equal_blocks(c):
+        place = c[rows[0]]
         some = view[rows]
         steps = some.sampled
         assert steps is not None
@@ -72,46 +82,16 @@ def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats
     return out
 
 
-def cumulants_around(
-    view: LossCoordinates, tables: LineTables, octave: Floats, moves: Floats
-) -> tuple[Floats, Floats]:
-    """Return places some octaves away from each person's own, and K there; infinite where it is."""
-    top = branch_point(view)
-    places = np.stack([place_of(octave + move, top) for move in moves], axis=1)
-    out = np.empty(places.shape)
-    _own, group = np.unique(places[:, 0], return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        some = view[rows]
-        steps = some.sampled
-        assert steps is not None
-        kinds = steps.kinds()
-        here = places[rows[0]]
-        K = steps.total(np.stack([tables.real(float(place), kinds)[:, 0] for place in here], axis=1), kinds)
-        K[K >= BEYOND] = np.inf
-        if some.has_others:
-            for j, place in enumerate(here):
-                values = np.zeros((len(rows), 3))
-                add_real_cumulants(float(place), some.losses, values)
-                K[:, j] += values[:, 0]
-        out[rows] = K
-    return places, out
+def _too_far(K: Floats, c: Floats, goal: Floats, solving: bool) -> NDArray[np.bool_]:
+    """Whether a place lies at or beyond that of the goal: a log delta (``solving``) or an epsilon.
 
-
-def approximate(K: Floats, c: Floats) -> tuple[Floats, Floats]:
-    """Return epsilon at which c is the saddle point, and the approximation of log delta there."""
+    Of an epsilon the saddle point is meant, where ``K'(c) - 1/c - 1/(1 + c)`` exceeds it; of a log delta the place
+    where Chernoff's bound of epsilon, ``(K(c) + s(c) - log delta)/c`` with ``s = c log c - (1 + c) log(1 + c)``, is least.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        epsilon = K[..., 1] - 1.0 / c - 1.0 / (1.0 + c)
-        curve = K[..., 2] + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
-        log_delta = K[..., 0] - c * epsilon - np.log(c) - np.log1p(c) - 0.5 * np.log(2.0 * np.pi * curve)
-    return epsilon, log_delta
-
-
-def _too_far(epsilon: Floats, log_delta: Floats, goal: Floats, solving: bool) -> NDArray[np.bool_]:
-    """Whether the place lies at or beyond that of the goal: log delta, with epsilon >= 0, or an epsilon."""
-    if not solving:
-        return np.asarray(~(epsilon < goal))
-    return np.asarray(~np.isfinite(epsilon) | ((epsilon >= 0.0) & ~(log_delta > goal)))
+        if not solving:
+            return np.asarray(~(K[..., 1] - 1.0 / c - 1.0 / (1.0 + c) < goal))
+        return np.asarray(~(c * K[..., 1] - K[..., 0] + np.log1p(c) < -goal))
 
 
 def choose(view: LossCoordinates, tables: LineTables, goal: Floats, solving: bool) -> Places:
@@ -143,16 +123,15 @@ def bisect(
         middle = rung * np.floor((low[open_] + high[open_]) / (2.0 * rung))
         c = place_of(middle, top[open_])
         K = cumulants_at(view[open_], tables, c)
-        far = _too_far(*approximate(K, c), goal[open_], solving)
+        far = _too_far(K, c, goal[open_], solving)
         high[open_] = np.where(far, middle, high[open_])
         low[open_] = np.where(far, low[open_], middle)
     c = place_of(low, top)
     K = cumulants_at(view, tables, c)
-    epsilon, log_delta = approximate(K, c)
-    if not solving:
-        with np.errstate(over="ignore", invalid="ignore"):
-            log_delta = log_delta + c * (epsilon - goal)
-    return Places(low, c, epsilon, log_delta, (low > LOWEST) & (high < HIGHEST) & np.isfinite(epsilon))
+    chernoff = K[:, 0] + c * np.log(c) - (1.0 + c) * np.log1p(c)
+    epsilon = (chernoff - goal) / c if solving else goal
+    log_delta = goal if solving else np.minimum(chernoff - c * goal, 0.0)
+    return Places(low, c, epsilon, log_delta, (low > LOWEST) & (high < HIGHEST) & np.isfinite(K).all(axis=1))
 
 
 def _bracket(
@@ -179,7 +158,7 @@ def _bracket(
         part = slice(start, start + CHUNK)
         K = (steps.steps[part] @ flat).reshape(-1, len(c), 3)
         K[K >= BEYOND] = np.inf
-        far = _too_far(*approximate(K, c), goal[part, None], solving)
+        far = _too_far(K, c, goal[part, None], solving)
         first = far.argmax(axis=1)
         inside = far.any(axis=1) & (first > 0)
         low[part] = np.where(inside, rungs[first - 1], low[part])

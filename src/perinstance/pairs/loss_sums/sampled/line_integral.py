@@ -104,7 +104,7 @@ def log_bound(epsilon, line, terms):
 
 @kernel
 def solve_on_line(target, start, edge, line, scratch):
-    """Return an epsilon >= 0 whose delta is at most ``e^target``, the least one that this line can prove; or infinity."""
+    """Return an epsilon >= 0 whose delta is at most ``e^target``, the least that this line can prove; or infinity."""
     if not line.real[0] < BEYOND:
         return np.inf
     terms = line_terms(line, scratch)

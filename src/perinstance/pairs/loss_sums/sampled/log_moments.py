@@ -1,4 +1,4 @@
-r"""The moments of one Poisson-sampled Gaussian step: ``log E[W e^{z lambda}]`` at complex z, with bounds of their errors.
+r"""The moments of one Poisson-sampled Gaussian step: ``log E[W e^{z lambda}]`` at complex z, and their errors.
 
 ``P = N(0, 1)``, ``Q = (1-q) N(0, 1) + q N(m, 1)``, ``w = dQ/dP = 1 - q + q e^{m x - m^2/2}``. With the person over
 without them: ``lambda = log w``, ``W = w``; without over with: ``lambda = -log w``, ``W = 1``. All under P:
@@ -15,10 +15,11 @@ y = 0. Its integral over a window is the sum over the middles of its steps up to
 ``2 e^{-D}/(1 - e^{-D}) (integral of |F| along an edge of the strip)  + (sides of the strip, and what lies outside)``,
 
 ``D = 2 pi theta/d``, for every y (residues of ``F/(1 - e^{2 pi i x/d})`` between the edges, on whose sides
-the factor is at most 1). Both brackets are bounded, for ``W e^{z lambda}``, ``W`` and ``W lambda``, in ``noise_window``.
+the factor is at most 1). Both brackets are bounded, for ``W e^{z lambda}``, W and ``W lambda``, in ``noise_window``.
 
 **Rounding.** Each term's is counted, in half units in the last place: of the exponents, of lambda
-(``10 |lambda| + 1.4 r (|m x| + m^2)``, where r is the share of w that moves with x), of the sum.
+(``10 |lambda| + 1.4 r m (|x| + 39 + m)``, where r is the share of w that moves with x, whose nodes are rounded too), of
+the sum.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def log_one_plus(d):
 @kernel
 def _loss_rounding(x, step, loss):
     """Return the error of lambda at x, in half units: of its own size, and of ``m x - m^2/2`` where it depends on x."""
-    return 10.0 * loss + 1.4 * share_at(x, step) * (abs(step.m * x) + step.m * step.m)
+    return 10.0 * loss + 1.4 * share_at(x, step) * step.m * (abs(x) + REACH + step.m)
 
 
 @kernel
@@ -106,7 +107,7 @@ def divergence_of(step):
         new = total + part  # Neumaier's sum
         low += (total - new) + part if total >= part else (part - new) + total
         total = new
-    return total + low, NODE_ROUNDING * lost + KL_QUADRATURE
+    return total + low, NODE_ROUNDING * lost + KL_QUADRATURE * (1.0 + step.m * step.m)
 
 
 @kernel
@@ -162,7 +163,7 @@ def _nodes(step, c, window, scale):
         weights[0, i] = h * exp(log)
         weights[1, i] = h * exp(log + (c * losses[i] - scale))
         rounds[1, i] = _loss_rounding(x, step, abs(loss))
-        rounds[0, i] = 12.0 + 4.0 * x * x + (rounds[1, i] if step.over else 0.0)
+        rounds[0, i] = 60.0 + 4.0 * x * x + (rounds[1, i] if step.over else 0.0)
     return losses, weights, rounds
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_DISTANCE, LEAST_RATE
 from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of
 
 
@@ -17,7 +17,7 @@ from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence
 class SampledSteps:
     """Person i takes ``steps[i, j]`` steps of the kind ``index[i, j]``, or of kind j where ``index`` is None.
 
-    ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then how much each may be wrong)
+    ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then the error of each)
     belong to the different kinds. ``over`` says whether Q over P is meant.
     """
 
@@ -34,7 +34,7 @@ class SampledSteps:
         n, k = steps.shape
         if n > 0 and _same_rows(rate) and _same_rows(distance):
             used = np.flatnonzero((rate[0] > 0.0) & (distance[0] > 0.0) & (steps.max(axis=0) > 0.0))
-            rates, distances, index = rate[0, used], distance[0, used], None
+            rates, distances, index = rate[0, used].copy(), distance[0, used].copy(), None
             steps = np.ascontiguousarray(steps if used.size == k else steps[:, used])
         else:
             live = (rate > 0.0) & (distance > 0.0) & (steps > 0.0)
@@ -44,6 +44,8 @@ class SampledSteps:
             index[live] = inverse.ravel()
             rates, distances = kinds[:, 0].copy(), kinds[:, 1].copy()
             steps = np.where(live, steps, 0.0)
+        np.maximum(rates, LEAST_RATE, out=rates)  # a profile grows with the rate and the distance
+        np.maximum(distances, LEAST_DISTANCE, out=distances)
         kl = np.empty((4, rates.size))
         for j, (q, m) in enumerate(zip(rates.tolist(), distances.tolist(), strict=True)):
             for i, over in enumerate((False, True)):
