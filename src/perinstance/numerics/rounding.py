@@ -166,7 +166,7 @@ LEAST_RATE = 1e-10
 LEAST_DISTANCE = 1e-8
 #: An epsilon that was solved for on a line is raised by this share, then twice as much, until its delta is proved.
 LAST_RAISE = 1e-14
-#: What a quadrature with a depth of 90 misses of a divergence: ``2 e^-90 4 (m^2/2 + 6)`` is less than this times ``1 + m^2``.
+#: What a quadrature of depth 90 misses of a divergence: ``8 e^-90 (m^2/2 + 6)`` is less than this times ``1 + m^2``.
 KL_QUADRATURE = 1e-36
 #: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
 QUADRATURE_UP = 1 + 1e-12

@@ -18,6 +18,7 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
 from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lay, lengths
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.noise_window import LOG_OUTSIDE
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
@@ -87,7 +88,7 @@ def _on_line(
     nodes, c = int(length.nodes[0]), place[0]
     table = tables.line(*place, nodes, kinds)
     values = np.ascontiguousarray(steps.total(table.values, kinds))
-    error = values[:, :1] * table.error
+    error = _errors(values[:, :1], table.error)
     y = place[1] * np.arange(nodes)
     if view.has_others:
         add_cumulants_at(c + 1j * y, view.losses, values, error)
@@ -98,6 +99,13 @@ def _on_line(
         error += 8.0 * NODE_ROUNDING * half * (c * c + c + y * y + (2.0 * c + 1.0) * y)
     run = solve_all if solving else profile_all
     run(np.array(place), values, error, length.rest, np.ascontiguousarray(goals), out)
+
+
+def _errors(K: Floats, share: Floats) -> Floats:
+    """Return the error of everybody's K from what it is of ``K(c)``, which is above zero or else not known at all."""
+    with np.errstate(invalid="ignore"):
+        error = K * share
+    return np.where((K > 0.0) & np.isfinite(error), error, np.inf)
 
 
 def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple[Floats, Floats]:
@@ -116,13 +124,14 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
             kinds = some.sampled.kinds()
             table = tables.line(c, c, 1, kinds)
             values = np.ascontiguousarray(some.sampled.total(table.values, kinds))
-            error = values[:, :1] * table.error
+            error = _errors(values[:, :1], table.error)
             if some.has_others:
                 add_cumulants_at(np.array([c + 0j]), some.losses, values, error)
             K = values[:, 0] + error[:, 0]
-            rounding = 8.0 * CHERNOFF * (8.0 + np.abs(K) + c * (1.0 + abs(np.log(c))))
-            K = np.where(K < 1e100, K, np.inf)  # beyond the noise, or not a number
-            out[rows, j] = K + (c * np.log(c) - (1.0 + c) * np.log1p(c) + np.where(np.isfinite(K), rounding, 0.0))
+            rounding = 8.0 * CHERNOFF * (8.0 + np.abs(values[:, 0]) + c * (1.0 + abs(np.log(c))))
+            known = (values[:, 0] > 0.0) & (K < BEYOND)  # not beyond the noise, nor lost in its error
+            K = np.where(known, K, 0.0) + c * np.log(c) - (1.0 + c) * np.log1p(c)
+            out[rows, j] = np.where(known, K + rounding, np.inf)
     return places, out
 
 

@@ -86,7 +86,7 @@ def _too_far(K: Floats, c: Floats, goal: Floats, solving: bool) -> NDArray[np.bo
     """Whether a place lies at or beyond that of the goal: a log delta (``solving``) or an epsilon.
 
     Of an epsilon the saddle point is meant, where ``K'(c) - 1/c - 1/(1 + c)`` exceeds it; of a log delta the place
-    where Chernoff's bound of epsilon, ``(K(c) + s(c) - log delta)/c`` with ``s = c log c - (1 + c) log(1 + c)``, is least.
+    where Chernoff's bound of epsilon is least, ``(K(c) + s(c) - log delta)/c``, ``s = c log c - (1 + c) log(1 + c)``.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if not solving:

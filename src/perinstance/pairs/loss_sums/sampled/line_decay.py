@@ -1,11 +1,11 @@
 r"""How fast the transform of one step dies along a line, proved for the whole rest of the line at once.
 
 ``|A(c + iy)|/A(c)`` is the modulus of the characteristic function of lambda under the law that is tilted by c, whose
-density over lambda is ``g = W w^{+-c} phi/(A |d lambda/dx|)``. From below g is bounded by a step function over the cells
-of a grid, and that is a sum of boxes (each spans some neighbouring cells, is as high as the lowest of them allows, and
-stands on the boxes that span more). The characteristic function of a box of width D and mass p is ``p sin(v)/v`` in size,
-``v = y D/2``, and of whatever lies above the step function at most its mass. With ``S(u)``, the largest ``|sin(v)/v|``
-from u on,
+density over lambda is ``g = W w^{+-c} phi/(A |d lambda/dx|)``. From below g is bounded by a step function over the
+cells of a grid, and that is a sum of boxes (each spans some neighbouring cells, is as high as the lowest of them allows
+and stands on the boxes that span more). The characteristic function of a box of width D and mass p is ``p sin(v)/v`` in
+size, ``v = y D/2``, and of whatever lies above the step function at most its mass. With ``S(u)``, the largest
+``|sin(v)/v|`` from u on,
 
 ``|A(c + iy)|/A(c) <= 1 - sum_boxes p (1 - S(Y D/2))``  for all y >= Y.
 

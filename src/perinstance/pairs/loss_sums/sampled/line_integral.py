@@ -71,6 +71,8 @@ def line_terms(line, scratch):
         turned += k * modulus
         off = line.error[k] + NODE_ROUNDING * (12.0 + abs(line.imag[k]) + abs(line.real[k]) + abs(line.real[0]))
         # beyond, the phase is unknown: neither is larger than modulus e^off
+        if not off < np.inf:
+            return LineTerms(real, imag, size, turned, np.inf)
         lost += modulus * (1.1 * off if off < VAGUE else 1.0 + math.exp(min(off, 700.0)))
     return LineTerms(real, imag, size, turned, lost)
 

@@ -2,8 +2,8 @@ r"""How fine and how long everybody's line is. Only how tight an answer is depen
 
 The step h adds ``delta(epsilon + u) e^{c u} + delta(epsilon - u) e^{-c u} + ...`` with ``u = 2 pi/h``. By Chernoff's
 bound at another place t, ``delta(epsilon + u) <= e^{K(t) - t (epsilon + u)}``: the step is chosen so that the best of a
-few t says e^-EXTRA of delta. A line somewhat left of the saddle point sees less of a heavy tail of the loss, and may have
-wider steps; the widest of a few lines is taken.
+few t says e^-EXTRA of delta. A line somewhat left of the saddle point sees less of a heavy tail of the loss, and may
+have wider steps; the widest of a few lines is taken.
 
 The line ends where its rest is proved to be negligible. Where it would have to be longer than ``LONGEST`` (people who
 are seldom sampled: most of their loss is next to one number) they are charged with a Gaussian shift s that they did not

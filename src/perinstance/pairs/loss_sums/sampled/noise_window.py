@@ -6,8 +6,8 @@ delta in full: ``delta <= delta of what is left + steps 2 Phi(-REACH)``, and tha
 Inside, ``F = W e^{z lambda} phi`` (``log_moments.py``) is bounded on cells of the real line, and on the strip of height
 ``2 theta`` above them: ``|w(x + i t)| = w sqrt(1 - 2 r (1 - r)(1 - cos m t))`` with ``r = q e^{mx - m^2/2}/w``, so with
 the person (powers of w above 0) nothing grows off the real line, and without them by at most
-``(1 - 2 r (1 - r)(1 - cos 2 m theta))^{-c/2}``. Along the real line ``log(W w^p phi)`` bends by -1 at the least (with),
-or by ``-1 - c m^2 r (1 - r)``: on a cell of width d it exceeds its ends by at most ``d^2/8`` of that.
+``(1 - 2 r (1 - r)(1 - cos 2 m theta))^{-c/2}``. Along the real line ``log(W w^p phi)`` bends by -1 at the least with
+the person, so that it exceeds the ends of a cell of width d by at most ``d^2/8``; without them it is concave.
 """
 
 from __future__ import annotations
@@ -96,29 +96,38 @@ def largest_spread(left, right):
 
 
 @kernel
+def _largest(left, right, slope_left, slope_right, bend):
+    """Return a bound on a cell of a function with these ends and slopes: it bends by at least -1, or is concave."""
+    ends = max(left, right)
+    if not bend and slope_left > 0.0 > slope_right:  # below both its tangents
+        return min(left + slope_left * CELL, right - slope_right * CELL)
+    return ends + (0.125 * CELL * CELL if bend else 0.0)
+
+
+@kernel
 def _cells(step, c):
-    """Return places, ``lambda``, bounds of ``log W max(|e^{c lambda}|, 1) phi`` on each cell, the largest r(1 - r)."""
-    left = REACH + (0.0 if step.over else step.far)
-    right = REACH + step.m + (step.far if step.over else 0.0)
-    n = int((left + right) / CELL) + 1
-    losses, sizes, spread = np.empty(n + 1), np.empty(n + 1), np.empty(n)
-    before = 0.0
+    """Return where cells start, ``|lambda|``, bounds of ``log W max(|e^{c lambda}|, 1) phi``, the largest r(1 - r)."""
+    start = -REACH - (0.0 if step.over else step.far)
+    n = int((REACH + step.m + (step.far if step.over else 0.0) - start) / CELL) + 1
+    losses, bounds, spread = np.empty(n), np.empty(n), np.empty(n)
+    last_loss, last_high, last_slope, last_share = 0.0, 0.0, 0.0, 0.0
     for i in range(n + 1):
-        x = -left + i * CELL
+        x = start + i * CELL
         loss = loss_at(x, 0.0, step).real
-        rise = c * loss if step.over else -c * loss
-        losses[i] = abs(loss)
-        sizes[i] = (loss if step.over else 0.0) - 0.5 * x * x + max(rise, 0.0)
         share = share_at(x, step)
+        if step.over:
+            high, slope = loss + max(c * loss, 0.0) - 0.5 * x * x, 0.0
+        else:
+            high, slope = -c * loss - 0.5 * x * x, -x - c * step.m * share
         if i > 0:
-            spread[i - 1] = largest_spread(before, share)
-        before = share
-    bounds = np.empty(n)
-    for i in range(n):
-        bend = 1.0 if step.over else 1.0 + c * step.m * step.m * spread[i]
-        bounds[i] = max(sizes[i], sizes[i + 1]) + 0.125 * CELL * CELL * bend
-        losses[i] = max(losses[i], losses[i + 1]) + math.pi
-    return -left, losses, bounds, spread
+            bound = _largest(last_high, high, last_slope, slope, step.over)
+            if not step.over:  # the density alone, which bends by -1
+                bound = max(bound, -0.5 * min(x * x, (x - CELL) ** 2) + 0.125 * CELL * CELL)
+            bounds[i - 1] = bound
+            spread[i - 1] = largest_spread(last_share, share)
+            losses[i - 1] = max(abs(last_loss), abs(loss)) + math.pi
+        last_loss, last_high, last_slope, last_share = loss, high, slope, share
+    return start, losses, bounds, spread
 
 
 @kernel

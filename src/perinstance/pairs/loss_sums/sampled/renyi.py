@@ -3,8 +3,8 @@ r"""Renyi divergences of sampled steps: ``K(alpha - 1)/(alpha - 1)``, rounded up
 The noise is followed to where the moment lies, which is about ``alpha m`` with the person. Moments beyond 1e5 standard
 deviations of the noise are bounded instead. With the person, for every s in (0, 1), since powers are convex,
 ``E[w^alpha] <= s^(1 - alpha) (1 - q)^alpha + (1 - s)^(1 - alpha) q^alpha e^{alpha (alpha - 1) m^2/2}``: with a tiny s
-that is the moment itself up to rounding wherever ``alpha m^2`` is beyond some hundreds. Without them the largest loss, which
-it approaches.
+that is the moment itself up to rounding wherever ``alpha m^2`` is beyond some hundreds. Without them the largest loss,
+which it approaches.
 """
 
 from __future__ import annotations
