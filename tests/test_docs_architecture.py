@@ -25,6 +25,7 @@ ROOMS = (
     "sampling",
     "auditing",
     "disclosure",
+    "training",
     "published",
     "ledger",
     "report",

@@ -14,6 +14,7 @@ from . import published as published
 from . import releases as releases
 from . import report as report
 from . import sampling as sampling
+from . import training as training
 from ._version import __version__ as __version__
 from .auditing import Audit as Audit
 from .auditing import audit as audit

@@ -1,7 +1,7 @@
 """Compile ahead what would be compiled at first use: for images, for the building of wheels, for ``make demo``.
 
-Small computations are done whose only purpose is to call every kernel with the types that audits call it with, half of
-them in one process and half in another.
+Small computations are done whose only purpose is to call every kernel with the types that audits call it with, each
+part of them in a process of its own.
 """
 
 from __future__ import annotations
@@ -138,6 +138,18 @@ def _sums() -> None:
     pi.audit(pi.OutputPerturbation(LogisticRegression(), scale=1.0), X, y > 0)
 
 
+def _trainings() -> None:
+    """Sampled noisy steps: one, many, of kinds that everybody shares or of one's own, alone and with other releases."""
+    from perinstance.pairs import Laplace, SampledGaussian, Shift
+
+    distance = np.array([0.5, 1.0])
+    many = SampledGaussian(0.1, distance, 100)
+    for pair in (SampledGaussian(0.1, distance), many, SampledGaussian(0.1, [[0.5, 1.0]], [[50, 50], [0, 100]])):
+        _ask(pair)
+    for other in (Shift(distance), Laplace(distance)):
+        _ask(many + other)
+
+
 def _ask(pair: Any) -> None:
     for direction in ("worst", "with", "without"):
         pair.epsilon(1e-6, direction)
@@ -157,7 +169,11 @@ def _both(*work: Callable[[], None]) -> Callable[[], None]:
 
 
 #: what one process does each; they share few kernels and take about as long
-PARTS: dict[str, Callable[[], None]] = {"tables": _both(_tables, _pairs), "sums": _sums}
+PARTS: dict[str, Callable[[], None]] = {
+    "tables": _both(_tables, _pairs),
+    "sums": _sums,
+    "trainings": _trainings,
+}
 
 
 def main(part: str, folder: str) -> None:

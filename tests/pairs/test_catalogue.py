@@ -7,7 +7,17 @@ import pytest
 
 from perinstance import pairs as pairs_
 from perinstance.errors import InvalidInput, PerinstanceError
-from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Pairs, Posterior, Shift, StudentShift
+from perinstance.pairs import (
+    Composed,
+    Gaussian,
+    Laplace,
+    Objective,
+    Pairs,
+    Posterior,
+    SampledGaussian,
+    Shift,
+    StudentShift,
+)
 
 DISTANCES = [0.02, 0.3, 1.0, 4.0]
 MU, RHO = [0.01, 0.3, 0.05, 2.0], [1.0, 0.2, 6.0, 3.0]
@@ -19,6 +29,11 @@ CATALOGUE: dict[str, Pairs] = {
     "posterior": Posterior(MU, RHO),
     "objective": Objective(MU, RHO, [0.1, 1.0, 0.2, 1.5], [0.002, 0.2, 0.02, 4.0]),
     "gaussian": Gaussian([[0.2, -0.1], [0.0, 0.5], [1.0, 0.3], [-0.4, -0.2]], np.full((4, 2), [0.3, 0.8])),
+    "sampled": SampledGaussian(
+        [[0.01, 0.5], [0.1, 0.0], [1.0, 0.3], [0.02, 0.9]],
+        np.full((4, 2), [0.8, 0.1]),
+        [[400, 20], [30, 1], [2, 3], [90, 7]],
+    ),
     "composed": Composed([Posterior(MU, RHO), Shift(DISTANCES)]),
 }
 DIRECTIONS = ["worst", "without", "with"]

@@ -38,6 +38,12 @@ CATALOGUE = {
     "slow scaling sum": Example(pi.SlowScalingSum(scale=0.5), X=np.abs(X), y=None),
     "student": Example(pi.StudentPerturbation(Ridge(alpha=1.0), scale=0.3, degrees_of_freedom=5)),
     "logistic student": Example(pi.StudentPerturbation(LogisticRegression(C=1.0), degrees_of_freedom=3), y=CLASSES),
+    "descent": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, noise=4.0)),
+    "sampled logistic descent": Example(
+        pi.NoisyDescent(LogisticRegression(C=1.0), steps=8, rate=0.5, publish="all", epsilon=2.0, delta=1e-6), y=CLASSES
+    ),
+    "unclipped descent": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, clip=None, noise=4.0)),
+    "unclipped path": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, clip=None, noise=4.0, publish="all")),
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),
     "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
     "private logistic": Example(pi.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, x_bound=1.0), y=CLASSES),

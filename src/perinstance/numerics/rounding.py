@@ -116,6 +116,11 @@ PROMISED_TENTH = 1e-10
 #: The same in units of the largest loss, for an epsilon next to zero.
 PROMISED_LARGEST = 1e-15
 
+#: A profile of a shift, and an exponential and a quotient around it: what one sampled step is raised by.
+SAMPLED_STEP = 5e-14
+#: The same, absolutely, in units of the distance (at most one).
+SAMPLED_STEP_ABSOLUTE = 1e-15
+
 # Sums of losses (loss_sums)
 
 #: The halved step must change an inversion's integral by less than this share: 1e-9 of epsilon needs no more.
@@ -158,6 +163,17 @@ PAIR_NODE = 1e-20
 PAIR_STEP = 3e-16
 #: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
 PI_LOW = 1.2246467991473532e-16
+
+#: Sampled steps of a smaller rate count as of this one: their loss is next to nothing, and grows with the rate.
+LEAST_RATE = 1e-10
+#: The same for the distance.
+LEAST_DISTANCE = 1e-8
+#: An epsilon that was solved for on a line is raised by this share, then twice as much, until its delta is proved.
+LAST_RAISE = 1e-14
+#: What a quadrature of depth 90 misses of a divergence: ``8 e^-90 (m^2/2 + 6)`` is less than this times ``1 + m^2``.
+KL_QUADRATURE = 1e-36
+#: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
+QUADRATURE_UP = 1 + 1e-12
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Models

@@ -9,5 +9,6 @@ from .interface.schema import PairSchema as PairSchema
 from .laplace_shift import Laplace as Laplace
 from .objective_perturbation import Objective as Objective
 from .posterior_sample import Posterior as Posterior
+from .sampled_gaussian import SampledGaussian as SampledGaussian
 from .stored_pairs import from_columns as from_columns
 from .student_shift import StudentShift as StudentShift

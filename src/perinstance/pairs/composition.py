@@ -30,8 +30,9 @@ class Composed(SummedPairs):
     are in closed form. The parameters of all releases must have been fixed in advance for the total to be a guarantee.
     Somebody with so many different Laplace distances that they cannot be multiplied out (more than 24, or more than
     4,095 releases of one distance next to another, and no Gaussian shift of a twentieth of their sum) gets an
-    ``"upper"`` bound. So does everybody with a ``Dominated`` release: it counts as its shift, the offsets and the tails
-    are added to the result (see ``bounded_shift.py``).
+    ``"upper"`` bound. So does whoever took a sampled step (see ``sampled_gaussian.py``), and everybody with a
+    ``Dominated`` release: it counts as its shift, the offsets and the tails are added to the result (see
+    ``bounded_shift.py``).
 
     Examples
     --------
@@ -49,7 +50,8 @@ class Composed(SummedPairs):
     def __init__(self, parts: Sequence[Pairs]) -> None:
         self._parts = _flattened(parts)
         self._all = LossCoordinates.stack([part.coordinates() for part in self._parts])
-        bounded = np.where(self._all.rounded | self._all.bounded, "upper", "exact")
+        upper = self._all.rounded | self._all.bounded | self._all.samples  # sampled_gaussian.py
+        bounded = np.where(upper, "upper", "exact")
         self._codes = weakest_codes(kind_codes(bounded, len(bounded)), *(part._codes for part in self._parts))
 
     @property

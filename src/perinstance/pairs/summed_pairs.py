@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +49,11 @@ class SummedPairs(Pairs):
         out = np.zeros((2, n))
         for i, view in enumerate(here.views(direction)):
             deltas(e, view.losses, view.swapped().losses, view.terms, out[i])
+            rows = np.flatnonzero(here.samples)
+            if rows.size:
+                from perinstance.pairs.loss_sums.sampled.profile import delta_of_steps
+
+                out[i, rows] = delta_of_steps(view[rows], e[rows])
         worst = out.max(axis=0)
         worst[here.infinite & (e < np.inf)] = 1.0
         return np.where(lost, 1.0, np.minimum(worst + here.tail, 1.0))
@@ -62,29 +68,21 @@ class SummedPairs(Pairs):
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
         """``K(alpha - 1)/(alpha - 1)``, the sum over the coordinates; infinite where a release is only bounded."""
-        from perinstance.pairs.closed_form.renyi import laplace_renyi
-        from perinstance.pairs.loss_sums.renyi import renyis
-
         check_direction(direction)
         n = len(self)
-        here = self.coordinates()
-        order = spread(order_array(alpha, n), n)
-        out = np.zeros((2, n))
-        for i, view in enumerate(here.views(direction)):
-            renyis(order, view.losses, out[i])
-        worst = out.max(axis=0)
-        one = np.empty(n)
-        for lap, count in zip(here.lap.T, here.count.T, strict=True):
-            laplace_renyi(spread(lap, n), order, one)
-            worst += count * one
-        worst[here.infinite | here.bounded] = np.inf
-        return worst
+        return _renyi(self.coordinates(), spread(order_array(alpha, n), n), direction)
 
     def zcdp(self) -> Floats:
-        """``sum m^2/2`` plus the KL divergences of the Laplace losses; infinite where two variances differ."""
+        """``sum m^2/2`` plus the KL divergences of the Laplace losses; infinite where two variances differ.
+
+        Sampled steps count in full, whatever their rate: at large orders the samples with the person decide.
+        """
         here = self.coordinates()
         finite = ~(here.nu != 0).any(axis=1) & ~here.infinite
-        return np.where(finite, self.renyi(1.0), np.inf)
+        if here.sampled is None:
+            return np.where(finite, self.renyi(1.0), np.inf)
+        plain = _renyi(replace(here, sampled=None), np.ones(len(self)), "worst")
+        return np.where(finite, plain + here.sampled.zcdp(), np.inf)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """``min_epsilon delta_QP(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
@@ -99,5 +97,32 @@ class SummedPairs(Pairs):
         moved = np.where(np.isinf(here.offset), 1.0, np.minimum(moved, 1.0))
         out = np.empty(n)
         powers(moved, there.losses, here.losses, there.terms, out)
+        rows = np.flatnonzero(here.samples)
+        if rows.size:
+            from perinstance.pairs.loss_sums.sampled.profile import power_of_steps
+
+            out[rows] = power_of_steps(there[rows], moved[rows])
         out[here.infinite] = 1.0
         return np.maximum(np.minimum(np.maximum(out, moved) + here.tail, 1.0), rate)
+
+
+def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats:
+    """Return the Renyi divergences of the coordinates."""
+    from perinstance.pairs.closed_form.renyi import laplace_renyi
+    from perinstance.pairs.loss_sums.renyi import renyis
+
+    n = len(order)
+    out = np.zeros((2, n))
+    for i, view in enumerate(here.views(direction)):
+        renyis(order, view.losses, out[i])
+        if view.sampled is not None:
+            from perinstance.pairs.loss_sums.sampled.renyi import renyi_of_steps
+
+            out[i] += renyi_of_steps(view, order)
+    worst = out.max(axis=0)
+    one = np.empty(n)
+    for lap, count in zip(here.lap.T, here.count.T, strict=True):
+        laplace_renyi(spread(lap, n), order, one)
+        worst += count * one
+    worst[here.infinite | here.bounded] = np.inf
+    return worst

@@ -3,12 +3,13 @@
 from perinstance.sampling.exact_gram import ExactGram, NormalEquations, exact_sums
 from perinstance.sampling.fixed_point import FixedRows, fixed_rows
 from perinstance.sampling.grid_draw import GRID, GridPoint, draw
-from perinstance.sampling.ideal_laws import ExactObjective, ExactOutput, ExactPosterior, Noisy
+from perinstance.sampling.ideal_laws import ExactDescent, ExactObjective, ExactOutput, ExactPosterior, Noisy
 from perinstance.sampling.noisy_eigenvalue import NoisyEigenvalue
 from perinstance.sampling.perturbed_logistic import PerturbedLogistic
 
 __all__ = [
     "GRID",
+    "ExactDescent",
     "ExactGram",
     "ExactObjective",
     "ExactOutput",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,9 @@ from perinstance.pairs.loss_sums.cumulant_levels import (
     sum_pairs,
 )
 from perinstance.pairs.loss_sums.records import Losses, LossesInPairs
+
+if TYPE_CHECKING:  # its kernels are compiled by those who train, and by nobody else
+    from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 #: Beyond this sums of losses were found to be wrong near delta = 1 (they are exact up to half of it): the person's loss
 #: counts as infinite, an upper bound, and the pairs label it so.
@@ -41,7 +44,8 @@ class LossCoordinates:
     ``nu_low`` and ``m2_low`` are what nu and m^2 are rounded by. A coordinate of zeros changes nothing, which pads
     ragged dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
     ``bounded`` marks those of whom only a bound is known: the profile is at most that of the coordinates, moved by
-    ``offset`` and raised by ``tail`` (``bounded_shift.py``).
+    ``offset`` and raised by ``tail`` (``bounded_shift.py``). ``sampled`` are steps whose characteristic function is an
+    integral (``sampled/``); None where nobody took any.
     """
 
     nu: Floats
@@ -57,6 +61,7 @@ class LossCoordinates:
     offset: Floats
     tail: Floats
     bounded: NDArray[np.bool_]
+    sampled: SampledSteps | None = None
 
     @classmethod
     def gaussian(cls, nu: ArrayLike, m: ArrayLike) -> LossCoordinates:
@@ -128,6 +133,10 @@ class LossCoordinates:
         costs = self.costs | (offset > 0) | (tail > 0)
         return replace(self, offset=offset, tail=tail, bounded=costs)
 
+    def with_steps(self, sampled: SampledSteps) -> LossCoordinates:
+        """Return the same people, who took sampled steps as well."""
+        return replace(self, sampled=sampled if sampled.rates.size else None)
+
     @classmethod
     def stack(cls, parts: list[LossCoordinates]) -> LossCoordinates:
         """Put the coordinates of independent releases side by side; equal Laplace distances are counted together."""
@@ -144,8 +153,10 @@ class LossCoordinates:
         offset, tail = (np.sum([getattr(p, name) for p in parts], axis=0) for name in ("offset", "tail"))
         offset, tail = offset * (1 + FEW_ROUNDINGS), tail * (1 + FEW_ROUNDINGS)
         bounded = np.logical_or.reduce([p.bounded for p in parts])
+        steps = [p.sampled for p in parts if p.sampled is not None]
+        sampled = steps[0].join(steps) if steps else None
         return cls(
-            nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded, offset, tail, bounded
+            nu, nu_low, v, m2, m2_low, levels, lap, count, infinite, rounded, offset, tail, bounded, sampled
         )._pure_shifts_first()
 
     def _pure_shifts_first(self) -> LossCoordinates:
@@ -170,7 +181,8 @@ class LossCoordinates:
         exchange(self.nu, self.nu_low, self.v, self.m2, self.m2_low, parts)
         levels = self.levels[:, :, [2, 3, 0, 1, 4, 5]] * [1, 1, 1, 1, -1, -1]
         nu, nu_low, v, m2, m2_low = parts
-        return replace(self, nu=nu, nu_low=nu_low, v=v, m2=m2, m2_low=m2_low, levels=levels)
+        sampled = None if self.sampled is None else self.sampled.swapped()
+        return replace(self, nu=nu, nu_low=nu_low, v=v, m2=m2, m2_low=m2_low, levels=levels, sampled=sampled)
 
     def views(self, direction: str) -> list[LossCoordinates]:
         """Return the coordinates of P over Q (``"without"``), of Q over P (``"with"``), or of both (``"worst"``)."""
@@ -180,7 +192,17 @@ class LossCoordinates:
     def costs(self) -> NDArray[np.bool_]:
         """Of each person: whether P and Q differ at all."""
         differ = (self.nu != 0).any(axis=1) | (self.m2 != 0).any(axis=1) | (self.lap != 0).any(axis=1)
-        return self.infinite | differ | self.bounded
+        return self.infinite | differ | self.bounded | self.samples
+
+    @property
+    def samples(self) -> NDArray[np.bool_]:
+        """Of each person: whether any sampled step was taken."""
+        return np.zeros(len(self.infinite), dtype=bool) if self.sampled is None else self.sampled.costs
+
+    @property
+    def has_others(self) -> bool:
+        """Whether anybody has coordinates or Laplace losses too."""
+        return bool(self.m2.any() or self.nu.any() or self.lap.any())
 
     @property
     def losses(self) -> Losses:
@@ -210,7 +232,9 @@ class LossCoordinates:
         return lap, count, int(terms[few].max(initial=1.0))
 
     def __getitem__(self, index: Any) -> LossCoordinates:
-        return LossCoordinates(*(getattr(self, field.name)[index] for field in fields(self)))
+        whole = [getattr(self, field.name) for field in fields(self)]
+        parts: Any = [None if part is None else part[index] for part in whole]
+        return LossCoordinates(*parts)
 
 
 def _contiguous(array: Floats) -> Floats:

@@ -40,6 +40,12 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Flo
             again = out[i, short[i]]
             refine(delta[short[i]], laid[i, short[i]], view[short[i]].in_pairs, again)
             out[i, short[i]] = again
+    rows = np.flatnonzero(coordinates.samples)
+    if rows.size:
+        from perinstance.pairs.loss_sums.sampled.epsilon import epsilon_of_steps
+
+        for i, view in enumerate(views):
+            out[i, rows] = epsilon_of_steps(view[rows], delta[rows])
     worst = out.max(axis=0)
     worst[coordinates.infinite] = np.inf
     return worst

@@ -1,0 +1,91 @@
+r"""One Poisson-sampled Gaussian step in closed form, through the profile of a shift of the same distance.
+
+With the person over without them, ``delta(epsilon) = q delta_shift(E)``, ``e^E = 1 + (e^epsilon - 1)/q``. Without over
+with, ``delta(epsilon) = (1 - e^epsilon (1 - q)) delta_shift(E)``, ``e^-E = 1 - (1 - e^-epsilon)/q``, and nothing beyond
+``epsilon = -log(1 - q)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, SAMPLED_STEP, SAMPLED_STEP_ABSOLUTE
+from perinstance.pairs.closed_form.profile import shift_deltas
+
+
+def _shift_delta(distance: Floats, epsilon: Floats) -> Floats:
+    out = np.empty(len(distance))
+    shift_deltas(distance, np.ascontiguousarray(epsilon), out)
+    return out
+
+
+def step_delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
+    """Return delta at any epsilon, the person with over without them."""
+    return _of_both(rate, distance, epsilon, _delta_with, _delta_without)
+
+
+def step_delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
+    """Return delta at any epsilon, without over with."""
+    return _of_both(rate, distance, epsilon, _delta_without, _delta_with)
+
+
+def _of_both(rate: Floats, distance: Floats, epsilon: Floats, one, other) -> Floats:  # type: ignore[no-untyped-def]
+    """``delta(epsilon) = 1 - e^epsilon + e^epsilon delta_other(-epsilon)`` left of zero."""
+    right = one(rate, distance, np.maximum(epsilon, 0.0))
+    left = np.minimum(epsilon, 0.0)
+    back = (np.exp(left) * other(rate, distance, -left) - np.expm1(left)) * (1.0 + SAMPLED_STEP)
+    return np.minimum(np.where(epsilon < 0.0, back, right), 1.0)
+
+
+def _delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        E = np.where(epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / rate), epsilon - np.log(rate))
+    return rate * _shift_delta(distance, E) * (1.0 + SAMPLED_STEP)
+
+
+def _delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
+    left = rate + np.expm1(-epsilon)  # e^-epsilon - 1 + q
+    inside = left > 0.0
+    E = np.where(inside, -np.log(np.where(inside, left, rate) / rate), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.exp(epsilon) * left * _shift_delta(distance, np.maximum(E, 0.0)) * (1.0 + SAMPLED_STEP)
+    return np.where(inside, out, 0.0)
+
+
+def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:
+    """Return the epsilon at delta > 0: ``log(1 + q (e^E - 1))`` at the shift's E for ``delta/q``."""
+    share = delta * (1.0 - FEW_ROUNDINGS) / rate
+    E = _bisected(distance, share, lambda E: _shift_delta(distance, E))
+    with np.errstate(over="ignore"):
+        far = np.log(rate) + E + np.log1p((1.0 - rate) / rate * np.exp(-E))
+        epsilon = np.where(E < 30.0, np.log1p(rate * np.expm1(np.minimum(E, 30.0))), far)
+    return np.where(E > 0.0, epsilon * (1.0 + LAST_SUM), 0.0)
+
+
+def step_epsilon_without(rate: Floats, distance: Floats, delta: Floats) -> Floats:
+    """Return the epsilon at delta > 0: ``-log(1 - q + q e^-E)`` where ``delta_shift(E) q e^{epsilon - E} = delta``."""
+
+    def profile(E: Floats) -> Floats:
+        return _shift_delta(distance, E) * rate / (rate + (1.0 - rate) * np.exp(np.minimum(E, 700.0)))
+
+    E = _bisected(distance, delta, profile)
+    # 1 - q + q e^-E = 1 + q (e^-E - 1)
+    return -np.log1p(rate * np.expm1(-E)) * (1.0 + FEW_ROUNDINGS)
+
+
+def _bisected(distance: Floats, delta: Floats, profile) -> Floats:  # type: ignore[no-untyped-def]
+    """Return the least E >= 0 with ``profile(E) <= delta``, rounded up; the profile is at most the shift's."""
+    low, high = np.zeros(len(delta)), np.full(len(delta), 0.5)
+    goal = delta * (1.0 - SAMPLED_STEP)
+    while True:
+        far = profile(high) > goal
+        if not far.any():
+            break
+        low, high = np.where(far, high, low), np.where(far, 2.0 * high, high)
+    zero = profile(np.zeros(len(delta))) <= goal
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        far = profile(middle) > goal
+        low, high = np.where(far, middle, low), np.where(far, high, middle)
+    return np.where(zero, 0.0, high * (1.0 + SAMPLED_STEP) + SAMPLED_STEP_ABSOLUTE * np.minimum(distance, 1.0))

@@ -1,0 +1,171 @@
+"""Epsilon of sampled steps and whatever else happened to the same people, for everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, NODE_ROUNDING, PROMISED, SMALLEST, STEP_UP
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.line_choice import (
+    RUNG,
+    Places,
+    branch_point,
+    choose,
+    equal_blocks,
+    place_of,
+)
+from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
+from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lay, lengths
+from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
+from perinstance.pairs.loss_sums.sampled.noise_window import LOG_OUTSIDE
+from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
+
+#: Rungs from the place of a line on which Chernoff's bound is asked too.
+RUNGS = (-8, -4, -2, 0, 2, 4, 8)
+
+
+def edge_of(view: LossCoordinates) -> Floats:
+    """Return the essential supremum of each person's loss, rounded up."""
+    from perinstance.pairs.loss_sums.records import Losses
+    from perinstance.pairs.loss_sums.saddlepoint import largest_loss
+
+    steps = view.sampled
+    assert steps is not None
+    edge = steps.largest_loss()
+    if view.has_others:
+        others = [largest_loss(Losses(*(part[i] for part in view.losses))) for i in range(len(edge))]
+        edge = (edge + np.array(others)) * STEP_UP
+    return edge
+
+
+def outside(view: LossCoordinates) -> Floats:
+    """Return what the noise that is left out may add to delta (``noise_window.py``), rounded up."""
+    assert view.sampled is not None
+    return np.maximum(view.sampled.steps.sum(axis=1) * np.exp(LOG_OUTSIDE + 60.0) * np.exp(-60.0), SMALLEST)
+
+
+def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool) -> Floats:
+    """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
+
+    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss.
+    """
+    out = np.full((len(goals), 2), np.inf)
+    rows = np.flatnonzero(places.found)
+    if not rows.size:
+        return out
+    places = places.of(rows)
+    view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
+    octave, share = lay(view, tables, places, goals, solving)
+    at = place_of(octave, branch_point(view))
+    for some in equal_blocks(at, share):
+        c = float(at[some[0]])
+        place = (c, c * float(share[some[0]]))
+        people = view[some]
+        length = lengths(people, tables, *place)
+        for part in equal_blocks(length.nodes):
+            same = people if len(part) == len(some) else people[part]
+            found = np.empty((len(part), 2))
+            _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
+            out[rows[some[part]]] = found
+    return out
+
+
+def _on_line(
+    view: LossCoordinates,
+    tables: LineTables,
+    place: tuple[float, float],
+    length: Lengths,
+    goals: Floats,
+    solving: bool,
+    out: Floats,
+) -> None:
+    """Answer for people who share a line and its length."""
+    steps = view.sampled
+    assert steps is not None
+    kinds = steps.kinds()
+    nodes, c = int(length.nodes[0]), place[0]
+    table = tables.line(*place, nodes, kinds)
+    values = np.ascontiguousarray(steps.total(table.values, kinds))
+    error = _errors(values[:, :1], table.error)
+    y = place[1] * np.arange(nodes)
+    if view.has_others:
+        add_cumulants_at(c + 1j * y, view.losses, values, error)
+    if length.shift.any():  # s^2 (z^2 + z)/2
+        half = 0.5 * length.shift[:, None]
+        values[:, :nodes] += half * (c * c + c - y * y)
+        values[:, nodes:] += half * ((2.0 * c + 1.0) * y)
+        error += 8.0 * NODE_ROUNDING * half * (c * c + c + y * y + (2.0 * c + 1.0) * y)
+    run = solve_all if solving else profile_all
+    run(np.array(place), values, error, length.rest, np.ascontiguousarray(goals), out)
+
+
+def _errors(K: Floats, share: Floats) -> Floats:
+    """Return the error of everybody's K from what it is of ``K(c)``, which is above zero or else not known at all."""
+    with np.errstate(invalid="ignore"):
+        error = K * share
+    return np.where((K > 0.0) & np.isfinite(error), error, np.inf)
+
+
+def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple[Floats, Floats]:
+    """Return places and ``K + c log c - (1 + c) log(1 + c)`` there, rounded up, at a few rungs for each person.
+
+    ``(1 - e^-x)_+ <= e^{cx} c^c/(1 + c)^{1 + c}``, so delta is at most the exponential of that, less c epsilon.
+    """
+    top = branch_point(view)
+    places = np.stack([place_of(octave + move * RUNG, top) for move in RUNGS], axis=1)
+    out = np.empty(places.shape)
+    for j in range(len(RUNGS)):
+        for rows in equal_blocks(places[:, j]):
+            c = float(places[rows[0], j])
+            some = view[rows]
+            assert some.sampled is not None
+            kinds = some.sampled.kinds()
+            table = tables.line(c, c, 1, kinds)
+            values = np.ascontiguousarray(some.sampled.total(table.values, kinds))
+            error = _errors(values[:, :1], table.error)
+            if some.has_others:
+                add_cumulants_at(np.array([c + 0j]), some.losses, values, error)
+            K = values[:, 0] + error[:, 0]
+            rounding = 8.0 * CHERNOFF * (8.0 + np.abs(values[:, 0]) + c * (1.0 + abs(np.log(c))))
+            known = (values[:, 0] > 0.0) & (K < BEYOND)  # not beyond the noise, nor lost in its error
+            K = np.where(known, K, 0.0) + c * np.log(c) - (1.0 + c) * np.log1p(c)
+            out[rows, j] = np.where(known, K + rounding, np.inf)
+    return places, out
+
+
+def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
+    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one."""
+    steps = view.sampled
+    assert steps is not None
+    edge = edge_of(view)
+    out = edge.copy()
+    inside = delta * (1.0 - LAST_SUM) - outside(view)
+    rows = np.flatnonzero((inside > 0.0) & steps.costs)
+    if not rows.size:
+        return out
+    view, edge, log_delta = (
+        (view, edge, np.log(inside))
+        if rows.size == len(edge)
+        else (
+            view[rows],
+            edge[rows],
+            np.log(inside[rows]),
+        )
+    )
+    tables = LineTables(view.sampled)  # type: ignore[arg-type]
+    places = choose(view, tables, log_delta, solving=True)
+    # where the largest loss itself is close enough nothing is inverted: it is never too small
+    close = np.isfinite(edge) & ((50.0 - log_delta) / places.c < 0.1 * PROMISED * edge)
+    places = places.without(close)
+    goals = np.stack([log_delta, np.maximum(places.epsilon, 0.0), edge], axis=1)
+    value = invert(view, tables, places, goals, solving=True)[:, 0] * (1.0 + LAST_SUM)
+    value[~np.isfinite(value)] = np.inf
+    lost = np.flatnonzero(np.isinf(value) & ~close)
+    if lost.size:
+        c, K = chernoff(view[lost], tables, places.octave[lost])
+        rounding = 8.0 * CHERNOFF * np.abs(log_delta[lost, None])
+        value[lost] = np.maximum(np.min((K - log_delta[lost, None] + rounding) / c, axis=1) * (1.0 + LAST_SUM), 0.0)
+    out[rows] = np.minimum(value, edge)
+    return out

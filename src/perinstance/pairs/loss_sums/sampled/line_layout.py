@@ -1,0 +1,158 @@
+r"""How fine and how long everybody's line is. Only how tight an answer is depends on it, never whether it is a bound.
+
+The step h adds ``delta(epsilon + u) e^{c u} + delta(epsilon - u) e^{-c u} + ...`` with ``u = 2 pi/h``. By Chernoff's
+bound at another place t, ``delta(epsilon + u) <= e^{K(t) - t (epsilon + u)}``: the step is chosen so that the best of a
+few t says e^-EXTRA of delta. A line somewhat left of the saddle point sees less of a heavy tail of the loss, and may
+have wider steps; the widest of a few lines is taken.
+
+The line ends where its rest is proved to be negligible. Where it would have to be longer than ``LONGEST`` (people who
+are seldom sampled: most of their loss is next to one number) they are charged with a Gaussian shift s that they did not
+suffer: a profile only grows by one more release, and ``|e^{K}|`` then dies like ``e^{-s^2 y^2/2}``. It
+costs about ``s^2 (1 + c)/2`` of epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.line_choice import RUNG, Places, branch_point, equal_blocks, place_of
+from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
+from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
+from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
+
+#: The step may add so much to delta: e^-26 of it.
+EXTRA = 26.0
+#: The rest of a line may be so much of its first term: e^-32.
+REST = 32.0
+#: Rungs from the saddle point: where Chernoff's bounds are asked, and which of them a line may lie on.
+MOVES = np.array([-12, -8, -6, -4, -2, -1, 0, 2, 4, 8, 13, 21])
+LINES = (1, 6)
+#: The first term of a line may be e^7 of delta: that much of its digits is lost.
+HIGH = 7.0
+#: Numbers of nodes.
+LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+#: So many of them are asked first.
+USUAL = 7
+LONGEST = LENGTHS[-1]
+#: Steps are c times a power of this.
+LADDER = 2.0**0.25
+FINEST = 2.0**-14
+
+
+def lay(
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool
+) -> tuple[Floats, Floats]:
+    """Return everybody's place in octaves, and the step as a share of c; goals are log delta and epsilon."""
+    top = branch_point(view)
+    rung, share = np.empty(len(top), dtype=np.intp), np.empty(len(top))
+    for rows in equal_blocks(places.octave, top):
+        t = place_of(places.octave[rows[0]] + MOVES * RUNG, np.full(len(MOVES), top[rows[0]]))
+        bound = _real_cumulants(view[rows], tables, t)
+        bound += t * np.log(t) - (1.0 + t) * np.log1p(t)
+        part_rung, part_share = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
+        fill_layout(t, bound, goals[rows], solving, part_rung, part_share)
+        rung[rows], share[rows] = part_rung, part_share
+    share = np.clip(LADDER ** np.floor(np.log(share) / np.log(LADDER)), FINEST, 1.0)
+    return places.octave + MOVES[rung] * RUNG, share
+
+
+def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -> Floats:
+    """Return K at some real places, infinite where it is."""
+    steps = view.sampled
+    assert steps is not None
+    kinds = steps.kinds()
+    K = steps.total(np.stack([tables.real(float(place), kinds)[:, 0] for place in places], axis=1), kinds)
+    K[K >= BEYOND] = np.inf
+    if view.has_others:
+        for j, place in enumerate(places):
+            values = np.zeros((len(K), 3))
+            add_real_cumulants(float(place), view.losses, values)
+            K[:, j] += values[:, 0]
+    return K
+
+
+@kernel
+def fill_layout(places, bounds, goals, solving, rung, share):
+    """Fill in which of the places gives the widest step without losing digits, and that step as a share of it."""
+    n = places.size
+    t = places
+    for i in range(bounds.shape[0]):
+        bound, log_delta, epsilon = bounds[i], min(goals[i, 0], 0.0), goals[i, 1]
+        best = np.inf
+        for j in range(n):
+            best = min(best, (bound[j] - log_delta) / t[j])
+        if solving:  # Chernoff's epsilon is a little above the true one
+            epsilon = max(best - 4.0 / t[LINES[1]], 0.0)
+        widest = 0.0
+        rung[i] = LINES[1]
+        for j in range(LINES[0], LINES[1] + 1):
+            high = bound[j] - t[j] * epsilon - log_delta
+            if not high < HIGH + (4.0 if solving else 0.0) and j != LINES[1]:
+                continue
+            left, right = (EXTRA - log_delta) / t[j], np.inf
+            for k in range(n):
+                if k != j and bound[k] < np.inf:
+                    reach = (bound[k] - t[k] * epsilon - log_delta + EXTRA) / abs(t[k] - t[j])
+                    if k < j:
+                        left = min(left, reach)
+                    else:
+                        right = min(right, reach)
+            step = 2.0 * math.pi / (max(left, right, 1.0 / t[j]) * t[j])
+            if step * t[j] > widest:
+                widest = step * t[j]
+                rung[i], share[i] = j, step
+        if widest == 0.0:
+            share[i] = 1.0 / 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Of each person on a line: the nodes, the square of the shift that is added, the sum that is left out."""
+
+    nodes: np.ndarray
+    shift: Floats
+    rest: Floats
+
+    def of(self, rows: np.ndarray) -> Lengths:
+        """Return those of some people."""
+        return Lengths(self.nodes[rows], self.shift[rows], self.rest[rows])
+
+
+def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float) -> Lengths:
+    """Return how long the line through c must be for each of these people, and what is added to make it end there."""
+    steps = view.sampled
+    assert steps is not None
+    kinds = steps.kinds()
+    table = tables.decay(c, spacing, np.array(LENGTHS) * spacing, kinds)
+    own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps.steps))
+    found = _ends(steps, table[:, :USUAL], own, c, spacing, 0)
+    more = np.flatnonzero(found.shift > 0.0)
+    if more.size:
+        rest = _ends(steps[more], table[:, USUAL:], own[more], c, spacing, USUAL)
+        found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
+    return found
+
+
+def _ends(steps: SampledSteps, table: Floats, own: Floats, c: float, spacing: float, start: int) -> Lengths:
+    """Return the first of some lengths at which the line has died, or the last one and a shift."""
+    count = np.array(LENGTHS[start : start + table.shape[1]])
+    ends = count * spacing
+    kinds = steps.kinds()
+    dead = steps.total(np.ascontiguousarray(table), kinds) + 0.5 * own[:, None] * ends**2
+    # sum_{k >= n} c (1 + c)/y_k^2 <= c (1 + c)/(h^2 (n - 1)), in units of the first term
+    room = np.log(c) + np.log1p(c) - 2.0 * np.log(spacing) - np.log(count - 1.0)
+    open_ = np.maximum(REST + room - dead, 0.0)
+    first = np.where((open_ == 0.0).any(axis=1), (open_ == 0.0).argmax(axis=1), len(count) - 1)
+    pick = np.arange(len(dead))
+    shift = 2.0 * open_[pick, first] / ends[first] ** 2
+    dead = dead[pick, first] + 0.5 * shift * ends[first] ** 2
+    with np.errstate(under="ignore"):
+        rest = np.exp(np.minimum(room[first] - 0.999 * dead, 700.0))
+    return Lengths(count[first], shift, rest)

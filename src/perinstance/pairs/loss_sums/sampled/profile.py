@@ -1,0 +1,93 @@
+"""Delta of sampled steps at an epsilon, and the power of the best attack."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, ONE_ROUNDING, POWER_BRACKET, SMALLEST
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.epsilon import chernoff, edge_of, invert, outside
+from perinstance.pairs.loss_sums.sampled.line_choice import choose
+from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+
+
+class SampledProfile:
+    """The profile of some people in both directions: P over Q of the view, and with P and Q exchanged."""
+
+    __slots__ = ("_edges", "_tables", "_views")
+
+    def __init__(self, view: LossCoordinates) -> None:
+        self._views = (view, view.swapped())
+        self._edges = tuple(edge_of(one) for one in self._views)
+        self._tables = tuple(LineTables(one.sampled) for one in self._views)  # type: ignore[arg-type]
+
+    def at(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Return delta, rounded up, and ``-d delta/d epsilon``, for any real epsilon: one for each person.
+
+        ``delta_PQ(epsilon) = (1 - e^epsilon) + e^epsilon delta_QP(-epsilon)`` left of zero.
+        """
+        delta, slope = np.zeros(len(epsilon)), np.zeros(len(epsilon))
+        for side in (0, 1):
+            rows = np.flatnonzero((epsilon < 0.0) if side else (epsilon >= 0.0))
+            if not rows.size:
+                continue
+            other, rate = self._positive(side, rows, np.abs(epsilon[rows]))
+            if side:
+                scale = np.exp(epsilon[rows])
+                rate = scale * (1.0 - other - rate)
+                other = (-np.expm1(epsilon[rows]) + scale * other) * (1.0 + ONE_ROUNDING)
+            delta[rows], slope[rows] = np.minimum(other, 1.0), rate
+        return delta, slope
+
+    def _positive(self, side: int, rows: np.ndarray, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Return the same at epsilon >= 0."""
+        delta, slope = np.zeros(len(rows)), np.zeros(len(rows))
+        inside = np.flatnonzero(epsilon < self._edges[side][rows])
+        if not inside.size:
+            return delta, slope
+        view, tables, e = self._views[side][rows[inside]], self._tables[side], epsilon[inside]
+        places = choose(view, tables, e, solving=False)
+        goals = np.stack([places.log_delta, e, self._edges[side][rows[inside]]], axis=1)
+        log, rate = invert(view, tables, places, goals, solving=False).T
+        lost = np.flatnonzero(~np.isfinite(log))
+        if lost.size:
+            c, K = chernoff(view[lost], tables, places.octave[lost])
+            bound = K - c * e[lost, None] + CHERNOFF * c * np.abs(e[lost, None])
+            best = bound.argmin(axis=1)
+            log[lost], rate[lost] = bound[np.arange(lost.size), best], c[np.arange(lost.size), best]
+        with np.errstate(under="ignore"):
+            value = np.exp(np.minimum(log, 0.0)) * (1.0 + FEW_ROUNDINGS * (1.0 + np.abs(np.minimum(log, 0.0))))
+        delta[inside] = np.minimum(np.maximum(value, SMALLEST) + outside(view), 1.0)
+        slope[inside] = delta[inside] * rate
+        return delta, slope
+
+
+def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:
+    """Return delta at epsilon, rounded up, in the direction of the view."""
+    return SampledProfile(view).at(epsilon)[0]
+
+
+def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
+    """Return ``min_epsilon delta(epsilon) + e^epsilon level``; the view is that of Q over P.
+
+    The minimum lies where ``-e^-epsilon d delta/d epsilon`` equals the level. Every epsilon gives an upper bound.
+    """
+    n = len(level)
+    best = np.where(level > 0.0, 1.0, 0.0)
+    profile = SampledProfile(view)
+    low, high, span = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, 0.5)
+    e = np.zeros(n)
+    inner = (level > 0.0) & (level < 1.0)
+    for _ in range(60):
+        delta, slope = profile.at(np.where(inner, e, 0.0))
+        best = np.where(inner, np.minimum(best, delta + np.exp(e) * level), best)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = np.log(np.maximum(slope, SMALLEST)) - e > np.log(level)
+        low, high = np.where(above, e, low), np.where(above, high, e)
+        open_ = np.isinf(low) | np.isinf(high)
+        e = np.where(np.isinf(low), high - span, np.where(np.isinf(high), low + span, 0.5 * (low + high)))
+        span = np.where(open_, 2.0 * span, span)
+        if (~inner | (~open_ & (high - low < np.sqrt(POWER_BRACKET)))).all():
+            break
+    return np.minimum(best, 1.0)

@@ -1,0 +1,338 @@
+"""Noisy gradient descent: DP-SGD for linear models, as a release with a promise and everybody's own loss (MATH 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.checked_numbers import is_number, one_of, positive, whole_number
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds.block import Block
+from perinstance.folds.gathered_rows import GatheredRows, gather
+from perinstance.folds.sweep import People, Sweep
+from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.linear.ridge import LinearProblem
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import STEP_UP
+from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.interface.kinds import Method
+from perinstance.releases.base.arguments import rows_as_they_are, validated
+from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.predicting import AnsweringModel, is_classifier
+from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
+from perinstance.releases.descent.clipped_steps import Steps, clipped_lengths, noisy_path, quiet_path
+from perinstance.releases.descent.person_gradients import PersonGradients, gradients_of, model_of
+from perinstance.releases.descent.ridge_iterates import RidgeDescent, RidgeMoments, fold_moments
+from perinstance.releases.descent.step_losses import (
+    LEVELS,
+    DescentPromise,
+    counted,
+    counted_steps,
+    equal_steps,
+    largest_distance,
+)
+from perinstance.releases.promises.calibration import check_promise
+from perinstance.sampling import GRID, ExactDescent, draw
+
+PUBLISHED = ("last", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class DescentFit:
+    """The minimum with everyone, for leverages and residuals, and what the losses need besides. Confidential."""
+
+    inner: Any  #: the model's own confidential fit
+    path: Floats | None = None  #: iterates along which lengths are read
+    moments: RidgeMoments | None = None  #: of ridge regression without clipping
+
+    @property
+    def theta(self) -> Floats:
+        """The minimum without noise."""
+        return self.inner.theta
+
+    @property
+    def health(self) -> FitHealth:
+        """That of the minimum."""
+        return self.inner.health
+
+    @property
+    def gram(self) -> None:
+        """None: the iterates have no Gaussian law around the minimum."""
+        return None
+
+
+class NoisyDescent(AnsweringModel):
+    """``theta_{t+1} = theta_t - learning_rate (noisy sum of clipped gradients / rate + gradient of the penalty)``.
+
+    The start is zero. Sums are taken, not means, so the number of people is used nowhere: a good learning rate is about
+    one over the largest eigenvalue of the Hessian of the whole sum. The two classes of a classifier are public.
+
+    What may be claimed about a person (``pi.audit``):
+
+    - by default an ``"upper"`` bound from their own row, which holds in every data set: their gradient is never longer
+      than ``clip``, nor, for losses of bounded slope, than that bound times ``||(x, 1)||`` (logistic regression: 1);
+    - ``method="estimate"``: a reading of the lengths along the iterates, no guarantee. They are those in ``path_`` of a
+      fitted release with ``publish="all"``, else those of a descent without noise. Below rate 1 lengths are rounded up
+      to 128 levels;
+    - ridge regression without clipping (``clip=None``, ``rate=1``): the loss of the last iterate, or of all of them,
+      ``"exact"``: both are Gaussian with and without the person. No promise holds then.
+
+    Parameters
+    ----------
+    estimator
+        ``Ridge``, ``LogisticRegression`` (two classes), ``LinearSVC``, or a smooth objective or problem of
+        ``perinstance.models``; None is ``Ridge(alpha=1.0)``.
+    steps
+        How many steps are taken.
+    learning_rate
+        The length of a step, per unit of the summed gradient.
+    clip
+        The longest gradient of a person; longer ones are shrunk to it. None clips nothing.
+    noise
+        The standard deviation of the noise on each step's sum of gradients.
+    rate
+        The probability with which each person is in a step's (Poisson) sample.
+    publish
+        ``"last"``: the last iterate only. ``"all"``: also ``path_``, all iterates.
+    epsilon, delta
+        Instead of ``noise``: the promise. The smallest noise that keeps it is taken.
+    grid
+        The public power of two to whose multiples noisy sums and coefficients are rounded.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_
+        The last iterate, and the classes of a classifier.
+    path_
+        The iterates, the first (zero) and the last included, if ``publish="all"``.
+    noise_, privacy_
+        The noise that was added, and what it promises everybody (None without a clip).
+
+    Examples
+    --------
+    >>> import perinstance as pi
+    >>> release = pi.NoisyDescent(steps=50, clip=1.0, epsilon=1.0, delta=1e-6)
+    >>> round(release.promise().epsilon(1e-6), 6)
+    1.0
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        steps: int = 50,
+        learning_rate: float = 0.01,
+        clip: float | None = 1.0,
+        noise: float | None = None,
+        rate: float = 1.0,
+        publish: str = "last",
+        epsilon: float | None = None,
+        delta: float | None = None,
+        grid: float = GRID,
+    ) -> None:
+        self.estimator = estimator
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.clip = clip
+        self.noise = noise
+        self.rate = rate
+        self.publish = publish
+        self.epsilon = epsilon
+        self.delta = delta
+        self.grid = grid
+
+    def problem(self) -> Problem:
+        """Return the model behind the estimator."""
+        return model_of(self.estimator)
+
+    def promise(self, n_features: int | None = None) -> DescentPromise:
+        """Return what holds for everybody, before any data is seen; it is the same for any number of features."""
+        steps = self._declared()
+        if self.clip is None:
+            raise InvalidInput("without a clip nothing is promised: gradients have no bound; pass clip=1.0")
+        return DescentPromise(steps.rate, steps.clip / steps.noise * STEP_UP, steps.count)
+
+    def mechanism(self) -> Mechanism:
+        """Describe the release: steps, clip, noise and rate are declared."""
+        steps, problem = self._declared(), self.problem()
+        sampled = "" if steps.rate == 1.0 else ", sampled at rate "
+        shrunk: tuple[str | float, ...] = (
+            (", without clipping",) if self.clip is None else (", clipped at ", steps.clip)
+        )
+        iterates = "the last iterate" if self.publish == "last" else "all iterates"
+        return Mechanism(
+            name="NoisyDescent",
+            moved=problem.moved,
+            family="adaptive",
+            noise="gaussian",
+            scale=steps.noise,
+            words=(
+                f"{iterates} of {steps.count:,} noisy gradient steps on ",
+                *(estimator_words(self.estimator)),
+                *shrunk,
+                *((sampled, steps.rate) if sampled else ()),
+                ", plus Gaussian noise of scale ",
+                steps.noise,
+            ),
+            alpha=float(problem.alpha) if isinstance(problem, LinearProblem) else 0.0,
+            fit_intercept=gradients_of(problem).objective.fit_intercept,
+            promises=self.clip is not None,
+        )
+
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> DescentFit:
+        """Minimise with everyone; for readings also descend without noise, where no path was published."""
+        steps, problem = self._declared(), self.problem()
+        gradients = gradients_of(problem)
+        fit = DescentFit(problem.fit(sweep, None, "estimate"))
+        if self.clip is None:
+            objective = gradients.objective
+            return replace(fit, moments=fold_moments(sweep, _alpha(problem), objective.fit_intercept))
+        if method != "estimate":
+            return fit
+        if hasattr(self, "path_"):
+            return replace(fit, path=self.path_)
+        rows: GatheredRows = sweep.fold(gather)
+        X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
+        return replace(fit, path=quiet_path(gradients, X, _codes(fit, y), steps))
+
+    def people(self, fit: DescentFit, block: Block, inside: bool = True) -> People:
+        """Map: the pairs of the people of one block."""
+        return self._people(fit, block, inside, self.problem().movement(fit.inner, block, inside))
+
+    def refine(self, fit: DescentFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people whose leverage is near one."""
+        move = self.problem().refine(fit.inner, sweep, block, inside)
+        return self._people(fit, block, inside, replace(move, open=None))
+
+    def ideal(self, X: NDArray, y: Floats) -> ExactDescent:
+        """Return what ``fit`` draws from where nothing is clipped: iterates that are Gaussian, exactly."""
+        steps, problem = self._declared(), self.problem()
+        if self.clip is not None:
+            raise RefusedModel("a clipped descent has no law in closed form: each step is drawn by itself")
+        equations = exact_equations(X, y, _alpha(problem), gradients_of(problem).objective.fit_intercept)
+        return ExactDescent(equations, steps.learning_rate, steps.noise, steps.count, self.publish == "all")
+
+    def law(self, fit: DescentFit) -> Law:
+        """Refuse: the iterates are not the minimum plus noise."""
+        raise RefusedModel("the law of an iterate is not that of the minimum plus noise; simulate fits instead")
+
+    def fit(self, X: Any, y: Any, **refused: Any) -> NoisyDescent:
+        """Descend, and publish the last iterate (and all of them if asked to).
+
+        With a clip, nothing that a row holds is a reason to refuse, because a refusal would tell: a row with a missing
+        or infinite cell, or a target outside the domain of the loss, is a row of which the gradient is what it is, and
+        counts as zero where it is no number.
+        """
+        refuse_weights(refused)
+        steps, problem = self._declared(), self.problem()
+        gradients, labels = gradients_of(problem), None
+        if is_classifier(problem) and y is not None:
+            labels, y = _two_classes(y)
+        if self.clip is None:
+            X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
+            values = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
+            path = values.reshape(-1, gradients.width(X.shape[1]))
+            path = np.concatenate([np.zeros_like(path[:1]), path])
+        else:
+            X, y = rows_as_they_are(self, X, y)
+            path = noisy_path(gradients, X, y, steps)
+        self._publish_path(path, labels, y)
+        self.noise_ = steps.noise
+        self.privacy_ = None if self.clip is None else self.promise()
+        return self
+
+    def _publish_path(self, path: Floats, labels: NDArray | None, y: Floats) -> None:
+        """Set what is published; whatever happens here knows the rows by noisy sums only."""
+        with np.errstate(all="ignore"):
+            last = np.round(path[-1] / self.grid) * self.grid
+        if not np.isfinite(last).all():
+            raise NumericalTrouble("the descent ran away to infinity; use a smaller learning_rate")
+        self._publish(last, y)
+        if labels is not None:
+            self.classes_ = labels
+        if self.publish == "all":
+            self.path_ = path
+        elif hasattr(self, "path_"):
+            del self.path_  # of an earlier fit
+
+    def _people(self, fit: DescentFit, block: Block, inside: bool, move: Movement) -> People:
+        return People(move.leverage, move.residual, self._pairs(fit, block, inside), move.open)
+
+    def _pairs(self, fit: DescentFit, block: Block, inside: bool) -> Pairs:
+        steps = self._declared()
+        if fit.moments is not None:
+            descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise)
+            law = descent.last if self.publish == "last" else descent.all
+            return law(fit.moments, block.X, block.y, inside)
+        gradients = gradients_of(self.problem())
+        if fit.path is None:
+            longest = np.minimum(gradients.longest(block.X), steps.clip)
+            return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)
+        return _reading(gradients, fit, block, steps)
+
+    def _declared(self) -> Steps:
+        """Validate everything that is declared; what is not said is computed."""
+        count = whole_number("steps", self.steps, 1, 10**7, 100)
+        if not is_number(self.rate) or not 0 < self.rate <= 1:
+            raise InvalidInput("rate must lie in (0, 1]: the probability of being sampled; try rate=1.0")
+        rate, one = float(self.rate), one_of("publish", self.publish, PUBLISHED)
+        clip = np.inf if self.clip is None else positive("clip", self.clip)
+        if self.clip is None and (rate != 1.0 or not _is_ridge(self.problem())):
+            raise InvalidInput(
+                f"clip=None is possible for ridge regression at rate=1 only, where {one} iterates have an exact law; "
+                "pass clip=1.0"
+            )
+        learning_rate = positive("learning_rate", self.learning_rate)
+        return Steps(count, learning_rate, float(clip), self._noise(count, rate, float(clip)), rate, float(self.grid))
+
+    def _noise(self, count: int, rate: float, clip: float) -> float:
+        asked = self.epsilon is not None or self.delta is not None
+        if (self.noise is None) != asked:
+            raise InvalidInput("pass either noise, or epsilon and delta: the noise follows from a promise")
+        if self.noise is not None:
+            return positive("noise", self.noise)
+        if self.clip is None:
+            raise InvalidInput("epsilon and delta need a clip: without one nothing can be promised; try clip=1.0")
+        epsilon, delta = check_promise(self.epsilon, self.delta)
+        distance = largest_distance(rate, count, epsilon, delta)
+        return float(np.nextafter(clip / distance * (STEP_UP * STEP_UP), np.inf))
+
+
+def _reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps) -> Pairs:
+    """Compose the lengths that these people's gradients had along the path: an odometer reading."""
+    assert fit.path is not None  # asked by the caller
+    y, people = _codes(fit, block.y), np.arange(len(block.X))
+    counts = np.zeros((len(people), LEVELS + 1))
+    squares = np.zeros(len(people))
+    for theta in fit.path[:-1]:
+        lengths = clipped_lengths(gradients.of(block.X, y, theta), steps.clip)
+        squares += (lengths / steps.noise) ** 2
+        counts[people, counted(lengths, steps.clip)] += 1
+    if steps.rate == 1.0:
+        return equal_steps(1.0, np.sqrt(squares / steps.count) * (STEP_UP * STEP_UP), steps.count, "estimate")
+    return counted_steps(steps.rate, steps.noise, steps.clip, counts)
+
+
+def _codes(fit: DescentFit, y: NDArray) -> Floats:
+    classes = getattr(fit.inner, "classes", None)
+    return np.asarray(y, dtype=np.float64) if classes is None else classes.codes(y)
+
+
+def _two_classes(y: Any) -> tuple[NDArray, NDArray]:
+    labels, codes = np.unique(np.asarray(y), return_inverse=True)
+    if len(labels) != 2:
+        raise InvalidInput(f"a classifier is descended for two classes, got {len(labels)}")
+    return labels, codes.reshape(np.shape(y))
+
+
+def _is_ridge(problem: Problem) -> bool:
+    return isinstance(problem, LinearProblem)
+
+
+def _alpha(problem: Problem) -> float:
+    if not isinstance(problem, LinearProblem):
+        raise RefusedModel("without clipping ridge regression alone is descended")
+    return float(problem.alpha)

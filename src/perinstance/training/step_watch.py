@@ -1,0 +1,193 @@
+"""``Watch``: told each step's gradient lengths while a model is trained elsewhere (Opacus, PyTorch, numpy), MATH 7.
+
+A step adds noise of standard deviation ``noise_multiplier * clip`` to the sum of clipped gradients of a Poisson sample.
+The pair of a person at a step depends on how long their gradient is at the model of that step, *whether they are
+sampled or not*: being sampled is the secret. What is not known is charged with the clip.
+
+Lengths are counted at levels between 0 and the clip, each at the level above it, so memory does not grow with the
+number of steps: one count per person and level.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perinstance.checked_numbers import is_number, one_of, positive, probability, whole_number
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import NORM_UP
+from perinstance.pairs import Shift
+from perinstance.pairs.interface.base import Pairs
+from perinstance.releases.descent.step_losses import LEVELS, DescentPromise, counted, counted_steps
+from perinstance.training.odometer_reading import TrainingReading
+
+#: Batches whose sizes have a probability below this under Poisson sampling are refused.
+UNBELIEVABLE = 2.0**-40
+BATCHES = ("secret", "known")
+SECRET = (
+    "odometer reading along this training: the lengths that were told are taken as fixed in advance, though they "
+    "depend on the data and on the noise; steps of which somebody's length is not known are charged with the clip"
+)
+KNOWN = (
+    "odometer reading along this training, as if it were known who was in which batch: each person pays in the steps "
+    "that sampled them, and nothing in the others"
+)
+
+
+class Watch:
+    """Count everybody's gradient lengths along a training with Poisson-sampled, clipped, noisy steps.
+
+    Parameters
+    ----------
+    people
+        How many people (training examples) there are.
+    rate
+        The probability with which each of them is in a step's sample.
+    noise_multiplier
+        The standard deviation of the noise on the sum of gradients, over ``clip``.
+    clip
+        The longest gradient of a person.
+    sampling
+        ``"poisson"``. Batches from a shuffled list, or of a fixed size, are not Poisson samples and are refused: no
+        formula here holds for them, and accounting them as Poisson can state too small a loss.
+    levels
+        At how many levels lengths are counted; a length is rounded up by less than ``clip / levels``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from perinstance.training import Watch
+    >>> watch = Watch(people=4, rate=0.5, noise_multiplier=2.0, clip=1.0)
+    >>> for batch in ([0, 2], [1], [0, 1, 3]):
+    ...     watch.step(batch, np.full(len(batch), 0.5))
+    >>> reading = watch.audit(delta=1e-5)
+    >>> reading
+    TrainingReading(4 people, 3 steps, delta=1e-05, estimate)
+    >>> bool((reading.epsilon <= reading.upper).all())
+    True
+    """
+
+    def __init__(
+        self,
+        people: int,
+        rate: float,
+        noise_multiplier: float,
+        clip: float,
+        sampling: str = "poisson",
+        levels: int = LEVELS,
+    ) -> None:
+        self.people = whole_number("people", people, 1, 2**40, 1000)
+        if not is_number(rate) or not 0 < rate <= 1:
+            raise InvalidInput("rate must lie in (0, 1]: the probability of being sampled; try rate=0.01")
+        if sampling != "poisson":
+            raise InvalidInput(
+                f"sampling={sampling!r} is refused: the losses of shuffled batches, or of batches of a fixed size, are "
+                "not those of Poisson samples and may be larger; sample each person independently (Opacus: "
+                "poisson_sampling=True)"
+            )
+        self.rate = float(rate)
+        self.noise_multiplier = positive("noise_multiplier", noise_multiplier)
+        self.clip = positive("clip", clip)
+        levels = whole_number("levels", levels, 1, 10_000, LEVELS)
+        self._counts: NDArray[np.uint32] = np.zeros((self.people, levels + 1), dtype=np.uint32)
+        self._squares: Floats = np.zeros(self.people)
+        self._steps = 0
+        self._sampled = 0
+        self._sizes: tuple[int, int] | None = None  # the smallest and the largest batch
+
+    @property
+    def steps(self) -> int:
+        """How many steps were told."""
+        return self._steps
+
+    def step(self, indices: ArrayLike, norms: ArrayLike, everybody: bool = False) -> None:
+        """Tell one step: who was sampled, and how long their gradients were before clipping.
+
+        ``norms`` has one entry per index. With ``everybody=True`` it has one entry per person instead, all at the
+        model of this step, and nobody needs to be charged with the clip. A step that sampled nobody counts too.
+        """
+        who = self._members(indices)
+        lengths = np.asarray(norms, dtype=np.float64)
+        wanted = (self.people,) if everybody else who.shape
+        if lengths.shape != wanted:
+            raise InvalidInput(f"norms must have shape {wanted}, got {lengths.shape}; pass one length per person told")
+        if not (lengths >= 0).all():
+            raise InvalidInput("norms must be numbers >= 0, got something else; has the training diverged?")
+        told = np.arange(self.people) if everybody else who
+        self._counts[told, counted(lengths, self.clip, self._counts.shape[1] - 1)] += 1
+        own = np.minimum(lengths[who] if everybody else lengths, self.clip) / self.clip
+        self._squares[who] += own**2
+        self._steps += 1
+        self._sampled += len(who)
+        smallest, largest = self._sizes or (len(who), len(who))
+        self._sizes = min(smallest, len(who)), max(largest, len(who))
+
+    def audit(self, delta: float = 1e-6, batches: str = "secret") -> TrainingReading:
+        """Return everybody's reading at ``delta`` so far, and the bound that holds for all.
+
+        ``batches="secret"``: nobody knows who was sampled when, as is usual. ``"known"``: as if everybody did; each
+        person pays in the steps that sampled them only, but without the protection of sampling.
+        """
+        delta = probability("delta", delta)
+        one_of("batches", batches, BATCHES)
+        if not self._steps:
+            raise InvalidInput("no step was told yet; call step(indices, norms) in the training loop")
+        self._check_batches()
+        upper = DescentPromise(self.rate, 1.0 / self.noise_multiplier, self._steps).epsilon(delta)
+        if batches == "known":
+            pairs: Pairs = Shift(np.sqrt(self._squares) / self.noise_multiplier * NORM_UP, "estimate")
+            return TrainingReading(delta, self._steps, pairs, pairs, pairs.epsilon(delta), upper, KNOWN)
+        counts = self._counts.astype(np.float64)
+        unknown = self._steps - counts.sum(axis=1)
+        pairs = self._composed(counts, unknown)
+        lower = np.concatenate([counts[:, :1] + counts[:, 1:2], counts[:, 2:], np.zeros((self.people, 1))], axis=1)
+        losses = np.minimum(pairs.epsilon(delta), upper)
+        return TrainingReading(delta, self._steps, pairs, self._composed(lower, unknown), losses, upper, SECRET)
+
+    def _composed(self, counts: Floats, unknown: Floats) -> Pairs:
+        whole = counts.copy()
+        whole[:, -1] += unknown
+        return counted_steps(self.rate, self.noise_multiplier, 1.0, whole)
+
+    def _members(self, indices: ArrayLike) -> NDArray[np.intp]:
+        who: Any = np.asarray(indices)
+        if who.size == 0:
+            return np.zeros(0, dtype=np.intp)
+        if who.ndim != 1 or who.dtype.kind not in "iu":
+            raise InvalidInput("indices must be whole numbers, one per person sampled; pass positions, not a mask")
+        if who.min() < 0 or who.max() >= self.people:
+            raise InvalidInput(f"indices must lie in 0 .. {self.people - 1}; number the people as in the data set")
+        if len(np.unique(who)) != len(who):
+            raise InvalidInput("somebody is twice in one batch: that is no Poisson sample; tell each person once")
+        return who.astype(np.intp)
+
+    def _check_batches(self) -> None:
+        """Refuse batches that cannot be Poisson samples of this rate."""
+        assert self._sizes is not None  # some step was told
+        q, n = self.rate, float(self.people)
+        if q == 1.0:
+            if self._sizes[0] < self.people:
+                raise InvalidInput("rate is 1, but a step left people out; pass the rate with which they are sampled")
+            return
+        # no probability of a sum of independent bits exceeds 0.4688 over its standard deviation (Baillon et al. 2016)
+        variance = n * q * (1.0 - q)
+        same = -0.5 * math.log(max(4.0 * variance, 1.0)) * (self._steps - 1)
+        if self._sizes[0] == self._sizes[1] and same < math.log(UNBELIEVABLE):
+            raise InvalidInput(
+                f"all {self._steps:,} batches have the same size: they are not Poisson samples, whose sizes differ, "
+                "and their losses may be larger than what would be read here; sample each person independently"
+            )
+        # Bernstein: the number of all samples together
+        off, total = abs(self._sampled - n * q * self._steps), variance * self._steps
+        if -(off**2) / (2.0 * (total + off / 3.0)) < math.log(UNBELIEVABLE / 2.0):
+            raise InvalidInput(
+                f"the batches do not have the size that rate={q:g} gives: {self._sampled / self._steps:,.1f} "
+                f"on average instead of {n * q:,.1f}; pass the rate that was used"
+            )
+
+    def __repr__(self) -> str:
+        return f"Watch({self.people:,} people, {self._steps:,} steps, rate={self.rate:g})"

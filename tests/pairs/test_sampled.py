@@ -1,0 +1,276 @@
+"""Sampled Gaussian steps: against ball arithmetic, closed forms, checked numbers, and Google's accountant."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perinstance.errors import InvalidInput
+from perinstance.pairs import Laplace, Posterior, SampledGaussian, Shift
+
+from .sampled_truth import one_step_delta, steps_delta
+
+TRUTHS = Path(__file__).parent / "data" / "sampled_truth.csv"
+SLOW_TRUTHS = Path(__file__).parent / "data" / "sampled_slow_truth.csv"
+
+#: Rate, distance, steps, delta, with, without: checked to thirteen digits when the mathematics was written down.
+CHECKED = [
+    (0.01, 1.0, 1000, 1e-6, 2.1245151711201, 1.5890887624649),
+    (0.01, 0.2, 1000, 1e-6, 0.249026011706159, 0.242555706809367),
+]
+
+
+@pytest.mark.parametrize(("rate", "distance", "steps", "delta", "having", "without"), CHECKED)
+def test_checked_numbers(rate, distance, steps, delta, having, without):
+    pairs = SampledGaussian(rate, [distance], steps)
+    for direction, truth in (("with", having), ("without", without)):
+        (epsilon,) = pairs.epsilon(delta, direction)
+        assert 0 <= epsilon - truth * (1 - 1e-12) <= 1e-9 * truth
+
+
+def test_many_distances():
+    """Fifty steps each of twenty distances, checked when the mathematics was written down."""
+    pairs = SampledGaussian(0.01, np.arange(1, 21)[None] / 20, 50)
+    assert pairs.epsilon(1e-6, "with") == pytest.approx([1.14660038229], rel=1e-11)
+
+
+def test_table_of_truths():
+    """From an independent inversion with a step of c/64, in sixteen digits."""
+    for row in csv.DictReader(TRUTHS.read_text(encoding="utf-8").splitlines()):
+        distances, counts = ([float(x) for x in row[name].split()] for name in ("distances", "counts"))
+        pairs = SampledGaussian(float(row["q"]), [distances], [counts])
+        (epsilon,) = pairs.epsilon(float(row["delta"]), row["direction"])
+        truth = float(row["epsilon"])
+        assert truth * (1 - 1e-12) <= epsilon <= truth * (1 + 1e-9), row
+
+
+def _is_right(epsilon, delta, profile):
+    """Never below, and at most 1e-9 of itself or 1e-13 above."""
+    above = epsilon * (1 - 1e-9) - 1e-13
+    return not profile(epsilon) > delta and (above <= 0 or not profile(above) < delta)
+
+
+def _one_step_cases(n, seed):
+    random = np.random.default_rng(seed)
+    rate, distance = 10 ** random.uniform(-6, -0.001, n), 10 ** random.uniform(-6, 1.7, n)
+    deep = random.random(n) < 0.5
+    return rate, distance, 10 ** np.where(deep, random.uniform(-300, -0.3, n), random.uniform(-12, -0.3, n))
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("direction", ["with", "without"])
+def test_one_step_is_proved(direction, n):
+    from flint import ctx
+
+    rate, distance, delta = _one_step_cases(n, 1)
+    epsilon = SampledGaussian(rate, distance).epsilon(delta, direction)
+    ctx.prec = 2600
+    wrong = [
+        i
+        for i in range(n)
+        if not _is_right(epsilon[i], delta[i], lambda e, i=i: one_step_delta(rate[i], distance[i], e, direction))
+    ]
+    ctx.prec = 53
+    assert wrong == []
+
+
+@pytest.mark.parametrize("n", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("direction", ["with", "without"])
+def test_many_steps_agree_with_plain_sums(direction, n):
+    """Where the sums die along a line far from the saddle point, in 160 bits."""
+    random = np.random.default_rng(2)
+    for _ in range(n):
+        rate, distance = 10 ** random.uniform(-2, -0.3), random.uniform(0.1, 1.5)
+        steps, delta = int(10 / rate * random.uniform(3, 30)), 10 ** random.uniform(-10, -1)
+        pairs = SampledGaussian(rate, [distance], steps)
+        (epsilon,) = pairs.epsilon(delta, direction)
+        if epsilon == 0.0:
+            continue
+        place = float(-np.log(delta) / max(epsilon, 0.1)) + 1.0
+
+        def profile(e, case=(rate, distance, steps), place=place):
+            return steps_delta([case], e, direction, place, place / 64)
+
+        assert _is_right(epsilon, delta, profile), (rate, distance, steps, delta)
+
+
+def test_table_of_slow_truths():
+    """Over the whole declared range, made by ``sampled_lines.py``: never below, and as close as the docs say."""
+    rows = list(csv.DictReader(SLOW_TRUTHS.read_text(encoding="utf-8").splitlines()))
+    rate, distance, steps, delta, truth = (
+        np.array([float(row[name]) for row in rows]) for name in ("rate", "distance", "steps", "delta", "epsilon")
+    )
+    having = np.array([row["direction"] == "with" for row in rows])
+    pairs = SampledGaussian(rate, distance, steps)
+    epsilon = np.where(having, pairs.epsilon(delta, "with"), pairs.epsilon(delta, "without"))
+    assert (epsilon >= truth).all()
+    above = epsilon / truth - 1.0
+    assert above[steps >= 20].max() < 1e-9
+    assert above.max() < 1e-4
+
+
+@pytest.mark.parametrize(("n", "seed"), [(1, 3), pytest.param(60, 4, marks=pytest.mark.slow)])
+def test_two_steps_are_proved_not_to_be_below(n, seed):
+    """A ball around the profile at the answer lies below delta."""
+    from flint import arb, ctx
+
+    from .sampled_pairs_of_steps import bits_for, random_steps, two_steps_delta
+
+    random = np.random.default_rng(seed)
+    for _ in range(n):
+        steps, delta = random_steps(random)
+        rate, distance = ([step[i] for step in steps] for i in (0, 1))
+        for direction in ("with", "without"):
+            (epsilon,) = SampledGaussian([rate], [distance], 1).epsilon(delta, direction)
+            found = two_steps_delta(*steps, float(epsilon), direction, bits_for(steps, delta))
+            assert not found > arb(delta), (steps, delta, direction)
+    ctx.prec = 53
+
+
+def test_the_slow_road_meets_the_checked_numbers():
+    pytest.importorskip("flint")
+    from .sampled_lines import Training, place, truth
+
+    training = Training(0.01, 0.2, 1000, "with")
+    assert truth(training, 1e-6, *place(training, np.log(1e-6))) == pytest.approx(0.249026011706159, rel=1e-14)
+
+
+people = st.tuples(
+    st.floats(-3.0, -0.1).map(lambda x: 10.0**x), st.floats(-1.5, 0.6).map(lambda x: 10.0**x), st.integers(20, 2000)
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(people, st.floats(-12.0, -1.0).map(lambda x: 10.0**x), st.sampled_from(["with", "without"]))
+def test_more_of_anything_costs_more(person, delta, direction):
+    """Epsilon grows with rate, distance and steps, and falls with delta; its delta is at most the one asked for."""
+    rate, distance, steps = person
+    pairs = SampledGaussian(
+        [rate, rate * 1.01, rate, rate, rate], [distance, distance, distance * 1.01, distance, distance],
+        [steps, steps, steps, steps + 1, 1],
+    )  # fmt: skip
+    epsilon = pairs.epsilon(delta, direction)
+    room = 1e-9 * epsilon[0] + 1e-13
+    assert (epsilon[1:4] >= epsilon[0] - room).all() and epsilon[4] <= epsilon[0] + room
+    assert pairs.epsilon(2 * delta, direction)[0] <= epsilon[0] + room
+    assert (pairs.delta(epsilon, direction) <= delta * (1 + 1e-6)).all()
+
+
+def test_fewer_than_one_line_can_hold_are_charged_a_little_more():
+    """A few seldom samples: the bound is above the sum of two closed forms' lower bound, and below their sum."""
+    pairs, once = SampledGaussian(1e-4, [1.0], 3), SampledGaussian(1e-4, [1.0])
+    for direction in ("with", "without"):
+        found = pairs.epsilon(1e-8, direction)
+        assert (once.epsilon(1e-8, direction) <= found).all()
+        assert (found <= 3 * once.epsilon(1e-8 / 3, direction) * (1 + 1e-9)).all()
+
+
+def test_a_rate_of_one_is_a_shift():
+    pairs = SampledGaussian(1.0, [0.1, 1.0, 3.0], [4, 1, 9])
+    shift = Shift([0.2, 1.0, 9.0])
+    for delta in (1e-9, 1e-3, 0.3):
+        above = pairs.epsilon(delta) / shift.epsilon(delta) - 1
+        assert (above >= 0).all() and (above < 1e-12).all() and above[1] == 0
+    assert pairs.delta(1.0) == pytest.approx(shift.delta(1.0), rel=1e-12)
+    assert (pairs.kinds == "exact").all()
+    assert pairs.renyi(3.0) == pytest.approx(shift.renyi(3.0), rel=1e-12)
+    assert pairs.zcdp() == pytest.approx(shift.zcdp(), rel=1e-12)
+
+
+def test_nothing_is_lost_without_rate_distance_or_steps():
+    pairs = SampledGaussian([0.0, 0.5, 0.5], [1.0, 0.0, 1.0], [7, 7, 0])
+    assert (pairs.epsilon(0.0) == 0).all() and (pairs.delta(0.0) == 0).all() and (pairs.renyi(5.0) == 0).all()
+    assert (pairs.attack_power(0.2) == 0.2).all() and (pairs.zcdp() == 0).all()
+
+
+def test_without_noise_to_hide_in_the_loss_is_bounded_on_one_side():
+    pairs = SampledGaussian(0.1, [1.0], 3)
+    assert pairs.epsilon(0.0, "without") == pytest.approx([-3 * np.log(0.9)], rel=1e-12)
+    assert np.isinf(pairs.epsilon(0.0, "with")).all()
+
+
+def test_steps_add_up_over_columns_and_trainings():
+    together = SampledGaussian(0.05, [[0.5, 0.5]], [[60, 140]])
+    apart = SampledGaussian(0.05, [0.5], 60) + SampledGaussian(0.05, [0.5], 140)
+    once = SampledGaussian(0.05, [0.5], 200)
+    for pairs in (together, apart):
+        assert pairs.epsilon(1e-6) == pytest.approx(once.epsilon(1e-6), rel=1e-9)
+
+
+def test_composition_with_other_releases():
+    """With rate one it is a shift, whose sums the other engine knows."""
+    nearly = SampledGaussian(1.0 - 2.0**-40, [0.1], 25)
+    for other in (Posterior([0.05], [2.0]), Shift([0.7]), Laplace([0.05])):
+        truth = (other + Shift([0.5])).epsilon(1e-5)
+        assert (nearly + other).epsilon(1e-5) == pytest.approx(truth, rel=1e-8)
+
+
+def test_renyi_of_an_integer_order_is_a_finite_sum():
+    """``E[w^a] = sum_k binom(a, k) (1-q)^(a-k) q^k e^{k (k-1) m^2/2}``."""
+    from math import comb, exp, log
+
+    q, m = 0.03, 0.8
+    for a in (2, 5, 17):
+        moment = sum(comb(a, k) * (1 - q) ** (a - k) * q**k * exp(k * (k - 1) * m * m / 2) for k in range(a + 1))
+        truth = 40 * log(moment) / (a - 1)
+        assert SampledGaussian(q, [m], 40).renyi(a, "with") == pytest.approx([truth], rel=1e-11)
+
+
+@pytest.mark.parametrize("order", [1e2, 1e4, 1e6])
+def test_renyi_of_large_orders(order):
+    """``log E[w^a]`` is next to ``a log q + a (a - 1) m^2/2`` there: 60 standard deviations of the noise and beyond."""
+    q, m = 0.03, 0.8
+    truth = (order * np.log(q) + order * (order - 1) * m * m / 2) / (order - 1)
+    found = SampledGaussian(q, [m]).renyi(order, "with")
+    assert (found >= truth * (1 - 1e-12)).all() and found == pytest.approx([truth], rel=1e-10)
+
+
+def test_googles_accountant_brackets_it():
+    accounting = pytest.importorskip("dp_accounting")
+    pld = accounting.pld.privacy_loss_distribution
+    rate, distance, steps, delta = 0.02, 0.8, 500, 1e-5
+    found = SampledGaussian(rate, [distance], steps).epsilon(delta).item()
+    ends = [
+        pld.from_gaussian_mechanism(
+            1 / distance,
+            sampling_prob=rate,
+            value_discretization_interval=1e-3,
+            pessimistic_estimate=pessimistic,
+            neighboring_relation=accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        )
+        .self_compose(steps)
+        .get_epsilon_for_delta(delta)
+        for pessimistic in (False, True)
+    ]
+    assert ends[0] <= found <= ends[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [dict(rate=1.5), dict(rate=-0.1), dict(rate=np.nan), dict(distance=np.inf), dict(steps=1.5), dict(steps=-1)],
+)
+def test_wrong_parameters_are_refused(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        SampledGaussian(**{"rate": 0.1, "distance": 1.0, "steps": 2, **wrong})
+
+
+def test_nobody_is_nobody():
+    pairs = SampledGaussian([], [], [])
+    assert pairs.epsilon(1e-6).shape == pairs.delta(1.0).shape == pairs.attack_power(0.1).shape == (0,)
+
+
+def test_tiny_steps_have_a_bound():
+    pairs = SampledGaussian([1e-300, 1e-12, 0.5], [1.0, 1e-200, 1e-12], 100)
+    for direction in ("with", "without"):
+        epsilon = pairs.epsilon(1e-6, direction)
+        assert (epsilon >= 0).all() and (epsilon < 1e-6).all()
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInput, match="fit together"):
+        SampledGaussian(0.1, np.ones((2, 3)), np.ones((2, 4)))

@@ -1,0 +1,393 @@
+"""Noisy gradient descent: every number by a second, slow road."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import perinstance as pi
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.pairs import SampledGaussian, Shift
+from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
+from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
+from perinstance.sampling import ExactDescent, ExactGram
+from perinstance.sampling.ball_arithmetic import working_precision
+from perinstance.sampling.random_bits import SystemBits
+from perinstance.sampling.variates import variate
+
+from .catalogue import CLASSES, X, Y
+from .test_ada_estimators import TWO_FITS, WHATEVER_ROWS_HOLD
+
+PLAIN = Ridge(alpha=1.0, fit_intercept=False)
+
+
+# The promise
+
+
+def test_at_rate_one_the_promise_is_one_shift():
+    promise = pi.NoisyDescent(steps=25, clip=2.0, noise=8.0).promise()
+    assert promise.epsilon(1e-6) == pytest.approx(Shift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0], rel=1e-9)
+    assert promise.epsilon(1e-6) >= Shift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0]
+
+
+def test_two_sampled_steps_by_quadrature():
+    q, m, epsilon = 0.3, 0.7, 0.5
+
+    def ratio(x):
+        return 1 - q + q * math.exp(m * x - m * m / 2)
+
+    def with_over_without(a, b):
+        w = ratio(a) * ratio(b)
+        return max(w - math.exp(epsilon), 0.0) * stats.norm.pdf(a) * stats.norm.pdf(b)
+
+    def without_over_with(a, b):
+        w = ratio(a) * ratio(b)
+        return max(1 - math.exp(epsilon) * w, 0.0) * stats.norm.pdf(a) * stats.norm.pdf(b)
+
+    slow = max(integrate.dblquad(f, -7, 7, -7, 7, epsabs=1e-5)[0] for f in (with_over_without, without_over_with))
+    promise = pi.NoisyDescent(steps=2, clip=m, noise=1.0, rate=q).promise()
+    assert promise.delta(epsilon) == pytest.approx(slow, rel=1e-3)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2])
+def test_noise_is_the_smallest_that_keeps_the_promise(rate):
+    release = pi.NoisyDescent(steps=60, clip=3.0, rate=rate, epsilon=1.5, delta=1e-5)
+    noise = release.mechanism().scale
+    assert release.promise().epsilon(1e-5) <= 1.5
+    assert pi.NoisyDescent(steps=60, clip=3.0, rate=rate, noise=noise * (1 - 1e-6)).promise().epsilon(1e-5) > 1.5
+
+
+def test_no_promise_without_a_clip():
+    with pytest.raises(InvalidInput, match="nothing is promised"):
+        pi.NoisyDescent(PLAIN, clip=None, noise=1.0).promise()
+    assert not pi.NoisyDescent(PLAIN, clip=None, noise=1.0).mechanism().promises
+
+
+# Steps
+
+
+WILD = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(-2, 2))
+
+
+@given(st.lists(st.lists(WILD, min_size=3, max_size=3), min_size=1, max_size=4), st.floats(1e-3, 1e3))
+@settings(max_examples=60)
+def test_no_clipped_gradient_is_longer_than_the_clip(rows, clip):
+    for row in clipped(np.array(rows), clip):
+        assert sum(Fraction(v) ** 2 for v in row.tolist()) <= Fraction(clip) ** 2
+
+
+def slow_descent(X, y, slope, clip, eta, alpha, steps):
+    theta = np.zeros(X.shape[1])
+    for _ in range(steps):
+        total = np.zeros(X.shape[1])
+        for x, t in zip(X, y, strict=True):
+            g = slope(t, x @ theta) * x
+            total += g * min(1.0, clip / max(np.linalg.norm(g), 1e-30))
+        theta = theta - eta * (total + alpha * theta)
+    return theta
+
+
+def test_with_hardly_any_noise_it_is_clipped_gradient_descent():
+    release = pi.NoisyDescent(PLAIN, steps=12, learning_rate=0.05, clip=0.1, noise=2.0**-36)
+    slow = slow_descent(X, Y, lambda y, eta: eta - y, 0.1, 0.05, 1.0, 12)
+    assert release.fit(X, Y).coef_ == pytest.approx(slow, abs=1e-8)
+    release = pi.NoisyDescent(LogisticRegression(fit_intercept=False), steps=12, clip=0.1, noise=2.0**-36)
+    slow = slow_descent(X, CLASSES, lambda y, eta: 1 / (1 + np.exp(-eta)) - y, 0.1, 0.01, 1.0, 12)
+    assert release.fit(X, CLASSES).coef_[0] == pytest.approx(slow, abs=1e-8)
+
+
+def test_the_noise_has_its_size():
+    release = pi.NoisyDescent(PLAIN, steps=1, learning_rate=1.0, clip=1.0, noise=3.0)
+    drawn = np.concatenate([clone(release).fit(np.zeros((2, 200)), [0.0, 0.0]).coef_ for _ in range(3)])
+    assert abs(drawn.std() / 3.0 - 1.0) < 6 / math.sqrt(2 * len(drawn))
+
+
+def test_samples_are_poisson():
+    picked = poisson_sample(200_000, 0.25)
+    assert abs(picked.mean() - 0.25) < 6 * math.sqrt(0.25 * 0.75 / 200_000)
+    assert poisson_sample(5, 1.0).all()
+
+
+def test_missing_rows_do_not_stop_a_promised_release():
+    wild = np.array([[np.nan, 1.0, 2.0], [np.inf, 0.0, 1.0], [1e308, 1e308, -1e308]])
+    release = pi.NoisyDescent(steps=3, noise=1.0)
+    fitted = release.fit(np.concatenate([X, wild]), np.concatenate([Y, [1.0, 1.0, np.nan]]))
+    assert np.isfinite(fitted.coef_).all() and fitted.privacy_ == release.promise()
+    assert np.isfinite(clone(release).fit(np.empty((0, 3)), np.empty(0)).coef_).all()
+
+
+def test_the_path_is_published_if_asked_for_only():
+    release = pi.NoisyDescent(steps=4, noise=1.0, publish="all").fit(X, Y)
+    assert release.path_.shape == (5, 4)
+    assert np.append(release.coef_, release.intercept_) == pytest.approx(release.path_[-1], abs=2.0**-40)
+    assert not hasattr(release.set_params(publish="last").fit(X, Y), "path_")
+
+
+# Own rows and readings
+
+
+def test_own_row_bounds_hold_at_any_theta_and_in_any_table():
+    release = pi.NoisyDescent(LogisticRegression(), steps=9, clip=1.1, noise=2.0)
+    rows = np.concatenate([X, 4 * X])
+    audit = pi.audit(release, rows, np.tile(CLASSES, 2))
+    assert set(audit.kind) == {"upper"}
+    length = np.minimum(np.sqrt((rows**2).sum(axis=1) + 1), 1.1)
+    assert audit.losses == pytest.approx(Shift(length / 2.0 * 3.0).epsilon(1e-6), rel=1e-9)
+    assert (audit.losses >= Shift(length / 2.0 * 3.0).epsilon(1e-6)).all()
+    alone = pi.audit(release, rows[:7], np.tile(CLASSES, 2)[:7])  # the others do not matter
+    assert (alone.losses == audit.losses[:7]).all()
+
+
+def test_squared_loss_is_bounded_by_the_clip_alone():
+    release = pi.NoisyDescent(PLAIN, steps=30, clip=0.5, noise=2.0, rate=0.4)
+    audit = pi.audit(release, X, Y)
+    assert (audit.losses == release.promise().epsilon(1e-6)).all()
+    assert set(audit.kind) == {"upper"}
+
+
+def test_a_reading_is_the_composition_of_the_lengths_along_the_path():
+    release = pi.NoisyDescent(LogisticRegression(), steps=6, clip=0.6, noise=2.0, publish="all").fit(X, CLASSES)
+    audit = pi.audit(release, X, CLASSES, method="estimate")
+    square = np.zeros(len(X))
+    for theta in release.path_[:-1]:
+        p = 1 / (1 + np.exp(-(X @ theta[:3] + theta[3])))
+        length = np.abs(p - CLASSES) * np.sqrt((X**2).sum(axis=1) + 1)
+        square += (np.minimum(length, 0.6) / 2.0) ** 2
+    assert set(audit.kind) == {"estimate"}
+    assert audit.losses == pytest.approx(Shift(np.sqrt(square)).epsilon(1e-6), rel=1e-6)
+    assert (audit.losses <= pi.audit(release, X, CLASSES).losses).all()
+
+
+def test_levels_round_up_and_by_little():
+    rng = np.random.default_rng(1)
+    lengths = rng.uniform(0, 1.3, size=(3, 40))
+    counts = np.zeros((3, LEVELS + 1))
+    for t in range(40):
+        counts[np.arange(3), counted(lengths[:, t], 1.0)] += 1
+    levels = levels_of(1.0)
+    assert (levels[counted(lengths, 1.0)] >= np.minimum(lengths, 1.0)).all()
+    for rate in (1.0, 0.5):
+        reading = counted_steps(rate, 2.0, 1.0, counts).epsilon(1e-6)
+        true, above = (
+            SampledGaussian(rate, np.minimum(s, 1.0) / 2.0).epsilon(1e-6) for s in (lengths, lengths + 1 / 128)
+        )
+        assert (reading >= true).all() and (reading <= above).all()
+
+
+# Ridge regression without clipping
+
+
+def exact_law(H, b, eta, sigma, steps):
+    """Mean and covariance of the last iterate by the recursion itself, in 60 digits."""
+    p = len(b)
+    M = mp.eye(p) - eta * H
+    mean, cov = mp.zeros(p, 1), mp.zeros(p)
+    for _ in range(steps):
+        mean, cov = M * mean + eta * b, M * cov * M.T + (eta * sigma) ** 2 * mp.eye(p)
+    return mean, cov
+
+
+def one_dimension_epsilon(mean_p, var_p, mean_q, var_q, delta):
+    """The loss of two Gaussians on a line, by quadrature on both sides of the roots of the log ratio."""
+
+    def profile(epsilon, a, va, b, vb):
+        # log density ratio a/b minus epsilon is a parabola in x
+        A = -1 / (2 * va) + 1 / (2 * vb)
+        B = a / va - b / vb
+        C = -a * a / (2 * va) + b * b / (2 * vb) - mp.log(va / vb) / 2 - epsilon
+        root = mp.sqrt(max(B * B - 4 * A * C, mp.mpf(0)))
+        low, high = sorted([(-B - root) / (2 * A), (-B + root) / (2 * A)])
+
+        def mass(mu, v):
+            inside = mp.ncdf((high - mu) / mp.sqrt(v)) - mp.ncdf((low - mu) / mp.sqrt(v))
+            outside = mp.ncdf((low - mu) / mp.sqrt(v)) + mp.ncdf(-(high - mu) / mp.sqrt(v))
+            return inside if A < 0 else outside
+
+        return mass(a, va) - mp.exp(epsilon) * mass(b, vb)
+
+    def solve(*pair):
+        return mp.findroot(
+            lambda e: mp.log(profile(e, *pair)) - mp.log(delta), (mp.mpf("0.05"), mp.mpf(8)), solver="anderson"
+        )
+
+    return max(solve(mean_p, var_p, mean_q, var_q), solve(mean_q, var_q, mean_p, var_p))
+
+
+def test_the_last_iterate_on_a_line_in_sixty_digits():
+    x, y, steps, eta, sigma = X[:12, :1], Y[:12], 15, 0.3, 1.5
+    audit = pi.audit(pi.NoisyDescent(PLAIN, steps, eta, None, sigma), x, y)
+    assert set(audit.kind) == {"exact"}
+    with mp.workdps(60):
+        for i in np.argsort(audit.losses)[-3:]:
+            laws = []
+            for keep in (np.arange(12) != i, np.ones(12, bool)):
+                rows, targets = map(mp.mpf, x[keep, 0].tolist()), map(mp.mpf, y[keep].tolist())
+                products = [(v * v, v * t) for v, t in zip(rows, targets, strict=True)]
+                H = mp.matrix([[1 + mp.fsum(square for square, _ in products)]])
+                b = mp.matrix([[mp.fsum(moment for _, moment in products)]])
+                mean, cov = exact_law(H, b, mp.mpf(eta), mp.mpf(sigma), steps)
+                laws += [mean[0], cov[0]]
+            true = one_dimension_epsilon(*laws, mp.mpf(1e-6))
+            assert true <= audit.losses[i] <= true * (1 + mp.mpf("1e-8"))
+
+
+def test_the_last_iterate_of_several_coefficients_has_the_moments_of_the_recursion():
+    steps, eta, sigma = 9, 0.1, 2.0
+    audit = pi.audit(pi.NoisyDescent(PLAIN, steps, eta, None, sigma), X, Y)
+    laws = []
+    for keep in (np.arange(60) != 4, np.ones(60, bool)):
+        H, b = X[keep].T @ X[keep] + np.eye(3), X[keep].T @ Y[keep]
+        mean, cov = exact_law(mp.matrix(H.tolist()), mp.matrix(b.tolist()), eta, sigma, steps)
+        laws += [np.array(mean.tolist(), dtype=float)[:, 0], np.array(cov.tolist(), dtype=float)]
+    mean_p, cov_p, mean_q, cov_q = laws
+    ratios = np.sort(np.linalg.eigvals(np.linalg.solve(cov_q, cov_p)).real) - 1
+    assert np.sort(audit.pairs.excess[4]) == pytest.approx(ratios, abs=1e-11)
+    far = (mean_p - mean_q) @ np.linalg.solve(cov_q, mean_p - mean_q)
+    assert (audit.pairs.shift[4] ** 2).sum() == pytest.approx(far, rel=1e-9)
+
+
+def test_one_step_is_a_shift_whether_last_or_all():
+    for publish in ("last", "all"):
+        audit = pi.audit(pi.NoisyDescent(PLAIN, 1, 0.1, None, 2.0, publish=publish), X, Y)
+        assert audit.losses == pytest.approx(Shift(np.linalg.norm(X, axis=1) * np.abs(Y) / 2).epsilon(1e-6), rel=1e-8)
+
+
+def test_two_steps_on_a_line_are_all_iterates_by_quadrature():
+    x, y, eta, sigma, i, epsilon = X[:10, :1], Y[:10], 0.5, 0.4, 3, 0.15
+    pair = pi.audit(pi.NoisyDescent(PLAIN, 2, eta, None, sigma, publish="all"), x, y).pairs[i]
+    keep = np.arange(10) != i
+
+    def log_density(first, second, who):
+        H, b = (x[who, 0] ** 2).sum() + 1, (x[who, 0] * y[who]).sum()
+        one = stats.norm.logpdf(first, eta * b, eta * sigma)
+        return one + stats.norm.logpdf(second, first - eta * (H * first - b), eta * sigma)
+
+    everybody = np.ones(10, bool)
+    grid = np.linspace(-3, 3, 2401)
+    first, second = np.meshgrid(grid, grid)
+    p, q = np.exp(log_density(first, second, keep)), np.exp(log_density(first, second, everybody))
+    cell = (grid[1] - grid[0]) ** 2
+    slow = [np.maximum(a - math.exp(epsilon) * b, 0).sum() * cell for a, b in ((p, q), (q, p))]
+    assert pair.delta(epsilon, "without")[0] == pytest.approx(slow[0], rel=1e-4)
+    assert pair.delta(epsilon, "with")[0] == pytest.approx(slow[1], rel=1e-4)
+
+
+def test_hiding_the_path_never_costs():
+    last, everything = (
+        pi.audit(pi.NoisyDescent(PLAIN, 40, 0.05, None, 2.0, publish=publish), X, Y).losses
+        for publish in ("last", "all")
+    )
+    assert (last < everything).all()
+
+
+def test_small_steps_end_in_a_posterior_sample():
+    eta, sigma = 1e-5, 300.0
+    release = pi.NoisyDescent(PLAIN, 10**6, eta, None, sigma)
+    limit = pi.PosteriorSample(alpha=1.0, gamma=2 / (eta * sigma**2))
+    assert pi.audit(release, X, Y).losses == pytest.approx(pi.audit(limit, X, Y).losses, rel=1e-3)
+
+
+def test_a_descent_that_diverges_is_not_called_exact():
+    audit = pi.audit(pi.NoisyDescent(Ridge(), 20, 0.05, None, 1.0), X, Y)
+    assert set(audit.kind) == {"estimate"}
+    for publish in ("last", "all"):
+        with pytest.raises(NumericalTrouble, match="learning_rate"):
+            pi.audit(pi.NoisyDescent(Ridge(), 60, 1.0, None, 1.0, publish=publish), X, Y)
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_the_exact_draw_is_the_recursion_of_its_strings(every):
+    gram = ExactGram.of(X[:5], Y[:5])
+    ideal = ExactDescent(gram.normal_equations(1.0), 0.25, 1.5, 4, every)
+    strings = [SystemBits() for _ in range(ideal.d)]
+    with working_precision(128):
+        balls = [float(ball.mid()) for ball in ideal.enclose(strings, 128)]
+        z = np.array([float(variate("gaussian", bits, 128).mid()) for bits in strings]).reshape(4, 3)
+    H, b, theta, path = X[:5].T @ X[:5] + np.eye(3), X[:5].T @ Y[:5], np.zeros(3), []
+    for noise in z:
+        theta = theta - 0.25 * (H @ theta - b) + 0.25 * 1.5 * noise
+        path.append(theta)
+    assert balls == pytest.approx(np.concatenate(path) if every else theta, abs=1e-12)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"steps": 1.5},
+        {"learning_rate": 0.0},
+        {"clip": -1.0},
+        {"noise": 0.0},
+        {"noise": None},
+        {"epsilon": 1.0},
+        {"noise": None, "epsilon": 1.0},
+        {"noise": None, "clip": None, "epsilon": 1.0, "delta": 1e-6},
+        {"rate": 0.0},
+        {"rate": 1.1},
+        {"rate": "half"},
+        {"publish": "some"},
+        {"clip": None, "rate": 0.5},
+        {"clip": None, "estimator": LogisticRegression()},
+        {"grid": 0.3},
+    ],
+    ids=str,
+)
+def test_bad_parameters(wrong):
+    with pytest.raises(InvalidInput):
+        pi.NoisyDescent(**{"noise": 1.0, **wrong}).fit(X, Y)
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            name: st.one_of(st.none(), st.floats(), st.integers(-3, 30), st.text(max_size=2))
+            for name in ("steps", "learning_rate", "clip", "noise", "rate", "epsilon", "delta")
+        }
+    )
+)
+@settings(max_examples=80)
+def test_any_parameters_give_a_mechanism_or_a_typed_error(parameters):
+    try:
+        mechanism = pi.NoisyDescent(**parameters).mechanism()
+    except InvalidInput:
+        return
+    assert mechanism.scale > 0
+
+
+def test_models_that_cannot_be_descended_are_refused():
+    with pytest.raises(RefusedModel, match="number of people"):
+        pi.NoisyDescent(PoissonRegressor(), noise=1.0).mechanism()
+    with pytest.raises(InvalidInput, match="two classes"):
+        pi.NoisyDescent(LogisticRegression(), noise=1.0).fit(X, np.arange(60) % 3)
+    with pytest.raises(NumericalTrouble, match="learning_rate"):
+        pi.NoisyDescent(steps=200, learning_rate=1e9, noise=1.0).fit(X, Y)
+    with pytest.raises(InvalidInput, match="steps times parameters"):
+        pi.audit(pi.NoisyDescent(PLAIN, 500, 0.01, None, 1.0, publish="all"), X, Y)
+
+
+def test_text_labels_are_classes():
+    labels = np.where(CLASSES > 0, "yes", "no")
+    model = pi.NoisyDescent(LogisticRegression(), steps=5, noise=1.0).fit(X, labels)
+    assert set(model.predict(X)) <= {"yes", "no"} and model.predict_proba(X).shape == (60, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [pi.NoisyDescent(steps=3, noise=1.0)],
+    expected_failed_checks=lambda estimator: TWO_FITS | WHATEVER_ROWS_HOLD,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
