@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.auditing.group_table import group_columns
-from perinstance.auditing.result import Summary
+from perinstance.auditing.loss_statistics import Summary, by_group, summary_of
 from perinstance.data.answer_tables import Flavour
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
@@ -75,7 +74,7 @@ class TrainingReading:
 
     def by(self, groups: Any) -> Any:
         """Return people, mean, median, 95% and maximum of the losses of each group; one label per person."""
-        return Flavour("numpy").frame(group_columns(self.losses, groups))
+        return Flavour("numpy").frame(by_group(self.losses, self.pairs.codes, np.asarray(groups)))
 
     def columns(self) -> dict[str, Any]:
         """Return epsilon, kind and the bound that holds for everybody as plain columns. Confidential."""
