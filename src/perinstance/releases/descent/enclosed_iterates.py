@@ -50,7 +50,8 @@ class EnclosedDescent:
 
     def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> Gaussian:
         """Return the pairs of the last iterate of these people, or of all iterates together."""
-        found = [self._one(x[None, :], np.asarray([t], dtype=np.float64), inside, every) for x, t in zip(X, y, strict=True)]
+        targets = np.asarray(y, dtype=np.float64)
+        found = [self._one(X[[i]], targets[[i]], inside, every) for i in range(len(X))]
         if not found:
             width = self.steps * len(self.penalty) if every else len(self.penalty)
             return Gaussian(np.zeros((0, width + 1)), np.zeros((0, width + 1)))
