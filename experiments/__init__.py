@@ -14,6 +14,7 @@ NAMES = {
     "efficiency": "efficiency",
     "covariate-shift": "covariate_shift",
     "patients": "patients",
+    "hidden-path": "hidden_path",
 }
 
 
