@@ -1,8 +1,8 @@
 """What hiding the path is worth: the last iterate of noisy gradient descent against all iterates, and its limit.
 
 Ridge regression without clipping, everybody in every step: the iterates are Gaussian with and without each person. All
-iterates together cost more with every step. The last one alone costs less and less after a while: with small steps it
-tends to one sample of the posterior, of inverse temperature ``gamma = 2 / (learning rate * noise^2)``.
+iterates together cost more with every step. The last one alone stops growing: with small steps it tends to one sample
+of the posterior, of inverse temperature ``gamma = 2 / (learning rate * noise^2)``.
 """
 
 from __future__ import annotations

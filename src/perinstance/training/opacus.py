@@ -40,6 +40,11 @@ class OpacusWatch(Watch):
         self._waiting: list[tuple[list[int], Any]] = []
         self._trouble: str | None = None
 
+    @property
+    def steps(self) -> int:
+        """How many steps were seen."""
+        return self._steps + len(self._waiting)
+
     def _catch_up(self) -> None:
         self._count_waiting()
         if self._trouble is not None:
