@@ -33,12 +33,13 @@ OPACUS_ADDS = 1.0e-6
 class OpacusWatch(Watch):
     """A ``Watch`` that is told of every step by Opacus itself. Its answers are ``audit``, ``pairs``, ``rounding``."""
 
-    def __init__(self, people: int, rate: float, noise_multiplier: float, clip: float) -> None:
+    def __init__(self, people: int, rate: float, noise_multiplier: float, clip: float, added: float = 0.0) -> None:
         super().__init__(people, rate, noise_multiplier, clip)
         self._batches: deque[list[int]] = deque()
         self._lengths: list[Any] = []  # of the physical batches of the step under way
         self._waiting: list[tuple[list[int], Any]] = []
         self._trouble: str | None = None
+        self._added = added
 
     @property
     def steps(self) -> int:
@@ -83,22 +84,19 @@ class OpacusWatch(Watch):
             self._count_waiting()
 
     def _count_waiting(self) -> None:
+        """Fetch the lengths of all waiting steps at once, and count them."""
         import torch
 
         waiting, self._waiting = self._waiting, []
-        parts = [part.reshape(-1).float() for _, lengths in waiting for part in lengths]
-        if not waiting:
-            return
-        device = parts[0].device if parts else torch.device("cpu")
-        flat = torch.cat([part.to(device) for part in parts]) if parts else torch.zeros(0)
-        norms, at = np.maximum(flat.cpu().numpy().astype(np.float64), 0.0), 0
-        for batch, _ in waiting:
-            mine = norms[at : at + len(batch)]
-            at += len(batch)
-            if np.isnan(mine).any():
-                self._trouble = "a gradient was not a number: the training has diverged"
-                return
-            self.step(np.asarray(batch, dtype=np.intp), mine)
+        parts = [part.reshape(-1) for _, lengths in waiting for part in lengths if len(part)]
+        norms = np.zeros(0)
+        if parts:
+            norms = torch.cat([part.to(parts[0].device) for part in parts]).double().cpu().numpy() - self._added
+        if np.isnan(norms).any():
+            self._trouble = "a gradient was not a number: the training has diverged"
+        elif waiting:
+            batches = [np.asarray(batch, dtype=np.intp) for batch, _ in waiting]
+            self._count(batches, np.maximum(norms, 0.0))
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what was counted; batches and lengths of a step under way belong to the process they are in."""
@@ -135,10 +133,12 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any) -> OpacusWatch:
     if not isinstance(optimizer.max_grad_norm, int | float):
         raise InvalidInput("one clip for the whole gradient is watched, got several; pass max_grad_norm as a number")
     rate = _probability_of_sampling(float(sampler.sample_rate))
-    watched = OpacusWatch(len(loader.dataset), rate, float(optimizer.noise_multiplier), float(optimizer.max_grad_norm))
+    plain = type(optimizer) is DPOptimizer
+    noise_multiplier, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
+    watched = OpacusWatch(len(loader.dataset), rate, noise_multiplier, clip, OPACUS_ADDS if plain else 0.0)
     loader.__dict__["batch_sampler"] = _recording(sampler, watched)  # DataLoader forbids setting it the usual way
-    if type(optimizer) is DPOptimizer:
-        optimizer.max_grad_norm = _DividedClip(float(optimizer.max_grad_norm)).told_to(watched)
+    if plain:
+        optimizer.max_grad_norm = _DividedClip(clip).told_to(watched)
     else:
         _tell_before_steps(optimizer, watched)
     account = optimizer.step_hook
@@ -162,7 +162,7 @@ class _DividedClip(float):
         return self
 
     def __truediv__(self, lengths: Any) -> Any:
-        self._watched._told(lengths - OPACUS_ADDS)
+        self._watched._told(lengths)
         return float(self) / lengths
 
     def __reduce__(self) -> tuple[Any, ...]:

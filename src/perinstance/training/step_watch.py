@@ -114,14 +114,25 @@ class Watch:
             raise InvalidInput(f"norms must have shape {wanted}, got {lengths.shape}; pass one length per person told")
         if not (lengths >= 0).all():
             raise InvalidInput("norms must be numbers >= 0, got something else; has the training diverged?")
-        told = np.arange(self.people) if everybody else who
-        self._counts[told, counted(lengths, self.clip, self._counts.shape[1] - 1)] += 1
-        own = np.minimum(lengths[who] if everybody else lengths, self.clip) / self.clip
-        self._squares[who] += own**2
-        self._steps += 1
+        if everybody:
+            others = np.delete(np.arange(self.people), who)
+            self._counts[others, self._level(lengths[others])] += 1
+            lengths = lengths[who]
+        self._count([who], lengths)
+
+    def _count(self, batches: list[NDArray[np.intp]], lengths: Floats) -> None:
+        """Count the steps of these batches; ``lengths`` has all their people behind each other."""
+        who = np.concatenate(batches)
+        np.add.at(self._counts, (who, self._level(lengths)), 1)
+        np.add.at(self._squares, who, (np.minimum(lengths, self.clip) / self.clip) ** 2)
+        sizes = [len(batch) for batch in batches]
+        self._steps += len(sizes)
         self._sampled += len(who)
-        smallest, largest = self._sizes or (len(who), len(who))
-        self._sizes = min(smallest, len(who)), max(largest, len(who))
+        before = self._sizes or (sizes[0], sizes[0])
+        self._sizes = min(before[0], *sizes), max(before[1], *sizes)
+
+    def _level(self, lengths: Floats) -> NDArray[np.intp]:
+        return counted(lengths, self.clip, self._counts.shape[1] - 1)
 
     def audit(self, delta: float = 1e-6, ids: Any = None, unknown: str = "clip", batches: str = "secret") -> Audit:
         """Return everybody's reading at ``delta`` so far: an ``Audit``, all of whose losses are estimates.
