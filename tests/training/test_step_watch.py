@@ -95,7 +95,7 @@ def test_memory_does_not_grow_with_the_steps():
 
 def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
     names = [f"p{i}" for i in range(6)]
-    audit = told()[0].audit(1e-6, ids=names)
+    audit = told(rate=1.0)[0].audit(1e-6, ids=names)
     table = audit.by(["a", "a", "a", "b", "b", "b"])
     assert list(table["people"]) == [3, 3] and max(table["maximum"]) == audit.losses.max()
     assert list(audit.to_frame()["id"]) == names and audit.summary().maximum == audit.losses.max()
@@ -110,7 +110,7 @@ def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
 def test_it_is_charged_to_a_ledger(tmp_path):
     import perinstance as pi
 
-    audit = told()[0].audit(1e-6, ids=[f"p{i}" for i in range(6)])
+    audit = told(rate=1.0)[0].audit(1e-6, ids=[f"p{i}" for i in range(6)])
     ledger = pi.Ledger(tmp_path / "ledger")
     assert ledger.charge(audit, "training").kind == "estimate"
     assert ledger.totals(1e-6).losses == pytest.approx(audit.pairs.epsilon(1e-6), rel=1e-9)
@@ -123,7 +123,7 @@ def test_it_goes_on_after_a_pickle():
         one.step([1, 3], [0.5, 5.0])
         one.step([], [])
     assert again.steps == watch.steps == 26
-    assert (again.audit().losses == watch.audit().losses).all()
+    assert (again._counts == watch._counts).all() and (again._squares == watch._squares).all()
 
 
 def test_batches_that_are_no_poisson_samples_are_refused():
