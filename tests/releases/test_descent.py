@@ -72,6 +72,19 @@ def test_its_price_is_that_of_the_own_row_where_it_is_clipped():
     assert not pi.NoisyDescent(PLAIN, clip=None, noise=1.0).mechanism().own_row
 
 
+def test_a_ledger_with_a_filter_admits_people_while_their_budget_lasts(tmp_path):
+    from perinstance.ledger.budgets import GaussianBudget
+
+    ledger = pi.Ledger(tmp_path / "ledger", filter=GaussianBudget(1.5))
+    names = [f"p{i}" for i in range(60)]
+    release = pi.NoisyDescent(PLAIN, steps=4, clip=1.0, noise=2.0)  # a distance of 1 each
+    for key in ("first", "second", "third"):
+        assert ledger.admit(clone(release), X, Y, ids=names, key=key).privacy_ == release.promise()
+    assert [one.people for one in ledger.releases()] == [60, 60, 0]
+    with pytest.raises(RefusedModel, match="depends on the other rows"):
+        ledger.admit(pi.NoisyDescent(PLAIN, steps=4, clip=None, noise=2.0), X, Y, ids=names, key="fourth")
+
+
 def test_no_promise_without_a_clip():
     with pytest.raises(InvalidInput, match="nothing is promised"):
         pi.NoisyDescent(PLAIN, clip=None, noise=1.0).promise()
