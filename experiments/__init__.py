@@ -15,6 +15,7 @@ NAMES = {
     "covariate-shift": "covariate_shift",
     "participation": "participation",
     "patients": "patients",
+    "hidden-path": "hidden_path",
 }
 
 

@@ -12,6 +12,7 @@ from perinstance_experiments import (
     fig1,
     fig2_left,
     fig2_right,
+    hidden_path,
     participation,
     patients,
     script,
@@ -82,6 +83,17 @@ def test_adaops_approaches_least_squares_and_ops_does_not():
     large = {r.method: r.error_over_least_squares for r in efficiency.measure(100_000, 5, 1.0, 6, names)}
     assert large["AdaOPS"] < 2 < 5 * large["AdaOPS"] < small["AdaOPS"]
     assert large["OPS"] > 5
+
+
+def test_hiding_the_path_is_worth_more_with_every_step():
+    few, many = hidden_path.measure(5), hidden_path.measure(50)
+    assert few.last_largest < few.all_largest and many.all_largest > 2 * few.all_largest
+    assert many.all_largest / many.last_largest > 1.2 * few.all_largest / few.last_largest
+
+
+def test_the_last_of_many_small_steps_is_a_posterior_sample():
+    coarse, fine, finest = (hidden_path.limit_gap(count, 20 / count) for count in (1_000, 10_000, 100_000))
+    assert coarse > 5 * fine > 25 * finest and finest < 1e-2
 
 
 @pytest.mark.parametrize("name", NAMES)

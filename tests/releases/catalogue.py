@@ -42,6 +42,7 @@ CATALOGUE = {
     "sampled logistic descent": Example(
         pi.NoisyDescent(LogisticRegression(C=1.0), steps=8, rate=0.5, publish="all", epsilon=2.0, delta=1e-6), y=CLASSES
     ),
+    "filtered descent": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, noise=2.0, filter=(4, 0.5), refresh=3)),
     "unclipped descent": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, clip=None, noise=4.0)),
     "unclipped path": Example(pi.NoisyDescent(Ridge(alpha=1.0), steps=8, clip=None, noise=4.0, publish="all")),
     "adaops": Example(pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, n_public=60)),

@@ -67,6 +67,24 @@ def test_noise_is_the_smallest_that_keeps_the_promise(rate):
     assert pi.NoisyDescent(steps=60, clip=3.0, rate=rate, noise=noise * (1 - 1e-6)).promise().epsilon(1e-5) > 1.5
 
 
+def test_its_price_is_that_of_the_own_row_where_it_is_clipped():
+    assert pi.NoisyDescent(noise=1.0).mechanism().own_row
+    assert not pi.NoisyDescent(PLAIN, clip=None, noise=1.0).mechanism().own_row
+
+
+def test_a_ledger_with_a_filter_admits_people_while_their_budget_lasts(tmp_path):
+    from perinstance.ledger.budgets import GaussianBudget
+
+    ledger = pi.Ledger(tmp_path / "ledger", filter=GaussianBudget(1.5))
+    names = [f"p{i}" for i in range(60)]
+    release = pi.NoisyDescent(PLAIN, steps=4, clip=1.0, noise=2.0)  # a distance of 1 each
+    for key in ("first", "second", "third"):
+        assert ledger.admit(clone(release), X, Y, ids=names, key=key).privacy_ == release.promise()
+    assert [one.people for one in ledger.releases()] == [60, 60, 0]
+    with pytest.raises(RefusedModel, match="depends on the other rows"):
+        ledger.admit(pi.NoisyDescent(PLAIN, steps=4, clip=None, noise=2.0), X, Y, ids=names, key="fourth")
+
+
 def test_no_promise_without_a_clip():
     with pytest.raises(InvalidInput, match="nothing is promised"):
         pi.NoisyDescent(PLAIN, clip=None, noise=1.0).promise()
@@ -251,7 +269,8 @@ def test_the_last_iterate_of_several_coefficients_has_the_moments_of_the_recursi
         laws += [np.array(mean.tolist(), dtype=float)[:, 0], np.array(cov.tolist(), dtype=float)]
     mean_p, cov_p, mean_q, cov_q = laws
     ratios = np.sort(np.linalg.eigvals(np.linalg.solve(cov_q, cov_p)).real) - 1
-    assert np.sort(audit.pairs.excess[4]) == pytest.approx(ratios, abs=1e-11)
+    assert set(audit.kind) == {"exact"} and (audit.pairs.excess[:, -1] == 0).all()  # the last coordinate is a charge
+    assert np.sort(audit.pairs.excess[4, :-1]) == pytest.approx(ratios, abs=1e-11)
     far = (mean_p - mean_q) @ np.linalg.solve(cov_q, mean_p - mean_q)
     assert (audit.pairs.shift[4] ** 2).sum() == pytest.approx(far, rel=1e-9)
 
@@ -297,12 +316,39 @@ def test_small_steps_end_in_a_posterior_sample():
     assert pi.audit(release, X, Y).losses == pytest.approx(pi.audit(limit, X, Y).losses, rel=1e-3)
 
 
-def test_a_descent_that_diverges_is_not_called_exact():
-    audit = pi.audit(pi.NoisyDescent(Ridge(), 20, 0.05, None, 1.0), X, Y)
-    assert set(audit.kind) == {"estimate"}
-    for publish in ("last", "all"):
-        with pytest.raises(NumericalTrouble, match="learning_rate"):
-            pi.audit(pi.NoisyDescent(Ridge(), 60, 1.0, None, 1.0, publish=publish), X, Y)
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("inside", [True, False])
+def test_balls_and_floats_agree(every, inside):
+    from perinstance.folds.sweep import ArraySweep
+    from perinstance.releases.descent import ridge_iterates
+
+    declared = ridge_iterates.RidgeDescent(4, 0.05, 2.0)
+    moments = ridge_iterates.fold_moments(ArraySweep(X, Y), 1.0, True)
+    rows, targets = X[:5] * 2, Y[:5]
+    enclosed = declared._enclosed(moments).pairs(rows, targets, inside, every)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ridge_iterates, "FEW", 0)
+        floats = (declared.all if every else declared.last)(moments, rows, targets, inside)
+    assert set(enclosed.kinds) == {"exact"} and set(floats.kinds) == {"estimate"}
+    assert enclosed.epsilon(1e-6) == pytest.approx(floats.epsilon(1e-6), rel=1e-8)
+    assert np.sort(enclosed.excess[:, :-1]) == pytest.approx(np.sort(floats.excess), abs=1e-10)
+
+
+def test_a_row_of_zeros_loses_nothing_and_a_tiny_row_is_bounded():
+    rows = np.vstack([X[:6], np.zeros((1, 3)), np.full((1, 3), 1e-14)])
+    audit = pi.audit(pi.NoisyDescent(PLAIN, 5, 0.1, None, 1.0), rows, np.append(Y[:7], 1.0))
+    assert audit.losses[6] == 0 and audit.kind[6] == "exact"
+    assert audit.losses[7] < 1e-9 and audit.kind[7] == "upper"
+
+
+def test_a_descent_that_diverges_is_exact_or_says_what_is_wrong():
+    audit = pi.audit(pi.NoisyDescent(Ridge(), 20, 0.05, None, 1.0), X[:8], Y[:8])
+    assert set(audit.kind) == {"exact"}
+    wide = np.random.default_rng(0).normal(size=(40, 20))
+    audit = pi.audit(pi.NoisyDescent(PLAIN, 20, 0.01, None, 1.0), wide, Y[:40])
+    assert set(audit.kind) == {"estimate"}  # more coefficients than are enclosed
+    with pytest.raises(NumericalTrouble, match="learning_rate"):
+        pi.audit(pi.NoisyDescent(PLAIN, 60, 1.0, None, 1.0), wide, Y[:40])
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -342,6 +388,12 @@ def test_the_exact_draw_is_the_recursion_of_its_strings(every):
         {"clip": None, "rate": 0.5},
         {"clip": None, "estimator": LogisticRegression()},
         {"grid": 0.3},
+        {"filter": 1.0},
+        {"filter": (1.0, 1.0)},
+        {"filter": (8, 0)},
+        {"filter": (8, 1.0), "clip": None},
+        {"filter": (8, 1.0), "refresh": 0},
+        {"filter": (8, 1.0), "noise": None, "epsilon": 1.0, "delta": 1e-6},
     ],
     ids=str,
 )

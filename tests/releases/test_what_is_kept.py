@@ -29,6 +29,7 @@ PUBLISHED = {
     "ProcessSample": {"values_"},
     "NoisyMean": {"value_"},
     "StudentPerturbation": LINEAR | {"classes_"},
+    "NoisyDescent": LINEAR | {"classes_", "path_", "noise_", "privacy_"},
     # lambda, gamma and the floor follow from the noisy numbers that were released
     "AdaOPS": LINEAR | {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_", "privacy_", "_floor"},
     "AdaSSP": LINEAR | {"totals_", "gram_", "moments_", "privacy_"},

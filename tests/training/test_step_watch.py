@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.pairs import SampledGaussian, Shift
 from perinstance.training import Watch
+from perinstance.training.step_watch import _all_steps
 
 
 def told(everybody=False, steps=24, n=6, rate=0.5):
@@ -28,20 +33,56 @@ def composed(lengths):
 @pytest.mark.parametrize("everybody", [True, False])
 def test_a_reading_is_the_composition_rounded_up_and_unknown_steps_cost_the_clip(everybody):
     watch, members, norms = told(everybody)
-    reading = watch.audit(1e-6)
+    audit = watch.audit(1e-6)
     lengths = norms if everybody else np.where(members, norms, 2.0)
-    assert (reading.epsilon >= composed(lengths) * (1 - 1e-9)).all()
-    assert (reading.epsilon <= composed(lengths + 2.0 / 128) * (1 + 1e-9)).all()
-    assert set(reading.kind) == {"estimate"} and "odometer reading" in reading.assumption
-    assert (reading.epsilon - reading.rounding() <= composed(lengths) * (1 + 1e-9)).all()
-    assert reading.upper == pytest.approx(SampledGaussian(0.5, [1 / 1.5], 24).epsilon(1e-6)[0], rel=1e-8)
-    assert (reading.epsilon <= reading.upper).all()
+    assert (audit.epsilon >= composed(lengths) * (1 - 1e-9)).all()
+    assert (audit.epsilon <= composed(lengths + 2.0 / 128) * (1 + 1e-9)).all()
+    assert set(audit.kind) == {"estimate"}
+    assert "odometer reading" in "".join(str(word) for word in audit.release.mechanism().words)
+    assert (audit.epsilon - watch.rounding(1e-6) <= composed(lengths) * (1 + 1e-9)).all()
+    upper = audit.release.promise().epsilon(1e-6)
+    assert upper == pytest.approx(SampledGaussian(0.5, [1 / 1.5], 24).epsilon(1e-6)[0], rel=1e-8)
+    assert (audit.epsilon <= upper).all()
 
 
 def test_known_batches_cost_the_sampled_steps_alone():
     watch, members, norms = told()
     square = (np.where(members, np.minimum(norms, 2.0), 0.0) ** 2).sum(axis=0) / 9.0
     assert watch.audit(1e-6, batches="known").epsilon == pytest.approx(Shift(np.sqrt(square)).epsilon(1e-6), rel=1e-8)
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 3), min_size=3, max_size=3), min_size=1, max_size=25),
+    st.integers(1, 200),
+)
+@settings(max_examples=60)
+def test_counts_against_the_list_of_all_lengths(lengths, levels):
+    """At rate 1 everybody is told of in every step: the distance is the root of a sum of squares."""
+    norms = np.array(lengths)
+    watch = Watch(people=3, rate=1.0, noise_multiplier=1.5, clip=2.0, levels=levels)
+    for row in norms:
+        watch.step([2, 0, 1], row[[2, 0, 1]])
+    exact, above = (
+        np.sqrt((np.minimum(s, 2.0) ** 2).sum(axis=0)) / 3.0
+        for s in (norms, np.where(norms > 0, norms + 2 / levels, 0))
+    )
+    found = watch.pairs().distance
+    assert (found >= exact * (1 - 1e-12)).all() and (found <= above * (1 + 1e-12)).all()
+    assert watch.audit(batches="known").pairs.distance == pytest.approx(exact, rel=1e-12, abs=1e-300)
+
+
+@given(st.lists(st.integers(0, 40), min_size=4, max_size=4), st.integers(0, 60))
+def test_steps_that_were_not_told_are_as_the_own_ones_or_longer(counts, more):
+    told = np.array([counts], dtype=float)
+    steps = int(told.sum()) + more
+    whole = _all_steps(told, steps, "own")
+    assert whole.sum() == steps and (whole >= 0).all()
+    if told.sum():
+        assert (whole[told == 0] == 0).all()
+        cumulated, share = np.cumsum(whole[0]) / max(steps, 1), np.cumsum(told[0]) / told.sum()
+        assert (cumulated <= share + 1e-12).all()  # never shorter than the own ones
+    else:
+        assert whole[0, -1] == steps
 
 
 def test_memory_does_not_grow_with_the_steps():
@@ -52,12 +93,37 @@ def test_memory_does_not_grow_with_the_steps():
     assert watch._counts.nbytes + watch._squares.nbytes == before
 
 
-def test_answers_for_groups_and_frames():
-    reading = told()[0].audit(1e-6)
-    table = reading.by(["a", "a", "a", "b", "b", "b"])
-    assert list(table["people"]) == [3, 3] and max(table["maximum"]) == reading.epsilon.max()
-    assert list(reading.to_frame().columns) == ["epsilon", "kind", "upper"]
-    assert reading.summary().maximum == reading.epsilon.max() and "estimate" in repr(reading)
+def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
+    names = [f"p{i}" for i in range(6)]
+    audit = told(rate=1.0)[0].audit(1e-6, ids=names)
+    table = audit.by(["a", "a", "a", "b", "b", "b"])
+    assert list(table["people"]) == [3, 3] and max(table["maximum"]) == audit.losses.max()
+    assert list(audit.to_frame()["id"]) == names and audit.summary().maximum == audit.losses.max()
+    page = audit.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "odometer reading" in page and "nan" not in page.lower().split()
+    with pytest.raises(InvalidInput, match="each of 6"):
+        told()[0].audit(ids=names[:5])
+    with pytest.raises(InvalidTable):
+        told()[0].audit(ids=[*names[:5], "p0"])
+
+
+def test_it_is_charged_to_a_ledger(tmp_path):
+    import perinstance as pi
+
+    audit = told(rate=1.0)[0].audit(1e-6, ids=[f"p{i}" for i in range(6)])
+    ledger = pi.Ledger(tmp_path / "ledger")
+    assert ledger.charge(audit, "training").kind == "estimate"
+    assert ledger.totals(1e-6).losses == pytest.approx(audit.pairs.epsilon(1e-6), rel=1e-9)
+
+
+def test_it_goes_on_after_a_pickle():
+    watch, members, norms = told()
+    again = pickle.loads(pickle.dumps(watch))
+    for one in (watch, again):
+        one.step([1, 3], [0.5, 5.0])
+        one.step([], [])
+    assert again.steps == watch.steps == 26
+    assert (again._counts == watch._counts).all() and (again._squares == watch._squares).all()
 
 
 def test_batches_that_are_no_poisson_samples_are_refused():

@@ -406,6 +406,13 @@ BOUND_UP, BOUND_DOWN = 1.0 + 1e-12, 1.0 - 1e-12
 #: One square root, product or exactly rounded sum of declared numbers: at most four units of round-off.
 STEP_UP = 1.0 + 1e-15
 
+#: Iterates in ball arithmetic: rotations of 320 bits leave and lose less than this share of a matrix.
+ROTATIONS = 2.0**-200
+#: What may be left beside its diagonal, absolutely: the product of two numbers of 1e-20 (``enclosed_iterates``),
+ENCLOSED_ERROR = 1e-40
+#: and the shift that stands for it: at least 3300 of them.
+ENCLOSED_SHIFT = 1e-16
+
 #: The distance of one of at most 100 rounds: their sum of squares, rounded, must not exceed the budget.
 ROUND_DOWN = 1.0 - 1e-14
 

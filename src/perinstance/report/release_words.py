@@ -88,7 +88,7 @@ def promise_of(audit: Audit) -> float | None:
     release: Any = audit.release  # of those that promise, which have a method for it
     if not release.mechanism().promises:
         return None
-    if float(release.delta) == audit.delta:
+    if release.delta is not None and float(release.delta) == audit.delta:
         return float(release.epsilon)
     return float(release.promise(audit.n_features).epsilon(audit.delta))
 

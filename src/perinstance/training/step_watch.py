@@ -14,28 +14,25 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.auditing.result import Audit
 from perinstance.checked_numbers import is_number, one_of, positive, probability, whole_number
+from perinstance.data.answer_tables import Flavour
+from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP
+from perinstance.numerics.rounding import NORM_UP, UNIT
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.base import Pairs
-from perinstance.releases.descent.step_losses import LEVELS, DescentPromise, counted, counted_steps
-from perinstance.training.odometer_reading import TrainingReading
+from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps
+from perinstance.training.watched_training import NoFit, WatchedTraining
 
 #: Batches whose sizes have a probability below this under Poisson sampling are refused.
 UNBELIEVABLE = 2.0**-40
 BATCHES = ("secret", "known")
-SECRET = (
-    "odometer reading along this training: the lengths that were told are taken as fixed in advance, though they "
-    "depend on the data and on the noise; steps of which somebody's length is not known are charged with the clip"
-)
-KNOWN = (
-    "odometer reading along this training, as if it were known who was in which batch: each person pays in the steps "
-    "that sampled them, and nothing in the others"
-)
+UNKNOWN = ("clip", "own")
 
 
 class Watch:
@@ -64,10 +61,10 @@ class Watch:
     >>> watch = Watch(people=4, rate=0.5, noise_multiplier=2.0, clip=1.0)
     >>> for batch in ([0, 2], [1], [0, 1, 3]):
     ...     watch.step(batch, np.full(len(batch), 0.5))
-    >>> reading = watch.audit(delta=1e-5)
-    >>> reading
-    TrainingReading(4 people, 3 steps, delta=1e-05, estimate)
-    >>> bool((reading.epsilon <= reading.upper).all())
+    >>> audit = watch.audit(delta=1e-5)
+    >>> audit
+    Audit(4 people in the data, WatchedTraining, delta=1e-05)
+    >>> bool((audit.epsilon <= audit.release.promise().epsilon(1e-5)).all())
     True
     """
 
@@ -117,41 +114,94 @@ class Watch:
             raise InvalidInput(f"norms must have shape {wanted}, got {lengths.shape}; pass one length per person told")
         if not (lengths >= 0).all():
             raise InvalidInput("norms must be numbers >= 0, got something else; has the training diverged?")
-        told = np.arange(self.people) if everybody else who
-        self._counts[told, counted(lengths, self.clip, self._counts.shape[1] - 1)] += 1
-        own = np.minimum(lengths[who] if everybody else lengths, self.clip) / self.clip
-        self._squares[who] += own**2
-        self._steps += 1
+        if everybody:
+            others = np.delete(np.arange(self.people), who)
+            self._counts[others, self._level(lengths[others])] += 1
+            lengths = lengths[who]
+        self._count([who], lengths)
+
+    def _count(self, batches: list[NDArray[np.intp]], lengths: Floats) -> None:
+        """Count the steps of these batches; ``lengths`` has all their people behind each other."""
+        who = np.concatenate(batches)
+        np.add.at(self._counts, (who, self._level(lengths)), 1)
+        np.add.at(self._squares, who, (np.minimum(lengths, self.clip) / self.clip) ** 2)
+        sizes = [len(batch) for batch in batches]
+        self._steps += len(sizes)
         self._sampled += len(who)
-        smallest, largest = self._sizes or (len(who), len(who))
-        self._sizes = min(smallest, len(who)), max(largest, len(who))
+        before = self._sizes or (sizes[0], sizes[0])
+        self._sizes = min(before[0], *sizes), max(before[1], *sizes)
 
-    def audit(self, delta: float = 1e-6, batches: str = "secret") -> TrainingReading:
-        """Return everybody's reading at ``delta`` so far, and the bound that holds for all.
+    def _level(self, lengths: Floats) -> NDArray[np.intp]:
+        return counted(lengths, self.clip, self._counts.shape[1] - 1)
 
-        ``batches="secret"``: nobody knows who was sampled when, as is usual. ``"known"``: as if everybody did; each
-        person pays in the steps that sampled them only, but without the protection of sampling.
+    def audit(self, delta: float = 1e-6, ids: Any = None, unknown: str = "clip", batches: str = "secret") -> Audit:
+        """Return everybody's reading at ``delta`` so far: an ``Audit``, all of whose losses are estimates.
+
+        What holds for everybody, in every data set, is ``audit.release.promise()``. Nobody has a leverage or a residual
+        here: they are NaN.
+
+        Parameters
+        ----------
+        delta
+            The probability of the losses.
+        ids
+            One name per person, for the table and for a ledger.
+        unknown
+            What counts for the steps in which somebody's length was not told. ``"clip"``: the clip. ``"own"``: lengths
+            as often as they were told of this person, the remainder the longest of them; who was never told of is
+            charged with the clip. That is sharper, and assumes more.
+        batches
+            ``"secret"``: nobody knows who was sampled when, as is usual. ``"known"``: as if everybody did; each person
+            pays in the steps that sampled them only, but without the protection of sampling.
         """
+        self._catch_up()
         delta = probability("delta", delta)
-        one_of("batches", batches, BATCHES)
+        reading = "known" if one_of("batches", batches, BATCHES) == "known" else one_of("unknown", unknown, UNKNOWN)
         if not self._steps:
             raise InvalidInput("no step was told yet; call step(indices, norms) in the training loop")
         self._check_batches()
-        upper = DescentPromise(self.rate, 1.0 / self.noise_multiplier, self._steps).epsilon(delta)
-        if batches == "known":
-            pairs: Pairs = Shift(np.sqrt(self._squares) / self.noise_multiplier * NORM_UP, "estimate")
-            return TrainingReading(delta, self._steps, pairs, pairs, pairs.epsilon(delta), upper, KNOWN)
-        counts = self._counts.astype(np.float64)
-        unknown = self._steps - counts.sum(axis=1)
-        pairs = self._composed(counts, unknown)
-        lower = np.concatenate([counts[:, :1] + counts[:, 1:2], counts[:, 2:], np.zeros((self.people, 1))], axis=1)
-        losses = np.minimum(pairs.epsilon(delta), upper)
-        return TrainingReading(delta, self._steps, pairs, self._composed(lower, unknown), losses, upper, SECRET)
+        release = WatchedTraining(self._steps, self.rate, self.noise_multiplier, self.clip, reading)
+        pairs = self.pairs(unknown, batches)
+        losses = pairs.epsilon(delta)
+        if batches == "secret":  # whoever knows the batches is not what the promise is about
+            losses = np.minimum(losses, release.promise().epsilon(delta))
+        nothing = np.full(self.people, np.nan)
+        return Audit(
+            release=release,  # type: ignore[arg-type]  # it is trained elsewhere: nothing can be fitted or refined
+            fit=NoFit(self.people),
+            delta=delta,
+            pairs=pairs,
+            ids=None if ids is None else _names(ids, self.people),
+            flavour=Flavour("numpy"),
+            losses=losses,
+            leverages=nothing,
+            residuals=nothing,
+            inside=True,
+            n_features=0,
+        )
 
-    def _composed(self, counts: Floats, unknown: Floats) -> Pairs:
-        whole = counts.copy()
-        whole[:, -1] += unknown
-        return counted_steps(self.rate, self.noise_multiplier, 1.0, whole)
+    def pairs(self, unknown: str = "clip", batches: str = "secret") -> Pairs:
+        """Return the pairs of the reading, one per person."""
+        self._catch_up()
+        if batches == "known":
+            return Shift(
+                np.sqrt(self._squares * (1.0 + self._steps * UNIT)) / self.noise_multiplier * NORM_UP, "estimate"
+            )
+        return self._composed(self._counts.astype(np.float64), unknown)
+
+    def rounding(self, delta: float = 1e-6, unknown: str = "clip") -> Floats:
+        """Return by how much counting lengths at levels may have raised each loss, at most. It is included in them."""
+        self._catch_up()
+        counts = self._counts.astype(np.float64)
+        lower = np.concatenate([counts[:, :1] + counts[:, 1:2], counts[:, 2:], np.zeros((self.people, 1))], axis=1)
+        raised, least = (self._composed(of, unknown).epsilon(delta) for of in (counts, lower))
+        return np.maximum(raised - least, 0.0)
+
+    def _catch_up(self) -> None:
+        """Count what was told and not counted yet: nothing here."""
+
+    def _composed(self, counts: Floats, unknown: str) -> Pairs:
+        return counted_steps(self.rate, self.noise_multiplier, 1.0, _all_steps(counts, self._steps, unknown))
 
     def _members(self, indices: ArrayLike) -> NDArray[np.intp]:
         who: Any = np.asarray(indices)
@@ -190,4 +240,28 @@ class Watch:
             )
 
     def __repr__(self) -> str:
-        return f"Watch({self.people:,} people, {self._steps:,} steps, rate={self.rate:g})"
+        return f"{type(self).__name__}({self.people:,} people, {self.steps:,} steps, rate={self.rate:g})"
+
+
+def _names(ids: Any, people: int) -> pa.ChunkedArray:
+    names = pa.chunked_array([read_ids(ids)])
+    if len(names) != people:
+        raise InvalidInput(f"ids must name each of {people} people, got {len(names)}; pass one id per index")
+    refuse_duplicates(names)
+    return names
+
+
+def _all_steps(counts: Floats, steps: int, unknown: str) -> Floats:
+    """Add the steps of which nothing was told."""
+    told = counts.sum(axis=1)
+    if unknown == "clip":
+        whole = counts.copy()
+        whole[:, -1] += steps - told
+        return whole
+    some = told > 0
+    shares = counts[some].astype(np.int64) * steps // told[some].astype(np.int64)[:, None]
+    whole = np.zeros_like(counts)
+    whole[some] = shares
+    longest = np.where(some, counts.shape[1] - 1 - np.argmax(counts[:, ::-1] > 0, axis=1), counts.shape[1] - 1)
+    whole[np.arange(len(counts)), longest] += steps - whole.sum(axis=1)
+    return whole

@@ -31,6 +31,7 @@ from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.promises.renyi_conversion import renyi_to_epsilon as renyi_to_epsilon
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])
@@ -162,12 +163,6 @@ def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:
                 best[near] = np.minimum(best[near], renyi_to_epsilon(spent, orders[k], delta))
         answers.append(best)
     return np.maximum(*answers)
-
-
-def renyi_to_epsilon(divergence: ArrayLike, order: float, delta: float) -> Floats:
-    """Turn a Renyi divergence of one order into epsilon at delta, never below 0."""
-    overhead = np.log1p(-1 / order) - (np.log(delta) + np.log(order)) / (order - 1)
-    return np.maximum(np.asarray(divergence, dtype=np.float64) + overhead, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.descent.person_gradients import PersonGradients
+from perinstance.releases.descent.personal_budgets import Accounts, PersonalBudget, levels_used
 from perinstance.sampling import Noisy, draw, exact_sums, fixed_rows
 
 
@@ -29,26 +30,59 @@ class Steps:
     noise: float
     rate: float
     grid: float
+    filter: PersonalBudget | None = None
+
+    def accounts(self, people: int) -> Accounts | None:
+        """Open an account for each person, if there is a filter."""
+        if self.filter is None:
+            return None
+        return Accounts(self.filter, self.rate, self.noise, self.clip, people)
 
 
 def noisy_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
     """Return the iterates ``theta_0 = 0, theta_1, ..., theta_T``, one in each row."""
     path = np.zeros((steps.count + 1, gradients.width(X.shape[1])))
+    clips = OwnClips(gradients, X, y, steps)
     for t in range(steps.count):
+        own = clips.at(t, path[t])
         sampled = poisson_sample(len(X), steps.rate)
-        own = clipped(gradients.of(X[sampled], y[sampled], path[t]), steps.clip)
-        noisy = draw(Noisy(exact_sums(own), steps.noise), steps.grid).values
-        path[t + 1] = _next(path[t], noisy, gradients, steps)
+        sums = exact_sums(shortened(gradients.of(X[sampled], y[sampled], path[t]), own[sampled]))
+        path[t + 1] = _next(path[t], draw(Noisy(sums, steps.noise), steps.grid).values, gradients, steps)
     return path
 
 
 def quiet_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
     """Return the iterates of everybody's gradients without noise: what a run would look like. Confidential."""
     path = np.zeros((steps.count + 1, gradients.width(X.shape[1])))
+    clips = OwnClips(gradients, X, y, steps)
     for t in range(steps.count):
-        total = clipped(gradients.of(X, y, path[t]), steps.clip).sum(axis=0) * steps.rate
+        total = shortened(gradients.of(X, y, path[t]), clips.at(t, path[t])).sum(axis=0) * steps.rate
         path[t + 1] = _next(path[t], total, gradients, steps)
     return path
+
+
+class OwnClips:
+    """Everybody's clip in each step: the declared one, or their own under a filter, zero for whoever is spent."""
+
+    def __init__(self, gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> None:
+        self._gradients, self._X, self._y, self._clip = gradients, X, y, steps.clip
+        self._accounts = steps.accounts(len(X))
+
+    def at(self, t: int, theta: Floats) -> Floats:
+        """Return the clips of step t, which starts from theta; steps must be asked for in their order."""
+        if self._accounts is None:
+            return np.full(len(self._X), self._clip)
+        if self._accounts.is_public_time(t):
+            self._accounts.set_clips(clipped_lengths(self._gradients.of(self._X, self._y, theta), self._clip))
+        return self._accounts.charge()
+
+
+def shortened(gradients: Floats, own: Floats) -> Floats:
+    """Shrink each gradient to its own clip, exactly; a clip of zero leaves nothing."""
+    out = np.zeros_like(gradients)
+    for clip, who in levels_used(own):
+        out[who] = clipped(gradients[who], clip)
+    return out
 
 
 def clipped(gradients: Floats, clip: float) -> Floats:

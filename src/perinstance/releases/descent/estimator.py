@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,59 +10,32 @@ from numpy.typing import NDArray
 
 from perinstance.checked_numbers import is_number, one_of, positive, whole_number
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
+from perinstance.folds.row_order import in_order_of
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import STEP_UP
+from perinstance.numerics.rounding import NORM_UP, STEP_UP
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
-from perinstance.releases.descent.clipped_steps import Steps, clipped_lengths, noisy_path, quiet_path
-from perinstance.releases.descent.person_gradients import PersonGradients, gradients_of, model_of
-from perinstance.releases.descent.ridge_iterates import RidgeDescent, RidgeMoments, fold_moments
-from perinstance.releases.descent.step_losses import (
-    LEVELS,
-    DescentPromise,
-    counted,
-    counted_steps,
-    equal_steps,
-    largest_distance,
-)
+from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.descent.clipped_steps import Steps, noisy_path, quiet_path
+from perinstance.releases.descent.lengths_along_path import DescentFit, reading
+from perinstance.releases.descent.person_gradients import gradients_of, model_of
+from perinstance.releases.descent.personal_budgets import FilterPromise, PersonalBudget
+from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
+from perinstance.releases.descent.step_losses import DescentPromise, equal_steps, largest_distance
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.sampling import GRID, ExactDescent, draw
 
 PUBLISHED = ("last", "all")
-
-
-@dataclass(frozen=True, slots=True)
-class DescentFit:
-    """The minimum with everyone, for leverages and residuals, and what the losses need besides. Confidential."""
-
-    inner: Any  #: the model's own confidential fit
-    path: Floats | None = None  #: iterates along which lengths are read
-    moments: RidgeMoments | None = None  #: of ridge regression without clipping
-
-    @property
-    def theta(self) -> Floats:
-        """The minimum without noise."""
-        return self.inner.theta
-
-    @property
-    def health(self) -> FitHealth:
-        """That of the minimum."""
-        return self.inner.health
-
-    @property
-    def gram(self) -> None:
-        """None: the iterates have no Gaussian law around the minimum."""
-        return None
 
 
 class NoisyDescent(AnsweringModel):
@@ -78,8 +51,9 @@ class NoisyDescent(AnsweringModel):
     - ``method="estimate"``: a reading of the lengths along the iterates, no guarantee. They are those in ``path_`` of a
       fitted release with ``publish="all"``, else those of a descent without noise. Below rate 1 lengths are rounded up
       to 128 levels;
-    - ridge regression without clipping (``clip=None``, ``rate=1``): the loss of the last iterate, or of all of them,
-      ``"exact"``: both are Gaussian with and without the person. No promise holds then.
+    - ridge regression without clipping (``clip=None``, ``rate=1``): the loss of the last iterate, or of all of them.
+      Both are Gaussian with and without the person: ``"exact"`` for up to 16 coefficients (of all iterates: steps times
+      coefficients), beyond ``"estimate"``, whose rounding is not bounded. No promise holds then.
 
     Parameters
     ----------
@@ -100,6 +74,12 @@ class NoisyDescent(AnsweringModel):
         ``"last"``: the last iterate only. ``"all"``: also ``path_``, all iterates.
     epsilon, delta
         Instead of ``noise``: the promise. The smallest noise that keeps it is taken.
+    filter
+        ``(order, budget)``: nobody's Renyi divergence of that order exceeds the budget over all steps. Everybody's
+        gradient is clipped to their own length at the last public time, and whoever is spent takes no further part;
+        nobody is told. At rate 1 the sum of squared distances is kept, at most ``2 budget / order``.
+    refresh
+        Every so many steps is a public time, at which the filter sets everybody's own clip anew.
     grid
         The public power of two to whose multiples noisy sums and coefficients are rounded.
 
@@ -131,6 +111,8 @@ class NoisyDescent(AnsweringModel):
         publish: str = "last",
         epsilon: float | None = None,
         delta: float | None = None,
+        filter: tuple[float, float] | None = None,
+        refresh: int = 1,
         grid: float = GRID,
     ) -> None:
         self.estimator = estimator
@@ -142,22 +124,27 @@ class NoisyDescent(AnsweringModel):
         self.publish = publish
         self.epsilon = epsilon
         self.delta = delta
+        self.filter = filter
+        self.refresh = refresh
         self.grid = grid
 
     def problem(self) -> Problem:
         """Return the model behind the estimator."""
         return model_of(self.estimator)
 
-    def promise(self, n_features: int | None = None) -> DescentPromise:
+    def promise(self, n_features: int | None = None) -> DescentPromise | FilterPromise:
         """Return what holds for everybody, before any data is seen; it is the same for any number of features."""
-        steps = self._declared()
+        steps = self.declared_steps()
         if self.clip is None:
             raise InvalidInput("without a clip nothing is promised: gradients have no bound; pass clip=1.0")
-        return DescentPromise(steps.rate, steps.clip / steps.noise * STEP_UP, steps.count)
+        distance = steps.clip / steps.noise * STEP_UP
+        if steps.filter is not None:
+            return FilterPromise(steps.rate, distance, steps.count, steps.filter)
+        return DescentPromise(steps.rate, distance, steps.count)
 
     def mechanism(self) -> Mechanism:
         """Describe the release: steps, clip, noise and rate are declared."""
-        steps, problem = self._declared(), self.problem()
+        steps, problem = self.declared_steps(), self.problem()
         sampled = "" if steps.rate == 1.0 else ", sampled at rate "
         shrunk: tuple[str | float, ...] = (
             (", without clipping",) if self.clip is None else (", clipped at ", steps.clip)
@@ -176,15 +163,17 @@ class NoisyDescent(AnsweringModel):
                 *((sampled, steps.rate) if sampled else ()),
                 ", plus Gaussian noise of scale ",
                 steps.noise,
+                *_filter_words(steps.filter),
             ),
             alpha=float(problem.alpha) if isinstance(problem, LinearProblem) else 0.0,
             fit_intercept=gradients_of(problem).objective.fit_intercept,
             promises=self.clip is not None,
+            own_row=self.clip is not None,
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> DescentFit:
         """Minimise with everyone; for readings also descend without noise, where no path was published."""
-        steps, problem = self._declared(), self.problem()
+        steps, problem = self.declared_steps(), self.problem()
         gradients = gradients_of(problem)
         fit = DescentFit(problem.fit(sweep, None, "estimate"))
         if self.clip is None:
@@ -196,7 +185,7 @@ class NoisyDescent(AnsweringModel):
             return replace(fit, path=self.path_)
         rows: GatheredRows = sweep.fold(gather)
         X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
-        return replace(fit, path=quiet_path(gradients, X, _codes(fit, y), steps))
+        return replace(fit, path=quiet_path(gradients, X, fit.codes(y), steps))
 
     def people(self, fit: DescentFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
@@ -209,7 +198,7 @@ class NoisyDescent(AnsweringModel):
 
     def ideal(self, X: NDArray, y: Floats) -> ExactDescent:
         """Return what ``fit`` draws from where nothing is clipped: iterates that are Gaussian, exactly."""
-        steps, problem = self._declared(), self.problem()
+        steps, problem = self.declared_steps(), self.problem()
         if self.clip is not None:
             raise RefusedModel("a clipped descent has no law in closed form: each step is drawn by itself")
         equations = exact_equations(X, y, _alpha(problem), gradients_of(problem).objective.fit_intercept)
@@ -227,8 +216,10 @@ class NoisyDescent(AnsweringModel):
         counts as zero where it is no number.
         """
         refuse_weights(refused)
-        steps, problem = self._declared(), self.problem()
+        warn_inside_search(self)
+        steps, problem = self.declared_steps(), self.problem()
         gradients, labels = gradients_of(problem), None
+        y = y if y is None else in_order_of(X, y)
         if is_classifier(problem) and y is not None:
             labels, y = _two_classes(y)
         if self.clip is None:
@@ -242,6 +233,7 @@ class NoisyDescent(AnsweringModel):
         self._publish_path(path, labels, y)
         self.noise_ = steps.noise
         self.privacy_ = None if self.clip is None else self.promise()
+        LOG.info("NoisyDescent published one draw")
         return self
 
     def _publish_path(self, path: Floats, labels: NDArray | None, y: Floats) -> None:
@@ -262,7 +254,7 @@ class NoisyDescent(AnsweringModel):
         return People(move.leverage, move.residual, self._pairs(fit, block, inside), move.open)
 
     def _pairs(self, fit: DescentFit, block: Block, inside: bool) -> Pairs:
-        steps = self._declared()
+        steps = self.declared_steps()
         if fit.moments is not None:
             descent = RidgeDescent(steps.count, steps.learning_rate, steps.noise)
             law = descent.last if self.publish == "last" else descent.all
@@ -270,10 +262,12 @@ class NoisyDescent(AnsweringModel):
         gradients = gradients_of(self.problem())
         if fit.path is None:
             longest = np.minimum(gradients.longest(block.X), steps.clip)
+            if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
+                longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
             return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)
-        return _reading(gradients, fit, block, steps)
+        return reading(gradients, fit, block, steps)
 
-    def _declared(self) -> Steps:
+    def declared_steps(self) -> Steps:
         """Validate everything that is declared; what is not said is computed."""
         count = whole_number("steps", self.steps, 1, 10**7, 100)
         if not is_number(self.rate) or not 0 < self.rate <= 1:
@@ -286,7 +280,18 @@ class NoisyDescent(AnsweringModel):
                 "pass clip=1.0"
             )
         learning_rate = positive("learning_rate", self.learning_rate)
-        return Steps(count, learning_rate, float(clip), self._noise(count, rate, float(clip)), rate, float(self.grid))
+        noise, budget = self._noise(count, rate, float(clip)), self._filter()
+        return Steps(count, learning_rate, float(clip), noise, rate, float(self.grid), budget)
+
+    def _filter(self) -> PersonalBudget | None:
+        refresh = whole_number("refresh", self.refresh, 1, 10**7, 1)
+        if self.filter is None:
+            return None
+        if self.clip is None:
+            raise InvalidInput("a filter needs a clip: without one no step has a cost; try clip=1.0")
+        if self.noise is None:
+            raise InvalidInput("pass noise with a filter: the promise follows from the filter's order and budget")
+        return PersonalBudget.of(self.filter, refresh)
 
     def _noise(self, count: int, rate: float, clip: float) -> float:
         asked = self.epsilon is not None or self.delta is not None
@@ -301,24 +306,10 @@ class NoisyDescent(AnsweringModel):
         return float(np.nextafter(clip / distance * (STEP_UP * STEP_UP), np.inf))
 
 
-def _reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps) -> Pairs:
-    """Compose the lengths that these people's gradients had along the path: an odometer reading."""
-    assert fit.path is not None  # asked by the caller
-    y, people = _codes(fit, block.y), np.arange(len(block.X))
-    counts = np.zeros((len(people), LEVELS + 1))
-    squares = np.zeros(len(people))
-    for theta in fit.path[:-1]:
-        lengths = clipped_lengths(gradients.of(block.X, y, theta), steps.clip)
-        squares += (lengths / steps.noise) ** 2
-        counts[people, counted(lengths, steps.clip)] += 1
-    if steps.rate == 1.0:
-        return equal_steps(1.0, np.sqrt(squares / steps.count) * (STEP_UP * STEP_UP), steps.count, "estimate")
-    return counted_steps(steps.rate, steps.noise, steps.clip, counts)
-
-
-def _codes(fit: DescentFit, y: NDArray) -> Floats:
-    classes = getattr(fit.inner, "classes", None)
-    return np.asarray(y, dtype=np.float64) if classes is None else classes.codes(y)
+def _filter_words(budget: PersonalBudget | None) -> tuple[str | float, ...]:
+    if budget is None:
+        return ()
+    return (", under a personal Renyi filter of order ", budget.order, " and budget ", budget.budget)
 
 
 def _two_classes(y: Any) -> tuple[NDArray, NDArray]:

@@ -6,6 +6,9 @@ The last iterate has mean ``eta sum_{k<T} M^k b`` and covariance ``eta^2 sigma^2
 All iterates together are one Gaussian vector too. In the coordinates in which the path *with* the person is white
 noise, ``u_t = (theta_{t+1} - theta_t + eta (H theta_t - b)) / (eta sigma)``, the path without them is
 ``u_t = xi_t + x (x'theta_t - y) / sigma``.
+
+Few coefficients are answered for in ball arithmetic (``enclosed_iterates``), exactly. What is computed here in float64
+has no bound of its rounding, and is an estimate.
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, NumericalTrouble
-from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
-from perinstance.numerics.rounding import EXACT_SHARE, UNIT
+from perinstance.numerics.rounding import UNIT
 from perinstance.pairs import Gaussian
+from perinstance.releases.descent.enclosed_iterates import FEW, EnclosedDescent
+from perinstance.sampling import ExactGram
 
 #: Steps times parameters up to which the law of the whole path is written down: a matrix of that size per person.
 LARGEST_PATH = 400
@@ -30,10 +33,12 @@ LARGEST_PATH = 400
 
 @dataclass(frozen=True, slots=True)
 class RidgeMoments:
-    """``H = X'X + penalty`` and ``b = X'y``, with everyone. Confidential."""
+    """``H = X'X + penalty`` and ``b = X'y`` in floats, and the same without rounding, with everyone. Confidential."""
 
     H: Floats
     b: Floats
+    gram: ExactGram
+    penalty: tuple[float, ...]  #: one per coefficient
     fit_intercept: bool
 
     def without(self, X: NDArray, y: NDArray, inside: bool) -> tuple[Floats, Floats, Floats, Floats]:
@@ -46,18 +51,12 @@ class RidgeMoments:
 
 
 def fold_moments(sweep: Sweep, alpha: float, fit_intercept: bool) -> RidgeMoments:
-    """Add up, in one pass."""
-
-    def step(block: Block) -> Floats:
-        rows = design(block.X, fit_intercept)
-        return rows.T @ np.column_stack([rows, np.asarray(block.y, dtype=np.float64)])
-
-    total = sweep.fold(step)
-    p = len(total)
-    penalty = np.full(p, alpha)
-    if fit_intercept:
-        penalty[-1] = 0.0
-    return RidgeMoments(total[:, :p] + np.diag(penalty), total[:, p], fit_intercept)
+    """Add up, in one pass and without rounding."""
+    gram: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, fit_intercept))
+    penalty = (alpha,) * (gram.d - fit_intercept) + (0.0,) * fit_intercept
+    sums = [[float(gram.fraction(i, j)) for j in range(gram.d + 1)] for i in range(gram.d)]
+    total = np.reshape(sums, (gram.d, gram.d + 1))
+    return RidgeMoments(total[:, :-1] + np.diag(penalty), total[:, -1], gram, penalty, fit_intercept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +68,21 @@ class RidgeDescent:
     noise: float
 
     def last(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
-        """Return the pairs of the last iterate."""
+        """Return the pairs of the last iterate: exact for few coefficients, else estimates in float64."""
+        if len(moments.b) <= FEW:
+            return self._enclosed(moments).pairs(X, y, inside, every=False)
         H_p, b_p, H_q, b_q = moments.without(X, y, inside)
         mean_p, cov_p = self._law(H_p, b_p)
         mean_q, cov_q = self._law(H_q, b_q)
-        spread = np.minimum(_spread(cov_q), _spread(cov_p))
-        pairs = Gaussian.from_moments(mean_p, cov_p, mean_q, cov_q)
-        largest = np.maximum(np.linalg.norm(mean_p, axis=1), np.linalg.norm(mean_q, axis=1))
-        return self._charged(pairs, H_q, 1.0 / spread, largest / np.sqrt(np.linalg.eigvalsh(cov_q)[:, 0]))
+        _check_spread(cov_p)
+        _check_spread(cov_q)
+        return Gaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
 
     def all(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
-        """Return the pairs of all iterates together."""
-        H_p, b_p, H_q, _ = moments.without(X, y, inside)
+        """Return the pairs of all iterates together: exact for few steps and coefficients, else estimates."""
+        if self.steps * len(moments.b) <= FEW:
+            return self._enclosed(moments).pairs(X, y, inside, every=True)
+        H_p, b_p, *_ = moments.without(X, y, inside)
         rows, T, eta = design(X, moments.fit_intercept), self.steps, self.learning_rate
         n, p = rows.shape
         if T * p > LARGEST_PATH:
@@ -102,9 +104,12 @@ class RidgeDescent:
         root, center = F.reshape(n, T * p, T * p), mean.reshape(n, T * p)
         white = np.broadcast_to(np.eye(T * p), root.shape)
         cov = root @ np.swapaxes(root, 1, 2)
-        _spread(cov)
-        pairs = Gaussian.from_moments(center, cov, np.zeros_like(center), white)
-        return self._charged(pairs, H_q, np.linalg.norm(cov, ord=2, axis=(1, 2)), np.linalg.norm(center, axis=1))
+        _check_spread(cov)
+        return Gaussian.from_moments(center, cov, np.zeros_like(center), white, "estimate")
+
+    def _enclosed(self, moments: RidgeMoments) -> EnclosedDescent:
+        declared = (self.steps, self.learning_rate, self.noise)
+        return EnclosedDescent(*declared, moments.gram, moments.penalty, moments.fit_intercept)
 
     def _law(self, H: Floats, b: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of the last iterate, by the eigenvalues of H."""
@@ -115,29 +120,13 @@ class RidgeDescent:
         cov = (self.learning_rate * self.noise) ** 2 * np.einsum("nij,nj,nkj->nik", V, second, V)
         return mean, cov
 
-    def _charged(self, pairs: Gaussian, H: Floats, condition: Floats, size: Floats) -> Gaussian:
-        """Move the pair apart by what rounding may have taken; where that may be much, it is an estimate.
 
-        An entry of H is known to ``p`` units of its norm, a power ``M^k`` to k times that, and their sum over the
-        steps, whitened, to that share times the condition of the covariance; ``size`` is that of the means in standard
-        deviations.
-        """
-        p, size_of_step = H.shape[1], self.learning_rate * np.linalg.norm(H, axis=(1, 2))
-        error = 64 * p * UNIT * self.steps * np.maximum(size_of_step, 1.0) * condition
-        excess = pairs.excess + np.copysign(error[:, None], pairs.excess)
-        shift = pairs.shift + np.copysign((error * (1.0 + size))[:, None], pairs.shift)
-        rough = ~(error * (1.0 + size) <= EXACT_SHARE) | ~(excess > -1.0).all(axis=1)
-        return Gaussian(
-            np.maximum(excess, np.nextafter(-1.0, 0.0)), shift, np.where(rough, ESTIMATE, EXACT).astype(np.uint8)
-        )
-
-
-def _spread(covariance: Floats) -> Floats:
-    """Return the smallest over the largest eigenvalue; what float64 cannot tell apart is refused."""
+def _check_spread(covariance: Floats) -> None:
+    """Refuse eigenvalues that float64 cannot tell apart."""
     if np.isfinite(covariance).all():
         values = np.linalg.eigvalsh(covariance)
         if (values[:, 0] > len(values[0]) * UNIT * values[:, -1]).all():
-            return np.asarray(values[:, 0] / values[:, -1], dtype=np.float64)
+            return
     raise NumericalTrouble(
         "the iterates spread over more magnitudes than float64 has digits: the descent diverges, or has far too many "
         "steps in some direction; use a learning_rate below two over the largest eigenvalue of the Hessian"

@@ -1,0 +1,198 @@
+"""The last iterate, or all of them, in ball arithmetic: for few coefficients the two Gaussians are known to all digits.
+
+Sums over people are exact integers, powers of ``M = I - eta H`` are balls. With ``W S_Q W' = I`` the pair is
+``N(v, I + N)`` against ``N(0, I)``, and rotations make N diagonal but for a matrix E of norm e.
+
+What E, and rounding to float64, may take is charged. Lemma: ``x -> A x + noise`` of covariance ``I - AA'`` keeps
+``N(0, I)`` and takes ``(v, N)`` to ``(A v, A N A')``; a pair that is taken to another loses no less. With ``D`` the
+diagonal, ``N = diag(D / (1 - t), G, -G)``, ``v = (m / sqrt(1 - t), 0, 0)`` and
+``A = (sqrt(1 - t) I, sqrt(t) B, sqrt(t) C)``, ``BB', CC' = (I +- E / (t G)) / 2``, which exist for ``e <= t G``:
+``AA' = I``, ``A v = m`` and ``A N A' = D + E``. The coordinates of excess ``+-G`` have a log ratio below ``1100 G`` but
+for a probability below 1e-300, and a shift of three times that loses no less than whoever answers at random with that
+log ratio: they are one more coordinate, of shift ``ENCLOSED_SHIFT``. Raising a ``|D_j|`` by a share and ``|m_j|`` by
+half of it is the lemma once more, with A diagonal; a loss never falls with a ``|m_j|``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat
+from numpy.typing import NDArray
+
+from perinstance.errors import NumericalTrouble
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT, UPPER
+from perinstance.numerics.rounding import ENCLOSED_ERROR, ENCLOSED_SHIFT, EXACT_PARAMETER, NORM_UP, ROTATIONS
+from perinstance.pairs import Gaussian
+from perinstance.sampling import ExactGram
+from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact, inverse_factor, working_precision
+from perinstance.sampling.exact_gram import NormalEquations
+
+#: precisions that are tried, in bits
+BITS = (320, 640, 1280, 2560)
+#: so many coordinates are diagonalised in balls
+FEW = 16
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosedDescent:
+    """What was declared, and the exact sums with everyone. The sums are confidential."""
+
+    steps: int
+    learning_rate: float
+    noise: float
+    gram: ExactGram
+    penalty: tuple[float, ...]  #: one per coefficient
+    fit_intercept: bool
+
+    def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> Gaussian:
+        """Return the pairs of the last iterate of these people, or of all iterates together."""
+        targets = np.asarray(y, dtype=np.float64)
+        found = [self._one(X[[i]], targets[[i]], inside, every) for i in range(len(X))]
+        if not found:
+            width = self.steps * len(self.penalty) if every else len(self.penalty)
+            return Gaussian(np.zeros((0, width + 1)), np.zeros((0, width + 1)))
+        return Gaussian.concatenate(found)
+
+    def _one(self, x: NDArray, y: Floats, inside: bool, every: bool) -> Gaussian:
+        own = ExactGram.of(x, y, self.fit_intercept)
+        other = ExactGram(-own.entries, own.exponent, -own.n) if inside else own
+        ends = [self.gram + other, self.gram] if inside else [self.gram, self.gram + other]
+        P, Q = (end.normal_equations(self.penalty) for end in ends)
+        if not own.entries[:-1].any():  # a row of zeros moves nothing
+            width = self.steps * P.d if every else P.d
+            return Gaussian(np.zeros((1, width + 1)), np.zeros((1, width + 1)))
+        for bits in BITS:
+            with working_precision(bits):
+                try:
+                    return _charged(*(self._path(P, own) if every else self._last(P, Q)))
+                except (Undecided, ZeroDivisionError):
+                    continue
+        raise NumericalTrouble(
+            "the iterates spread over too many magnitudes: the descent diverges; use a learning_rate below two over "
+            "the largest eigenvalue of the Hessian"
+        )
+
+    def _last(self, P: NormalEquations, Q: NormalEquations) -> tuple[Matrix, Matrix]:
+        """Return N and v of the last iterate."""
+        mean_p, cov_p = self._law(P)
+        mean_q, cov_q = self._law(Q)
+        W = inverse_factor(cov_q.tolist())
+        return W * (cov_p - cov_q) * W.transpose(), W * (mean_p - mean_q)
+
+    def _law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
+        """``eta sum_{k<T} M^k b`` and ``eta^2 sigma^2 sum_{k<T} M^{2k}``."""
+        eta, sigma = exact(self.learning_rate), exact(self.noise)
+        M = _identity(equations.d) - arb_mat(equations.matrix()) * eta
+        b = arb_mat(equations.d, 1, equations.right_side())
+        return _power_sum(M, self.steps) * b * eta, _power_sum(M * M, self.steps) * (eta * sigma) ** 2
+
+    def _path(self, P: NormalEquations, own: ExactGram) -> tuple[Matrix, Matrix]:
+        """Return N and v of all iterates, in the coordinates in which the path with the person is white noise."""
+        T, p, eta, sigma = self.steps, P.d, exact(self.learning_rate), exact(self.noise)
+        mine = own.normal_equations()
+        outer, moment = arb_mat(mine.matrix()), arb_mat(p, 1, mine.right_side())
+        H, b = arb_mat(P.matrix()), arb_mat(p, 1, P.right_side())
+        M = _identity(p) - H * eta
+        F, mean = _identity(T * p), arb_mat(T * p, 1)
+        center, answer = arb_mat(p, 1), arb_mat(p, T * p)  # theta_t = center + answer . noise
+        for t in range(T):
+            shift, turned = (outer * center - moment) * (1 / sigma), outer * answer * (1 / sigma)
+            for i in range(p):
+                mean[t * p + i, 0] = shift[i, 0]
+                for j in range(t * p):
+                    F[t * p + i, j] = turned[i, j]
+            center, answer = M * center + b * eta, M * answer
+            for i in range(p):
+                answer[i, t * p + i] += eta * sigma
+        return F * F.transpose() - _identity(T * p), mean
+
+
+def _charged(N: Matrix, v: Matrix) -> Gaussian:
+    """Diagonalise, raise by what was lost, and label."""
+    nu, m, e, off = _diagonal(N, v)
+    if not e <= ENCLOSED_ERROR:
+        raise Undecided
+    wide, shift = nu * NORM_UP, (np.abs(m) + off) * NORM_UP
+    wide, shift = np.append(wide, 0.0), np.append(shift, ENCLOSED_SHIFT)
+    size = np.hypot(np.linalg.norm(nu), np.linalg.norm(m))
+    lost = np.hypot(np.linalg.norm(wide[:-1] - nu), np.linalg.norm(shift[:-1] - np.abs(m))) + ENCLOSED_SHIFT
+    code = EXACT if lost <= EXACT_PARAMETER * size else UPPER
+    if not ((wide > -1.0).all() and np.isfinite(wide).all()):  # no ratio of variances that float64 can hold
+        wide, shift, code = np.zeros_like(wide), np.full_like(shift, np.inf), UPPER
+    return Gaussian(wide[None, :], shift[None, :], np.array([code], dtype=np.uint8))
+
+
+def _diagonal(N: Matrix, v: Matrix) -> tuple[Floats, Floats, float, float]:
+    """Return eigenvalues, the vector along them, and what is left of the matrix and may be wrong in the vector."""
+    n = N.nrows()
+    middle = np.array([[float(a.mid()) for a in row] for row in N.tolist()])
+    if not np.isfinite(middle).all():
+        raise Undecided
+    V = arb_mat([[exact(a) for a in row] for row in np.linalg.eigh(0.5 * (middle + middle.T))[1].tolist()])
+    for _ in range(4):  # orthogonal to all digits
+        V = (V * (_identity(n) * 3 - V.transpose() * V) * arb(0.5)).mid()
+    crooked = _size(V.transpose() * V - _identity(n))
+    turned, along = V.transpose() * N * V, V.transpose() * v
+    size = _size(turned)
+    lost = _radius(turned) + (2 * crooked + ROTATIONS) * size
+    off = _radius(along) + (crooked + ROTATIONS) * _size(along)
+    values, m = _jacobi(turned.mid().tolist(), along.mid().entries())
+    return np.array([float(a) for a in values]), np.array([float(a) for a in m]), lost, off
+
+
+def _jacobi(A: list[list[Any]], v: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Rotate plane by plane until nothing is left beside the diagonal, the vector along with it."""
+    n = len(A)
+    least = max((abs(a) for row in A for a in row), key=float, default=arb(0)) * arb(ROTATIONS) / (8 * n)
+    for _ in range(40):
+        planes = [(i, j) for i in range(n) for j in range(i + 1, n) if abs(A[i][j]) > least]
+        if not planes:
+            return [A[i][i] for i in range(n)], v
+        for i, j in planes:
+            if not abs(A[i][j]) > least:
+                continue
+            c, s = _rotation(A[i][i], A[i][j], A[j][j])
+            for row in A:
+                row[i], row[j] = (c * row[i] - s * row[j]).mid(), (s * row[i] + c * row[j]).mid()
+            A[i], A[j] = (
+                [(c * a - s * b).mid() for a, b in zip(A[i], A[j], strict=True)],
+                [(s * a + c * b).mid() for a, b in zip(A[i], A[j], strict=True)],
+            )
+            v[i], v[j] = (c * v[i] - s * v[j]).mid(), (s * v[i] + c * v[j]).mid()
+    raise Undecided
+
+
+def _rotation(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """Return cosine and sine of the rotation that makes ``[[a, b], [b, c]]`` diagonal."""
+    t = (c - a) / (2 * b)
+    tangent = (1 / (abs(t) + (1 + t * t).sqrt())).mid()
+    tangent = -tangent if t < 0 else tangent
+    cosine = (1 + tangent * tangent).rsqrt().mid()
+    return cosine, (tangent * cosine).mid()
+
+
+def _power_sum(M: Matrix, T: int) -> Matrix:
+    """``I + M + ... + M^(T-1)``, by doubling."""
+    total, power = _identity(M.nrows()), M  # of one term, and M^1
+    for bit in bin(T)[3:]:
+        total, power = total + total * power, power * power
+        if bit == "1":
+            total, power = total * M + _identity(M.nrows()), power * M
+    return total
+
+
+def _identity(n: int) -> Matrix:
+    return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
+
+
+def _size(M: Matrix) -> float:
+    """Bound the norm of a matrix or vector."""
+    return float(np.sqrt(sum(float(abs(a).upper()) ** 2 for a in M.entries()))) * NORM_UP
+
+
+def _radius(M: Matrix) -> float:
+    return float(np.sqrt(sum(float(a.rad()) ** 2 for a in M.entries()))) * NORM_UP

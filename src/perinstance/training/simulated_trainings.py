@@ -1,0 +1,150 @@
+"""The loss of one person in one data set by simulated trainings: what no formula gives for a clipped descent.
+
+With L the log ratio ``log q/p`` of the iterates with the person (Q) over those without (P),
+
+    delta(epsilon) = E_Q[(1 - e^{epsilon - L})_+]   and   E_P[(1 - e^{epsilon + L})_+]   the other way,
+
+means of numbers between 0 and 1 over trainings. The interval is Maurer and Pontil's (2009) empirical Bernstein bound,
+which holds for any such mean. The noise is numpy's: nothing here is published.
+
+A step's log ratio is ``log(1 - q + q exp((r'g - |g|^2/2) / sigma^2))``: g the person's clipped gradient, r the noisy
+sum less what the others in the batch contributed. At rate q = 1 this is the log ratio of the iterates. Below, it is
+that of somebody who is told the others' batches besides, who learns no less: the answer bounds that of the iterates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.checked_numbers import is_number, probability, whole_number
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.kinds import Kind
+from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.predicting import is_classifier
+from perinstance.releases.descent.clipped_steps import Steps
+from perinstance.releases.descent.estimator import NoisyDescent
+from perinstance.releases.descent.person_gradients import PersonGradients, gradients_of
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLoss(ShownAsTable):
+    """The larger of both directions of a person's delta at epsilon, with an interval. Confidential."""
+
+    epsilon: float
+    delta: float
+    low: float  #: the interval holds the true delta of all iterates with probability ``confidence``
+    high: float
+    confidence: float
+    trainings: int  #: in each direction
+    kind: Kind
+    assumptions: tuple[str, ...]
+
+
+def simulate(
+    release: NoisyDescent,
+    X: Any,
+    y: Any,
+    person: int,
+    epsilon: float,
+    *,
+    trainings: int = 1000,
+    confidence: float = 0.95,
+    rng: np.random.Generator | None = None,
+) -> SimulatedLoss:
+    """Estimate the delta at ``epsilon`` of one person of this data set, all iterates published.
+
+    For small problems: each training takes as long as the release, and a delta far below one over ``trainings`` is
+    not seen. Both classes of a classifier must be in ``y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import perinstance as pi
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y = np.ones((3, 1)), np.array([1.0, 0.0, 2.0])
+    >>> release = pi.NoisyDescent(Ridge(fit_intercept=False), steps=2, clip=1.0, noise=1.0)
+    >>> found = pi.training.simulate(release, X, y, 2, 0.5, trainings=200, rng=np.random.default_rng(0))
+    >>> bool(found.low <= release.promise().delta(0.5)), found.kind
+    (True, 'estimate')
+    """
+    steps, gradients = _declared(release)
+    rows, targets = _table(release, X, y)
+    person = whole_number("person", person, 0, len(rows) - 1, 0)
+    trainings = whole_number("trainings", trainings, 2, 10**7, 1000)
+    if not is_number(epsilon) or not np.isfinite(epsilon):
+        raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}; try epsilon=1.0")
+    miss = (1.0 - probability("confidence", confidence)) / 2.0
+    rng = np.random.default_rng() if rng is None else rng
+    tables = _Simulation(gradients, np.delete(rows, person, 0), np.delete(targets, person), steps)
+    found = []
+    for inside, sign in ((True, 1.0), (False, -1.0)):
+        L = np.array([tables.log_ratio(rows[[person]], targets[[person]], inside, rng) for _ in range(trainings)])
+        found.append(_interval(np.maximum(-np.expm1(np.minimum(epsilon - sign * L, 0.0)), 0.0), miss))
+    best, low, high = (max(numbers) for numbers in zip(*found, strict=True))
+    told = () if steps.rate == 1.0 else ("who looks knows the others' batches: at least as much as the iterates tell",)
+    published = ("all iterates are published, which tells at least as much as the last one",)
+    return SimulatedLoss(float(epsilon), best, low, high, confidence, trainings, "estimate", published + told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    """The others, and what was declared."""
+
+    gradients: PersonGradients
+    X: Floats
+    y: Floats
+    steps: Steps
+
+    def log_ratio(self, x: Floats, t: Floats, inside: bool, rng: np.random.Generator) -> float:
+        """Descend once, with the person or without, and return the log ratio with over without of what came out."""
+        steps = self.steps
+        q, square = steps.rate, steps.noise**2
+        theta, total = np.zeros(self.gradients.width(self.X.shape[1])), 0.0
+        for _ in range(steps.count):
+            here = slice(None) if q == 1.0 else rng.random(len(self.X)) < q
+            others = _clipped(self.gradients.of(self.X[here], self.y[here], theta), steps.clip).sum(axis=0)
+            g = _clipped(self.gradients.of(x, t, theta), steps.clip)[0]
+            r = steps.noise * rng.normal(size=len(theta))
+            if inside and (q == 1.0 or rng.random() < q):
+                r = r + g
+            exponent = float(r @ g - 0.5 * g @ g) / square
+            total += exponent if q == 1.0 else float(np.logaddexp(math.log1p(-q), math.log(q) + exponent))
+            theta = theta - steps.learning_rate * ((others + r) / q + self.gradients.penalty(theta))
+        return total
+
+
+def _clipped(gradients: Floats, clip: float) -> Floats:
+    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return gradients * (np.minimum(lengths, clip) / np.where(lengths > 0, lengths, 1.0))
+
+
+def _interval(values: Floats, miss: float) -> tuple[float, float, float]:
+    """Return the mean and an interval: each end is on the wrong side of the truth with probability ``miss / 2``."""
+    n, log = len(values), math.log(4.0 / miss)
+    mean = float(values.mean())
+    off = math.sqrt(2.0 * float(values.var(ddof=1)) * log / n) + 7.0 * log / (3.0 * (n - 1))
+    return mean, max(mean - off, 0.0), min(mean + off, 1.0)
+
+
+def _declared(release: NoisyDescent) -> tuple[Steps, PersonGradients]:
+    if not isinstance(release, NoisyDescent):
+        raise InvalidInput(f"trainings of a NoisyDescent are simulated, got {type(release).__name__}")
+    steps = release.declared_steps()
+    if steps.filter is not None:
+        raise InvalidInput("a descent under a filter is not simulated; pass filter=None")
+    return steps, gradients_of(release.problem())
+
+
+def _table(release: NoisyDescent, X: Any, y: Any) -> tuple[NDArray, Floats]:
+    rows, targets = np.asarray(X, dtype=np.float64), np.asarray(y)
+    if is_classifier(release.problem()):
+        targets = np.unique(targets, return_inverse=True)[1]
+    if rows.ndim != 2 or targets.shape != rows.shape[:1] or len(rows) < 1:
+        raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {rows.shape} and {targets.shape}")
+    return rows, targets.astype(np.float64)

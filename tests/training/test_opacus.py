@@ -1,0 +1,193 @@
+"""Beside Opacus itself, where it is installed: what is told is what Opacus computed."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install perinstance[opacus]")
+pytest.importorskip("opacus", reason="Opacus is not installed: pip install perinstance[opacus]")
+
+from perinstance.errors import InvalidInput  # noqa: E402
+from perinstance.training.opacus import _probability_of_sampling, watch  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and PyTorch warn of themselves
+PEOPLE, CLIP, NOISE = 120, 0.7, 1.1
+
+
+class Training:
+    """A small network, its engine, and the lengths of all gradients as the naive list of them."""
+
+    def __init__(self, mode="hooks", workers=0, batch=30, watched=True, **options):
+        from opacus import PrivacyEngine
+
+        torch.manual_seed(0)
+        X = torch.randn(PEOPLE, 6)
+        data = torch.utils.data.TensorDataset(X, (X[:, 0] > 0).long())
+        self.net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+        optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.engine, self.criterion = PrivacyEngine(accountant="rdp"), torch.nn.CrossEntropyLoss()
+        made = self.engine.make_private(
+            module=self.net, optimizer=optimizer, noise_multiplier=NOISE, max_grad_norm=CLIP, grad_sample_mode=mode,
+            data_loader=torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers),
+            criterion=self.criterion, **options,
+        )  # fmt: skip
+        self.model, self.optimizer, self.loader = made[0], made[1], made[-1]
+        if mode == "ghost":
+            self.criterion = made[2]
+        self.X, self.y = data.tensors
+        self.lengths: list[np.ndarray] = []
+        self.watch = watch(self.engine, self.optimizer, self.loader) if watched else None
+
+    def naive(self, x, y):
+        """Everybody's gradient by itself, by a copy of the network that Opacus knows nothing of."""
+        net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+        net.load_state_dict(self.net.state_dict())
+        found = []
+        for one, label in zip(x, y, strict=True):
+            net.zero_grad()
+            torch.nn.functional.cross_entropy(net(one[None]), label[None]).backward()
+            found.append(float(torch.sqrt(sum((p.grad**2).sum() for p in net.parameters()))))
+        return np.array(found)
+
+    def step(self, x, y):
+        self.lengths.append(self.naive(x, y))
+        self.optimizer.zero_grad()
+        self.criterion(self.model(x), y).backward()
+        self.optimizer.step()
+
+    def run(self, epochs=1, loader=None):
+        for _ in range(epochs):
+            for x, y in self.loader if loader is None else loader:
+                self.step(x, y)
+        return self
+
+
+def counts_of(training):
+    training.watch._catch_up()
+    return training.watch._counts
+
+
+def told_levels(training):
+    """How often each level was told, over all people."""
+    from perinstance.releases.descent.step_losses import counted
+
+    return np.bincount(counted(np.concatenate(training.lengths), CLIP), minlength=129)
+
+
+@pytest.mark.parametrize(("mode", "workers"), [("hooks", 0), ("functorch", 0), ("ghost", 0), ("hooks", 1)])
+def test_the_lengths_are_those_of_each_persons_own_gradient(mode, workers):
+    training = Training(mode, workers).run(epochs=2)
+    told, slow = counts_of(training).sum(axis=0), told_levels(training)
+    assert told.sum() == slow.sum() > 0 and training.watch.steps == len(training.lengths) == 8
+    # single precision may move somebody next to an edge by one level
+    assert np.abs(np.cumsum(told.astype(int)) - np.cumsum(slow)).max() <= 2
+    [(noise, rate, steps)] = training.engine.accountant.history  # the accountant goes on as before
+    assert (noise, rate, steps) == (NOISE, 0.25, 8)
+
+
+def test_indices_are_those_of_the_people_in_the_batch():
+    training = Training()
+    seen = np.zeros(PEOPLE)
+    for x, y in training.loader:
+        for row in x:
+            seen[int((row == training.X).all(dim=1).nonzero()[0])] += 1
+        training.step(x, y)
+    assert (counts_of(training).sum(axis=1) == seen).all()
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_physical_batches_belong_to_one_step(mode):
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+    training = Training(mode)
+    with BatchMemoryManager(
+        data_loader=training.loader, max_physical_batch_size=7, optimizer=training.optimizer
+    ) as loader:
+        training.run(loader=loader)
+    assert counts_of(training).sum() == sum(map(len, training.lengths)) > 0
+    assert training.watch.steps == 4 < len(training.lengths)
+
+
+def test_noise_and_weights_are_those_of_an_unwatched_training():
+    one, other = Training(), Training(watched=False)
+    for training in (one, other):
+        torch.manual_seed(3)
+        training.run(epochs=2)
+    for p, q in zip(one.net.parameters(), other.net.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_an_audit_at_any_time_and_after_a_pickle():
+    training = Training().run()
+    audit = training.watch.audit(1e-5, unknown="own")
+    assert set(audit.kind) == {"estimate"} and len(audit) == PEOPLE
+    assert (audit.losses <= audit.release.promise().epsilon(1e-5)).all()
+    again = pickle.loads(pickle.dumps(training.watch))
+    assert (again._counts == training.watch._counts).all() and again.steps == 4
+    training.run()
+    assert training.watch.steps == 8
+
+
+def test_empty_batches_count_and_a_pass_may_end_early():
+    training = Training(batch=1, workers=1)
+    for number, (x, y) in enumerate(training.loader):
+        if len(x):
+            training.step(x, y)
+        else:
+            training.lengths.append(np.zeros(0))
+            training.optimizer.zero_grad()
+            training.criterion(training.model(x), y).backward()
+            training.optimizer.step()
+        if number == 20:
+            break
+    for x, y in training.loader:
+        training.step(x, y)
+        break
+    assert counts_of(training).sum() == sum(map(len, training.lengths))
+    assert training.watch.steps == 22
+
+
+def test_what_cannot_be_seen_never_stops_a_training_but_is_not_audited():
+    training = Training()
+    x, y = training.X[:5], training.y[:5]
+    training.step(x, y)  # not from the loader
+    training.run()
+    with pytest.raises(InvalidInput, match="without a batch"):
+        training.watch.audit()
+    other = Training()
+    for x, y in other.loader:
+        other.step(x[1:], y[1:])
+    with pytest.raises(InvalidInput, match="people were sampled"):
+        other.watch.audit()
+    changed = Training().run()
+    changed.optimizer.noise_multiplier = 2.0
+    changed.run()
+    with pytest.raises(InvalidInput, match="changed on the way"):
+        changed.watch.audit()
+
+
+def test_shuffling_and_other_ways_of_clipping_are_refused():
+    with pytest.raises(InvalidInput, match="shuffled"):
+        Training(poisson_sampling=False)
+    with pytest.raises(InvalidInput, match="random rows"):
+        Training(rand_on_empty=True)
+    with pytest.raises(InvalidInput, match="DPPerLayerOptimizer"):
+        layers = Training(watched=False)
+        from opacus.optimizers import DPPerLayerOptimizer
+
+        layers.optimizer.__class__ = DPPerLayerOptimizer
+        watch(layers.engine, layers.optimizer, layers.loader)
+    twice = Training()
+    with pytest.raises(InvalidInput, match="watched already"):
+        watch(twice.engine, twice.optimizer, twice.loader)
+    with pytest.raises(InvalidInput, match="not this engine's"):
+        watch(twice.engine, Training(watched=False).optimizer, Training(watched=False).loader)
+
+
+def test_the_rate_is_what_24_bits_make_of_it():
+    assert _probability_of_sampling(0.25) == 0.25 and _probability_of_sampling(1.0) == 1.0
+    rate = _probability_of_sampling(1e-5)
+    assert rate == np.ceil(float(np.float32(1e-5)) * 2**24) / 2**24 > 1e-5

@@ -1,0 +1,60 @@
+"""Losses by simulated trainings, against the laws that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import perinstance as pi
+from perinstance.errors import InvalidInput
+from perinstance.training import simulate
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(8, 1))
+Y = 0.5 * X[:, 0] + RNG.normal(size=8)
+PLAIN = Ridge(alpha=1.0, fit_intercept=False)
+
+
+def test_the_interval_holds_the_exact_loss_of_ridge_regression():
+    release = pi.NoisyDescent(PLAIN, 5, 0.05, None, 2.0, publish="all")
+    exact = pi.audit(release, X, Y)
+    person = int(np.argmax(exact.losses))
+    assert exact.kind[person] == "exact"
+    for epsilon in (0.0, 0.3):
+        found = simulate(release, X, Y, person, epsilon, trainings=3000, rng=np.random.default_rng(1))
+        true = exact.pairs[person].delta(epsilon)[0]
+        assert found.low <= true <= found.high and found.high - found.low < 0.06
+        assert found.delta == pytest.approx(true, abs=0.02) and found.kind == "estimate"
+
+
+def test_one_sampled_step_is_its_closed_form():
+    release = pi.NoisyDescent(PLAIN, 1, 0.05, 0.7, 1.0, rate=0.3)
+    person = int(np.argmax(np.abs(X[:, 0] * Y)))
+    length = min(abs(X[person, 0] * Y[person]), 0.7)
+    true = pi.pairs.SampledGaussian(0.3, [length]).delta(0.05)[0]
+    found = simulate(release, X, Y, person, 0.05, trainings=4000, rng=np.random.default_rng(2))
+    assert found.low <= true <= found.high and found.delta == pytest.approx(true, abs=0.02)
+    assert any("batches" in words for words in found.assumptions)
+
+
+def test_classifiers_are_simulated_below_their_promise():
+    release = pi.NoisyDescent(LogisticRegression(), steps=3, clip=0.8, noise=1.5)
+    found = simulate(release, X, np.where(Y > 0, "yes", "no"), 0, 0.2, trainings=300, rng=np.random.default_rng(3))
+    assert found.low <= release.promise().delta(0.2) and 0 <= found.low <= found.delta <= found.high <= 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"person": 8}, {"person": -1}, {"trainings": 1}, {"epsilon": np.nan}, {"confidence": 1.0}, {"y": Y[:3]}]
+)
+def test_bad_arguments(wrong):
+    given = {"X": X, "y": Y, "person": 0, "epsilon": 1.0, "trainings": 10, **wrong}
+    with pytest.raises(InvalidInput):
+        simulate(pi.NoisyDescent(PLAIN, 2, noise=1.0), **given)
+
+
+def test_only_plain_descents_are_simulated():
+    with pytest.raises(InvalidInput, match="filter"):
+        simulate(pi.NoisyDescent(PLAIN, 2, noise=1.0, filter=(8, 1.0)), X, Y, 0, 1.0)
+    with pytest.raises(InvalidInput, match="NoisyDescent"):
+        simulate(pi.PosteriorSample(), X, Y, 0, 1.0)
