@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
 from perinstance.models.interface.fit_health import FitHealth
-from perinstance.models.linear.ridge import LinearFit
+from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.logistic_regression.bounded_slope_loss import slopes
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class SlopeFit:
     """Least squares on the classes as -1 and +1 and, if asked for, the points of the rounds. Confidential."""
 
-    linear: LinearFit
+    linear: LinearFit | DualFit
     clipped: Clipped
     path: tuple[Floats, ...] = ()
 
