@@ -18,6 +18,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.first_look import LIGHT
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
@@ -161,6 +162,11 @@ class AdaSSP(Promised):
         squares = adassp_mechanism.people_squares(plan, rows, fit.run) * ROUNDS_UP
         pairs = Shift(np.sqrt(squares), kind)
         return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
+
+    def _box(self, d: int) -> DeclaredBox:
+        """Validate what was declared; where a look places the intercept, its column needs little weight."""
+        box = super()._box(d)
+        return replace(box, weight=box.weight * LIGHT) if self.rounds != 1 else box
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)
