@@ -4,8 +4,9 @@
 
 Protocol of the baselines: z-score X, rows to unit norm, y / max|y|, ten-fold cross-validated mean squared error over
 the trivial one (predict zero), delta = 1e-6, bounds 1 and 1. The scalings look at the whole table, so this compares
-methods; it is no private pipeline. Noise is simulated. Finished tables are kept in ``accuracy.jsonl``, under a
-fingerprint of the code that made them, and are not run again.
+methods; it is no private pipeline. Noise is simulated. The settings of AdaSSP were chosen on every other table in
+alphabetical order (``CHOSEN_ON``); the geometric mean over the rest is printed by itself. Finished tables are kept in
+``accuracy.jsonl``, under a fingerprint of the code that made them, and are not run again.
 """
 
 from __future__ import annotations
@@ -38,6 +39,17 @@ EPSILONS = (0.1, 1.0)
 FOLDS = 10
 TO_BEAT = ("exact", "SSP_exact_post_lmin")
 PEER = ("peer", "AdaOPS")
+CHOSEN_ON = {
+    "autos",
+    "breastcancer",
+    "concreteslump",
+    "fertility",
+    "keggdirected",
+    "machine",
+    "protein",
+    "skillcraft",
+    "solar",
+}
 
 
 def ada_ssp(X: Floats, y: Floats, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
@@ -195,6 +207,10 @@ def report(results: list[Score], known: dict[tuple[str, float, str, str], float]
         means = [geometric_mean(list(column)) for column in zip(*matrix, strict=True)]
         shown.add_section()
         shown.add_row("geometric mean", *(f"{value:.4f}" for value in means))
+        rest = [row for name, row in zip(names, matrix, strict=True) if name not in CHOSEN_ON]
+        if rest:
+            unseen = [geometric_mean(list(column)) for column in zip(*rest, strict=True)]
+            shown.add_row("of tables not chosen on", *(f"{value:.4f}" for value in unseen))
         console.print(shown)
         wins = sum(by[name, "AdaOPS"] <= known[(name, epsilon, *PEER)] for name in names)
         console.print(

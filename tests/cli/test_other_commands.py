@@ -95,7 +95,12 @@ def test_rows_beyond_the_bounds_are_told_at_the_curators_terminal_and_nowhere_el
         ("--epsilon", "0", *BOUNDS),
         ("--epsilon", "1", "--x-bound", "-1", "--y-bound", "1"),
         ("--epsilon", "1", *BOUNDS, "--delta", "1"),
-        ("--epsilon", "1", *BOUNDS, "--method", "adassp", "--n-public", "50"),
+        ("--epsilon", "1", *BOUNDS, "--method", "adassp", "--kappa", "50"),
+        ("--epsilon", "1", *BOUNDS, "--range", "age=0:3"),
+        ("--epsilon", "1", "--range", "height=0:3", "--y-bound", "1"),
+        ("--epsilon", "1", "--range", "age", "--y-bound", "1"),
+        ("--epsilon", "1", "--x-bound", "1", "--y-bound", "3:1"),
+        ("--epsilon", "1", "--x-bound", "1", "--y-bound", "much"),
         ("--epsilon", "1", *BOUNDS, "--out", "nowhere/model.json"),
     ],
 )
@@ -103,6 +108,22 @@ def test_bad_promises_are_one_sentence_and_write_nothing(run, table, tmp_path, w
     outcome = run("release", table, "--target", "bmi", "--feature", "age", *words)
     assert outcome.code == 2 and outcome.out == "" and len(outcome.err.strip().splitlines()) == 1
     assert not (tmp_path / "model.json").exists()
+
+
+def test_ranges_of_columns_and_of_the_target(run, table, tmp_path):
+    words = ("release", table, "--target", "bmi", "--feature", "age", "--epsilon", "1", "--n-public", "50", "--json")
+    outcome = run(*words, "--range", "age=-3:2", "--y-bound", "-1:4")
+    assert outcome.code == 0, outcome.err
+    record = json.loads(outcome.out)
+    assert record["bounds"] == {"x_bound": [[-3.0, 2.0]], "y_bound": [-1.0, 4.0]} and record["format_version"] == 2
+    assert record["declared"]["fit_intercept"] and record["model"]["intercept"] != 0.0
+    model = pi.load(tmp_path / "model.json")
+    assert model.bounds == (((-3.0, 2.0),), (-1.0, 4.0))
+    frame = people()
+    told = model.predict(frame[["age"]])
+    np.testing.assert_allclose(told, frame["age"] * record["model"]["coef"][0] + record["model"]["intercept"])
+    through_zero = run(*words, "--x-bound", "1", "--y-bound", "1", "--no-intercept", "--again")
+    assert json.loads(through_zero.out)["model"]["intercept"] == 0.0
 
 
 def test_missing_bounds_are_asked_for(run, table):

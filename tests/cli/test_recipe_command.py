@@ -84,7 +84,8 @@ def test_a_release_by_a_recipe_needs_no_other_bounds(run, raw, tmp_path):
     model = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     assert pi.Recipe.from_dict(model["recipe"]).to_dict() == RECIPE.to_dict()
     assert model["features"] == RECIPE.get_feature_names_out().tolist()
-    assert model["declared"]["x_bound"] == RECIPE.x_bound and model["declared"]["y_bound"] == 1.0
+    assert model["declared"]["x_bound"] == model["bounds"]["x_bound"] == [list(one) for one in RECIPE.ranges]
+    assert model["declared"]["y_bound"] == [-1.0, 1.0]
 
 
 def test_cells_that_the_recipe_does_not_know(run, raw, tmp_path):

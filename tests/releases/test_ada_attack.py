@@ -10,7 +10,7 @@ import pytest
 
 from perinstance.releases.adaops import mechanism as adaops_mechanism
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.promises.declared_box import declared_box
+from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.noisy_queries import SimulatedWindow, plain_moment, plain_totals
 
 from .slow_roads import hockey_stick_lower_bound
@@ -73,7 +73,7 @@ def ada_ops(epsilon, delta):
 
 def ada_ssp(epsilon, delta):
     """Tight for this pair but for the clip of the first rounds."""
-    spent = adassp_mechanism.spend(epsilon, delta, declared_box(1.0, 1.0, 1, False), 0.25, 2)
+    spent = adassp_mechanism.spend(epsilon, delta, box_of(1.0, 1.0, 1, False), 0.25, 2)
     return lambda window: adassp_mechanism.run(spent, window)
 
 
@@ -89,7 +89,7 @@ def ada_ops_box(epsilon, delta):
     return lambda window: adaops_mechanism.run(spent, window)
 
 
-BOX = declared_box([(-4.0, 6.0)], (0.0, 8.0), 1, True)
+BOX = box_of([(-4.0, 6.0)], (0.0, 8.0), 1, True)
 CORNER = BOX.rows(np.array([[6.0]]), np.array([8.0]))
 IN_A_BOX = (np.zeros((0, 2)), np.zeros(0)), (CORNER.X, CORNER.y)
 

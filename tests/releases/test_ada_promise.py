@@ -14,7 +14,7 @@ from perinstance.pairs import Posterior
 from perinstance.releases.adaops.mechanism import Request, plan, run
 from perinstance.releases.adassp.mechanism import spend
 from perinstance.releases.promises.calibration import check_promise, corners, gaussian_distance, tail_quantile
-from perinstance.releases.promises.declared_box import declared_box
+from perinstance.releases.promises.declared_box import box_of
 from perinstance.releases.promises.promise import Promise
 
 from .slow_roads import Pinned, posterior_delta, whole_profile
@@ -104,7 +104,7 @@ def test_bounds_fail_no_more_often_than_charged():
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_adassp_spends_exactly_its_budget(epsilon, delta, rounds):
     for x_bound, intercept, n in ((2.0, False, None), (2.0, True, 50), ([(0, 1), (-3, 9)], True, None)):
-        spent = spend(epsilon, delta, declared_box(x_bound, 3.0, 2, intercept), None, rounds, n)
+        spent = spend(epsilon, delta, box_of(x_bound, 3.0, 2, intercept), None, rounds, n)
         assert 0.999 * delta <= spent.promise.delta(epsilon) <= delta
         # a person at all bounds, clipped in every round: the distances add up to no more than the promise
         looked = 0.0 if spent.look is None else spent.look.distance
@@ -145,6 +145,19 @@ def test_whole_mechanism_at_worst_case_neighbours(request_):
     for name, G, b, x, y in hard_neighbours(request_):
         for direction, total in whole_profile(request_, G, b, x, y).items():
             assert total <= request_.delta, (name, direction)
+
+
+@pytest.mark.parametrize(("intercept", "n"), [(True, 40), (True, 2000), (False, 300)])
+def test_whole_mechanism_with_an_intercept_and_ranges(intercept, n):
+    """Two dimensions, one of them the ones: everybody has them, and the person who joins stands at a corner."""
+    box = box_of([(-3.0, 5.0)] * (2 - intercept), (0.0, 9.0), 2 - intercept, intercept)
+    request = Request(1.0, 1e-3, box.x_bound, 1.0, box.d, n, None)
+    for at, label, mine, own in ((5.0, 9.0, -3.0, 0.0), (1.0, 9.0, 5.0, 0.0), (-3.0, 0.0, 5.0, 9.0)):
+        others = box.rows(np.full((n - 1, 2 - intercept), at), np.full(n - 1, label))
+        person = box.rows(np.full((1, 2 - intercept), mine), np.array([own]))
+        G, b = others.X.T @ others.X, others.X.T @ others.y
+        for direction, total in whole_profile(request, G, b, person.X[0], person.y[0]).items():
+            assert total <= request.delta, (at, mine, direction)
 
 
 def test_whole_mechanism_when_the_number_of_people_is_bought():

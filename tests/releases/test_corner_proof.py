@@ -80,7 +80,7 @@ def test_step_two_one_change_of_sign(mu, rho):
     assert gaps[0] < 0 and all(pair.alpha(t) + pair.beta(t) > 0 for t in grid)
     before = [t for t, gap in zip(grid, gaps, strict=True) if gap < 0]
     assert before == grid[: len(before)]  # once beta is above alpha it stays there
-    assert all(pair.psi(t) >= -mp.mpf(10) ** -30 for t in before)
+    assert all(pair.psi(t) >= -(mp.mpf(10) ** -30) for t in before)
     slopes = [mp.diff(pair.psi, t) for t in (t0 / 7, t0 / 2, t0)]
     assert all(slope > 0 for slope in slopes)
     values = [pair.f(t) for t in [*grid, b, 1.5 * b]]

@@ -19,6 +19,7 @@ from perinstance.errors import InvalidTable
 from perinstance.sampling import fixed_rows
 
 RELEASES = [pi.AdaSSP(x_bound=1.0, y_bound=2.0), pi.AdaOPS(x_bound=1.0, y_bound=2.0)]
+PER_COLUMN = [pi.AdaSSP(x_bound=[(0, 9), 2.0, (-1, 3)], y_bound=(0, 7)), pi.AdaOPS(x_bound=[1, 2, 3], y_bound=(0, 7))]
 WIDE = [pi.AdaSSP(x_bound=1e100, y_bound=1e-100), pi.AdaOPS(x_bound=1e-100, y_bound=1e100, n_public=10)]
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -62,11 +63,13 @@ def published(model):
     }
 
 
-@pytest.mark.parametrize("release", RELEASES + WIDE, ids=str)
+@pytest.mark.parametrize("release", RELEASES + WIDE + PER_COLUMN, ids=str)
 @given(tables())
 @settings(max_examples=25)
 def test_whatever_the_rows_hold_something_is_published(release, table):
     X, y, d = table
+    if release in PER_COLUMN:
+        release = clone(release).set_params(x_bound=release.x_bound[:d])
     ordinary = clone(release).fit(np.linspace(-1, 1, 3 * d).reshape(3, d), [1.0, 0.5, -1.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

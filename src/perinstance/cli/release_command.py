@@ -38,10 +38,7 @@ def release(
             "--y-bound", help="Declared: targets are clipped to this size, or to LOW:HIGH; a recipe has its own."
         ),
     ] = None,
-    intercept: Annotated[
-        bool | None,
-        typer.Option("--intercept/--no-intercept", help="Whether to fit one; a recipe's column of ones replaces it."),
-    ] = None,
+    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
     method: Annotated[Method, typer.Option("--method", help="The estimator.")] = Method.adassp,
     feature: o.Features = None,
     id: o.Id = None,
@@ -92,8 +89,6 @@ def release(
     target = target or rule.target_column
     two = o.declared_classes(classes, y_bound, method is Method.logistic)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
-    if intercept is None:
-        intercept = rule is None or not rule.intercept
     before = earlier_promise(out, again)
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")

@@ -138,7 +138,7 @@ def _numbers_of(record: Mapping[str, Any], *names: str) -> tuple[float, float]:
 
 def _bound_of(record: Mapping[str, Any], name: str) -> Any:
     """Read one declared bound: a number > 0; a range; one of either per column."""
-    value = record.get(name)
+    value: Any = record.get(name)
     if name == "y_bound" and name not in record:  # a classifier's labels have no bound
         return None
     if isinstance(value, list) and value and all(_is_bound(one) for one in value):

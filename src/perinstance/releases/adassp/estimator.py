@@ -235,14 +235,14 @@ class _NoiselessMoments:
 
     def gram(self, scale: float, known: float | None = None) -> Floats:
         def step(block: Block) -> Floats:
-            X = block.X if self.frame is None else self.frame.clipped_rows(block.X, block.X.any(axis=1))
+            X = block.X if self.frame is None else self.frame.clipped_rows(block.X, np.asarray(block.X.any(axis=1)))
             return X.T @ X
 
         return self.sweep.fold(step)
 
     def moment(self, theta: Floats, clip: float, scale: float) -> Floats:
         def step(block: Block) -> Floats:
-            X = block.X if self.frame is None else self.frame.free_rows(block.X, block.X.any(axis=1))
+            X = block.X if self.frame is None else self.frame.free_rows(block.X, np.asarray(block.X.any(axis=1)))
             return plain_moment(X, block.y, theta, clip, self.frame)
 
         return self.sweep.fold(step)

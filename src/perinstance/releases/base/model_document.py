@@ -100,7 +100,7 @@ def document_of(
         "published": "".join(w if isinstance(w, str) else declared_text(w) for w in mechanism.words),
         "promise": _promise(mechanism, parameters),
         "bounds": bounds,
-        "declared": _named(parameters),
+        "declared": _named(parameters) | (bounds or {}),
         "grid": float(parameters.get("grid", GRID)),  # what was drawn is a multiple of this
         "target": target,
         "n_features": d,

@@ -38,7 +38,7 @@ from perinstance.releases.logistic_regression.class_labels import (
 from perinstance.releases.logistic_regression.confidential_fit import NoiselessSums, SignSweep, SlopeFit
 from perinstance.releases.logistic_regression.noisy_sums import ExactSums
 from perinstance.releases.promises.calibration import check_promise
-from perinstance.releases.promises.declared_box import DeclaredBox, declared_box
+from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, counted
 from perinstance.releases.promises.promise import Promise
 from perinstance.sampling import FixedRows
@@ -236,7 +236,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         """Validate what was declared, for a table of d columns."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidInput(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
-        return declared_box(self.x_bound, 1.0, d, bool(self.fit_intercept))
+        return box_of(self.x_bound, 1.0, d, bool(self.fit_intercept))
 
     def _plan(self, box: DeclaredBox) -> slope_mechanism.SlopeRounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)

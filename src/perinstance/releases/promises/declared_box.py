@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.checked_numbers import got, is_number, is_whole
+from perinstance.checked_numbers import got, is_number, is_whole, real_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LARGEST, STEP_UP
@@ -69,7 +69,7 @@ class DeclaredBox:
     def rows(self, X: NDArray, y: NDArray) -> FixedRows:
         """Return rows and labels in units, clipped to what was declared, exactly; the column of ones is the last.
 
-        >>> box = declared_box([(0.0, 10.0), 2.0], (0.0, 4.0), 2, intercept=True)
+        >>> box = box_of([(0.0, 10.0), 2.0], (0.0, 4.0), 2, intercept=True)
         >>> rows = box.rows(np.array([[5.0, 1.0], [99.0, -2.0], [np.nan, 1.0]]), np.array([3.0, 9.0, 1.0]))
         >>> rows.X.tolist(), rows.y.tolist(), (rows.clipped_x, rows.clipped_y, rows.missing)
         ([[0.0, 0.5, 1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0]], [0.5, 1.0, 0.0], (1, 1, 1))
@@ -102,7 +102,7 @@ class DeclaredBox:
         return coef, min(max(intercept, -LARGEST), LARGEST)
 
 
-def declared_box(x_bound: Any, y_bound: Any, d: int, intercept: bool, label: str = "y_bound") -> DeclaredBox:
+def box_of(x_bound: Any, y_bound: Any, d: int, intercept: bool, label: str = "y_bound") -> DeclaredBox:
     """Validate what was declared of a table of d columns.
 
     ``x_bound``: one number for the norm of a row; or for every column a half width, or a range (low, high); or an
@@ -157,7 +157,7 @@ def _range(name: str, declared: Any, centred: bool) -> Range:
         half = float(declared)
         return Range(-half, half, 0.0, half)
     try:
-        low, high = (float(one) for one in declared) if not isinstance(declared, str) else ()
+        low, high = (real_number(name, one) for one in declared)
     except (TypeError, ValueError):
         raise InvalidInput(
             f"{name} must be declared: a number > 0 chosen without looking at the data, got {got(declared)}"

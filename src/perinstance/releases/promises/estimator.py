@@ -25,7 +25,7 @@ from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.promises.calibration import check_promise
-from perinstance.releases.promises.declared_box import DeclaredBox, declared_box, declared_count
+from perinstance.releases.promises.declared_box import DeclaredBox, box_of, declared_count
 from perinstance.releases.promises.noisy_queries import ExactWindow, Window
 from perinstance.releases.promises.promise import Promise
 from perinstance.sampling import FixedRows
@@ -109,7 +109,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidInput(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         declared_count(self.n_public)
-        return declared_box(self.x_bound, self.y_bound, d, bool(self.fit_intercept))
+        return box_of(self.x_bound, self.y_bound, d, bool(self.fit_intercept))
 
     def _clip(self, X: NDArray, y: NDArray) -> FixedRows:
         """Return rows as the release sees them: in units, the column of ones last."""

@@ -7,11 +7,12 @@ The adversary may correlate the two, so the sample is charged with the pointwise
     T(e) = max_c max(delta_c^PQ(e), delta_c^QP(e))        for e of both signs,
     delta(epsilon) <= integral T(epsilon - l) dN(l; D^2/2, D^2) + failure        in both directions.
 
-A corner stands for everybody of smaller leverage and residual. P over Q grows with both for ``e >= 0`` while the corner's
-leverage is at most (1 + sqrt 5)/2, but Q over P does **not**: its losses end at ``(log(1 + mu) + rho^2/(1 + mu))/2``,
-which falls with mu. It lies below P over Q there, so the larger of the two directions at the corner is above either
-direction of everybody; for ``e < 0`` the same follows from ``delta^PQ(e) = 1 - exp(e) + exp(e) delta^QP(-e)``. That is
-why T takes the worst direction. The proof is in docs/mechanisms/adaops.md; ``LARGEST_LEVERAGE`` is where it ends.
+A corner stands for everybody of smaller leverage and residual. P over Q grows with both for ``e >= 0`` while the
+corner's leverage is at most (1 + sqrt 5)/2, but Q over P does **not**: its losses end at
+``(log(1 + mu) + rho^2/(1 + mu))/2``, which falls with mu. It lies below P over Q there, so the larger of the two
+directions at the corner is above either direction of everybody; for ``e < 0`` the same follows from
+``delta^PQ(e) = 1 - exp(e) + exp(e) delta^QP(-e)``. That is why T takes the worst direction. The proof is in
+docs/mechanisms/adaops.md; ``LARGEST_LEVERAGE`` is where it ends.
 
 T is a maximum of profiles: convex in ``exp(e)`` and falling, so it is itself the profile of some pair, which is why it
 may be composed. The integral is a Riemann sum that takes T at the end of each cell where it is larger: an upper bound.

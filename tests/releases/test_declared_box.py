@@ -1,0 +1,171 @@
+"""Declared boxes: public maps to units and back, exact bounds, and refusals of declared facts alone."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+
+import perinstance as pi
+from perinstance.errors import InvalidInput
+from perinstance.releases.promises.declared_box import box_of, declared_count
+
+bounds = st.one_of(
+    st.floats(1e-6, 1e6),
+    st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda pair: (pair[0], pair[0] + pair[1])),
+)
+cells = st.one_of(st.floats(-1e7, 1e7), st.floats(allow_nan=True, allow_infinity=True))
+
+
+@st.composite
+def boxes(draw):
+    d = draw(st.integers(1, 3))
+    x_bound = draw(st.one_of(st.floats(1e-6, 1e6), st.lists(bounds, min_size=d, max_size=d)))
+    return box_of(x_bound, draw(bounds), d, draw(st.booleans())), d
+
+
+@given(boxes(), st.data())
+def test_rows_never_leave_the_declared_set(made, data):
+    box, d = made
+    X, y = data.draw(arrays(float, (4, d), elements=cells)), data.draw(arrays(float, 4, elements=cells))
+    rows = box.rows(X, y)
+    assert rows.X.shape == (4, box.d) and (np.abs(rows.X[:, :d]) <= 1).all() and (np.abs(rows.y) <= 1).all()
+    for row in rows.X:
+        columns = sum(Fraction(float(cell)) ** 2 for cell in row[:d])
+        assert columns <= Fraction(box.radius) ** 2
+        assert columns + Fraction(float(row[d:].sum())) ** 2 <= Fraction(box.x_bound) ** 2 * (1 + Fraction(1, 10**14))
+    missing = np.isnan(X).any(axis=1) | np.isnan(y)
+    assert (rows.X[missing] == 0).all() and (rows.y[missing] == 0).all() and rows.missing == missing.sum()
+    if box.weight:
+        assert (rows.X[~missing, d] == box.weight).all()
+    for i in range(4):  # what becomes of a row depends on nothing but the row
+        alone = box.rows(X[i : i + 1], y[i : i + 1])
+        assert (alone.X[0] == rows.X[i]).all() and alone.y[0] == rows.y[i]
+
+
+@given(boxes(), st.data())
+def test_coefficients_go_back_to_the_same_predictions(made, data):
+    """In exact rationals: ``center_y + half_y z'theta`` is ``x'coef + intercept`` for rows within the box."""
+    box, d = made
+    theta = data.draw(arrays(float, box.d, elements=st.floats(-4, 4)))
+    coef, intercept = box.in_user_units(theta)
+    x = [Fraction(one.center) + Fraction(one.half) * Fraction(1, 3) for one in box.columns]
+    units = [(cell - Fraction(one.center)) / Fraction(one.half) for cell, one in zip(x, box.columns, strict=True)]
+    ones = [Fraction(box.weight)] if box.weight else []
+    told = sum(Fraction(float(t)) * u for t, u in zip(theta, units + ones, strict=True))
+    truth = Fraction(box.label.center) + Fraction(box.label.half) * told
+    back = sum(Fraction(float(c)) * cell for c, cell in zip(coef, x, strict=True)) + Fraction(intercept)
+    size = abs(truth) + Fraction(box.label.half) * (1 + sum(abs(one.center) / one.half * 8 for one in box.columns))
+    size += abs(Fraction(box.label.center))
+    assert abs(back - truth) <= size * Fraction(1, 10**13)
+
+
+def test_without_an_intercept_nothing_is_centred():
+    box = box_of([(2.0, 4.0)], (1.0, 3.0), 1, False)
+    rows = box.rows(np.array([[1.0], [3.0]]), np.array([0.0, 3.0]))
+    assert rows.X.tolist() == [[0.5], [0.75]] and rows.y.tolist() == pytest.approx([1 / 3, 1.0])
+    assert (rows.clipped_x, rows.clipped_y) == (1, 1)
+    coef, intercept = box.in_user_units(np.array([0.8]))
+    assert coef == [0.6000000000000001] and intercept == 0.0
+
+
+def test_the_weight_of_the_ones_is_that_of_a_column():
+    assert box_of(3.0, 1.0, 4, True).weight == 0.5
+    assert box_of([1.0] * 9, 1.0, 9, True).weight == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"x_bound": [1.0, 2.0]},
+        {"x_bound": [1.0, 2.0, (3.0, 3.0)]},
+        {"x_bound": [1.0, 2.0, (4.0, 3.0)]},
+        {"x_bound": [1.0, 2.0, "3"]},
+        {"x_bound": [1.0, 2.0, np.nan]},
+        {"x_bound": [1.0, 2.0, (0.0, np.inf)]},
+        {"x_bound": [1.0, 2.0, (0.0, 1.0, 2.0)]},
+        {"x_bound": "123"},
+        {"x_bound": object()},
+        {"y_bound": (1.0, -1.0)},
+        {"y_bound": (0.0, "1")},
+        {"y_bound": -1.0},
+        {"fit_intercept": "yes"},
+        {"n_public": 0},
+        {"n_public": 2.5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("release", [pi.AdaSSP, pi.AdaOPS])
+def test_wrong_declarations_are_refused_before_the_data_count(release, wrong):
+    declared = {"x_bound": 1.0, "y_bound": 1.0} | wrong
+    for rows in (np.zeros((0, 3)), np.full((2, 3), np.nan)):
+        with pytest.raises(InvalidInput):
+            release(**declared).fit(rows, np.zeros(len(rows)))
+    with pytest.raises(InvalidInput):
+        release(**declared).promise(3)
+
+
+def test_a_declared_count():
+    assert declared_count(None) is None and declared_count(np.int64(3)) == 3
+
+
+HARD = {
+    "constant": (np.ones((50, 2)), np.linspace(-1, 1, 50)),
+    "collinear": (np.repeat(np.linspace(-1, 1, 50)[:, None], 2, axis=1), np.linspace(-1, 1, 50)),
+    "fewer rows than columns": (np.array([[0.3, -0.2]]), np.array([0.5])),
+    "nobody": (np.zeros((0, 2)), np.zeros(0)),
+    "labels all equal": (np.linspace(-1, 1, 60).reshape(30, 2), np.full(30, 0.25)),
+    "no label": (np.linspace(-1, 1, 60).reshape(30, 2), np.full(30, np.nan)),
+    "no cell": (np.full((30, 2), np.nan), np.ones(30)),
+    "all beyond": (np.full((30, 2), 1e300), np.full(30, -np.inf)),
+}
+RELEASES = [
+    made(x_bound=[(-1.0, 2.0), 1.0], y_bound=(-1.0, 3.0), fit_intercept=intercept, n_public=n)
+    for made in (pi.AdaSSP, pi.AdaOPS)
+    for intercept in (True, False)
+    for n in (None, 60)
+]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize("case", HARD)
+def test_finite_answers_without_a_word(release, case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = clone(release).fit(*HARD[case])
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_)
+    assert model.privacy_ == release.promise(2)
+    assert np.isfinite(model.predict(np.zeros((1, 2)))).all()
+
+
+@given(st.data())
+@settings(max_examples=15)
+def test_what_is_released_lies_on_the_public_grid(data):
+    """Bit patterns: totals, Gram matrix and moments are multiples of 2^-40 whatever the rows are."""
+    n = data.draw(st.integers(0, 5))
+    X, y = data.draw(arrays(float, (n, 2), elements=cells)), data.draw(arrays(float, n, elements=cells))
+    model = pi.AdaSSP(x_bound=[(-1.0, 2.0), 1.0], y_bound=(-1.0, 3.0), n_public=5).fit(X, y)
+    for released in (model.totals_, model.gram_[:-1], model.moments_):
+        assert (released * 2.0**40 == np.round(released * 2.0**40)).all()
+
+
+def test_a_recipe_declares_the_box():
+    table = pi.data.hospital_patients(200)
+    columns = {"age": {"range": [0, 110]}, "smoker": {"yes": ["yes"], "no": ["no"], "missing": "no"}}
+    columns["ward"] = {"categories": ["surgery", "cardiology"], "missing": "other"}
+    recipe = pi.Recipe(columns, target={"column": "cost_eur", "range": [0, 40_000]})
+    assert recipe.ranges == [(-1.0, 1.0), (0.0, 1.0), *[(-1.0, 1.0)] * 3] and recipe.row_bound == np.sqrt(3)
+    X, y = recipe.transform(table), recipe.transform_target(table)
+    release = pi.AdaSSP(epsilon=1.0, x_bound=recipe, y_bound=recipe.target_range)
+    rows = release._box(X.shape[1]).rows(X, y)
+    assert rows.clipped_x == 0 and np.linalg.norm(rows.X[:, :-1], axis=1).max() <= np.sqrt(3) + 1e-9
+    model = clone(release).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    with pytest.raises(InvalidInput, match="as it is"):
+        _ = pi.Recipe().ranges
