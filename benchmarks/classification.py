@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.ratio import Ratio
 from perinstance.releases.logistic_regression import mechanism as slope_mechanism
 from perinstance.releases.logistic_regression.noisy_sums import SimulatedSums
-from perinstance.releases.promises.declared_box import declared_box
+from perinstance.releases.promises.declared_box import box_of
 
 Floats = NDArray[np.float64]
 
@@ -132,7 +132,7 @@ class Bench:
     def __init__(self, tables: Path, name: str, encoding: str) -> None:
         self.name, self.encoding = name, encoding
         self.table = encode(tables, name, encoding)
-        self.box = declared_box(self.table.x_bound, 1.0, self.table.X.shape[1], True)
+        self.box = box_of(self.table.x_bound, 1.0, self.table.X.shape[1], True)
         self.rows = self.box.rows(self.table.X, 2.0 * self.table.y - 1.0).X
 
     def measure(self, split: str, epsilon: float, repeats: int) -> Result:
