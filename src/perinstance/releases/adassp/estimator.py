@@ -19,6 +19,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.first_look import LIGHT
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.calibration import check_promise
@@ -187,6 +188,11 @@ class AdaSSP(Promised):
         plan = self._plan(box)
         kind: Kind = "estimate" if run else "exact" if plan.count == 1 and plan.clip is None else "upper"
         return Shift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
+
+    def _box(self, d: int) -> DeclaredBox:
+        """Validate what was declared; where a look places the intercept, its column needs little weight."""
+        box = super()._box(d)
+        return replace(box, weight=box.weight * LIGHT) if self.rounds != 1 else box
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)

@@ -25,6 +25,7 @@ CLIP = 0.6  # residuals are clipped at this part of the labels' spread
 WIDEST_CLIP, NARROWEST_CLIP = 0.25, 0.02  # of the label's half range
 NARROWEST = 0.05  # variance of a column in units, below which it is not spread out further
 NORM = 0.8  # rows are clipped at the root of this part of their mean squared norm
+LIGHT = 0.5  # of a column's weight that the ones have, where a look has placed the intercept
 SHORTEST = 0.5  # squared norm at which they are clipped at least
 
 
@@ -113,7 +114,7 @@ def _as_it_is(look: Look) -> StandardFrame:
 
 
 def _with_weight(look: Look, center: Floats, spread: Floats, radius: float) -> StandardFrame:
-    return StandardFrame(center, spread, radius, radius / math.sqrt(look.columns) if look.intercept else 0.0)
+    return StandardFrame(center, spread, radius, LIGHT * radius / math.sqrt(look.columns) if look.intercept else 0.0)
 
 
 def _believed_means(means: Floats, noise: float) -> Floats:
