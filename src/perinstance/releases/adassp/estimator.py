@@ -13,7 +13,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
-from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
+from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
@@ -36,7 +36,7 @@ from perinstance.sampling import FixedRows
 class SspFit:
     """Least squares with everyone and, if asked for, a run whose estimates the reading is taken at. Confidential."""
 
-    linear: LinearFit
+    linear: LinearFit | DualFit
     clipped: Clipped
     run: adassp_mechanism.Published | None = None
 
