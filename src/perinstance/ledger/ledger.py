@@ -29,7 +29,7 @@ from perinstance.ledger.running_totals import delete_running, running_blocks
 from perinstance.ledger.totals import Totals, running_totals_of, totals_of
 from perinstance.ledger.verification import Verification, refuse_damage, verify
 from perinstance.pairs import Pairs
-from perinstance.pairs.foreign_promise import pairs_of_promise
+from perinstance.pairs.composition import pairs_of_promise
 from perinstance.releases.base.shown_decimals import declared_text
 
 if TYPE_CHECKING:
