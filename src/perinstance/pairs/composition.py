@@ -148,12 +148,12 @@ def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
 
 
 def pairs_of_promise(epsilon: ArrayLike, delta: ArrayLike, people: int) -> Pairs:
-    """Return pairs, labelled ``upper``, that lose at least what a plain (epsilon, delta) promise of another tool allows.
+    """Return pairs, labelled ``upper``, that lose at least what an (epsilon, delta) promise of another tool allows.
 
     Two distributions with losses up to epsilon have a trade-off curve above the chords through ``(0, 1)``, ``(p, p)``
     and ``(1, 0)``, ``p = 1/(1 + e^epsilon)`` (Wasserman and Zhou 2010). The curve of a Laplace shift D is convex and
-    symmetric, so it lies below those chords if it meets ``(p, p)``: ``D = 2 log((1 + e^epsilon)/2)``, a little more than
-    epsilon while that is small. delta is the probability of anything at all.
+    symmetric, so it lies below those chords if it meets ``(p, p)``: ``D = 2 log((1 + e^epsilon)/2)``, a little more
+    than epsilon while that is small. delta is the probability of anything at all.
 
     >>> pairs_of_promise(0.5, 0.0, 1).epsilon(1e-6).round(3)
     array([0.562])
