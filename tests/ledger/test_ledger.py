@@ -14,7 +14,7 @@ from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger.files import sorted_pairs
 from perinstance.ledger.files.byte_order import id_order
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
-from perinstance.pairs.foreign_promise import pairs_of_promise
+from perinstance.pairs.composition import pairs_of_promise
 
 DELTA = 1e-6
 

@@ -60,7 +60,7 @@ def reserved(
     """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise."""
     import perinstance as pi
     from perinstance.errors import InvalidInput, NumericalTrouble
-    from perinstance.pairs.foreign_promise import pairs_of_promise
+    from perinstance.pairs.composition import pairs_of_promise
 
     if place is None or key is None:
         yield

@@ -36,7 +36,7 @@ from perinstance.ledger.totals.running_sums import RunningBlock, running_blocks
 from perinstance.ledger.totals.spent_budgets import BudgetUse, budget_use
 from perinstance.ledger.verification import Verification, refuse_damage, verify
 from perinstance.pairs import Pairs
-from perinstance.pairs.foreign_promise import pairs_of_promise
+from perinstance.pairs.composition import pairs_of_promise
 
 
 class Ledger:

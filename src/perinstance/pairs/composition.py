@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.double_double import plus, raised, root, two_product
 from perinstance.numerics.numba_compile import exact_kernel
-from perinstance.numerics.rounding import PAIR_ROOT
+from perinstance.numerics.rounding import BOUND_UP, PAIR_ROOT
+from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import kind_codes, weakest_codes
 from perinstance.pairs.interface.schema import PairSchema
+from perinstance.pairs.laplace_shift import Laplace
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed_pairs import SummedPairs
 
@@ -157,3 +159,26 @@ def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
     if len(set(lengths)) > 1:
         raise InvalidInput(f"releases must concern the same people, got lengths {lengths}; align them person by person")
     return tuple(parts)
+
+
+def pairs_of_promise(epsilon: ArrayLike, delta: ArrayLike, people: int) -> Pairs:
+    """Return pairs, labelled ``upper``, that lose at least what an (epsilon, delta) promise of another tool allows.
+
+    Two distributions with losses up to epsilon have a trade-off curve above the chords through ``(0, 1)``, ``(p, p)``
+    and ``(1, 0)``, ``p = 1/(1 + e^epsilon)`` (Wasserman and Zhou 2010). The curve of a Laplace shift D is convex and
+    symmetric, so it lies below those chords if it meets ``(p, p)``: ``D = 2 log((1 + e^epsilon)/2)``, a little more
+    than epsilon while that is small. delta is the probability of anything at all.
+
+    >>> pairs_of_promise(0.5, 0.0, 1).epsilon(1e-6).round(3)
+    array([0.562])
+    """
+    e = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (people,))
+    d = np.broadcast_to(np.asarray(delta, dtype=np.float64), (people,))
+    if not ((e >= 0) & (d >= 0) & (d < 1)).all():
+        raise InvalidInput("a promise has epsilon >= 0 and delta in [0, 1); check what the other tool states")
+    # log((1 + e^epsilon)/2) without cancellation: epsilon/2 + log cosh(epsilon/2)
+    half = e / 2
+    log_cosh = half + np.log1p(np.expm1(-2 * half) / 2)
+    distance = 2 * (half + log_cosh) * BOUND_UP
+    pure = Laplace(distance, "upper")
+    return Composed([pure, Dominated(np.zeros(people), np.zeros(people), d)]) if d.any() else pure

@@ -19,7 +19,7 @@ from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve
 from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lay, lengths
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
-from perinstance.pairs.loss_sums.sampled.noise_window import LOG_OUTSIDE
+from perinstance.pairs.loss_sums.sampled.noise_cells import LOG_OUTSIDE
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
@@ -41,7 +41,7 @@ def edge_of(view: LossCoordinates) -> Floats:
 
 
 def outside(view: LossCoordinates) -> Floats:
-    """Return what the noise that is left out may add to delta (``noise_window.py``), rounded up."""
+    """Return what the noise that is left out may add to delta (``noise_cells.py``), rounded up."""
     assert view.sampled is not None
     return np.maximum(view.sampled.steps.sum(axis=1) * np.exp(LOG_OUTSIDE + 60.0) * np.exp(-60.0), SMALLEST)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
-from perinstance.pairs.loss_sums.sampled.noise_window import largest_spread, loss_at, noise_window, share_at
+from perinstance.pairs.loss_sums.sampled.noise_cells import largest_spread, loss_at, noise_window, share_at
 
 WIDTH = 0.125  # of a cell, at most
 STEEP = 0.25  # and of the distance, over m

@@ -27,6 +27,7 @@ from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, NODE
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, VAGUE
 
 ANCHOR = 32  # the rotation from node to node is started afresh so often
+NEXT_TO_NOTHING = 1e-6  # an epsilon below this over c may be zero
 RAISES = 40  # times that the last raise of an epsilon is doubled
 
 
@@ -133,6 +134,8 @@ def solve_on_line(target, start, edge, line, scratch):
         if abs(excess) < LAST_STEP * (4.0 + abs(goal)) or new == epsilon:
             break
         epsilon = new
+    if epsilon * line.c < NEXT_TO_NOTHING and log_bound(0.0, line, terms)[0] <= goal:
+        return 0.0
     raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / rate)
     for _ in range(RAISES):
         log, rate = log_bound(epsilon, line, terms)

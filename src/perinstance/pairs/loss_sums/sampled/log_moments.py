@@ -15,7 +15,7 @@ y = 0. Its integral over a window is the sum over the middles of its steps up to
 ``2 e^{-D}/(1 - e^{-D}) (integral of |F| along an edge of the strip)  + (sides of the strip, and what lies outside)``,
 
 ``D = 2 pi theta/d``, for every y (residues of ``F/(1 - e^{2 pi i x/d})`` between the edges, on whose sides
-the factor is at most 1). Both brackets are bounded, for ``W e^{z lambda}``, W and ``W lambda``, in ``noise_window``.
+the factor is at most 1). Both brackets are bounded, for ``W e^{z lambda}``, W and ``W lambda``, in ``noise_cells``.
 
 **Rounding.** Each term's is counted, in half units in the last place: of the exponents, of lambda
 (``10 |lambda| + 1.4 r m (|x| + 39 + m)``, where r is the share of w that moves with x, whose nodes are rounded too), of
@@ -31,7 +31,7 @@ import numpy as np
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import KL_QUADRATURE, NODE_ROUNDING, NOT_ZERO
 from perinstance.pairs.loss_sums.laplace_atoms import exp
-from perinstance.pairs.loss_sums.sampled.noise_window import (
+from perinstance.pairs.loss_sums.sampled.noise_cells import (
     DEPTH,
     HIGHEST,
     REACH,

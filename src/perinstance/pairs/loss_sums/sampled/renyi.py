@@ -16,7 +16,7 @@ from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import FEW_ROUNDINGS, QUADRATURE_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, fill_log_moments
-from perinstance.pairs.loss_sums.sampled.noise_window import StepKind
+from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind
 
 FARTHEST = 1e5
 
