@@ -101,6 +101,7 @@ def test_it_is_an_audit_with_names_groups_tables_and_a_report(tmp_path):
     assert list(audit.to_frame()["id"]) == names and audit.summary().maximum == audit.losses.max()
     page = audit.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "odometer reading" in page and "nan" not in page.lower().split()
+    assert "not known here" in page and "leave-one-out error" not in page
     with pytest.raises(InvalidInput, match="each of 6"):
         told()[0].audit(ids=names[:5])
     with pytest.raises(InvalidTable):

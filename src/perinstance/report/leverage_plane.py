@@ -35,6 +35,8 @@ class _Axis:
 def plane_section(asked: ReportRequest) -> list[Section]:
     """Show everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
     heading = "Why: rare features and surprise"
+    if np.isnan(np.asarray(asked.audit.leverage, dtype=float)).all():  # a training elsewhere: nobody has either
+        return []
     residual = np.abs(np.asarray(asked.audit.residual, dtype=float))
     axis = _axis(asked.audit, residual)
     shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, asked.worst)

@@ -21,6 +21,7 @@ RARE = "rare features"
 SURPRISING = "badly predicted"
 BOTH = "rare features and badly predicted"
 ORDINARY = "neither stands out"
+UNKNOWN = "not known here"
 
 # A person stands out when fewer than this share of the people exceed them.
 STANDS_OUT = 0.05
@@ -90,6 +91,8 @@ def share_at_most(part: float) -> str:
 
 def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[str]:
     """Say why each of some people is exposed: rare features, a badly predicted outcome, or both."""
+    if np.isnan(leverage).all():
+        return [UNKNOWN] * len(who)
     high_leverage = _threshold(leverage)
     high_residual = _threshold(np.abs(residual))
     words = {(True, True): BOTH, (True, False): RARE, (False, True): SURPRISING, (False, False): ORDINARY}

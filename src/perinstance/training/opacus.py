@@ -1,6 +1,6 @@
 """``watch(privacy_engine, optimizer, loader)``: a ``Watch`` over a training with Opacus, beside its own accountant.
 
-How it looks on (Opacus 1.4 to 1.6):
+How it looks on (tested with Opacus 1.6; what it relies on is the same in 1.5):
 
 - **who was sampled**: the loader's Poisson sampler is replaced by one that yields the same and writes it down;
 - **how long gradients were**: Opacus divides ``max_grad_norm`` by everybody's length (plus 1e-6) to clip them; the clip

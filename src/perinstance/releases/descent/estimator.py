@@ -76,8 +76,8 @@ class NoisyDescent(AnsweringModel):
         Instead of ``noise``: the promise. The smallest noise that keeps it is taken.
     filter
         ``(order, budget)``: nobody's Renyi divergence of that order exceeds the budget over all steps. Everybody's
-        gradient is clipped to their own length at the last public time, and whoever is spent takes no further part;
-        nobody is told. At rate 1 the sum of squared distances is kept, at most ``2 budget / order``.
+        gradient is clipped to their own length at the last public time, and whoever cannot pay for a step is left out
+        of it; nobody is told. At rate 1 the sum of squared distances is kept, at most ``2 budget / order``.
     refresh
         Every so many steps is a public time, at which the filter sets everybody's own clip anew.
     grid
