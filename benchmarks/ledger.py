@@ -1,11 +1,13 @@
 """The ledger: a charge against writing its Parquet file, totals of 20 Gaussian releases against reading them.
 
-``python -m benchmarks.ledger 1e7`` takes ten million people.
+``python -m benchmarks.ledger 1e7`` takes ten million people. Times are those of the processor, of all threads: what
+others run does not count.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +20,7 @@ import pyarrow.parquet as pq
 
 import perinstance as pi
 from benchmarks.ratio import Ratio
-from perinstance.ledger.charge_files import ChargeFile
+from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.pairs import Shift
 
 PEOPLE, RELEASES, LIMIT = 1_000_000, 20, 3
@@ -33,9 +35,31 @@ def _write(ids: pa.Array, pairs: Shift, path: Path) -> None:
 
 
 def _timed(work) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
+
+
+#: in a process of its own: how much more memory a page's numbers take than those of a ledger of one person
+WALK = """
+import resource, sys
+import perinstance as pi
+from perinstance.pairs import Shift
+small = pi.Ledger(sys.argv[1])
+for k in range(2):
+    small.charge_pairs(["a"], Shift([1.0 + k]), key=f"{k}")
+small.overview(1e-6)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+pi.Ledger(sys.argv[2]).overview(1e-6)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def _walk_memory(folder: Path, ledger: Path) -> float:
+    """Return in MiB how much a walk over everybody takes."""
+    asked = [sys.executable, "-c", WALK, str(folder / "small"), str(ledger)]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    return int(done.stdout) / 1024
 
 
 def measure(people: int) -> list[Ratio]:
@@ -58,11 +82,15 @@ def measure(people: int) -> list[Ratio]:
             charged, written = np.min(times, axis=0)
             ratios.append(Ratio(f"a charge to {people:,} people, {what}", "writing the file", charged / written, LIMIT))
         files = [ChargeFile(ledger._charges, release.stored.file) for release in ledger.releases()]
-        read = min(_timed(lambda: [None for file in files for _ in file.groups()]) for _ in range(2))
+        read = min(_timed(lambda: [None for file in files for _ in file.tables()]) for _ in range(2))
         total = min(_timed(lambda: ledger.totals(1e-6)) for _ in range(2))
         ratios.append(Ratio(f"totals over {RELEASES} Gaussian releases", "reading them", total / read, LIMIT))
-        one = min(_timed(lambda: ledger.person("p000012345")) for _ in range(3))
+        first = _timed(lambda: ledger.person("p000012345"))
+        one = min(_timed(lambda k=k: ledger.person(f"p{k:09d}")) for k in range(0, people, people // 5))
         ratios.append(Ratio(f"a person's history in {RELEASES} releases, milliseconds", "one", 1000 * one))
+        ratios.append(Ratio("the first one after opening a ledger, milliseconds", "one", 1000 * first))
+        memory = _walk_memory(folder, folder / "ids-in-order")
+        ratios.append(Ratio("memory of a walk over everybody, MiB", "one", memory))
     return ratios
 
 

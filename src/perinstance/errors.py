@@ -63,6 +63,10 @@ class LedgerConflict(LedgerTrouble):
     """A key that stands for another charge already, or a step that does not follow from those before."""
 
 
+class ClusterTrouble(PerinstanceError):  # noqa: N818
+    """The cluster gave the work up: its scheduler is gone, or workers died again and again at one partition."""
+
+
 class NotPrepared(PerinstanceError):  # noqa: N818
     """The numerical code could not be compiled ahead (``perinstance warm-up``); it is compiled at first use."""
 

@@ -70,3 +70,40 @@ def test_infinity_is_null_with_a_flag(run):
     assert totals["maximum"] is None and totals["maximum_infinite"] is True
     person = json.loads(run("ledger", "person", "book", "a", "--json").out)
     assert person["epsilon"] is None and person["entries"][0]["epsilon_infinite"] is True
+
+
+def test_a_page_is_written_for_its_owner(run, tmp_path):
+    table(tmp_path)
+    run("ledger", "init", "book")
+    run("ledger", "charge", "book", "people.csv", "--key", "k", "--id", "who", "--epsilon", "0.5")
+    done = run("ledger", "report", "book", "--out", "page.html", "--limit", "0.6", "--title", "Our people")
+    assert done.code == 0 and "page.html" in done.out, done.err
+    page = (tmp_path / "page.html").read_text()
+    assert "Our people" in page and "<td>p10<" in page and (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
+    assert run("ledger", "report", "book", "--out", "page.html", "--redact").code == 0
+    assert "<td>p10<" not in (tmp_path / "page.html").read_text()
+    missing = run("ledger", "report", "book", "--out", "none/page.html")
+    assert missing.code == 2 and "no folder" in missing.err
+
+
+def test_a_second_draw_needs_a_key_of_its_own(run, tmp_path):
+    target, features = table(tmp_path)
+    run("ledger", "init", "book")
+    asked = ("people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "--epsilon", "1")
+    asked += ("--x-bound", "5", "--y-bound", "5", "--out")
+    assert run("release", *asked, "one.json", "--key", "one").code == 0
+    again = run("release", *asked, "two.json", "--key", "one")
+    assert again.code == 2 and "another key" in again.err and not (tmp_path / "two.json").exists()
+    assert run("release", *asked, "two.json", "--key", "two").code == 0
+    assert [release.state for release in pi.Ledger("book").releases()] == ["committed"] * 2
+
+
+def test_the_folder_one_stands_in_has_a_name(run, tmp_path):
+    tmp_path.chmod(0o755)
+    refused = run("ledger", "init", ".")
+    assert refused.code == 2 and f"'{tmp_path.name}'" in refused.err
+    tmp_path.chmod(0o700)
+    made = run("ledger", "init", ".")
+    assert made.code == 0 and tmp_path.name in made.out
+    (tmp_path / "empty").mkdir()
+    assert "'empty'" in run("ledger", "totals", "empty/").err

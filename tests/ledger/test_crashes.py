@@ -91,10 +91,10 @@ class _failing:  # noqa: N801 - reads as a sentence
     def __init__(self, patch, call, at, number):
         self.count, self.at, self.number = 0, at, number
         if call == "write":
-            from perinstance.ledger import charge_files
+            from perinstance.ledger.files import sorted_pairs
 
-            real = charge_files._HashingFile.write
-            patch.setattr(charge_files._HashingFile, "write", lambda me, part: self.step(lambda: real(me, part)))
+            real = sorted_pairs._HashingFile.write
+            patch.setattr(sorted_pairs._HashingFile, "write", lambda me, part: self.step(lambda: real(me, part)))
         else:
             real_call = getattr(os, call)
             patch.setattr(os, call, lambda *a, **k: self.step(lambda: real_call(*a, **k)))
@@ -158,6 +158,9 @@ def test_a_filter_admits_while_the_budget_lasts(tmp_path):
         ledger.charge_pairs(["a"], Shift([1.0]), key="beside")
     with pytest.raises(PerinstanceError, match="other rows"):
         ledger.admit(pi.PosteriorSample(alpha=1.0), X, X[:, 0], ids=ids, key="posterior")
+    ops = pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
+    with pytest.raises(PerinstanceError, match="bounds no Renyi divergence"):
+        ledger.admit(ops, X, X[:, 0], ids=ids, key="adaops")
     with pytest.raises(LedgerConflict, match="another filter"):
         pi.Ledger(tmp_path / "l", filter=pi.ledger.RenyiBudget(8.0, 1.0))
     assert pi.Ledger(tmp_path / "l").filter == budget

@@ -11,7 +11,7 @@ import pytest
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerDamaged, LedgerTrouble, UnsafeFile
-from perinstance.ledger import event_log
+from perinstance.ledger.log import event_log
 from perinstance.pairs import Shift
 
 

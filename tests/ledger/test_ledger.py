@@ -11,8 +11,8 @@ from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
-from perinstance.ledger import charge_files
-from perinstance.ledger.byte_order import id_order
+from perinstance.ledger.files import sorted_pairs
+from perinstance.ledger.files.byte_order import id_order
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
 from perinstance.pairs.foreign_promise import pairs_of_promise
 
@@ -50,7 +50,7 @@ def some_pairs(kind: str, n: int, rng):
     ids="-".join,
 )
 def test_totals_are_compositions_person_by_person(ledger, kinds, monkeypatch):
-    monkeypatch.setattr(charge_files, "ROWS", 7)  # many row groups, whose borders differ from file to file
+    monkeypatch.setattr(sorted_pairs, "ROWS", 7)  # many row groups, whose borders differ from file to file
     rng = np.random.default_rng(1)
     people = [f"p{i}" for i in range(60)]
     books: dict[str, list] = {}
@@ -148,11 +148,45 @@ def test_a_publication_that_fails_stays_charged(ledger):
         _ = 1 / 0
     assert [release.state for release in ledger.releases()] == ["reserved"]
     assert ledger.totals().summary().maximum > 0
-    with ledger.reserve(audit, key="k"):  # the second try is the same charge
-        pass
+    with pytest.raises(LedgerConflict, match="reserved already"):  # it may have been seen: another draw costs again
+        ledger.reserve(audit, key="k")
+    ledger.commit("k")
     assert [release.state for release in ledger.releases()] == ["committed"]
     with pytest.raises(LedgerConflict, match="committed"):
         ledger.cancel("k")
+
+
+def test_a_key_is_for_one_publication(ledger):
+    """A second draw under a key that is published, or one under a cancelled key, would not be charged."""
+    audit = _audit(["a", "b"])
+    with ledger.reserve(audit, key="k"):
+        pass
+    with pytest.raises(LedgerConflict, match="published already"):
+        ledger.reserve(audit, key="k")
+    assert ledger.charge(audit, key="k").state == "committed"  # the same charge, and nothing is published by it
+    ledger.reserve(audit, key="gone").cancel()
+    with pytest.raises(LedgerConflict, match="was cancelled"):
+        ledger.charge(audit, key="gone")
+    with pytest.raises(LedgerConflict, match="was cancelled"):
+        ledger.reserve(audit, key="gone")
+
+
+def test_anything_with_pairs_can_be_charged(ledger):
+    """A reading of a training has neither ids nor a release: its people are named here."""
+
+    class Reading:
+        pairs = Shift([0.1, 0.2], "estimate")
+        assumption = "odometer reading along this training"
+
+    charged = ledger.charge(Reading(), key="training", ids=["a", "b"])
+    assert (charged.people, charged.kind, charged.mechanism) == (2, "estimate", Reading.assumption)
+    assert not ledger.totals().guarantee
+    with pytest.raises(InvalidInput, match="pass ids="):
+        ledger.charge(Reading(), key="other")
+    with pytest.raises(InvalidInput, match="ids already"):
+        ledger.charge(_audit(["a", "b"]), key="other", ids=["a", "b"])
+    with pytest.raises(InvalidInput, match="charge_pairs"):
+        ledger.charge(Shift([1.0]), key="other", ids=["a"])
 
 
 def test_guarantees_and_readings_are_told_apart(ledger):

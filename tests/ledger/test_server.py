@@ -9,7 +9,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -24,12 +26,15 @@ PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin")) + [os.path.dirname(shu
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A cluster of its own: programs refuse to run as root, so they run as the user that Debian makes for them."""
+def server():
+    """A cluster of its own: programs refuse to run as root, so they run as the user that Debian makes for them.
+
+    It has a folder outside pytest's, which every other session of pytest closes to that user.
+    """
     programs = next((place for place in PROGRAMS if place and os.path.exists(f"{place}/initdb")), None)
     if programs is None:
         pytest.skip("PostgreSQL is not installed: the ledger was not tried on a server")
-    folder = tmp_path_factory.mktemp("postgres")
+    folder = Path(tempfile.mkdtemp(prefix="perinstance-postgres-"))
     options = {}
     if os.getuid() == 0:
         try:
@@ -37,9 +42,6 @@ def server(tmp_path_factory):
         except KeyError:
             pytest.skip("no user can run PostgreSQL here: the ledger was not tried on a server")
         os.chown(folder, user.pw_uid, user.pw_gid)
-        for parent in folder.parents:
-            if parent.stat().st_uid == 0 and parent != parent.parent and not parent.stat().st_mode & 1:
-                parent.chmod(parent.stat().st_mode | 0o011)
         options = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -52,6 +54,7 @@ def server(tmp_path_factory):
     subprocess.run([*control, "-l", folder / "log", "-o", flags, "start"], check=True, **quiet)
     yield f"postgresql://ledger@127.0.0.1:{port}/postgres"
     subprocess.run([*control, "-m", "immediate", "stop"], check=False, **quiet)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.linear.dual_form import answer_in_dual_form
-from perinstance.models.linear.ridge import linear_fit
+from perinstance.models.linear.dual_form.wide_fit import answer_in_dual_form
+from perinstance.models.linear.ridge import fit_by_columns
 from tests.neighbours.refit import distance, leave_out, to_float
 
 DESIGNS = ("plain", "spread", "far", "twins", "mean", "zeros")
@@ -37,7 +37,7 @@ def table(design, n, p, seed=0):
 
 def dual(X, y, alpha, intercept, precision=None):
     sweep = ArraySweep(X, y)
-    fit = linear_fit(sweep, alpha, intercept, precision)
+    fit = fit_by_columns(sweep, alpha, intercept, precision)
     return answer_in_dual_form(fit, sweep, X, y)
 
 
@@ -107,7 +107,8 @@ def test_audits_agree_with_factorising_without_each_person(monkeypatch, intercep
     ):
         quick = pi.audit(release, X, y)
         with monkeypatch.context() as patched:
-            patched.setattr("perinstance.models.linear.dual_form.answer_in_dual_form", lambda *_: None)
+            patched.setattr("perinstance.models.linear.ridge.dual_fit", lambda *_: None)
+            patched.setattr("perinstance.models.linear.ridge.answer_in_dual_form", lambda *_: None)
             slow = pi.audit(release, X, y)
         np.testing.assert_allclose(quick.losses, slow.losses, rtol=1e-6)
         assert (np.asarray(quick.kind) == "exact").mean() > 0.9
@@ -125,4 +126,4 @@ def test_where_the_primal_road_stays():
 def test_many_columns_end():
     X, y = table("plain", 300, 400)
     audit = pi.audit(pi.PosteriorSample(alpha=1.0), X, y)
-    assert np.isfinite(audit.losses).all() and audit.refined == 300
+    assert np.isfinite(audit.losses).all() and audit.health.factorisation == "dual cholesky"

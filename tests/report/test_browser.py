@@ -229,3 +229,36 @@ def test_the_printed_page_loses_no_column(browser, crowded, paper, size):
         assert word in found, word
     kinds = sum(cell == "exact" for cell in cells)
     assert "".join(printed).count("exact") >= kinds + 1
+
+
+@pytest.fixture(scope="module")
+def ledger_page(tmp_path_factory):
+    """The page of a ledger with many releases, long names and a person far above the others."""
+    import numpy as np
+
+    import perinstance as pi
+    from perinstance.pairs import Shift
+
+    folder = tmp_path_factory.mktemp("ledger")
+    ledger = pi.Ledger(folder / "ledger")
+    rng = np.random.default_rng(1)
+    ids = [f"person-{i:06d}" for i in range(300)]
+    for k in range(23):
+        losses = rng.uniform(0.01, 0.2, 300)
+        losses[3] = 2.0
+        key = f"{2004 + k} model of the length of stay, second revision"
+        ledger.charge_pairs(ids, Shift(losses), key=key, mechanism="Ridge, alpha = 1, plus Gaussian noise of scale 5")
+    ledger.report(folder / "full.html", limit=30.0)
+    ledger.report(folder / "redacted.html", limit=30.0, redact=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["full.html", "redacted.html"])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1200, "dark")])
+def test_the_page_of_a_ledger_is_read_like_a_report(browser, ledger_page, name, width, scheme):
+    open_page(browser, ledger_page / name, width, scheme)
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(CUT_OFF) == []
+    assert browser.execute_script(OVERLAPS) == []
+    assert browser.execute_script(CONTRAST) >= 4.5

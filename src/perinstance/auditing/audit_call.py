@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import closing, nullcontext
+from pathlib import Path
 from typing import Any
 
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.raw_tables import read_rows
 from perinstance.auditing.result import Audit
+from perinstance.auditing.scattered.folder_names import is_folder
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
 from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
-from perinstance.engines import Local
-from perinstance.engines.protocol import Engine, Progress
+from perinstance.engines.engine_choice import default_engine
+from perinstance.engines.protocol import Engine, Progress, TableSweep
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import compilation_as_stage
@@ -70,14 +72,17 @@ def audit(
         ``"exact"``, ``"upper"`` or ``"estimate"``; ``"auto"`` is the best code that the model affords. Linear
         models are always exact.
     engine
-        Where the work runs; None is the threads of this machine (``perinstance.engines.Local()``).
+        Where the work runs; None is the cluster for Dask's collections, and for Parquet when a client is active, else
+        the threads of this machine (``perinstance.engines.Local()``).
     progress
         Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted). Once
         ``progress("compile", 0, None)``, from whichever thread it is, when numerical code has been compiling for more
         than a second: that happens once on a machine (see ``perinstance warm-up``).
     out
         A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
-        come (those behind somebody who is refitted wait); the file appears when it is complete.
+        come (those behind somebody who is refitted wait); the file appears when it is complete. On a cluster also a
+        folder: every partition writes its own file, and the answer is a ``ScatteredAudit``, which holds sums and the
+        most exposed people only.
 
     Examples
     --------
@@ -96,10 +101,11 @@ def audit(
         )
     delta = probability("delta", delta)
     check_method(method)
-    writer = None if out is None else LossWriter(out)  # an unusable path is refused before the work
-    engine = Local() if engine is None else engine
+    writer = None if out is None or is_folder(out) else LossWriter(out)  # an unusable path is refused before the work
     table = read_rows(release, X, y, target, ids, features, preparation)
+    engine = default_engine(table) if engine is None else engine
     sweep = engine.sweep(table, progress)
+    folder = _folder_for(sweep, out) if is_folder(out) else None
     LOG.info("audit of %s begins: %d features", release.mechanism().name, table.n_features)
     with closing(sweep), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
@@ -111,6 +117,10 @@ def audit(
             asked = read_rows(release, *_outsiders(targets), preparation=preparation, classes=classes)
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
+        if folder is not None:
+            from perinstance.auditing.scattered.walk import scatter
+
+            return scatter(release, fit, sweep, who, inside, delta, folder)
         with nullcontext() if writer is None else writer:
             stream = None if writer is None else LossStream(writer, who, asked.has_ids)
             answer = walk_people(release, fit, sweep, who, inside, delta, stream)
@@ -134,6 +144,18 @@ def audit(
     LOG.info("audit of %s ends", release.mechanism().name)
     _tell_of_clipping(found)
     return found
+
+
+def _folder_for(sweep: TableSweep, out: Any) -> Path:
+    """Make the folder that the partitions' losses go to."""
+    from perinstance.auditing.scattered.walk import open_folder
+
+    if not hasattr(sweep, "each_partition"):
+        raise InvalidInput(
+            "losses of a table that is audited on this machine go to one file, called .parquet or .csv; a folder, with "
+            "one file per partition, is for Dask's collections and for Parquet on a cluster"
+        )
+    return open_folder(out)
 
 
 def _tell_of_clipping(found: Audit) -> None:

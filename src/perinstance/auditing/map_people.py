@@ -68,13 +68,17 @@ def walk_people(
         return answer
     at = np.concatenate(gather.open)
     better = release.refine(fit, sweep, gather.left_open(), inside)
-    order = np.arange(len(answer.epsilon))
-    order[at] = len(order) + np.arange(len(at))
-    pairs = type(better.pairs).concatenate([answer.pairs, better.pairs])[order]
+    answer.epsilon[at], answer.residual[at] = better.pairs.epsilon(delta), better.residual
     leverage = answer.leverage.copy()  # the pairs may hold the same array
-    leverage[at], answer.residual[at] = better.leverage, better.residual
-    answer.epsilon[at] = better.pairs.epsilon(delta)
-    return Answer(leverage, answer.residual, answer.epsilon, pairs, len(at))
+    leverage[at] = better.leverage
+    return Answer(leverage, answer.residual, answer.epsilon, with_better(answer.pairs, better.pairs, at), len(at))
+
+
+def with_better(pairs: Pairs, better: Pairs, at: NDArray) -> Pairs:
+    """Put other pairs in some places."""
+    order = np.arange(len(pairs))
+    order[at] = len(order) + np.arange(len(at))
+    return type(better).concatenate([pairs, better])[order]
 
 
 def keep_freed_memory() -> None:

@@ -11,6 +11,7 @@ from perinstance.data import read_table
 from perinstance.data.files.target_words import two_classes
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
+from perinstance.engines.dask import dask_source, is_dask
 from perinstance.errors import InvalidTable
 from perinstance.releases.base.predicting import is_classifier
 from perinstance.releases.base.release import Release
@@ -31,6 +32,13 @@ def read_rows(
     A classifier's target may be words: ``classes`` are those of the table that was fitted, none when this is it.
     """
     named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
+    if is_dask(X):
+        if not release.mechanism().needs_target:
+            raise InvalidTable(
+                f"{type(release).__name__} of a Dask collection is not supported; use scan() of its files"
+            )
+        words = classes if classifies(release) else None
+        return dask_source(X, y, target=target, classes=words, **named)
     if release.mechanism().needs_target:
         words = classes if classifies(release) else None
         if words is not None and preparation is None and hasattr(X, "select_columns"):

@@ -15,7 +15,7 @@ from perinstance.checked_numbers import is_whole
 from perinstance.data.memory.group_texts import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
 from perinstance.folds.row_order import in_order_of
-from perinstance.models.interface.fit_health import ConfidentialFit
+from perinstance.models.interface.fit_health import ConfidentialFit, FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.base import Pairs
@@ -50,6 +50,22 @@ class Health(ShownAsTable):
     refined: int  #: people who were answered one by one
     clipped_features: int | None = None  #: rows shrunk to a declared bound, by a release that clips
     clipped_targets: int | None = None
+
+    @classmethod
+    def of(cls, fit: FitHealth, n_features: int, top: float, refined: int) -> Health:
+        """Put together what the fit says and the largest leverage without the person."""
+        return cls(
+            n_people=fit.n_people,
+            n_features=n_features,
+            condition=fit.condition,
+            factorisation=fit.factorisation,
+            error=fit.error,
+            rank=fit.rank,
+            largest_leverage=1.0 if np.isinf(top) else top / (1.0 + top),
+            refined=refined,
+            clipped_features=fit.clipped_features,
+            clipped_targets=fit.clipped_targets,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -101,19 +117,7 @@ class Audit:
     @property
     def health(self) -> Health:
         """Condition, factorisation, largest leverage."""
-        top, fit = float(self.leverages.max()), self.fit.health
-        return Health(
-            n_people=fit.n_people,
-            n_features=self.n_features,
-            condition=fit.condition,
-            factorisation=fit.factorisation,
-            error=fit.error,
-            rank=fit.rank,
-            largest_leverage=1.0 if np.isinf(top) else top / (1.0 + top),
-            refined=self.refined,
-            clipped_features=fit.clipped_features,
-            clipped_targets=fit.clipped_targets,
-        )
+        return Health.of(self.fit.health, self.n_features, float(self.leverages.max()), self.refined)
 
     def summary(self) -> Summary:
         """Return the losses of all people in a few numbers."""

@@ -29,7 +29,8 @@ def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
     from perinstance.errors import InvalidInput
 
     if not new and "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
-        raise InvalidInput(f"there is no ledger in {os.path.basename(place)!r}; make one with: perinstance ledger init")
+        name = os.path.basename(os.path.abspath(place))
+        raise InvalidInput(f"there is no ledger in {name!r}; make one with: perinstance ledger init")
     return pi.Ledger(place, store=store)
 
 
@@ -98,7 +99,9 @@ def init(
     budget: Any = RenyiBudget(*renyi) if renyi is not None else None
     budget = GaussianBudget(gaussian) if gaussian is not None else budget
     found = pi.Ledger(place, store=store, filter=budget)
-    terminal.console().print(f"Ledger with {len(found.releases())} releases.")
+    where = place if "://" not in place else str(store)
+    console = terminal.console()
+    console.print(f"Ledger with {len(found.releases())} releases: {Path(where).resolve().name}", markup=False)
 
 
 @app.command()
@@ -153,6 +156,27 @@ def totals(
         console = terminal.console()
         console.print(str(found.summary()), markup=False)
         console.print(f"{found.releases} releases; {found.assumption}", markup=False)
+
+
+@app.command()
+def report(
+    place: Place,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes (0600).")] = Path("ledger.html"),
+    delta: o.Delta = 1e-6,
+    limit: Annotated[
+        float | None, typer.Option("--limit", help="A total that nobody should pass: who is close to it?")
+    ] = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Leave out what fewer than 40 people share.")] = False,
+    title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
+    store: Store = None,
+) -> None:
+    """Write a page: how totals grew, who is near a limit, which release cost most, the log."""
+    from perinstance.cli import terminal
+
+    o.check_places(out)
+    named = {} if title is None else {"title": title}
+    page = opened(place, store).report(out, delta, limit=limit, redact=redact, **named)
+    terminal.console().print(f"Report: {page.resolve()}", markup=False, soft_wrap=True)
 
 
 @app.command()

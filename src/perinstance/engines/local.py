@@ -9,13 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
-from perinstance.data.checks.cells import is_finite, refuse_missing
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
+from perinstance.engines.first_look import CellNames, checked_step
 from perinstance.engines.ordered_results import ordered
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
@@ -114,10 +113,12 @@ class LocalSweep:
         keep = None if self.source.rereadable or self._store else Scratch(self._memory_bytes, self._folder)
         pieces = self._store.pieces() if self._store else self.source.pieces(self._block_bytes, self.threads)
 
+        cells = CellNames.of(self.source)
+
         def work(numbered: tuple[int, Piece]) -> tuple[int, pa.Array | None, T]:
             number, piece = numbered
             block = piece()
-            part = step(block) if self._checked else self._checked_step(step, block)
+            part = step(block) if self._checked else checked_step(step, block, cells)
             if keep is not None:
                 keep.put(number, block)
             return len(block), block.ids, part
@@ -138,29 +139,6 @@ class LocalSweep:
             if keep is not None:
                 keep.close()
             raise
-
-    def _checked_step(self, step: Callable[[Block], T], block: Block) -> T:
-        """Step over a block nobody has looked at yet, and refuse NaN and infinity.
-
-        A statistic that shows them by itself (a Gram matrix does) says so by ``finite``, which saves a look at X.
-        """
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                part = step(block)
-        except Exception:
-            try:
-                self._refuse(block)
-            except InvalidTable as refusal:
-                raise refusal from None  # the cause lies in the table, and the step's words may quote it
-            raise
-        finite = getattr(part, "finite", None)
-        if not (is_finite(block.X, block.y) if finite is None else finite):
-            self._refuse(block)
-        return part
-
-    def _refuse(self, block: Block) -> None:
-        row = block.start + self.source.first_row
-        refuse_missing(block.X, block.y, row, self.source.names, self.source.numbers)
 
     def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
         """Remember what a whole pass has taught."""

@@ -84,6 +84,11 @@ class ArraySweep(Sweep):
         """The number of columns of X."""
         return self.X.shape[1]
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.X)
+
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all blocks."""
         parts = self.map(step)

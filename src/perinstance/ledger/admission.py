@@ -2,11 +2,17 @@
 
 What a release would cost each person is a function of their own row (``Mechanism.own_row``), so the choice of rows
 tells nothing of the others. Charges are written before the draw: a crash between the two costs budget, never privacy.
+
+Ridge regression with noise on its output, or a posterior sample, costs a person what their leverage and residual are,
+and those hang on the other rows: refused. AdaOPS promises the same to everybody, from declared bounds, but for a
+probability at which its noisy bounds fail; there its Renyi divergence has no bound that is a function of declared
+numbers, so that no Renyi filter can count it. AdaSSP and noisy sums add noise of a fixed size to sums over rows: the
+price is a function of the row's length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +20,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from perinstance.auditing.audit_call import audit
 from perinstance.data import read_table
 from perinstance.engines import Local
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.running_totals import RunningBlock
+from perinstance.ledger.charging import ChargeWords, ChargeWriter
+from perinstance.ledger.files.sorted_pairs import SortedPairs
+from perinstance.ledger.log.charged_releases import releases_of
+from perinstance.ledger.log.event_log import Event
+from perinstance.ledger.totals.running_sums import RunningBlock
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
+
+#: why a promise does not help
+PROMISE = ", and an (epsilon, delta) promise, which is the same for all, bounds no Renyi divergence"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,7 +57,8 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
     if not mechanism.own_row:
         raise RefusedModel(
             f"{mechanism.name} cannot be admitted by a filter: what it costs a person depends on the other rows, so "
-            "leaving somebody out would tell of the others; use AdaSSP, or NoisyMean(statistic='sum')"
+            f"leaving somebody out would tell of the others{PROMISE if mechanism.promises else ''}; use AdaSSP, or "
+            "NoisyMean(statistic='sum')"
         )
     found = audit(release, X, y, **columns)
     if found.ids is None:
@@ -62,6 +77,32 @@ def _gathered(X: Any, y: Any, needs_target: bool, columns: dict[str, Any]) -> tu
         gathered: GatheredRows = sweep.fold(gather)
     rows = np.concatenate([part for part, _ in gathered.parts])
     return rows, np.concatenate([part for _, part in gathered.parts]) if needs_target else None
+
+
+def admit(
+    writer: ChargeWriter,
+    people: Applicants,
+    key: str,
+    words: ChargeWords,
+    running: Callable[[list[Event]], Iterable[RunningBlock]],
+) -> NDArray[np.intp]:
+    """Charge those whose budget lasts, under the lock of the log, and return their positions."""
+    assert writer.budget is not None  # asked by the caller
+    while True:
+        events = writer.log.events()
+        if key in releases_of(events):
+            raise LedgerConflict(f"the key {key!r} stands for a release already; choose another")
+        spent = running(events) if len(events) > 1 else ()
+        used = np.flatnonzero(admitted(people, spent, writer.budget))
+        pairs = people.pairs[used]
+        stored = SortedPairs.of(people.ids.take(used), pairs).write(writer.folder)
+        try:
+            writer.append(key, words, "reserved", pairs, stored, entry=len(events))
+        except LedgerConflict:
+            if key in releases_of(writer.log.events()):
+                raise
+            continue  # somebody else's release came between: their charges count now
+        return used
 
 
 def admitted(people: Applicants, spent: Iterable[RunningBlock], budget: Budget) -> np.ndarray:

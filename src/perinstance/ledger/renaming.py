@@ -7,14 +7,22 @@ of which. The old files are deleted once that event is committed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perinstance.errors import InvalidInput
-from perinstance.ledger.charge_files import ChargeFile, SortedPairs, StoredCharge
-from perinstance.ledger.releases import ChargedRelease
+from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.ledger.files.charge_files import ChargeFile
+from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge, synchronise_folder
+from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, superseded_files
+from perinstance.ledger.log.event_log import Event, EventLog
+from perinstance.ledger.totals.running_sums import delete_running
+
+#: so many people are looked for one by one; for more the whole file is read
+FEW = 16
 
 
 def rewritten(
@@ -46,14 +54,49 @@ def _renamed(
     """Read one file with the new ids; None if nobody in it gets one."""
     file = ChargeFile(folder, release.stored.file)
     try:
-        if not any(file.person(name) is not None for name in names):
+        if not len(file) or (len(names) <= FEW and not any(file.row(name, {}) is not None for name in names)):
             return None
-        table = pa.concat_tables(list(file.groups()))
+        table = pa.concat_tables(list(file.tables()))
     finally:
         file.close()
     ids = table.column("id")
     at = pc.index_in(ids, value_set=old)
+    if at.null_count == len(at):
+        return None
     ids = pc.coalesce(new.take(at.combine_chunks()), ids)
     at_id = table.schema.get_field_index("id")
     changed = table.set_column(at_id, "id", ids).replace_schema_metadata(None)
     return SortedPairs.of_table(changed, release.stored.schema)
+
+
+def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str]) -> int:
+    """Give people other ids in all releases; return how many files were written anew."""
+    events = log.events()
+    stored = rewritten(folder, releases_of(events), names)
+    if not stored:
+        raise InvalidInput("nobody of that name is in the ledger; ids are compared exactly as written")
+
+    def allowed(now: list[Event]) -> None:
+        if len(now) != len(events):
+            raise LedgerConflict("another process has changed the ledger meanwhile; do it again")
+
+    try:
+        log.append("rewritten", "", {"stored": {key: asdict(file) for key, file in stored.items()}}, allowed)
+    except LedgerConflict:
+        for file in stored.values():
+            (folder / file.file).unlink(missing_ok=True)
+        raise
+    delete_running(root)
+    delete_superseded(log, folder)
+    return len(stored)
+
+
+def delete_superseded(log: EventLog, folder: Path) -> None:
+    """Delete the files that others have taken the place of, should they still be there."""
+    gone = False
+    for name in superseded_files(log.events()):
+        with suppress(FileNotFoundError):
+            (folder / name).unlink()
+            gone = True
+    if gone:
+        synchronise_folder(folder)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import LedgerDamaged, PerinstanceError
-from perinstance.ledger.charge_files import file_digest
-from perinstance.ledger.event_log import EventLog
-from perinstance.ledger.releases import releases_of
+from perinstance.ledger.files.charge_files import file_digest
+from perinstance.ledger.log.charged_releases import releases_of
+from perinstance.ledger.log.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)

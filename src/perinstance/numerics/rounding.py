@@ -14,6 +14,10 @@ import numpy as np
 #: The distance from 1 to the next float: one operation loses at most half of it, relatively.
 UNIT = float(np.finfo(np.float64).eps)
 
+#: The distance from 1 to the next of the longest floats that this machine has: where they are no longer than the
+#: others, what is computed in them is charged as much.
+LONG_UNIT = float(np.finfo(np.longdouble).eps)
+
 #: The smallest normal float: a denominator that must not be zero, where nothing that small can matter.
 TINY = float(np.finfo(np.float64).tiny)
 

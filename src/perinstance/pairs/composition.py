@@ -19,6 +19,9 @@ from perinstance.pairs.interface.schema import PairSchema
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed_pairs import SummedPairs
 
+#: people whose distances are added at a time: inner loops over them use the registers, and stay in the cache
+PEOPLE = 256
+
 
 class Composed(SummedPairs):
     """Several releases on the same people, drawn independently: the losses add, person by person.
@@ -102,6 +105,8 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
         distance = _lengths(np.stack([part.distance for part in shifts]))
         shifts = [Shift(distance, weakest_codes(*(part._codes for part in shifts)))]
     merged = shifts + rest
+    if len(merged) == 1:
+        return merged[0]
     live = [part for part in merged if part.coordinates().costs.any()]
     codes = weakest_codes(*(part._codes for part in merged))
     kept = live or merged[:1]
@@ -115,19 +120,28 @@ def _lengths(distances):  # pragma: no cover - compiled
     """Return the root of the sum of squares of each column, rounded up: by at most one unit in the last place."""
     k, n = distances.shape
     out = np.empty(n)
-    for i in range(n):
-        longest = distances[:, i].max()
-        if longest == np.inf or (distances[:, i] > 0.0).sum() <= 1:
-            out[i] = longest
-            continue
-        unit = 2.0 ** np.floor(np.log2(longest))  # nothing overflows; what is lost below is raised
-        total, low = 0.0, 0.0
+    total, low, unit, moved = np.empty(PEOPLE), np.empty(PEOPLE), np.empty(PEOPLE), np.empty(PEOPLE)
+    for start in range(0, n, PEOPLE):
+        m = min(PEOPLE, n - start)
+        some = distances[:, start : start + m]
+        longest = out[start : start + m]
+        for i in range(m):
+            longest[i], total[i], low[i], moved[i] = 0.0, 0.0, 0.0, 0.0
         for j in range(k):
-            part = distances[j, i] / unit
-            square, square_low = two_product(part, part)
-            total, low = plus(total, low, square, square_low)
-        high, rest = root(total, low)
-        out[i] = unit * raised(high, rest + PAIR_ROOT * high)
+            for i in range(m):
+                longest[i] = max(longest[i], some[j, i])
+                moved[i] += 1.0 if some[j, i] > 0.0 else 0.0
+        for i in range(m):  # nothing overflows; what is lost below is raised
+            unit[i] = 2.0 ** np.floor(np.log2(longest[i])) if 0.0 < longest[i] < np.inf else 1.0
+        for j in range(k):
+            for i in range(m):
+                part = some[j, i] / unit[i]
+                square, square_low = two_product(part, part)
+                total[i], low[i] = plus(total[i], low[i], square, square_low)
+        for i in range(m):
+            if longest[i] < np.inf and moved[i] > 1.0:
+                high, rest = root(total[i], low[i])
+                longest[i] = unit[i] * raised(high, rest + PAIR_ROOT * high)
     return out
 
 

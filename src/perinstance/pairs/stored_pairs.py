@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,7 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+@cache
 def single_pairs() -> dict[str, type[ColumnPairs]]:
     """Return every pair that stands by itself, by its name in files: the public ones, and the one known from above."""
     from perinstance import pairs

@@ -13,7 +13,7 @@ from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep, binary_classes
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.models.linear.ridge import LinearFit, LinearProblem, Without, refined, without
+from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, refined, without
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Squared
 from perinstance.models.multinomial.problem import ClassifierProblem
@@ -87,7 +87,7 @@ class ObjectivePerturbation(AnsweringModel):
             fit_intercept=bool(problem.fit_intercept),
         )
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | SmoothAudit:
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | DualFit | SmoothAudit:
         """Fit without noise; linear models are exact, logistic regression bounded from above, whatever the method."""
         positive("scale", self.scale)
         problem = self.problem()
@@ -97,14 +97,14 @@ class ObjectivePerturbation(AnsweringModel):
         fit = problem.binary().fit(sweep, None, "estimate").model.fit
         return SmoothAudit(prepare_perturbed(CodedSweep(sweep, classes), fit, float(self.scale)), classes)
 
-    def people(self, fit: LinearFit | SmoothAudit, block: Block, inside: bool = True) -> People:
+    def people(self, fit: LinearFit | DualFit | SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
         return self._people(fit, X, without(fit, X, y, inside))
 
-    def refine(self, fit: LinearFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
+    def refine(self, fit: LinearFit | DualFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
@@ -150,9 +150,9 @@ class ObjectivePerturbation(AnsweringModel):
         residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), ROW_OF_ZEROS)
         return People(found.leverage, residual, pairs)
 
-    def law(self, fit: LinearFit) -> Law:
+    def law(self, fit: LinearFit | DualFit) -> Law:
         """Return ``N(theta, scale^2 H^-2)``; of linear models."""
-        if not isinstance(fit, LinearFit):
+        if not isinstance(fit, (LinearFit, DualFit)):
             raise RefusedModel("a perturbed logistic regression has no Gaussian law")
         if fit.rank < len(fit.theta):
             raise NumericalTrouble(
@@ -160,7 +160,7 @@ class ObjectivePerturbation(AnsweringModel):
             )
         return Law(fit.theta, float(self.scale) * fit.inverse())
 
-    def _people(self, fit: LinearFit, X: NDArray, loo: Without) -> People:
+    def _people(self, fit: LinearFit | DualFit, X: NDArray, loo: Without) -> People:
         rows = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit.fit_intercept)
         with np.errstate(invalid="ignore", over="ignore"):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||

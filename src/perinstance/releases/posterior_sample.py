@@ -10,7 +10,7 @@ from perinstance.checked_numbers import non_negative, positive
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
+from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
@@ -56,17 +56,17 @@ class PosteriorSample(Publishing):
             fit_intercept=bool(self.fit_intercept),
         )
 
-    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit:
+    def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | DualFit:
         """Fit without noise; every method is exact here."""
         positive("gamma", self.gamma)
         return linear_fit(sweep, non_negative("alpha", self.alpha), bool(self.fit_intercept))
 
-    def people(self, fit: LinearFit, block: Block, inside: bool = True) -> People:
+    def people(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
         return self._people(without(fit, X, y, inside, self._floor))
 
-    def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
+    def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
         return self._people(refined(fit, sweep, X, y, inside, self._floor))
@@ -76,7 +76,7 @@ class PosteriorSample(Publishing):
         gamma, alpha = positive("gamma", self.gamma), non_negative("alpha", self.alpha)
         return sampling.ExactPosterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
 
-    def law(self, fit: LinearFit) -> Law:
+    def law(self, fit: LinearFit | DualFit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""
         if fit.rank < len(fit.theta):
             raise NumericalTrouble(

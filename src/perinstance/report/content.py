@@ -14,6 +14,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.interface.kinds import is_bound
 from perinstance.report import words
+from perinstance.report.charts.svg import clean
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
 from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
 from perinstance.report.group_lines import groupings, groups_section
@@ -30,7 +31,6 @@ from perinstance.report.release_words import (
     versions,
 )
 from perinstance.report.sections import ReportRequest, Section
-from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison

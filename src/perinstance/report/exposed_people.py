@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance.report import words
-from perinstance.report.svg import clean
+from perinstance.report.charts.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit

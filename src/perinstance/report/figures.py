@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import AXIS_RANGE
 from perinstance.pairs.interface.kinds import Kind, is_bound, weakest
 from perinstance.report import charts, words
+from perinstance.report.charts.svg import around
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power
 from perinstance.report.other_noise import QUANTILES, noise_sweep
 from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
 from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
-from perinstance.report.svg import around
 
 RATES = (0.001, 0.01, 0.05)
 BARS = 48
@@ -49,29 +50,34 @@ def distribution_section(asked: ReportRequest) -> list[Section]:
         if value is not None
     ]
     if asked.shared is None:
-        figure = charts.distribution(*_histogram(asked.epsilon), markers, _extreme_notes(asked.epsilon))
+        figure = charts.distribution(*loss_bars(asked.epsilon), markers, _extreme_notes(asked.epsilon))
     elif asked.shared.most is None:
         return [Section("dist", heading, lead=f"Left out: too few people share a loss with {SHARED - 1} others.")]
     else:
         caption += f" Bars of fewer than {SHARED} people are put together, and the highest has no end to show."
-        figure = charts.distribution(*_shared_histogram(asked.shared), markers, _top_note(asked.shared))
+        figure = charts.distribution(*shared_bars(asked.shared), markers, top_note(asked.shared))
     return [Section("dist", heading, figure=figure, figure_label="Distribution of the losses", caption=caption)]
 
 
-def _histogram(epsilon: Floats) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
-    """Return bars of equal width on a logarithmic axis, and the share of people below."""
-    positive = epsilon[(epsilon > 0) & np.isfinite(epsilon)]
+def loss_bars(epsilon: Floats, people: NDArray | None = None) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
+    """Return bars of equal width on a logarithmic axis, and the share of people below; ``people`` have each loss."""
+    weights = np.ones(len(epsilon), dtype=np.int64) if people is None else people
+    shown = (epsilon > 0) & np.isfinite(epsilon)
+    positive = epsilon[shown]
     low, high = around([float(positive.min()), float(positive.max())] if len(positive) else [])
     low = max(low, high * AXIS_RANGE)
     limits = (math.log10(low), math.log10(high))
-    counts, edges = np.histogram(np.log10(np.clip(positive, low, None)), bins=BARS, range=limits)
+    places = np.log10(np.clip(positive, low, None))
+    counts, edges = np.histogram(places, bins=BARS, range=limits, weights=weights[shown])
     bars = [charts.LossBar(10**a, 10**b, int(c)) for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)]
     grid = np.geomspace(low, high, 240)
-    below = np.searchsorted(np.sort(epsilon), grid, side="right") / max(len(epsilon), 1)
+    order = np.argsort(epsilon, kind="stable")
+    upto = np.concatenate([[0], np.cumsum(weights[order])])
+    below = upto[np.searchsorted(epsilon[order], grid, side="right")] / max(upto[-1], 1)
     return bars, list(zip(grid.tolist(), below.tolist(), strict=True))
 
 
-def _shared_histogram(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
+def shared_bars(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
     """Return the cells as bars; the lowest begins and the highest ends at a public distance from its neighbour."""
     total, count = sum(cell.people for cell in shared.cells), 0
     bars, below = [], []
@@ -86,12 +92,17 @@ def _shared_histogram(shared: SharedLosses) -> tuple[list[charts.LossBar], list[
 
 
 def _extreme_notes(epsilon: Floats) -> list[str]:
-    untouched, unbounded = int((epsilon == 0).sum()), int(np.isinf(epsilon).sum())
+    return extreme_notes(int((epsilon == 0).sum()), int(np.isinf(epsilon).sum()))
+
+
+def extreme_notes(untouched: int, unbounded: int) -> list[str]:
+    """Say how many a logarithmic axis cannot show."""
     notes = [f"{words.people(untouched)} lost nothing"] if untouched else []
     return notes + ([f"{words.people(unbounded)}: no bound (∞)"] if unbounded else [])
 
 
-def _top_note(shared: SharedLosses) -> list[str]:
+def top_note(shared: SharedLosses) -> list[str]:
+    """Say how many are in the last cell, which has no end."""
     top = shared.cells[-1]
     return [f"{words.people(top.people)} lost more than {grid_text(top.low)}"]
 

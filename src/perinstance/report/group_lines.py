@@ -15,10 +15,10 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import charts, words
+from perinstance.report.charts.svg import clean
 from perinstance.report.redaction import SHARED as SMALL_GROUP
 from perinstance.report.redaction import SharedLosses, shared_losses
 from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
-from perinstance.report.svg import clean
 
 MOST_DRAWN = 20  # groups in the figure: the most exposed ones. The table has all of them.
 SIZE_STEP = 20  # sizes of groups in a redacted copy are rounded down to multiples of this

@@ -97,29 +97,31 @@ def _values(places: NDArray[np.int64]) -> Floats:
     return np.array([grid_value(int(place)) for place in distinct])[at] if len(distinct) else np.empty(0)
 
 
-def shared_losses(epsilon: ArrayLike) -> SharedLosses:
-    """Cut the losses into cells of at least ``SHARED`` people, from the largest down.
+def shared_losses(epsilon: ArrayLike, people: ArrayLike | None = None) -> SharedLosses:
+    """Cut the losses into cells of at least ``SHARED`` people, from the largest down; ``people`` have each of them.
 
     >>> [(cell.low, cell.high, cell.people) for cell in shared_losses([0.1] * 60 + [0.5] * 59 + [90.0]).cells]
     [(0.08, 0.4, 60), (0.4, inf, 60)]
     """
     losses = np.asarray(epsilon, dtype=np.float64)
+    weights = np.ones(len(losses)) if people is None else np.asarray(people, dtype=np.float64)
     finite = (losses > 0) & np.isfinite(losses)
-    places, counts = np.unique(_indices(losses[finite]), return_counts=True)
-    people, high = int(np.isinf(losses).sum()), math.inf
+    places, at = np.unique(_indices(losses[finite]), return_inverse=True)
+    counts = np.bincount(at, weights=weights[finite], minlength=len(places))
+    waiting, high = int(weights[np.isinf(losses)].sum()), math.inf
     cells: list[LossCell] = []
     for place, count in zip(places[::-1], counts[::-1], strict=True):
-        people += int(count)
-        if people >= SHARED:
+        waiting += int(count)
+        if waiting >= SHARED:
             low = grid_value(int(place) - 1)
-            cells.append(LossCell(low, high, people))
-            people, high = 0, low
-    people += int((losses == 0).sum())
-    if people >= SHARED or not cells:
-        cells.append(LossCell(0.0, high, people))
-    elif people:  # too few for a cell of their own: they also lost at most what the lowest cell says
+            cells.append(LossCell(low, high, waiting))
+            waiting, high = 0, low
+    waiting += int(weights[losses == 0].sum())
+    if waiting >= SHARED or not cells:
+        cells.append(LossCell(0.0, high, waiting))
+    elif waiting:  # too few for a cell of their own: they also lost at most what the lowest cell says
         lowest = cells.pop()
-        cells.append(LossCell(0.0, lowest.high, lowest.people + people))
+        cells.append(LossCell(0.0, lowest.high, lowest.people + waiting))
     return SharedLosses(tuple(cells[::-1]))
 
 

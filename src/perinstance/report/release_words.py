@@ -46,7 +46,7 @@ def accuracy_cost(audit: Audit) -> float | None:
         return None
     if len(root) != len(gram):
         return None
-    return math.sqrt(max(float(np.einsum("ij,ik,kj->", root, gram, root)), 0.0) / n)
+    return math.sqrt(max(float(np.vdot(root, gram @ root)), 0.0) / n)
 
 
 def health_lines(audit: Audit, rechecks: Sequence[Any], redact: bool) -> list[tuple[str, str]]:

@@ -75,6 +75,7 @@ class SectionTable:
     lines: list[TableLine]
     lead: str = ""
     fold: str = ""  #: when it is long: under this sentence it can be folded away
+    prose: int = -1  #: which column holds running text, if any
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.errors import RefusedModel
-from perinstance.models.linear.ridge import LinearFit
+from perinstance.models.linear.ridge import DualFit, LinearFit, by_columns
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.release import Release, mechanism_of
@@ -42,8 +42,9 @@ def ridge_mechanism(release: Release) -> Mechanism:
 def setting_of(release: Release, fit: Any) -> Setting:
     """Read a release and its confidential fit."""
     mechanism = ridge_mechanism(release)
-    if not isinstance(fit, LinearFit):
+    if not isinstance(fit, (LinearFit, DualFit)):
         raise RefusedModel(f"this analysis needs the fit of a linear model, got {type(fit).__name__}")
+    fit = by_columns(fit)
     K = fit.inverse()
     G = K @ K if mechanism.precision is None else K @ mechanism.precision @ K
     return Setting(

@@ -17,7 +17,7 @@ from flint import arb, arb_mat, fmpz_mat
 
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.ridge import LinearFit, shortest
+from perinstance.models.linear.ridge import DualFit, LinearFit, by_columns, shortest
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FIT_SAFETY, UNIT
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, working_precision
@@ -67,7 +67,7 @@ class Spectrum:
     vector_lost: float  #: in the length of the vector
 
 
-def has_limit(fit: LinearFit, sweep: Sweep, people: GroupRows) -> bool | None:
+def has_limit(fit: LinearFit | DualFit, sweep: Sweep, people: GroupRows) -> bool | None:
     """Tell, exactly, whether the estimate without the group exists; None: some direction is open to everybody."""
     sums = group_sums(fit, sweep, people)
     rank = fmpz_mat(sums[0].normal_equations(fit.penalty).H.tolist()).rank()
@@ -76,7 +76,7 @@ def has_limit(fit: LinearFit, sweep: Sweep, people: GroupRows) -> bool | None:
     return None if fmpz_mat(sums[1].normal_equations(fit.penalty).H.tolist()).rank() == rank else False
 
 
-def group_sums(fit: LinearFit, sweep: Sweep, people: GroupRows) -> tuple[ExactGram, ExactGram]:
+def group_sums(fit: LinearFit | DualFit, sweep: Sweep, people: GroupRows) -> tuple[ExactGram, ExactGram]:
     """Return the exact sums without and with the group."""
     intercept = bool(fit.fit_intercept)
     if sweep.n_features != fit.n_features:
@@ -91,7 +91,7 @@ def group_sums(fit: LinearFit, sweep: Sweep, people: GroupRows) -> tuple[ExactGr
 
 
 def enclosed(
-    fit: LinearFit, people: GroupRows, sweep: Sweep | None, ask: Callable[[GroupNeighbours], tuple[Any, bool]]
+    fit: LinearFit | DualFit, people: GroupRows, sweep: Sweep | None, ask: Callable[[GroupNeighbours], tuple[Any, bool]]
 ) -> Any:
     """Return what ``ask`` makes of the neighbours: from the data to as many digits as it wants, else from the fit.
 
@@ -121,7 +121,7 @@ def enclosed(
     return answer
 
 
-def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> GroupNeighbours:
+def _from_sums(fit: LinearFit | DualFit, people: GroupRows, without: ExactGram) -> GroupNeighbours:
     equations = without.normal_equations(fit.penalty)
     p = equations.d
     lift = arb_mat([[arb(int(i == j)) for j in range(p)] for i in range(p)])
@@ -129,8 +129,9 @@ def _from_sums(fit: LinearFit, people: GroupRows, without: ExactGram) -> GroupNe
     return _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), lift)
 
 
-def _from_fit(fit: LinearFit, people: GroupRows) -> GroupNeighbours:
+def _from_fit(fit: LinearFit | DualFit, people: GroupRows) -> GroupNeighbours:
     """Take the coordinates of the factorisation, in which H is the identity but for its error."""
+    fit = by_columns(fit)
     q, off = fit.rank, FIT_SAFETY * fit.factor.error
     unit = arb_mat([[arb(int(i == j), off) for j in range(q)] for i in range(q)])
     lost = off * float(np.linalg.norm(fit.image)) + FIT_SAFETY * (UNIT * fit.square**0.5 + fit.factor.image_error)
@@ -147,7 +148,9 @@ def _from_fit(fit: LinearFit, people: GroupRows) -> GroupNeighbours:
     return _neighbours(fit, people, inverse_factor(unit.tolist()), moment, lift)
 
 
-def _neighbours(fit: LinearFit, people: GroupRows, root: Matrix, moment: Matrix, lift: Matrix) -> GroupNeighbours:
+def _neighbours(
+    fit: LinearFit | DualFit, people: GroupRows, root: Matrix, moment: Matrix, lift: Matrix
+) -> GroupNeighbours:
     own = ExactGram.of(people.X, people.y, bool(fit.fit_intercept))
     equations = own.normal_equations()
     p = equations.d

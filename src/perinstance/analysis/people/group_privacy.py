@@ -26,7 +26,7 @@ from perinstance.analysis.people.chain_bounds import chain
 from perinstance.analysis.people.enclosed_groups import GroupNeighbours, GroupRows, enclosed, has_limit, spectrum
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
-from perinstance.models.linear.ridge import LinearFit, without
+from perinstance.models.linear.ridge import DualFit, LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import NORM_UP, PROMISED, TINY, UNIT
@@ -228,7 +228,7 @@ def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> t
     return Objective(mu, r / mechanism.scale, rows, v**2 * NORM_UP, code), sharp
 
 
-def least_loss(mechanism: Mechanism, fit: LinearFit, X: Floats, y: Floats, delta: float) -> float:
+def least_loss(mechanism: Mechanism, fit: LinearFit | DualFit, X: Floats, y: Floats, delta: float) -> float:
     """Return what one person who joins loses for sure, whatever rounding took; 0 where nothing is sure."""
 
     def ask(here: GroupNeighbours) -> tuple[Pairs, bool]:
@@ -262,7 +262,7 @@ def _asked(
     No data where they leave a direction open, group or not: that is for the fit, which takes the shortest estimate.
     """
     mechanism = ridge_mechanism(release)
-    if not isinstance(fit, LinearFit):
+    if not isinstance(fit, (LinearFit, DualFit)):
         raise RefusedModel(f"group losses need the fit of a linear model, got {type(fit).__name__}")
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or y.ndim != 1 or X.shape != (len(y), fit.n_features) or not len(y):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from perinstance.data.checks.limits import Limits
 from perinstance.errors import InvalidTable, TooLarge
@@ -49,16 +50,7 @@ def refuse_duplicates(ids: pa.ChunkedArray, first_row: int = 0) -> None:
 
     Eight bytes a person: 64-bit hashes are sorted, and only ids whose hashes agree are compared as strings.
     """
-    hashes = np.empty(len(ids), dtype=np.uint64)
-    at = 0
-    for chunk in ids.chunks:
-        _, offsets, text = chunk.buffers()
-        if len(chunk):
-            width = np.int32 if pa.types.is_string(ids.type) else np.int64
-            ends = np.frombuffer(offsets, dtype=width)[chunk.offset : chunk.offset + len(chunk) + 1]
-            data = np.frombuffer(text, dtype=np.uint8) if text is not None else np.empty(0, dtype=np.uint8)
-            _fnv1a(ends, data, hashes[at : at + len(chunk)])
-        at += len(chunk)
+    hashes = id_hashes(ids)
     ordered = np.sort(hashes)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(twice):
@@ -72,6 +64,21 @@ def refuse_duplicates(ids: pa.ChunkedArray, first_row: int = 0) -> None:
                 "one row per person is needed (several rows of one person call for group privacy)"
             )
         seen[name] = row
+
+
+def id_hashes(ids: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each id; different ids may share one."""
+    hashes = np.empty(len(ids), dtype=np.uint64)
+    at = 0
+    for chunk in ids.chunks:
+        _, offsets, text = chunk.buffers()
+        if len(chunk):
+            width = np.int32 if pa.types.is_string(ids.type) else np.int64
+            ends = np.frombuffer(offsets, dtype=width)[chunk.offset : chunk.offset + len(chunk) + 1]
+            data = np.frombuffer(text, dtype=np.uint8) if text is not None else np.empty(0, dtype=np.uint8)
+            _fnv1a(ends, data, hashes[at : at + len(chunk)])
+        at += len(chunk)
+    return hashes
 
 
 @exact_kernel

@@ -61,16 +61,17 @@ def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options:
 def private_folder(path: str | os.PathLike[str]) -> Path:
     """Make a folder 0700, or accept one that is closed to others; refuse any other."""
     folder = Path(path)
+    name = os.path.basename(os.path.abspath(folder))  # "." has one too
     if folder.is_symlink():
-        raise UnsafeFile(f"{folder.name!r} is a link; name the folder itself")
+        raise UnsafeFile(f"{name!r} is a link; name the folder itself")
     if not folder.exists():
         folder.mkdir(mode=0o700)
         os.chmod(folder, 0o700)  # whatever the umask
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
-        raise UnsafeFile(f"{folder.name!r} is no folder; choose another name")
+        raise UnsafeFile(f"{name!r} is no folder; choose another name")
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise UnsafeFile(f"the folder {folder.name!r} is open to others; close it with chmod 700, or choose another")
+        raise UnsafeFile(f"the folder {name!r} is open to others; close it with chmod 700, or choose another")
     return folder
 
 

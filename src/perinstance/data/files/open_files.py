@@ -13,6 +13,7 @@ from perinstance.data.files.csv_text import open_delimited
 from perinstance.data.files.file_source import Scan
 from perinstance.data.files.npy import NpyScan, open_npy
 from perinstance.data.files.parquet import open_parquet
+from perinstance.data.remote_paths import remote_parquet
 from perinstance.errors import InvalidTable
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -28,7 +29,8 @@ def scan(
 
     Parameters
     ----------
-    path : path or ``pyarrow.dataset.Dataset``
+    path : path, URL or ``pyarrow.dataset.Dataset``
+        A URL (``s3://bucket/folder``) names Parquet in whatever storage fsspec knows.
     delimiter : one character, optional
         Between the fields of a text file; a comma unless the file is called ``.tsv``, a semicolon where ``decimal`` is
         a comma.
@@ -42,6 +44,8 @@ def scan(
         if hasattr(path, "to_batches") and hasattr(path, "schema") and hasattr(path, "count_rows"):
             return Scan(open_dataset(path, limits), limits)
         raise InvalidTable("scan takes a path or an Arrow dataset; tables in memory are passed to audit directly")
+    if "://" in os.fspath(path):
+        return Scan(open_parquet(remote_parquet(os.fspath(path)), limits), limits)
     place = Path(path)
     try:
         mode = place.stat().st_mode

@@ -7,8 +7,8 @@ in it have been looked at, byte by byte, because reading a footer of a million c
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from perinstance.data.checks.limits import Limits
 from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.remote_paths import RemotePath
 from perinstance.errors import InvalidTable
 
 _BUFFER = 1 << 16  # a row group is read through buffers of this size per column, not in one piece
@@ -25,11 +26,12 @@ _BUFFER = 1 << 16  # a row group is read through buffers of this size per column
 class ParquetReader:
     """See ``Reader``."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[Path | RemotePath, ...]
     labels: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     n_rows: int
     first_row: int = 0
+    row_groups: tuple[int, int] | None = None  #: of the only file: the first one, and the one behind the last
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
@@ -42,15 +44,35 @@ class ParquetReader:
         for path in self.paths:
             try:
                 with _open(path, texts) as file:
-                    for batch in file.iter_batches(rows, columns=columns, use_threads=threads > 1):
+                    groups = None if self.row_groups is None else list(range(*self.row_groups))
+                    for batch in file.iter_batches(rows, groups, columns=columns, use_threads=threads > 1):
                         only = [batch.select(names)]
                         del batch  # whoever asks for it is to have the only one
                         yield only.pop()
             except (pa.ArrowException, OSError) as error:
                 raise _damaged(path, error) from None
 
+    def parts(self, rows: int) -> Iterator[ParquetReader]:
+        """Yield readers of some row groups of one file each, about ``rows`` rows, which count as this one does."""
+        before = self.first_row
+        for path in self.paths:
+            try:
+                with _open(path) as file:
+                    sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+            except (pa.ArrowException, OSError) as error:
+                raise _damaged(path, error) from None
+            first, count = 0, 0
+            for k, size in enumerate(sizes):
+                if k > first and count + size > rows:
+                    yield replace(self, paths=(path,), n_rows=count, first_row=before, row_groups=(first, k))
+                    before, first, count = before + count, k, 0
+                count += size
+            if count:
+                yield replace(self, paths=(path,), n_rows=count, first_row=before, row_groups=(first, len(sizes)))
+                before += count
 
-def open_parquet(paths: tuple[Path, ...], limits: Limits) -> ParquetReader:
+
+def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetReader:
     """Read the footers, and nothing else."""
     rows = size = 0
     schema: pa.Schema | None = None
@@ -70,7 +92,7 @@ def open_parquet(paths: tuple[Path, ...], limits: Limits) -> ParquetReader:
         rows, size = rows + count, size + path.stat().st_size
     assert schema is not None
     limits.check_cells(rows, len(schema), size)
-    return ParquetReader(paths, unique_labels(schema.names), tuple(schema.types), rows)
+    return ParquetReader(tuple(paths), unique_labels(schema.names), tuple(schema.types), rows)
 
 
 def unique_labels(names: list[str]) -> tuple[str, ...]:
@@ -83,20 +105,21 @@ def unique_labels(names: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _open(path: Path, texts: list[str] | None = None) -> pq.ParquetFile:
-    return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, memory_map=False, read_dictionary=texts)
+def _open(path: Path | RemotePath, texts: list[str] | None = None) -> pq.ParquetFile:
+    file = path if isinstance(path, Path) else path.open()
+    return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False, memory_map=False, read_dictionary=texts)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _damaged(path: Path, error: Exception) -> InvalidTable:
+def _damaged(path: Path | RemotePath, error: Exception) -> InvalidTable:
     # The text of the error may quote a cell or a name, so only its class is told.
     return InvalidTable(f"{path.name!r} cannot be read as Parquet ({type(error).__name__}); is it complete?")
 
 
-def _check_footer(path: Path, limits: Limits) -> None:
+def _check_footer(path: Path | RemotePath, limits: Limits) -> None:
     """Look at the size of the footer and at the length of the schema in it, before anything parses it.
 
     A file ends with the length of its footer and ``PAR1``. The footer is a thrift record that begins with field 1,

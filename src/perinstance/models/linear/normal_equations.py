@@ -191,7 +191,7 @@ class SolvedEquations:
     def _person(self, mu: Any, r: Any, square: Any) -> PersonBounds:
         ball = self.equations.numbers.ball
         residual = ball(r)
-        return PersonBounds(_ends(ball(mu)), _ends(residual), _root_ends(ball(square)), bool(residual < 0))
+        return PersonBounds(ends(ball(mu)), ends(residual), root_ends(ball(square)), bool(residual < 0))
 
 
 def _shortest(numbers: Numbers, H: list[list[Any]], kept: list[int], intercept: bool, A: Any) -> Any | None:
@@ -222,12 +222,13 @@ def _shortest(numbers: Numbers, H: list[list[Any]], kept: list[int], intercept: 
     return lift.transpose() * (A * lift)
 
 
-def _ends(value: arb) -> tuple[float, float]:
+def ends(value: arb) -> tuple[float, float]:
     """Return floats below and above the absolute value."""
     return _below(value.abs_lower()), _above(value.abs_upper())
 
 
-def _root_ends(square: arb) -> tuple[float, float]:
+def root_ends(square: arb) -> tuple[float, float]:
+    """Return floats below and above the root."""
     low = square.lower()
     return _below(low.sqrt().lower()) if low > 0 else 0.0, _above(square.abs_upper().sqrt().upper())
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.normal_equations import Balls, LinearEquations, Numbers, Rationals
-from perinstance.models.linear.row_statistics import leverages
+from perinstance.models.linear.normal_equations import Balls, LinearEquations, Numbers, PersonBounds, Rationals
+from perinstance.models.linear.row_statistics import Without, leverages
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational_sums
-from perinstance.numerics.rounding import EXACT_PARAMETER
+from perinstance.numerics.rounding import BOUND_UP, EXACT_PARAMETER, UNIT
 
 #: cells up to which a table is taken as exact rationals, and columns
 EXACT_CELLS, EXACT_COLUMNS = 5_000_000, 24
@@ -60,6 +60,32 @@ class PeopleBounds:
             good &= self.residual[1] - self.residual[0] <= EXACT_PARAMETER * least
             good &= self.length[1] - self.length[0] <= EXACT_PARAMETER * self.length[0]
         return ~(good | self.lost)
+
+    def narrow(self, i: int, answer: PersonBounds) -> None:
+        """Take in what was found of a person; older bounds stay where they are closer."""
+        self.lost[i] = answer.lost
+        self.negative[i] = answer.negative
+        bounds = (answer.leverage, answer.residual, answer.length)
+        for column, (low, high) in zip((self.leverage, self.residual, self.length), bounds, strict=True):
+            column[0, i], column[1, i] = max(low, column[0, i]), min(high, column[1, i])
+
+    def stated(self, floor: float, moves: bool) -> Without:
+        """Round away from zero; ``moves`` says whether lengths were asked for."""
+        rough = self.rough(floor)
+        with np.errstate(invalid="ignore", over="ignore"):
+            # a larger leverage tells more of a posterior sample only together with this much more of the residual
+            # (beyond the largest float it loses everything anyway, and a movement does not need it)
+            ratio = np.where(np.isinf(self.leverage[1]), 1.0, (1 + self.leverage[1]) / (1 + self.leverage[0]))
+            along = np.sqrt(ratio) * BOUND_UP
+            residual = np.copysign(self.residual[1] * along, np.where(self.negative, -1.0, 1.0))
+        residual[self.lost] = np.nan
+        leverage, length = (np.where(self.lost, np.inf, bounds[1]) for bounds in (self.leverage, self.length))
+        share = np.full(len(leverage), 4 * UNIT)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for low, high in (self.leverage, self.length):
+                share += np.where(high > low, (high - low) / low, 0.0)
+        length, share = (length, share) if moves else (length[:0], share[:0])
+        return Without(leverage, residual, length, share, rough.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +188,7 @@ def _answer(
     for i, answer in zip(todo, _answers(equations, Z[todo], y[todo], inside), strict=True):
         if answer is None:
             continue
-        found.lost[i] = answer.lost
-        found.negative[i] = answer.negative
-        bounds = (answer.leverage, answer.residual, answer.length)
-        for column, (low, high) in zip((found.leverage, found.residual, found.length), bounds, strict=True):
-            column[0, i], column[1, i] = max(low, column[0, i]), min(high, column[1, i])
+        found.narrow(int(i), answer)
 
 
 def _answers(equations: LinearEquations, Z: Floats, y: Floats, inside: bool) -> Iterator[Any]:

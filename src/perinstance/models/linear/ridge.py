@@ -24,17 +24,17 @@ from scipy.linalg import qr, solve_triangular
 from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import Sweep
+from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
+from perinstance.models.linear.dual_form.wide_fit import DualFit, answer_in_dual_form, dual_fit
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
-from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, row_statistics_of
+from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, Without, row_statistics_of
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.rounding import (
-    BOUND_UP,
     SMALLEST,
     TINY,
     UNIT,
@@ -42,6 +42,11 @@ from perinstance.numerics.rounding import (
 
 #: products beyond which nobody is left open only because the estimate almost fits: it would take seconds
 LARGE_TABLE = 200_000_000
+
+
+#: work of answering one by one, without a penalty and with more columns than people, that takes many seconds: an
+#: infinite upper bound is an answer then
+LONG_WORK = 1e7
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +118,32 @@ class LinearFit:
         return self.basis @ self.basis.T
 
 
-@dataclass(frozen=True, slots=True)
-class Without:
-    """What holds without each person of a block (for an outsider: as things stand), rounded away from zero."""
+def linear_fit(
+    sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats | None = None, moves: bool = False
+) -> LinearFit | DualFit:
+    """Fit with everyone, by columns or, where there are more of them than people, by rows.
 
-    leverage: Floats  #: mu
-    residual: Floats  #: r; NaN where theta_without is not determined
-    length: Floats  #: ||H_with^-1 x||_A, H taken with the person; empty when the fit has no precision
-    share: Floats  #: what of leverage and length was charged, relatively; empty when the fit has no precision
-    kind_code: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
-    open: NDArray[np.bool_] | None = None
+    With a precision A, or with ``moves`` (A = I), lengths ``||H^-1x||_A`` are known too.
+    """
+    if precision is not None:
+        precision, moves = _square(precision, sweep.n_features + int(fit_intercept), fit_intercept), True
+    wide = dual_fit(sweep, float(alpha), fit_intercept, precision, moves)
+    return fit_by_columns(sweep, alpha, fit_intercept, precision, moves) if wide is None else wide
 
 
-def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats | None = None) -> LinearFit:
-    """Fit with everyone; with a precision A, in the basis in which both norms of a row are sums of squares."""
+def by_columns(fit: LinearFit | DualFit) -> LinearFit:
+    """Return the fit with its p x p matrices, for analyses that need them."""
+    if isinstance(fit, LinearFit):
+        return fit
+    return fit_by_columns(ArraySweep(fit.X, fit.y), fit.alpha, fit.fit_intercept, fit.precision, fit.moves)
+
+
+def fit_by_columns(
+    sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats | None = None, moves: bool = False
+) -> LinearFit:
+    """Fit with everyone; with a norm, in the basis in which both norms of a row are sums of squares."""
     p = sweep.n_features + int(fit_intercept)
+    precision = np.eye(p) if moves and precision is None else precision
     penalty = np.full(p, float(alpha))
     if fit_intercept:
         penalty[-1] = 0.0
@@ -141,7 +157,6 @@ def linear_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Float
     small = solved.n * p**2 <= SMALL_TABLE or solved.factor.method != "cholesky"
     rotated = NOT_ROTATED
     if precision is not None:
-        precision = _square(precision, p, fit_intercept)
         basis, image, norm, rotated = rotated_basis(solved.factor, image, precision, small)
     return LinearFit(
         theta=theta,
@@ -222,12 +237,14 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     return A
 
 
-def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
+def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Map: what holds without each person of one block; whoever is not known well enough is left open.
 
     A residual is known when rounding took at most a small share of it, or of ``floor min(sqrt(mu), 1)``: a posterior
     sample with ``floor = gamma^-1/2`` is moved by the leverage alone where the residual is far smaller than that.
     """
+    if isinstance(fit, DualFit):
+        return fit.without(X, y, inside, floor)
     triangular = fit.norm is None and fit.factor.triangular
     large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
     rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
@@ -252,35 +269,30 @@ def without(fit: LinearFit, X: NDArray, y: NDArray, inside: bool = True, floor: 
     return Without(rows.leverage, rows.residual, rows.length, rows.share, rows.kind_code, hard)
 
 
-def refined(fit: LinearFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
+def refined(
+    fit: LinearFit | DualFit, sweep: Sweep, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0
+) -> Without:
     """Answer for the people that ``without`` left open, by numbers that know their error."""
-    from perinstance.models.linear.dual_form import answer_in_dual_form
     from perinstance.models.linear.open_people import answered_people
 
+    if isinstance(fit, DualFit):
+        return fit.refined(X, y, inside, floor)
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     dual = answer_in_dual_form(fit, sweep, X, y) if inside else None
     if dual is not None:
         least = np.maximum(np.abs(dual.residual) - dual.lost, floor * np.minimum(np.sqrt(dual.leverage), 1.0))
         code = parameters_too_rough(np.ones(len(X)), dual.error) | parameters_too_rough(least, dual.lost)
+        code |= parameters_too_rough(np.ones(len(X)), dual.rough)
         share = dual.error if len(dual.length) else dual.error[:0]
         return Without(dual.leverage, dual.residual, dual.length, share, code.astype(np.uint8))
-    found = answered_people(fit, sweep, X, y, inside, floor)
-    rough = found.rough(floor)
-    with np.errstate(invalid="ignore", over="ignore"):
-        # a larger leverage tells more of a posterior sample only together with this much more of the residual
-        # (beyond the largest float it loses everything anyway, and a movement does not need it)
-        ratio = np.where(np.isinf(found.leverage[1]), 1.0, (1 + found.leverage[1]) / (1 + found.leverage[0]))
-        along = np.sqrt(ratio) * BOUND_UP
-        residual = np.copysign(found.residual[1] * along, np.where(found.negative, -1.0, 1.0))
-    residual[found.lost] = np.nan
-    leverage, length = (np.where(found.lost, np.inf, bounds[1]) for bounds in (found.leverage, found.length))
-    share = np.full(len(X), 4 * UNIT)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for low, high in (found.leverage, found.length):
-            share += np.where(high > low, (high - low) / low, 0.0)
-    moves = fit.precision is not None
-    length, share = (length, share) if moves else (length[:0], share[:0])
-    return Without(leverage, residual, length, share, rough.astype(np.uint8))
+    if inside and fit.span is not None and fit.n_people < len(fit.theta):
+        # independent rows without a penalty: everybody determines a direction alone
+        alone = fit.span.rank == fit.n_people
+        if alone or len(X) * float(len(fit.theta)) ** 2 * (len(fit.theta) + fit.n_people) > LONG_WORK:
+            length = np.full(0 if fit.precision is None else len(X), np.inf)
+            labels = np.full(len(X), EXACT if alone else UPPER, dtype=np.uint8)
+            return Without(np.full(len(X), np.inf), np.full(len(X), np.nan), length, length.copy(), labels)
+    return answered_people(fit, sweep, X, y, inside, floor).stated(floor, fit.precision is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,17 +307,16 @@ class LinearProblem:
         """The coefficients."""
         return "ridge"
 
-    def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> LinearFit:
+    def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> LinearFit | DualFit:
         """Fit with everyone; every method is exact here."""
-        p = sweep.n_features + int(self.fit_intercept)
-        return linear_fit(sweep, self.alpha, self.fit_intercept, np.eye(p) if precision is None else precision)
+        return linear_fit(sweep, self.alpha, self.fit_intercept, precision, moves=True)
 
-    def movement(self, fit: LinearFit, block: Block, inside: bool = True) -> Movement:
+    def movement(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
         X, y = block.X, block.y
         return _movement(without(fit, X, y, inside))
 
-    def refine(self, fit: LinearFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
+    def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Answer for the people that ``movement`` left open."""
         return _movement(refined(fit, sweep, block.X, block.y, inside))
 

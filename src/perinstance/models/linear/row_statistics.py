@@ -76,15 +76,15 @@ class Norm:
 
 
 @dataclass(frozen=True, slots=True)
-class RowStatistics:
-    """One entry per row of a block, rounded away from zero."""
+class Without:
+    """What holds without each person of a block (for an outsider: as things stand), rounded away from zero."""
 
     leverage: Floats  #: mu
-    residual: Floats  #: r
-    length: Floats  #: ||H_with^-1 x||_A; empty when there is no norm
-    kind_code: NDArray[np.uint8]  #: 0 exact, 1 upper: rounding took too much
-    share: Floats  #: what of leverage and length was charged, relatively; empty like length
-    open: NDArray[np.bool_] | None  #: people of whom this does not say enough; they have an upper bound, or none
+    residual: Floats  #: r; NaN where theta_without is not determined
+    length: Floats  #: ||H_with^-1 x||_A, H taken with the person; empty when the fit has no norm
+    share: Floats  #: what of leverage and length was charged, relatively; empty when the fit has no norm
+    kind_code: NDArray[np.uint8]  #: 0 exact, 1 an upper bound because rounding took too much
+    open: NDArray[np.bool_] | None = None  #: people of whom this does not say enough; they have a bound, or none
 
 
 def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
@@ -112,7 +112,7 @@ class RowMap:
     large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
 
 
-def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> RowStatistics:
+def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> Without:
     """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor``'s
     (see ``ridge.without``).
     """
@@ -151,7 +151,7 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
             contiguous(y[run]), part, limits, inside, mu[run], r[run], (length[run], share[run]), kind_code[run]
         )
     left = None if not hard else kind_code == HARD if rows_map.large else kind_code > 0
-    return RowStatistics(mu, r, length, np.minimum(kind_code, 1) if hard else kind_code, share, left)
+    return Without(mu, r, length, share, np.minimum(kind_code, 1) if hard else kind_code, left)
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:

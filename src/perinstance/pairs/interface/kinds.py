@@ -64,7 +64,10 @@ def kind_codes(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
         if unknown.any():
             raise InvalidInput(f"kind must be one of {KINDS}, got something else at position {int(unknown.argmax())}")
         codes = np.select([codes == name for name in KINDS], range(len(KINDS))).astype(np.uint8)
-    elif not np.isin(codes, range(len(KINDS))).all():
+    elif (
+        not (codes.dtype == np.uint8 and codes.max(initial=0) < len(KINDS))
+        and not np.isin(codes, range(len(KINDS))).all()
+    ):
         raise InvalidInput(f"kind must be one of {KINDS} for each person, or its position there, got something else")
     if codes.shape != (n,):
         raise InvalidInput(f"kind must be one word or one per person ({n}), got shape {codes.shape}")

@@ -13,7 +13,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.linear.gram_matrix import Gram, gram
-from perinstance.models.linear.ridge import LinearFit, linear_fit, without
+from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
@@ -28,7 +28,7 @@ from perinstance.releases.promises.promise import Promise
 class AdaFit:
     """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
 
-    linear: LinearFit
+    linear: LinearFit | DualFit
     clipped: Clipped
     gamma: float
     floor: float

@@ -12,7 +12,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
-from perinstance.models.linear.ridge import LinearFit, Without, linear_fit, refined, without
+from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
@@ -27,7 +27,7 @@ from perinstance.releases.promises.promise import Promise
 class SspFit:
     """Least squares with everyone and, if asked for, the estimates that the rounds went through. Confidential."""
 
-    linear: LinearFit
+    linear: LinearFit | DualFit
     clipped: Clipped
     path: tuple[Floats, ...] = ()
     clips: tuple[float, ...] = ()

@@ -156,6 +156,11 @@ class ClippedSweep(Sweep):
         """The number of columns of X."""
         return self.sweep.n_features
 
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, where it is known already."""
+        return getattr(self.sweep, "n_rows", None)
+
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all clipped blocks."""
         return self.sweep.fold(lambda block: step(self._seen(block)))

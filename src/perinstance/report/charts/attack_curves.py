@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from perinstance.report.charts.records import LEFT, RIGHT, Curve
-from perinstance.report.svg import LINE, WIDTH, Drawing, LogScale
+from perinstance.report.charts.svg import LINE, WIDTH, Drawing, LogScale
 from perinstance.report.words import share
 
 LOWEST = 1e-4  # of false alarms and of finds: below 1% is where an attack matters

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from perinstance.report.charts.records import LEFT, RIGHT, Curve, Dots
+from perinstance.report.charts.svg import WIDTH, Drawing, LogScale, around
 from perinstance.report.redaction import SHARED, PlaneCell
-from perinstance.report.svg import WIDTH, Drawing, LogScale, around
 from perinstance.report.words import people
 
 FEW = 3000  # people who are drawn as single dots; more become a density

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from perinstance.report.charts.records import LEFT, RIGHT, LossBar, Marker
-from perinstance.report.svg import LETTER, LINE, WIDTH, Drawing, LinearScale, LogScale
+from perinstance.report.charts.svg import LETTER, LINE, WIDTH, Drawing, LinearScale, LogScale
 from perinstance.report.words import loss, people, share, short_count
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from perinstance.report.charts.records import LEFT, RIGHT, Curve
-from perinstance.report.svg import LINE, WIDTH, Drawing, LogScale, around
+from perinstance.report.charts.svg import LINE, WIDTH, Drawing, LogScale, around
 
 
 def sweep(curves: Sequence[Curve], cost: Curve | None, chosen: float, noise_name: str) -> Markup:

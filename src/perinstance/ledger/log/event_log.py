@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from perinstance.errors import LedgerDamaged, LedgerTrouble
-from perinstance.ledger.databases import Database, Statements
+from perinstance.ledger.log.databases import Database, Statements
 
 #: of the tables below; ``MIGRATIONS[v]`` are the statements that lead from v to v + 1
 FORMAT = 1

@@ -20,6 +20,11 @@ from perinstance.errors import InvalidInput, LedgerTrouble
 #: seconds that a writer waits for the others
 PATIENCE = 120.0
 
+_BUSY = f"other processes have held the ledger for {PATIENCE:g} s; nothing was written; try again"
+
+#: what PostgreSQL says of a lock that was not given in time
+_LOCK_TIMEOUT = "55P03"
+
 #: the name of the writers' lock on a server: any fixed number
 _LOCK = 7_301_995
 
@@ -96,7 +101,7 @@ def _sentence(error: sqlite3.Error) -> str:
     known = {
         "full": "the disk is full: nothing was written; make room and do it again",
         "readonly": "the ledger cannot be written (read-only); nothing was changed",
-        "locked": f"other processes have held the ledger for {PATIENCE:g} s; nothing was written; try again",
+        "locked": _BUSY,
         "malformed": "the log of the ledger is damaged; run verify, and restore it from a backup",
         "not a database": "the log of the ledger is damaged; run verify, and restore it from a backup",
         "disk i/o": "the disk failed while the log was used; nothing was written; check the disk, then run verify",
@@ -155,7 +160,11 @@ class ServerDatabase:
                 statements.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")  # one writer at a time, from the start on
                 yield statements
         except sqlalchemy.exc.SQLAlchemyError as error:
+            cause = getattr(error, "orig", None)
+            if getattr(cause, "sqlstate", None) == _LOCK_TIMEOUT:
+                raise LedgerTrouble(_BUSY) from None
             # its text holds the statement's values
+            name = type(error if cause is None else cause).__name__
             raise LedgerTrouble(
-                f"the database of the ledger failed ({type(error).__name__}); nothing was written; check the server"
+                f"the database of the ledger failed ({name}); nothing was written; check the server"
             ) from None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,95 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.loss_statistics import Summary, by_group, share_above, summary_of
 from perinstance.data import write_losses
-from perinstance.ledger.aligned_files import IdBlock, id_blocks
-from perinstance.ledger.charge_files import ChargeFile
-from perinstance.ledger.releases import ChargedRelease
-from perinstance.ledger.running_totals import RunningBlock
+from perinstance.errors import InvalidInput
+from perinstance.ledger.log.charged_releases import ChargedRelease
+from perinstance.ledger.totals.composed_people import composed_blocks, worth
+from perinstance.ledger.totals.running_sums import RunningBlock
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.numerics.rounding import ADDITION
-from perinstance.pairs import Pairs, compose
 from perinstance.pairs.interface.kinds import KINDS, Kind
-
-FIXED = "the parameters of all releases were fixed in advance, so the totals are guarantees"
-FILTERED = "a filter was on when the releases were made: nobody's row was used beyond the budget, which is a guarantee"
-READING = "later releases may have been chosen after earlier outputs: odometer readings, not guarantees"
-ESTIMATED = "some losses are estimates: the totals are no guarantee"
-
-
-@dataclass(frozen=True, slots=True)
-class PersonTotal:
-    """The total of some people: epsilon, and codes of how certain each one is."""
-
-    epsilon: Floats
-    codes: NDArray[np.uint8]
-
-
-def total_of(pairs: Sequence[Pairs], delta: float, present: NDArray[np.bool_] | None = None) -> PersonTotal:
-    """Compose releases on the same people; those that cannot be composed take a share of delta from their people."""
-    alone = [k for k, part in enumerate(pairs) if not _composes(part)]
-    if not alone or present is None:
-        return _total(list(pairs), alone, delta)
-    epsilon, codes = np.empty(present.shape[1]), np.empty(present.shape[1], dtype=np.uint8)
-    summable = [k for k in range(len(pairs)) if k not in alone]
-    others = present[summable].any(axis=0)
-    patterns, member = np.unique(np.vstack([present[alone], others]), axis=1, return_inverse=True)
-    for j, (*pattern, composed) in enumerate(patterns.T):
-        who = np.flatnonzero(member.ravel() == j)
-        theirs = [k for k, there in zip(alone, pattern, strict=True) if there]
-        asked = [pairs[k][who] for k in (*theirs, *(summable if composed else ()))]
-        found = _total(asked, range(len(theirs)), delta)
-        epsilon[who], codes[who] = found.epsilon, found.codes
-    return PersonTotal(epsilon, codes)
-
-
-def _total(pairs: list[Pairs], alone: Sequence[int], delta: float) -> PersonTotal:
-    parts = [pairs[k] for k in alone]
-    summable = [part for k, part in enumerate(pairs) if k not in alone]
-    if summable:
-        parts.append(compose(summable) if len(summable) > 1 else summable[0])
-    codes = np.maximum.reduce([part.codes for part in parts])
-    if len(parts) == 1:
-        return PersonTotal(np.asarray(parts[0].epsilon(delta)), codes)
-    epsilon = np.sum([part.epsilon(delta / len(parts)) for part in parts], axis=0) * (1 + ADDITION * len(parts))
-    return PersonTotal(epsilon, np.maximum(codes, np.uint8(KINDS.index("upper"))))
-
-
-def _composes(part: Pairs) -> bool:
-    """Tell whether a pair has a characteristic function in closed form."""
-    return type(part).coordinates is not Pairs.coordinates
-
-
-@contextmanager
-def opened(folder: Path, releases: Sequence[ChargedRelease]) -> Iterator[list[ChargeFile]]:
-    """Open the files of some releases, and close them."""
-    with ExitStack() as stack:
-        files = []
-        for release in releases:
-            file = ChargeFile(folder, release.stored.file)
-            stack.callback(file.close)
-            files.append(file)
-        yield files
-
-
-def composed_blocks(
-    folder: Path, releases: Sequence[ChargedRelease], delta: float
-) -> Iterator[tuple[IdBlock, PersonTotal]]:
-    """Walk over everybody, with the total of each."""
-    with opened(folder, releases) as files:
-        for block in id_blocks(files):
-            yield block, total_of(block.pairs, delta, block.present)
-
-
-def worth(releases: Sequence[ChargedRelease], filtered: bool) -> tuple[bool, str]:
-    """Say whether totals over these releases are guarantees, and why."""
-    if any(release.kind == "estimate" for release in releases):
-        return False, ESTIMATED
-    if filtered:
-        return True, FILTERED
-    if all(release.fixed_in_advance for release in releases):
-        return True, FIXED
-    return False, READING
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -118,6 +35,7 @@ class Totals:
     releases: int
     guarantee: bool
     assumption: str  #: why they are guarantees, or why not
+    page: Callable[..., Path] | None = None  #: writes the page of the ledger they are from
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -164,6 +82,12 @@ class Totals:
 
         return pd.DataFrame({**self.columns(), "id": self.ids.to_pylist()})
 
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the page of the ledger, at this delta; ``limit``, ``redact`` and ``title`` as for ``Ledger.report``."""
+        if self.page is None:
+            raise InvalidInput("these totals are of no ledger; use ledger.report")
+        return self.page(path, self.delta, **options)
+
     def write(self, path: str | os.PathLike[str]) -> int:
         """Write everybody's totals to a ``.parquet`` or ``.csv`` file that only its owner may read."""
         return write_losses(path, [self.columns()])
@@ -188,7 +112,7 @@ def totals_of(folder: Path, releases: Sequence[ChargedRelease], delta: float, fi
         ids.append(block.ids)
         losses.append(total.epsilon)
         codes.append(total.codes)
-        counts.append(block.present.sum(axis=0))
+        counts.append(block.rows.counts)
     return _gathered(ids, losses, codes, counts, releases, delta, filtered)
 
 

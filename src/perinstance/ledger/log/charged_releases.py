@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perinstance.errors import LedgerConflict
-from perinstance.ledger.charge_files import StoredCharge, stored_charge
-from perinstance.ledger.event_log import Event
+from perinstance.ledger.files.sorted_pairs import StoredCharge, stored_charge
+from perinstance.ledger.log.event_log import Event
 from perinstance.pairs.interface.kinds import Kind
 
 State = Literal["reserved", "committed", "cancelled"]

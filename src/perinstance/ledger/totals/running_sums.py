@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
 from perinstance.data.confidential.private_files import private_file, refuse_wider
 from perinstance.errors import PerinstanceError
-from perinstance.ledger.aligned_files import AlignedRows, aligned_rows, filled, pairs_at
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.charge_files import ChargeFile, coded, plain_columns
-from perinstance.ledger.event_log import Event
-from perinstance.ledger.releases import releases_of
+from perinstance.ledger.files.aligned_files import AlignedRows, aligned_rows, filled, pairs_at
+from perinstance.ledger.files.charge_files import ChargeFile, plain_columns
+from perinstance.ledger.files.kind_columns import coded
+from perinstance.ledger.log.charged_releases import releases_of
+from perinstance.ledger.log.event_log import Event
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, NORM_UP
 from perinstance.pairs import Pairs
@@ -56,7 +57,7 @@ def running_blocks(root: Path, charges: Path, events: Sequence[Event], budget: B
     _update(root, charges, events, budget)
     file = ChargeFile(root, FILE)
     try:
-        for group in file.groups():
+        for group in file.tables():
             columns = plain_columns(group)
             rows = np.array([columns[_name(order)] for order in ORDERS])
             yield RunningBlock(group.column("id").combine_chunks(), rows, columns[SPENT], columns["kind"])
@@ -108,7 +109,10 @@ def _write(
         [("id", pa.large_string()), *((_name(order), pa.float64()) for order in ORDERS), (SPENT, pa.float64())]
     ).append(pa.field("kind", pa.dictionary(pa.int8(), pa.string())))
     told = {"entry": len(events), "digest": events[-1].digest, "orders": list(ORDERS)}
-    meta = {b"ledger": json.dumps(told).encode(), b"perinstance": json.dumps({"pairs": "", "starts": []}).encode()}
+    meta = {
+        b"ledger": json.dumps(told).encode(),
+        b"perinstance": json.dumps({"pairs": "", "starts": [], "groups": []}).encode(),
+    }
     schema = schema.with_metadata(meta)
     with private_file(root / FILE) as out, pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for found in aligned_rows([*base, *files]):

@@ -37,8 +37,11 @@ def id_order(ids: pa.LargeStringArray) -> NDArray[np.int64]:
     keys = keys[order]
     longest = int(np.diff(ends).max())
     # runs of equal keys, by the place at which each one starts
-    tied = np.flatnonzero(np.r_[False, keys[1:] == keys[:-1]] | np.r_[keys[1:] == keys[:-1], False])
-    run = np.cumsum(np.r_[True, keys[1:] != keys[:-1]])[tied]
+    same = keys[1:] == keys[:-1]
+    if not same.any():
+        return order
+    tied = np.flatnonzero(np.r_[False, same] | np.r_[same, False])
+    run = np.cumsum(np.r_[True, ~same])[tied]
     while len(tied):
         skip += 8
         who = order[tied]

@@ -1,0 +1,13 @@
+"""A cluster: the same folds and maps over partitions that live in Dask, on whatever scheduler is active.
+
+``tables`` are Dask arrays and data frames, ``parquet_parts`` Parquet that the workers read themselves, ``engine`` walks
+over either, ``graph_runs`` asks the cluster and says what went wrong there. Dask is optional:
+``pip install perinstance[dask]``.
+"""
+
+from __future__ import annotations
+
+from perinstance.engines.dask.engine import Dask, DaskSweep
+from perinstance.engines.dask.tables import DaskFrame, DaskTable, dask_source, is_dask
+
+__all__ = ["Dask", "DaskFrame", "DaskSweep", "DaskTable", "dask_source", "is_dask"]

@@ -1,0 +1,23 @@
+"""Where an audit runs when nobody says: on the cluster where its table lives, else on the threads of this machine."""
+
+from __future__ import annotations
+
+from perinstance.data.source import Source
+from perinstance.engines.local import Local
+from perinstance.engines.protocol import Engine
+
+
+def default_engine(source: Source) -> Engine:
+    """Choose Dask for Dask's collections, and for Parquet when a client of a cluster is active."""
+    if hasattr(source, "delayed_blocks"):
+        from perinstance.engines.dask import Dask
+
+        return Dask()
+    if hasattr(getattr(source, "reader", None), "parts"):
+        from perinstance.engines.dask.graph_runs import active_client
+
+        if active_client() is not None:
+            from perinstance.engines.dask import Dask
+
+            return Dask()
+    return Local()

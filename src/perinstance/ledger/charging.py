@@ -1,0 +1,211 @@
+"""Charging releases and settling them: what is charged counts until somebody says that it was never published.
+
+The file of a charge is written first, whole and synchronised; the event in the log makes it count. Two processes that
+charge one key at once write two files, and the log takes one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.ledger.budgets import Budget
+from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge
+from perinstance.ledger.log.charged_releases import ChargedRelease, State, known, releases_of
+from perinstance.ledger.log.event_log import Event, EventLog
+from perinstance.pairs import Pairs
+from perinstance.releases.base.shown_decimals import declared_text
+
+#: the longest key and note, in characters
+LONGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeWords:
+    """What the log says of a release, besides numbers."""
+
+    mechanism: str
+    note: str
+    fixed_in_advance: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeWriter:
+    """Writes charges into a folder and its log."""
+
+    log: EventLog
+    folder: Path
+    budget: Budget | None
+
+    def charge(self, ids: Any, pairs: Pairs, key: str, words: ChargeWords, state: State) -> ChargedRelease:
+        """Charge pairs to people; the same pairs under the same key again are the same charge."""
+        check_text("key", key, empty=False)
+        check_text("note", words.note)
+        if self.budget is not None:
+            raise LedgerConflict(
+                "this ledger has a filter: what is published must be admitted first; use ledger.admit(release, ...)"
+            )
+        people = SortedPairs.of(ids, pairs)
+        before = releases_of(self.log.events()).get(key)
+        if before is not None:
+            return _same(before, people.content, state)
+        return self.append(key, words, state, pairs, people.write(self.folder))
+
+    def append(
+        self,
+        key: str,
+        words: ChargeWords,
+        state: State,
+        pairs: Pairs,
+        stored: StoredCharge,
+        entry: int | None = None,
+    ) -> ChargedRelease:
+        """Write the event of a file; if somebody was quicker with this key, theirs is the charge.
+
+        ``entry`` is how many events there must still be, where the charge hangs on them.
+        """
+        first: list[ChargedRelease] = []
+
+        def allowed(events: list[Event]) -> None:
+            releases = releases_of(events)
+            if key in releases:
+                first.append(releases[key])
+                raise LedgerConflict("another process has charged this key")
+            if entry is not None and len(events) != entry:
+                raise LedgerConflict("another process has charged the ledger")
+
+        body = {**asdict(words), "state": state, "kind": pairs.kind, "stored": asdict(stored)}
+        try:
+            event = self.log.append("charged", key, body, allowed)
+        except BaseException as error:
+            # interrupted between the commit and here, the event may be there: then the file must stay
+            if isinstance(error, LedgerConflict):
+                (self.folder / stored.file).unlink(missing_ok=True)
+            if first:
+                return _same(first[0], stored.content, state)
+            raise
+        return releases_of([event])[key]
+
+    def settle(self, key: str, state: State) -> ChargedRelease:
+        """Say what became of a reserved release. Saying it again changes nothing."""
+
+        def allowed(events: list[Event]) -> None:
+            now = known(releases_of(events), key)
+            if now.state == state:
+                raise _Already
+            if now.state != "reserved":
+                raise LedgerConflict(f"release {key!r} is {now.state}; only a reserved release can be {state}")
+
+        with suppress(_Already):
+            self.log.append("committed" if state == "committed" else "cancelled", key, {}, allowed)
+        return known(releases_of(self.log.events()), key)
+
+
+class Reservation:
+    """A charge that waits for its publication."""
+
+    __slots__ = ("_settle", "release")
+
+    def __init__(self, release: ChargedRelease, settle: Callable[[str, State], ChargedRelease]) -> None:
+        self.release, self._settle = release, settle
+
+    def commit(self) -> ChargedRelease:
+        """Say that it was published."""
+        return self._settle(self.release.key, "committed")
+
+    def cancel(self) -> ChargedRelease:
+        """Say that it was not published, nor seen by anybody."""
+        return self._settle(self.release.key, "cancelled")
+
+    def __enter__(self) -> Reservation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+
+
+class AuditLike(Protocol):
+    """What can be charged: an ``Audit``, the reading of a training, anything that has everybody's pairs."""
+
+    @property
+    def pairs(self) -> Pairs:
+        """One pair per person."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chargeable:
+    """Whom a release concerns, with which pairs, and what it is in words."""
+
+    ids: Any
+    pairs: Pairs
+    mechanism: str
+
+
+def chargeable(audit: AuditLike, ids: Any) -> Chargeable:
+    """Read an audit of a release, or a reading of a training, which has no ids of its own."""
+    pairs = getattr(audit, "pairs", None)
+    if not isinstance(pairs, Pairs):
+        raise InvalidInput(
+            f"charge takes an audit, or the reading of a training, got {type(audit).__name__}; "
+            "charge pairs of other tools with charge_pairs(ids, pairs, key)"
+        )
+    if not getattr(audit, "inside", True):
+        raise InvalidInput("people outside the table lost nothing by the release; charge the audit of those inside")
+    own = getattr(audit, "ids", None)
+    if own is not None and ids is not None:
+        raise InvalidInput("this audit has ids already; leave ids= out")
+    if own is None and ids is None:
+        raise InvalidInput("a ledger follows people by their ids; pass ids= to audit, or here, in the same order")
+    release = getattr(audit, "release", None)
+    words = told(release) if release is not None else str(getattr(audit, "assumption", type(audit).__name__))
+    return Chargeable(ids if own is None else own, pairs, words)
+
+
+def told(release: Any) -> str:
+    """Say what is published, in words."""
+    return "".join(part if isinstance(part, str) else declared_text(part) for part in release.mechanism().words)
+
+
+class _Already(Exception):  # noqa: N818
+    """The event that would be written is there."""
+
+
+def _same(before: ChargedRelease, content: str, state: State) -> ChargedRelease:
+    """Return the charge that stands under a key, if this is the same and still counts.
+
+    A reservation is made for one publication: a second one under the same key would be a second draw, uncharged.
+    """
+    if before.stored.content != content:
+        raise LedgerConflict(
+            f"the key {before.key!r} stands for another charge ({before.people:,} people, {before.at[:10]}); "
+            "charge this release under a key of its own"
+        )
+    if before.state == "cancelled":
+        raise LedgerConflict(f"the key {before.key!r} was cancelled and no longer counts; choose another key")
+    if state == "reserved" and before.state == "reserved":
+        raise LedgerConflict(
+            f"the key {before.key!r} is reserved already, by a run that broke off or is at work; commit it if its "
+            "output may have been seen, cancel it if not, then publish under another key"
+        )
+    if state == "reserved":
+        raise LedgerConflict(
+            f"the key {before.key!r} is published already; another draw costs again: publish it under another key"
+        )
+    return before
+
+
+def check_text(name: str, value: Any, empty: bool = True) -> None:
+    """Refuse a key or a note that cannot be kept."""
+    if not isinstance(value, str) or len(value) > LONGEST or (not empty and not value.strip()):
+        raise InvalidInput(f"{name} must be a text of at most {LONGEST:,} characters, got {type(value).__name__}")
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidInput(f"{name} must be plain text: it holds a character that cannot be stored")

@@ -1,0 +1,100 @@
+"""Releases composed on the same people: the total of each, how certain it is, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.ledger.files.aligned_files import IdBlock, id_blocks
+from perinstance.ledger.files.charge_files import ChargeFile
+from perinstance.ledger.log.charged_releases import ChargedRelease
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import ADDITION
+from perinstance.pairs import Pairs, compose
+from perinstance.pairs.interface.kinds import KINDS
+
+FIXED = "the parameters of all releases were fixed in advance, so the totals are guarantees"
+FILTERED = "a filter was on when the releases were made: nobody's row was used beyond the budget, which is a guarantee"
+READING = "later releases may have been chosen after earlier outputs: odometer readings, not guarantees"
+ESTIMATED = "some losses are estimates: the totals are no guarantee"
+
+
+@dataclass(frozen=True, slots=True)
+class PersonTotal:
+    """The total of some people: epsilon, and codes of how certain each one is."""
+
+    epsilon: Floats
+    codes: NDArray[np.uint8]
+
+
+def total_of(pairs: Sequence[Pairs], delta: float, present: NDArray[np.bool_] | None = None) -> PersonTotal:
+    """Compose releases on the same people; those that cannot be composed take a share of delta from their people."""
+    alone = [k for k, part in enumerate(pairs) if not _composes(part)]
+    if not alone or present is None:
+        return _total(list(pairs), alone, delta)
+    epsilon, codes = np.empty(present.shape[1]), np.empty(present.shape[1], dtype=np.uint8)
+    summable = [k for k in range(len(pairs)) if k not in alone]
+    others = present[summable].any(axis=0)
+    patterns, member = np.unique(np.vstack([present[alone], others]), axis=1, return_inverse=True)
+    for j, (*pattern, composed) in enumerate(patterns.T):
+        who = np.flatnonzero(member.ravel() == j)
+        theirs = [k for k, there in zip(alone, pattern, strict=True) if there]
+        asked = [pairs[k][who] for k in (*theirs, *(summable if composed else ()))]
+        found = _total(asked, range(len(theirs)), delta)
+        epsilon[who], codes[who] = found.epsilon, found.codes
+    return PersonTotal(epsilon, codes)
+
+
+def _total(pairs: list[Pairs], alone: Sequence[int], delta: float) -> PersonTotal:
+    parts = [pairs[k] for k in alone]
+    summable = [part for k, part in enumerate(pairs) if k not in alone]
+    if summable:
+        parts.append(compose(summable) if len(summable) > 1 else summable[0])
+    codes = np.maximum.reduce([part.codes for part in parts])
+    if len(parts) == 1:
+        return PersonTotal(np.asarray(parts[0].epsilon(delta)), codes)
+    epsilon = np.sum([part.epsilon(delta / len(parts)) for part in parts], axis=0) * (1 + ADDITION * len(parts))
+    return PersonTotal(epsilon, np.maximum(codes, np.uint8(KINDS.index("upper"))))
+
+
+def _composes(part: Pairs) -> bool:
+    """Tell whether a pair has a characteristic function in closed form."""
+    return type(part).coordinates is not Pairs.coordinates
+
+
+@contextmanager
+def opened(folder: Path, releases: Sequence[ChargedRelease]) -> Iterator[list[ChargeFile]]:
+    """Open the files of some releases, and close them."""
+    with ExitStack() as stack:
+        files = []
+        for release in releases:
+            file = ChargeFile(folder, release.stored.file)
+            stack.callback(file.close)
+            files.append(file)
+        yield files
+
+
+def composed_blocks(
+    folder: Path, releases: Sequence[ChargedRelease], delta: float
+) -> Iterator[tuple[IdBlock, PersonTotal]]:
+    """Walk over everybody, with the total of each."""
+    with opened(folder, releases) as files:
+        for block in id_blocks(files):
+            present = None if all(map(_composes, block.pairs)) else block.present
+            yield block, total_of(block.pairs, delta, present)
+
+
+def worth(releases: Sequence[ChargedRelease], filtered: bool) -> tuple[bool, str]:
+    """Say whether totals over these releases are guarantees, and why."""
+    if any(release.kind == "estimate" for release in releases):
+        return False, ESTIMATED
+    if filtered:
+        return True, FILTERED
+    if all(release.fixed_in_advance for release in releases):
+        return True, FIXED
+    return False, READING

@@ -1,0 +1,142 @@
+"""People of whom floats do not say enough, from the n x n system in ball arithmetic: every radius holds.
+
+An intercept borders K with ones: ``[K 1; 1' 0]^-1`` has ``P`` in its corner, which takes the place of ``K^-1``, and the
+last row says how the intercept moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from perinstance.models.linear.normal_equations import Balls, PersonBounds, ends, root_ends
+from perinstance.models.linear.open_people import PeopleBounds
+from perinstance.numerics.array_types import Floats
+
+#: bits; the last ones are for squares as far apart as floats can be, and for few people
+PRECISIONS, LAST_PRECISIONS, FEW_PEOPLE = (192, 640), (2560, 6000), 64
+
+
+@dataclass(frozen=True, slots=True)
+class WideRows:
+    """The table, and what is asked of it."""
+
+    X: Floats
+    y: Floats
+    alpha: float
+    intercept: bool
+    precision: Floats | None  #: None is the Euclidean norm
+    moves: bool  #: whether lengths are asked for
+
+
+def answers_in_balls(data: WideRows, X: Floats, y: Floats, at: list[int] | None, floor: float) -> PeopleBounds:
+    """Answer for rows X, y; ``at`` is where they stand in the table, None for people outside."""
+    found = PeopleBounds.unknown(len(X))
+    todo = np.arange(len(X))
+    for bits in PRECISIONS + (LAST_PRECISIONS if len(data.X) <= FEW_PEOPLE else ()):
+        with ctx.workprec(bits):
+            system = BallSystem.of(data)
+            if system is None:
+                continue
+            places = None if at is None else [at[i] for i in todo]
+            for i, answer in zip(todo, system.answers(X[todo], y[todo], places), strict=True):
+                if answer is not None:
+                    found.narrow(int(i), answer)
+        todo = np.flatnonzero(found.rough(floor))
+        if not len(todo):
+            break
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BallSystem:
+    """The inverse of K, bordered with ones where there is an intercept, and everything that follows from it."""
+
+    data: WideRows
+    X: Any  #: (n, p)
+    inverse: Any  #: (n, n), or (n + 1, n + 1)
+    solved: Any  #: the inverse times y
+
+    @classmethod
+    def of(cls, data: WideRows) -> BallSystem | None:
+        """Invert in the present precision; None where that is not certain."""
+        n = len(data.X)
+        X = _matrix(data.X)
+        K = X * X.transpose()
+        rows = [[K[i, j] + (arb(data.alpha) if i == j else 0) for j in range(n)] for i in range(n)]
+        if data.intercept:
+            rows = [[*row, arb(1)] for row in rows] + [[arb(1)] * n + [arb(0)]]
+        inverse = Balls().inverse(arb_mat(rows))
+        if inverse is None:
+            return None
+        right = [[arb(v)] for v in data.y.tolist()] + [[arb(0)]] * int(data.intercept)
+        return cls(data, X, inverse, inverse * arb_mat(right))
+
+    def theta(self) -> Floats:
+        """Return the estimate in floats, the intercept last."""
+        n = len(self.data.X)
+        coef = self.X.transpose() * arb_mat([[self.solved[i, 0]] for i in range(n)])
+        values = [float(v.mid()) for v in coef.entries()]
+        return np.array([*values, float(self.solved[n, 0].mid())] if self.data.intercept else values)
+
+    def answers(self, X: Floats, y: Floats, at: list[int] | None) -> Iterator[PersonBounds | None]:
+        """Yield the bounds of these people; None where nothing is certain."""
+        return self._outside(X, y) if at is None else self._inside(at)
+
+    def _inside(self, at: list[int]) -> Iterator[PersonBounds | None]:
+        n, alpha = len(self.data.X), arb(self.data.alpha)
+        inverse = self.inverse
+        moved = None
+        if self.data.moves:
+            moved = self.X.transpose() * arb_mat([[inverse[i, j] for j in at] for i in range(n)])
+        for column, i in enumerate(at):
+            k = inverse[i, i]
+            if not k > 0:
+                yield None
+                continue
+            square = arb(0)
+            if moved is not None:
+                last = [inverse[n, i]] if self.data.intercept else []
+                square = self._square([moved[j, column] for j in range(moved.nrows())] + last)
+            yield _person(1 / (alpha * k) - 1, self.solved[i, 0] / k, square)
+
+    def _outside(self, X: Floats, y: Floats) -> Iterator[PersonBounds | None]:
+        alpha, intercept = arb(self.data.alpha), self.data.intercept
+        new = _matrix(X).transpose()
+        seen = (self.X * new).tolist() + [[arb(1)] * len(X)] * int(intercept)
+        c = arb_mat(seen)
+        b = self.inverse * c
+        across = self.X.transpose() * arb_mat(b.tolist()[: len(self.data.X)]) if self.data.moves else None
+        for j in range(len(X)):
+            x = [new[i, j] for i in range(X.shape[1])]
+            column = arb_mat([[row[j]] for row in seen])
+            beta = arb_mat([[b[i, j]] for i in range(b.nrows())])
+            mu = (_dot(x, x) - (column.transpose() * beta)[0, 0]) / alpha
+            r = arb(float(y[j])) - (column.transpose() * self.solved)[0, 0]
+            square = arb(0)
+            if across is not None:
+                last = [-beta[b.nrows() - 1, 0] / alpha] if intercept else []
+                square = self._square([(v - across[i, j]) / alpha for i, v in enumerate(x)] + last)
+            yield _person(mu, r, square / ((1 + mu) * (1 + mu))) if mu > -1 else None
+
+    def _square(self, moved: list[Any]) -> Any:
+        if self.data.precision is None:
+            return _dot(moved, moved)
+        column = arb_mat([[v] for v in moved])
+        return (column.transpose() * (_matrix(self.data.precision) * column))[0, 0]
+
+
+def _person(mu: Any, r: Any, square: Any) -> PersonBounds:
+    return PersonBounds(ends(mu), ends(r), root_ends(square), bool(r < 0))
+
+
+def _matrix(rows: Floats) -> Any:
+    return arb_mat([[arb(v) for v in row] for row in np.asarray(rows, dtype=np.float64).tolist()])
+
+
+def _dot(a: list[Any], b: list[Any]) -> Any:
+    return (arb_mat([a]) * arb_mat([[v] for v in b]))[0, 0]

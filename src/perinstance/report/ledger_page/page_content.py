@@ -1,0 +1,177 @@
+"""Everything the page of a ledger says, gathered before any markup is made."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perinstance.checked_numbers import positive, probability
+from perinstance.errors import InvalidInput
+from perinstance.ledger.totals.composed_people import worth
+from perinstance.pairs.interface.kinds import is_bound, weakest
+from perinstance.report import words
+from perinstance.report.charts.svg import clean
+from perinstance.report.content import Card
+from perinstance.report.ledger_page.growth_sections import cost_section, distribution_section, growth_section
+from perinstance.report.ledger_page.page_request import PageRequest
+from perinstance.report.ledger_page.people_sections import budget_section, exposed_section, limit_section
+from perinstance.report.ledger_page.record_sections import log_section, verification_section, worth_section
+from perinstance.report.redaction import SHARED, grid_text, shared_losses
+from perinstance.report.release_words import versions
+from perinstance.report.sections import Section
+
+if TYPE_CHECKING:
+    from perinstance.ledger import Ledger
+
+#: What is shown, in this order. A new section is a function in this list.
+SECTIONS = (
+    growth_section,
+    cost_section,
+    budget_section,
+    limit_section,
+    exposed_section,
+    distribution_section,
+    worth_section,
+    log_section,
+    verification_section,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerContent:
+    """The page, without its markup."""
+
+    title: str
+    delta: str
+    redact: bool
+    setup: str
+    verdict: str
+    worth: str
+    warnings: list[tuple[str, str]]
+    cards: list[Card]
+    sections: list[Section]
+    made: str
+
+
+def gather(
+    ledger: Ledger,
+    *,
+    delta: float = 1e-6,
+    limit: float | None = None,
+    redact: bool = False,
+    title: str = "What everybody has lost so far",
+) -> LedgerContent:
+    """Compute what the page shows; ``limit`` is a total that nobody should pass."""
+    delta = probability("delta", delta)
+    limit = None if limit is None else positive("limit", limit)
+    checked = ledger.verify()
+    overview = ledger.overview(delta)
+    people = overview.totals.people
+    if redact and people < SHARED:
+        raise InvalidInput(
+            f"a redacted page needs at least {SHARED} people, got {people}; of so few every number belongs to somebody"
+        )
+    releases = ledger.releases()
+    guarantee, why = worth([release for release in releases if release.counts], ledger.filter is not None)
+    shared = shared_losses(*overview.totals.weighted()) if redact else None
+    asked = PageRequest(releases, overview, checked, limit, ledger.filter, ledger.budget_use(), guarantee, why, shared)
+    return LedgerContent(
+        title=clean(title, 120),
+        delta=f"{delta:g}",
+        redact=redact,
+        setup=_setup(asked),
+        verdict=_verdict(asked),
+        worth=_worth(asked),
+        warnings=_warnings(asked),
+        cards=_cards(asked),
+        sections=[section for make in SECTIONS for section in make(asked)],
+        made=f"Made on {datetime.date.today().isoformat()} by {versions()}.",
+    )
+
+
+def _setup(asked: PageRequest) -> str:
+    if not asked.releases:
+        return "A ledger without releases."
+    first, last = min(r.at for r in asked.releases)[:10], max(r.at for r in asked.releases)[:10]
+    span = f"on {first}" if first == last else f"between {first} and {last}"
+    count = len(asked.releases)
+    return f"{count:,} {'release' if count == 1 else 'releases'}, charged {span}, to {words.people(asked.people)}."
+
+
+def _verdict(asked: PageRequest) -> str:
+    if not asked.people:
+        return "Nothing has been charged to anybody yet."
+    if asked.shared is not None:
+        told = [
+            f"{name} lost at most ε = {grid_text(cell.high)} in total"
+            for name, cell in (("half", asked.shared.quantile(0.5)), ("95%", asked.shared.quantile(0.95)))
+            if math.isfinite(cell.high)
+        ]
+        if not told:
+            return f"No total can be told here: fewer than {SHARED} people would stand behind every number."
+        return f"Of {words.people(asked.people)}, {' and '.join(told)}."
+    median, top = asked.overview.totals.quantiles([0.5, 1.0])
+    about = "" if is_bound(asked.overview.kind) else "about "
+    first = f"Half of the {words.people(asked.people)} lost {about or 'at most '}ε = {words.loss(median)} in total; "
+    first += f"the most exposed person lost {about}{words.loss(top)}."
+    if asked.people == 1:
+        first = f"The one person in this ledger lost {about}ε = {words.loss(top)} in total."
+    basic = asked.overview.growth[-1].basic
+    return (
+        f"{first} One number for everybody, the largest loss of each release added up, would say {words.loss(basic)} "
+        "to each of them."
+    )
+
+
+def _worth(asked: PageRequest) -> str:
+    if not asked.people:
+        return ""
+    name = "These totals are guarantees" if asked.guarantee else "These totals are readings, not guarantees"
+    note = words.kind_note(weakest("upper", asked.overview.kind) if asked.redact else asked.overview.kind)
+    return f"{name}: {asked.why}." + (f" {note}" if note else "")
+
+
+def _warnings(asked: PageRequest) -> list[tuple[str, str]]:
+    found = [("Damaged.", f"{problem}.") for problem in asked.checked.problems]
+    waiting = [release.key for release in asked.releases if release.state == "reserved"]
+    if waiting:
+        some = ", ".join(clean(key, 40) for key in waiting[:5]) + (", ..." if len(waiting) > 5 else "")
+        rest = "They count, because they may have been published; say what happened: commit or cancel."
+        found.append((f"Not settled: {some}.", rest))
+    endless = asked.overview.totals.infinite
+    if endless and asked.shared is None:
+        found.append(("No bound.", f"For {words.people(endless)} no finite total holds at this δ."))
+    return found
+
+
+def _cards(asked: PageRequest) -> list[Card]:
+    counting = sum(release.counts for release in asked.releases)
+    cards = [
+        Card("People", f"{asked.people:,}", "in any release"),
+        Card("Releases", f"{counting:,}", "that count"),
+    ]
+    if asked.shared is not None:
+        for name, level in (("Median total", 0.5), ("95% of the people", 0.95)):
+            cell = asked.shared.quantile(level)
+            if math.isfinite(cell.high):
+                cards.append(Card(name, grid_text(cell.high), "at most"))
+    elif asked.people:
+        median, most, top = asked.overview.totals.quantiles([0.5, 0.95, 1.0])
+        basic = words.loss(asked.overview.growth[-1].basic)
+        cards += [
+            Card("Median total", words.loss(median), "half lost at most this"),
+            Card("95% of the people", words.loss(most), "lost at most this"),
+            Card("Most exposed person", words.loss(top), "the largest total"),
+            Card("One number for all", basic, "largest losses, added", worst=True),
+        ]
+    if asked.budget is not None:
+        held = words.loss(asked.budget.epsilon(asked.overview.delta))
+        cards.append(Card("Kept by the filter", held, "nobody passes this", worst=True))
+    if asked.limit is not None:
+        cards.append(Card("Limit", words.loss(asked.limit), "watched, not enforced", worst=True))
+    kind = "" if asked.redact else f"answers: {asked.overview.kind}"
+    cards.append(Card("Worth", "guarantees" if asked.guarantee else "readings", kind))
+    cards.append(Card("Log and files", "in order" if asked.checked.ok else "DAMAGED", "checked just now"))
+    return cards

@@ -1,0 +1,265 @@
+"""Audits on a cluster of processes: the answers of this machine, faults, and nothing left half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+dd = pytest.importorskip("dask.dataframe", reason="the optional extra 'dask' is not installed")
+distributed = pytest.importorskip("distributed", reason="the optional extra 'dask' is not installed")
+
+import pyarrow.parquet as pq  # noqa: E402
+from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
+
+import perinstance as pi  # noqa: E402
+from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR  # noqa: E402
+from perinstance.auditing.scattered.result import ScatteredAudit  # noqa: E402
+from perinstance.errors import ClusterTrouble, InvalidInput, InvalidTable  # noqa: E402
+
+N = 6000
+FEATURES = ["a", "b", "c"]
+COLUMNS = {"target": "y", "ids": "id", "features": FEATURES, "delta": 1e-6}
+RELEASE = pi.PosteriorSample(alpha=1.0, gamma=1.0)
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+def people():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=[*FEATURES, "y"])
+    frame.loc[[17, 4000], "a"] = [900.0, -3e4]  # two who hold up a direction: answered one by one
+    frame["id"] = [f"p{k:05d}" for k in range(N)]
+    frame["ward"] = rng.choice(["north", "south", None], N)
+    frame["ill"] = np.where(frame["y"] + frame["b"] > 0, "yes", "no")
+    return frame
+
+
+FRAME = people()
+
+
+def one_worker():
+    return distributed.LocalCluster(n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as one,
+    ):
+        yield one
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parquet")
+    FRAME[:3500].to_parquet(folder / "1.parquet", row_group_size=400, index=False)
+    FRAME[3500:].to_parquet(folder / "2.parquet", row_group_size=2500, index=False)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr("perinstance.engines.dask.parquet_parts.PART_BYTES", 1000 * 8 * 4)
+
+
+@pytest.fixture(scope="module")
+def here():
+    return pi.audit(RELEASE, FRAME, engine=pi.engines.Local(), **COLUMNS)
+
+
+def same(audit, here):
+    np.testing.assert_allclose(audit.losses, here.losses, rtol=1e-9, atol=1e-12)
+    assert audit.ids.to_pylist() == here.ids.to_pylist()
+
+
+def test_frames_and_parquet_give_the_answers_of_this_machine(client, parquet, here):
+    same(pi.audit(RELEASE, dd.from_pandas(FRAME, npartitions=5), **COLUMNS), here)
+    same(pi.audit(RELEASE, pi.scan(parquet), **COLUMNS), here)
+    series = dd.from_pandas(FRAME, npartitions=3)
+    found = pi.audit(RELEASE, series[FEATURES], series["y"], delta=1e-6)
+    np.testing.assert_allclose(found.losses, here.losses, rtol=1e-9, atol=1e-12)
+
+
+def test_words_recipes_and_other_releases(client, parquet):
+    recipe = pi.Recipe(
+        columns={"a": {"range": [-5, 5]}, "ward": {"categories": ["north", "south"], "missing": "other"}},
+        target={"column": "y", "range": [-5, 5]},
+    )
+    given = {"recipe": recipe, "ids": "id", "delta": 1e-6}
+    here = pi.audit(RELEASE, FRAME, engine=pi.engines.Local(), **given)
+    same(pi.audit(RELEASE, dd.from_pandas(FRAME, npartitions=3), **given), here)
+    same(pi.audit(RELEASE, pi.scan(parquet), **given), here)
+    ill = {"target": "ill", "features": ["b", "c"], "ids": "id", "delta": 1e-6}
+    for release, columns in (
+        (pi.OutputPerturbation(Ridge(alpha=1.0), scale=0.1), {**COLUMNS, "features": ["b", "c"]}),
+        (pi.OutputPerturbation(LogisticRegression(C=1.0), scale=0.1), ill),
+    ):
+        alone = pi.audit(release, FRAME[:900], engine=pi.engines.Local(), method="upper", **columns)
+        found = pi.audit(release, dd.from_pandas(FRAME[:900], npartitions=2), method="upper", **columns)
+        np.testing.assert_allclose(found.losses, alone.losses, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet"])
+def test_losses_stay_in_the_folder(client, parquet, here, tmp_path, kind):
+    table = dd.from_pandas(FRAME, npartitions=5) if kind == "frame" else pi.scan(parquet)
+    audit = pi.audit(RELEASE, table, out=tmp_path / "losses", **COLUMNS)
+    assert isinstance(audit, ScatteredAudit) and len(audit) == N and "p0" not in repr(audit)
+    files = sorted((tmp_path / "losses").glob("part-*.parquet"))
+    assert len(files) == len(audit.rows) and {oct(f.stat().st_mode)[-3:] for f in files} == {"600"}
+    written = pd.concat([pq.read_table(file).to_pandas() for file in files])
+    assert written["id"].tolist() == FRAME["id"].tolist()
+    np.testing.assert_allclose(written["epsilon"], here.losses, rtol=1e-9, atol=1e-12)
+    assert json.loads((tmp_path / "losses" / "complete.json").read_text())["people"] == N
+    assert audit.summary().maximum == pytest.approx(here.summary().maximum, rel=1e-9)
+    shares = [0.01, 0.5, 0.95, 0.999]
+    assert (audit.quantile(shares) >= here.quantile(shares) * (1 - 1e-9)).all()
+    np.testing.assert_allclose(audit.quantile(shares), here.quantile(shares), rtol=1.1 * QUANTILE_ERROR)
+    assert audit.health.refined == here.health.refined > 0
+    top = audit.most_exposed(5)
+    assert top["person"].tolist() == FRAME["id"].iloc[np.argsort(-here.losses)[:5]].tolist()
+    groups, true = audit.by("ward"), here.by(FRAME["ward"])
+    assert groups["group"].tolist() == true["group"].tolist() and (groups["people"] == true["people"]).all()
+    np.testing.assert_allclose(groups["maximum"], true["maximum"], rtol=1e-9)
+    np.testing.assert_allclose(groups["mean"], true["mean"], rtol=1e-9)
+    with pytest.raises(InvalidInput, match="not empty"):
+        pi.audit(RELEASE, table, out=tmp_path / "losses", **COLUMNS)
+
+
+def test_bits_do_not_depend_on_the_number_of_workers(client, parquet, tmp_path):
+    one = pi.audit(RELEASE, pi.scan(parquet), out=tmp_path / "two", **COLUMNS)
+    with one_worker() as small, distributed.Client(small):
+        pi.audit(RELEASE, pi.scan(parquet), out=tmp_path / "one", **COLUMNS)
+    for number in range(len(one.rows)):
+        left, right = (pq.read_table(tmp_path / name / f"part-{number:05d}.parquet") for name in ("one", "two"))
+        assert left.equals(right)
+
+
+def test_a_poisoned_row_is_named_once_and_nothing_is_left(client, tmp_path):
+    bad = FRAME.copy()
+    bad.loc[3700, "b"] = np.nan
+    for out in (None, tmp_path / "losses"):
+        with pytest.raises(InvalidTable, match=r"^partition 3: column 1 \('b'\), row 100: a missing value"):
+            pi.audit(RELEASE, dd.from_pandas(bad, npartitions=5), out=out, **COLUMNS)
+    assert list((tmp_path / "losses").iterdir()) == []
+    twice = FRAME.copy()
+    twice.loc[5000, "id"] = "p00010"
+    with pytest.raises(InvalidTable, match="partitions 0 and 4 carry the same id"):
+        pi.audit(RELEASE, dd.from_pandas(twice, npartitions=5), out=tmp_path / "losses", **COLUMNS)
+    assert list((tmp_path / "losses").iterdir()) == []
+
+
+class Stumbling:
+    """A step that fails once in each process and partition, as a disk may."""
+
+    def __init__(self, marks):
+        self.marks = str(marks)
+
+    def __call__(self, number, blocks):
+        mark = os.path.join(self.marks, str(number))
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            raise OSError("the disk stumbled")
+        return sum(len(block) for block in blocks)
+
+
+def test_a_partition_that_fails_once_is_tried_again(client, parquet, tmp_path):
+    sweep = pi.engines.dask.Dask().sweep(pi.scan(parquet).select_columns("y", "id", FEATURES))
+    assert sum(sweep.each_partition(Stumbling(tmp_path), "map")) == N
+
+
+def kill_one(client, rng):
+    pids = list(client.run(os.getpid).values())
+    os.kill(int(rng.choice(pids)), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "kills", [pytest.param(2, id="sample"), pytest.param(100, id="hundred", marks=pytest.mark.slow)]
+)
+def test_killed_workers_cost_nothing_but_time(parquet, here, tmp_path, kills):
+    rng = np.random.default_rng(kills)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        start = time.perf_counter()
+        pi.audit(RELEASE, pi.scan(parquet), out=tmp_path / "calm", **COLUMNS)
+        usual = time.perf_counter() - start
+        for turn in range(kills):
+            killer = threading.Timer(float(rng.uniform(0, usual)), kill_one, (client, rng))
+            killer.start()
+            out = tmp_path / str(turn)
+            audit = pi.audit(RELEASE, pi.scan(parquet), out=out, **COLUMNS)
+            killer.join()
+            assert sum(audit.rows) == N
+            assert {path.name for path in out.iterdir()} == {path.name for path in (tmp_path / "calm").iterdir()}
+            losses = np.concatenate([pq.read_table(f)["epsilon"] for f in sorted(out.glob("part-*"))])
+            np.testing.assert_allclose(losses, here.losses, rtol=1e-9, atol=1e-12)
+            client.wait_for_workers(2)
+
+
+def test_a_scheduler_that_restarts_is_told(parquet):
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        sweep = pi.engines.dask.Dask().sweep(pi.scan(parquet).select_columns("y", "id", FEATURES))
+        stopper = threading.Timer(1.0, client.restart)
+        stopper.start()
+        with pytest.raises(ClusterTrouble, match="start the audit again"):
+            for _ in sweep.each_partition(Slow(), "map"):
+                pass
+        stopper.join()
+
+
+class Slow:
+    """A step that takes a while."""
+
+    def __call__(self, number, blocks):
+        time.sleep(1.0)
+        return 0
+
+
+def test_tables_and_folders_that_cannot_be(client, tmp_path):
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    with pytest.raises(InvalidTable, match="Dask series"):
+        pi.audit(RELEASE, frame[FEATURES], FRAME["y"])
+    with pytest.raises(InvalidTable, match="one of its columns"):
+        pi.audit(RELEASE, frame, target="y", ids=FRAME["id"], features=FEATURES)
+    with pytest.raises(InvalidTable, match="partitions"):
+        pi.audit(RELEASE, frame[FEATURES], dd.from_pandas(FRAME["y"], npartitions=2))
+    with pytest.raises(InvalidTable, match="no rows"):
+        pi.audit(RELEASE, frame[frame["a"] > 1e9], target="y", features=FEATURES)
+    with pytest.raises(InvalidInput, match="one file"):
+        pi.audit(RELEASE, FRAME[FEATURES], FRAME["y"], out=tmp_path / "folder")
+    with pytest.raises(InvalidInput, match="bucket"):
+        pi.audit(RELEASE, frame, out="s3://losses/here", **COLUMNS)
+    with pytest.raises(InvalidTable, match="text"):
+        pi.audit(RELEASE, frame, target="y", features=["a", "ward"])
+
+
+def test_empty_partitions_are_nobody(client):
+    frame = dd.from_pandas(FRAME, npartitions=4)
+    some = frame[frame["id"] < "p02000"]
+    audit = pi.audit(RELEASE, some, **COLUMNS)
+    alone = pi.audit(RELEASE, FRAME[FRAME.index < 2000], engine=pi.engines.Local(), **COLUMNS)
+    np.testing.assert_allclose(audit.losses, alone.losses, rtol=1e-9, atol=1e-12)
+
+
+def test_parquet_behind_a_url(parquet, here):
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    for path in sorted(parquet.iterdir()):
+        files.pipe(f"/people/{path.name}", path.read_bytes())
+    files.pipe("/people/_marker.parquet", b"no data")
+    same(pi.audit(RELEASE, pi.scan("memory://people"), engine=pi.engines.Local(), **COLUMNS), here)
+    same(pi.audit(RELEASE, pi.scan(f"file://{parquet}"), engine=pi.engines.dask.Dask(), **COLUMNS), here)
+    for url, match in (("memory://nobody", "no Parquet"), ("nonsense://x", "cannot be opened")):
+        with pytest.raises(InvalidTable, match=match):
+            pi.scan(url)
