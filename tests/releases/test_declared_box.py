@@ -91,7 +91,7 @@ def test_the_weight_of_the_ones_is_that_of_a_column():
         {"x_bound": [1.0, 2.0, (0.0, np.inf)]},
         {"x_bound": [1.0, 2.0, (0.0, 1.0, 2.0)]},
         {"x_bound": "123"},
-        {"x_bound": object()},
+        {"x_bound": object},
         {"y_bound": (1.0, -1.0)},
         {"y_bound": (0.0, "1")},
         {"y_bound": -1.0},
