@@ -12,7 +12,7 @@ import perinstance as pi
 from tests.releases.catalogue import CATALOGUE
 
 SECRET = "canary-4711"
-NUMBER = 271.828182845
+NUMBER = 2.71828182845
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_steps_are_told_without_values(name, told, tmp_path):
     messages = [record.getMessage() for record in told.records if record.name == "perinstance"]
     assert any("begins" in one for one in messages) and any("published one draw" in one for one in messages)
     for message in messages:
-        assert SECRET not in message and "271" not in message and str(n) not in message
+        assert SECRET not in message and "2.718" not in message and str(n) not in message
     for record in told.records:
         if record.name == "perinstance":
             assert all(isinstance(one, str | int) for one in record.args or ())

@@ -28,6 +28,7 @@ PUBLISHED = {
     "LaplacePosterior": LINEAR | {"classes_"},
     "ProcessSample": {"values_"},
     "NoisyMean": {"value_"},
+    "SlowScalingSum": {"value_", "total_"},  # the total follows from the value
     "StudentPerturbation": LINEAR | {"classes_"},
     "NoisyDescent": LINEAR | {"classes_", "path_", "noise_", "privacy_"},
     # lambda, gamma and the floor follow from the noisy numbers that were released

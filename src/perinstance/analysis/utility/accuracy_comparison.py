@@ -75,7 +75,7 @@ def compare_accuracy(release: Any, X: ArrayLike, y: ArrayLike, parts: int = PART
     --------
     >>> import perinstance as pi
     >>> x = np.linspace(-1, 1, 500)
-    >>> found = compare_accuracy(pi.PosteriorSample(alpha=1.0, gamma=100.0), x[:, None], 2 * x)
+    >>> found = compare_accuracy(pi.PosteriorSample(alpha=0.001, gamma=100.0), x[:, None], 2 * x)
     >>> found.not_private < found.private < found.constant
     True
     """

@@ -26,6 +26,7 @@ from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.sampling import GRID
 
 FORMAT = "perinstance.model"
+STATED_DELTA = 1e-6  #: at which a promise is written down whose noise was declared instead
 FORMAT_VERSION = 2  # since a bound may be a list: of ranges, or of columns
 NEIGHBOURS = "add or remove one row"
 
@@ -98,7 +99,7 @@ def document_of(
         "perinstance": __version__,
         "method": mechanism.name,
         "published": "".join(w if isinstance(w, str) else declared_text(w) for w in mechanism.words),
-        "promise": _promise(mechanism, parameters),
+        "promise": _promise(release, mechanism, parameters),
         "bounds": bounds,
         "declared": _named(parameters) | (bounds or {}),
         "grid": float(parameters.get("grid", GRID)),  # what was drawn is a multiple of this
@@ -130,10 +131,13 @@ def checksum(document: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _promise(mechanism: Mechanism, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+def _promise(release: Any, mechanism: Mechanism, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
     if not mechanism.promises:
         return None
-    epsilon, delta = float(parameters["epsilon"]), float(parameters["delta"])
+    if parameters["epsilon"] is None:  # the noise was declared: state one point of the curve that it promises
+        epsilon, delta = float(release.promise(int(release.n_features_in_)).epsilon(STATED_DELTA)), STATED_DELTA
+    else:
+        epsilon, delta = float(parameters["epsilon"]), float(parameters["delta"])
     return {"epsilon": epsilon, "delta": delta, "neighbours": NEIGHBOURS}
 
 

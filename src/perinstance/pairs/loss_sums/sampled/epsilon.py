@@ -16,7 +16,7 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
     place_of,
 )
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
-from perinstance.pairs.loss_sums.sampled.line_layout import Lengths, lay, lengths
+from perinstance.pairs.loss_sums.sampled.line_layout import LineLengths, lay, lengths
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.noise_cells import LOG_OUTSIDE
@@ -76,7 +76,7 @@ def _on_line(
     view: LossCoordinates,
     tables: LineTables,
     place: tuple[float, float],
-    length: Lengths,
+    length: LineLengths,
     goals: Floats,
     solving: bool,
     out: Floats,

@@ -113,19 +113,19 @@ def fill_layout(places, bounds, goals, solving, rung, share):
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LineLengths:
     """Of each person on a line: the nodes, the square of the shift that is added, the sum that is left out."""
 
     nodes: np.ndarray
     shift: Floats
     rest: Floats
 
-    def of(self, rows: np.ndarray) -> Lengths:
+    def of(self, rows: np.ndarray) -> LineLengths:
         """Return those of some people."""
-        return Lengths(self.nodes[rows], self.shift[rows], self.rest[rows])
+        return LineLengths(self.nodes[rows], self.shift[rows], self.rest[rows])
 
 
-def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float) -> Lengths:
+def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float) -> LineLengths:
     """Return how long the line through c must be for each of these people, and what is added to make it end there."""
     steps = view.sampled
     assert steps is not None
@@ -140,7 +140,7 @@ def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float)
     return found
 
 
-def _ends(steps: SampledSteps, table: Floats, own: Floats, c: float, spacing: float, start: int) -> Lengths:
+def _ends(steps: SampledSteps, table: Floats, own: Floats, c: float, spacing: float, start: int) -> LineLengths:
     """Return the first of some lengths at which the line has died, or the last one and a shift."""
     count = np.array(LENGTHS[start : start + table.shape[1]])
     ends = count * spacing
@@ -155,4 +155,4 @@ def _ends(steps: SampledSteps, table: Floats, own: Floats, c: float, spacing: fl
     dead = dead[pick, first] + 0.5 * shift * ends[first] ** 2
     with np.errstate(under="ignore"):
         rest = np.exp(np.minimum(room[first] - 0.999 * dead, 700.0))
-    return Lengths(count[first], shift, rest)
+    return LineLengths(count[first], shift, rest)
