@@ -48,14 +48,14 @@ def main(folder: Path, kills: int, seed: int) -> None:
     (folder / "published").mkdir()
     chance = random.Random(seed)
     pipe = os.pipe()
-    told, window = "", None
+    told, window = "", 0.0
     for child in range(kills):
         process = os.fork()
         if not process:
             charge_and_publish(folder, child, pipe[1])
             os._exit(0)
         told += lines(pipe[0], 1)  # whatever the machine is doing, the moments are those of charging and publishing
-        if window is None:
+        if child % 20 == 0:  # a charge takes longer the more there are
             start = time.perf_counter()
             told += lines(pipe[0], 3)
             window = time.perf_counter() - start
