@@ -23,6 +23,7 @@ from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
 from perinstance.releases.base.repeated_fits import warn_inside_search
@@ -196,6 +197,12 @@ class NoisyDescent(AnsweringModel):
         move = self.problem().refine(fit.inner, sweep, block, inside)
         return self._people(fit, block, inside, replace(move, open=None))
 
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row, whatever the path and the others."""
+        if self.clip is None:
+            raise RefusedModel("without a clip a loss depends on the others' rows: there is nothing that may be told")
+        return one_pair(self._own_row_pairs(one_row(x)), delta, ())
+
     def ideal(self, X: NDArray, y: Floats) -> ExactDescent:
         """Return what ``fit`` draws from where nothing is clipped: iterates that are Gaussian, exactly."""
         steps, problem = self.declared_steps(), self.problem()
@@ -260,12 +267,15 @@ class NoisyDescent(AnsweringModel):
             law = descent.last if self.publish == "last" else descent.all
             return law(fit.moments, block.X, block.y, inside)
         gradients = gradients_of(self.problem())
-        if fit.path is None:
-            longest = np.minimum(gradients.longest(block.X), steps.clip)
-            if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
-                longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
-            return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)
-        return reading(gradients, fit, block, steps)
+        return self._own_row_pairs(block.X) if fit.path is None else reading(gradients, fit, block, steps)
+
+    def _own_row_pairs(self, X: NDArray) -> Pairs:
+        """Return pairs that hold whatever the path and the other rows: each step charged with the longest gradient."""
+        steps = self.declared_steps()
+        longest = np.minimum(gradients_of(self.problem()).longest(X), steps.clip)
+        if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
+            longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
+        return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)
 
     def declared_steps(self) -> Steps:
         """Validate everything that is declared; what is not said is computed."""

@@ -24,6 +24,7 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.base.shown_decimals import declared_text
@@ -208,19 +209,28 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         rows, seen = self._rows(box, block), ClippedSweep(SignSweep(sweep, self._signs_of_numbers), box)
         return self._people(fit, refined(fit.linear, seen, rows.X, rows.y, inside), rows, box)
 
+    def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
+        """Return the loss of one person from their own row: what ``people`` charges them with, whatever their class."""
+        row = one_row(x)
+        box = self._box(row.shape[1])
+        return one_pair(self._pairs(box.rows(row, np.ones(1)), box, ()), delta, ("rows_clipped",))
+
     def _people(self, fit: SlopeFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
+        return People(loo.leverage, loo.residual, self._pairs(rows, box, fit.path), loo.open)
+
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, path: tuple[Floats, ...]) -> Shift:
+        """Return pairs that follow from each row alone and, for a reading, from the points that were drawn."""
         plan = self._plan(box)
         unit = np.linalg.norm(rows.X, axis=1) / plan.x_bound
         spent = np.square(plan.round_distances)
-        if fit.path:
+        if path:
             rounds = np.zeros(len(unit))
-            for theta, square in zip(fit.path, spent, strict=True):
+            for theta, square in zip(path, spent, strict=True):
                 rounds += square * (slopes(rows.X @ theta, np.sign(rows.y)) / SLOPE) ** 2
         else:
             rounds = np.full(len(unit), spent.sum())
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
-        pairs = Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if fit.path else "upper")
-        return People(loo.leverage, loo.residual, pairs, loo.open)
+        return Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if path else "upper")
 
     def _rows(self, box: DeclaredBox, block: Block) -> FixedRows:
         return box.rows(block.X, self._signs_of_numbers(block.y))
