@@ -11,9 +11,8 @@ from perinstance.checked_numbers import is_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.linear.gram_matrix import Gram, gram
-from perinstance.models.linear.ridge import DualFit, LinearFit, linear_fit, without
+from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
@@ -23,38 +22,20 @@ from perinstance.releases.adaops.own_row_promise import levels, own_row_epsilon
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
-from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
+from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
 
 
 @dataclass(frozen=True, slots=True)
-class AdaFit:
+class AdaFit(ClippedFit):
     """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
 
-    linear: LinearFit | DualFit
-    clipped: Clipped
     gamma: float
     floor: float
     values: Floats  #: eigenvalues of X'X, rising
     vectors: Floats
     plan: Plan
-
-    @property
-    def theta(self) -> Floats:
-        """The estimate without noise."""
-        return self.linear.theta
-
-    @property
-    def health(self) -> FitHealth:
-        """The number of rows, the condition of H, and how many rows were clipped."""
-        rows, condition, clipped = self.linear.n_people, self.linear.condition, self.clipped
-        return FitHealth(rows, condition, clipped_features=clipped.features, clipped_targets=clipped.labels)
-
-    @property
-    def gram(self) -> None:
-        """None: the release has no Gaussian law around this fit."""
-        return None
 
 
 class AdaOPS(Promised):

@@ -12,8 +12,7 @@ from perinstance.checked_numbers import is_whole, positive
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.fit_health import FitHealth
-from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
+from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
@@ -24,7 +23,7 @@ from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair,
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
-from perinstance.releases.promises.estimator import Clipped, ClippedSweep, Promised
+from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window, plain_moment, plain_totals
 from perinstance.releases.promises.promise import Promise
 from perinstance.releases.promises.replayed_sums import replayed_log_ratios
@@ -33,28 +32,10 @@ from perinstance.sampling import FixedRows
 
 
 @dataclass(frozen=True, slots=True)
-class SspFit:
+class SspFit(ClippedFit):
     """Least squares with everyone and, if asked for, a run whose estimates the reading is taken at. Confidential."""
 
-    linear: LinearFit | DualFit
-    clipped: Clipped
     run: adassp_mechanism.Published | None = None
-
-    @property
-    def theta(self) -> Floats:
-        """The estimate without noise."""
-        return self.linear.theta
-
-    @property
-    def health(self) -> FitHealth:
-        """The number of rows, the condition of X'X, and how many rows were clipped."""
-        rows, condition, clipped = self.linear.n_people, self.linear.condition, self.clipped
-        return FitHealth(rows, condition, clipped_features=clipped.features, clipped_targets=clipped.labels)
-
-    @property
-    def gram(self) -> None:
-        """None: the release has no Gaussian law around this fit."""
-        return None
 
 
 class AdaSSP(Promised):

@@ -11,38 +11,18 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
-from perinstance.models.interface.fit_health import FitHealth
-from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.logistic_regression.bounded_slope_loss import slopes
-from perinstance.releases.promises.estimator import Clipped, ClippedSweep
+from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SlopeFit:
+class SlopeFit(ClippedFit):
     """Least squares on the classes as -1 and +1 and, if asked for, the points of the rounds. Confidential."""
 
-    linear: LinearFit | DualFit
-    clipped: Clipped
     path: tuple[Floats, ...] = ()
-
-    @property
-    def theta(self) -> Floats:
-        """The least squares estimate, in units."""
-        return self.linear.theta
-
-    @property
-    def health(self) -> FitHealth:
-        """The number of rows, the condition of X'X, and how many rows were clipped."""
-        rows, condition, clipped = self.linear.n_people, self.linear.condition, self.clipped
-        return FitHealth(rows, condition, clipped_features=clipped.features, clipped_targets=clipped.labels)
-
-    @property
-    def gram(self) -> None:
-        """None: the release has no Gaussian law around this fit."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)

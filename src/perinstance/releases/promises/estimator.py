@@ -16,6 +16,8 @@ from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
+from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.arguments import rows_as_they_are, validated
@@ -142,6 +144,30 @@ class Clipped(ShownAsTable):
 
     def __repr__(self) -> str:
         return "Clipped(confidential)"  # a repr ends up in logs
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedFit:
+    """A linear fit on clipped rows, in units, and how many were clipped: what promised releases know in confidence."""
+
+    linear: LinearFit | DualFit
+    clipped: Clipped
+
+    @property
+    def theta(self) -> Floats:
+        """The estimate without noise."""
+        return self.linear.theta
+
+    @property
+    def health(self) -> FitHealth:
+        """The number of rows, the condition of the fit, and how many rows were clipped."""
+        rows, condition, clipped = self.linear.n_people, self.linear.condition, self.clipped
+        return FitHealth(rows, condition, clipped_features=clipped.features, clipped_targets=clipped.labels)
+
+    @property
+    def gram(self) -> None:
+        """None: the release has no Gaussian law around this fit."""
+        return None
 
 
 def counted(rows: FixedRows) -> Clipped:
