@@ -55,7 +55,7 @@ def test_a_logistic_release_of_words_from_a_file(run, tmp_path):
     model = pi.load(tmp_path / "model.json")
     assert model.promise == (3.0, 1e-6) and model.predict([[25.0], [85.0]]).tolist() == ["no", "yes"]
 
-    for wrong in (("--classes", "a"), ("--classes", "a,a"), ("--y-bound", "1")):
+    for wrong in ((), ("--classes", "a"), ("--classes", "a,a"), ("--y-bound", "1")):
         assert run(*asked, *wrong, "--again").code == 2
     number = ("release", file, "--target", "ill", "--epsilon", "1", "--x-bound", "1", "--y-bound", "1", "--again")
     assert run(*number, "--classes", "0,1").code == 2

@@ -165,19 +165,27 @@ def declared_bounds(x_bound: float | None, ranges: list[str] | None, y_bound: st
     return Declared(rows, columns, target)
 
 
-def declared_classes(text: str | None, y_bound: str | None, logistic: bool) -> tuple[Any, Any] | None:
-    """Read two classes, NO,YES; None where the target is a number."""
+def declared_classes(text: str | None, y_bound: str | None, logistic: bool, recipe: Any) -> tuple[Any, Any] | None:
+    """Read two classes, NO,YES; None where the target is a number. A recipe that declares the target makes it 0 and 1.
+
+    Without either a column of words would count as missing in every row, and a model of nobody would be published.
+    """
     if not logistic:
         if text is not None:
             raise InvalidInput("--classes belongs to --method logistic; leave it out, or choose logistic")
         return None
     if y_bound is not None:
         raise InvalidInput("--y-bound is of a number, and --method logistic has two classes; declare --classes NO,YES")
+    if text is None and getattr(recipe, "target", None) is None:
+        raise InvalidInput(
+            "--method logistic has two declared classes; pass --classes NO,YES, as the column writes them"
+        )
     words = [word.strip() for word in (text or "0,1").split(",")]
     if len(words) != 2 or not all(words) or words[0] == words[1]:
         raise InvalidInput("--classes is two different words or numbers, written NO,YES, for example --classes 0,1")
     try:
-        return tuple(int(word) if word.lstrip("+-").isdigit() else float(word) for word in words)  # type: ignore
+        first, second = (int(word) if word.lstrip("+-").isdigit() else float(word) for word in words)
+        return first, second
     except ValueError:
         return words[0], words[1]
 

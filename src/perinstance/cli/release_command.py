@@ -87,7 +87,7 @@ def release(
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target)
     target = target or rule.target_column
-    two = o.declared_classes(classes, y_bound, method is Method.logistic)
+    two = o.declared_classes(classes, y_bound, method is Method.logistic, rule)
     declared = o.declared_bounds(x_bound, range_, "1" if two else y_bound, rule)
     before = earlier_promise(out, again)
     if kappa is not None and method is not Method.adaops:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +101,7 @@ class DaskSweep:
             raise InvalidTable("the table has no rows; there is nobody to audit")
         self.n_rows = total.rows
         self.tell("fold", total.rows, total.rows)
-        return total.value  # type: ignore[no-any-return]
+        return cast(M, total.value)
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, some partitions at a time."""
@@ -142,7 +142,7 @@ class DaskSweep:
                 self.tell(stage, done, self.n_rows)
                 yield value
         finally:
-            found.close()  # type: ignore[attr-defined]
+            found.close()
 
     def blocks(self) -> list[Any]:
         """Return what gives the blocks of each partition, on a worker; they are made once."""

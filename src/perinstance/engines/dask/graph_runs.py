@@ -7,7 +7,7 @@ an answer like any other and is not. Everything here can be computed again when 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,7 +58,7 @@ def result(delayed: Any) -> Any:
         return client.compute(delayed, retries=RETRIES).result()
 
 
-def results(count: int, task: Callable[[int], Any], ahead: int) -> Iterator[Any]:
+def results(count: int, task: Callable[[int], Any], ahead: int) -> Generator[Any, None, None]:
     """Yield the results of ``task(0), task(1), ..`` in order; at most ``ahead`` are under way or wait here."""
     client = active_client()
     if client is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -219,5 +219,5 @@ def _computed(delayed: Any) -> Block:
     if isinstance(blocks, PerinstanceError):
         raise blocks
     if len(blocks) == 1:
-        return blocks[0]  # type: ignore[no-any-return]
+        return cast(Block, blocks[0])
     raise InvalidTable("this engine takes Dask collections of one block per partition; leave engine= away")

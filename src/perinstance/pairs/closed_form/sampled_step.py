@@ -7,11 +7,16 @@ with, ``delta(epsilon) = (1 - e^epsilon (1 - q)) delta_shift(E)``, ``e^-E = 1 - 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, SAMPLED_STEP, SAMPLED_STEP_ABSOLUTE
 from perinstance.pairs.closed_form.profile import shift_deltas
+
+#: delta of a rate, a distance and an epsilon
+Profile = Callable[[Floats, Floats, Floats], Floats]
 
 
 def _shift_delta(distance: Floats, epsilon: Floats) -> Floats:
@@ -30,7 +35,7 @@ def step_delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Float
     return _of_both(rate, distance, epsilon, _delta_without, _delta_with)
 
 
-def _of_both(rate: Floats, distance: Floats, epsilon: Floats, one, other) -> Floats:  # type: ignore[no-untyped-def]
+def _of_both(rate: Floats, distance: Floats, epsilon: Floats, one: Profile, other: Profile) -> Floats:
     """``delta(epsilon) = 1 - e^epsilon + e^epsilon delta_other(-epsilon)`` left of zero."""
     right = one(rate, distance, np.maximum(epsilon, 0.0))
     left = np.minimum(epsilon, 0.0)
@@ -74,7 +79,7 @@ def step_epsilon_without(rate: Floats, distance: Floats, delta: Floats) -> Float
     return -np.log1p(rate * np.expm1(-E)) * (1.0 + FEW_ROUNDINGS)
 
 
-def _bisected(distance: Floats, delta: Floats, profile) -> Floats:  # type: ignore[no-untyped-def]
+def _bisected(distance: Floats, delta: Floats, profile: Callable[[Floats], Floats]) -> Floats:
     """Return the least E >= 0 with ``profile(E) <= delta``, rounded up; the profile is at most the shift's."""
     low, high = np.zeros(len(delta)), np.full(len(delta), 0.5)
     goal = delta * (1.0 - SAMPLED_STEP)

@@ -154,7 +154,7 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
             np.log(inside[rows]),
         )
     )
-    tables = LineTables(view.sampled)  # type: ignore[arg-type]
+    tables = LineTables.of(view)
     places = choose(view, tables, log_delta, solving=True)
     # where the largest loss itself is close enough nothing is inverted: it is never too small
     close = np.isfinite(edge) & ((50.0 - log_delta) / places.c < 0.1 * PROMISED * edge)

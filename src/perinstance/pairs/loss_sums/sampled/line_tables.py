@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_decay import fill_decay
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, fill_log_moments, real_moments
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
@@ -34,6 +35,12 @@ class LineTables:
     _lines: dict[tuple[float, float, int], LineTable] = field(default_factory=dict)
     _reals: dict[float, Floats] = field(default_factory=dict)
     _decays: dict[tuple[float, float], Floats] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, view: LossCoordinates) -> LineTables:
+        """Make empty tables for people who take sampled steps."""
+        assert view.sampled is not None
+        return cls(view.sampled)
 
     def line(self, c: float, spacing: float, nodes: int, kinds: NDArray[np.intp]) -> LineTable:
         """Return the table of some kinds on a line."""

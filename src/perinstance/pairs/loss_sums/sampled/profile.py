@@ -20,7 +20,7 @@ class SampledProfile:
     def __init__(self, view: LossCoordinates) -> None:
         self._views = (view, view.swapped())
         self._edges = tuple(edge_of(one) for one in self._views)
-        self._tables = tuple(LineTables(one.sampled) for one in self._views)  # type: ignore[arg-type]
+        self._tables = tuple(LineTables.of(one) for one in self._views)
 
     def at(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Return delta, rounded up, and ``-d delta/d epsilon``, for any real epsilon: one for each person.
