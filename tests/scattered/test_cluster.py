@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ import perinstance as pi  # noqa: E402
 from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR  # noqa: E402
 from perinstance.auditing.scattered.result import ScatteredAudit  # noqa: E402
 from perinstance.errors import ClusterTrouble, InvalidInput, InvalidTable  # noqa: E402
+from perinstance.report import words  # noqa: E402
 
 N = 6000
 FEATURES = ["a", "b", "c"]
@@ -130,6 +132,31 @@ def test_losses_stay_in_the_folder(client, parquet, here, tmp_path, kind):
     np.testing.assert_allclose(groups["mean"], true["mean"], rtol=1e-9)
     with pytest.raises(InvalidInput, match="not empty"):
         pi.audit(RELEASE, table, out=tmp_path / "losses", **COLUMNS)
+
+
+def test_the_report_says_what_the_one_of_this_machine_says(client, here, tmp_path):
+    audit = pi.audit(RELEASE, dd.from_pandas(FRAME, npartitions=5), out=tmp_path / "losses", **COLUMNS)
+    page = audit.to_html(tmp_path / "report.html", groups=["ward"], target="y", dp=500.0, source="people").read_text()
+    assert oct((tmp_path / "report.html").stat().st_mode)[-3:] == "600"
+    alone = here.to_html(tmp_path / "alone.html", groups={"ward": FRAME["ward"]}, target="y", dp=500.0).read_text()
+
+    def rows(text, label):
+        table = text[text.index(f'aria-label="{label}"') :]
+        return re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", table[: table.index("</table>")])
+
+    exposed = rows(page, "Most exposed people")
+    assert exposed == rows(alone, "Most exposed people") and "p04000" in exposed and "rare features" in str(exposed)
+    names = ["north", "south", "missing"]
+    there, true = rows(page, "Losses by group"), rows(alone, "Losses by group")
+    assert {there[there.index(name) + 1] for name in names} == {true[true.index(name) + 1] for name in names}
+    assert f"{words.loss(here.summary().maximum)}" in page and "at most 0.098% of themselves" in page
+
+    shared = audit.to_html(tmp_path / "colleagues.html", groups="ward", everyone=700.0, redact=True).read_text()
+    assert not re.search(r"p0\d{4}", shared) and words.loss(here.summary().maximum) not in shared
+    with pytest.raises(InvalidInput, match="name columns"):
+        audit.to_html(tmp_path / "no.html", groups=[FRAME["ward"]])
+    with pytest.raises(InvalidInput):
+        audit.to_html(tmp_path / "no.html", groups="nothing")
 
 
 def test_bits_do_not_depend_on_the_number_of_workers(client, parquet, tmp_path):

@@ -19,9 +19,9 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
+from perinstance.report.audit_sections.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.charts.svg import clean
 from perinstance.report.exposed_people import most_exposed
-from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, comparison_lines, release_line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.kinds import is_bound
+from perinstance.pairs.interface.kinds import Kind, is_bound
 from perinstance.report import words
+from perinstance.report.audit_sections.figures import (
+    accuracy_section,
+    attack_section,
+    distribution_section,
+    noise_section,
+)
+from perinstance.report.audit_sections.group_lines import groupings, groups_section
+from perinstance.report.audit_sections.leverage_plane import plane_section
 from perinstance.report.charts.svg import clean
 from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, most_exposed
-from perinstance.report.figures import accuracy_section, attack_section, distribution_section, noise_section
-from perinstance.report.group_lines import groupings, groups_section
-from perinstance.report.leverage_plane import plane_section
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power, size_in_words
-from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
+from perinstance.report.redaction import SHARED, SharedLosses, grid_text, grid_up, shared_losses
 from perinstance.report.release_words import (
     accuracy_cost,
     bound_warnings,
@@ -30,12 +37,13 @@ from perinstance.report.release_words import (
     release_line,
     versions,
 )
-from perinstance.report.sections import ReportRequest, Section
+from perinstance.report.sections import ReportRequest, Section, Statements
 
 if TYPE_CHECKING:
     from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
+    from perinstance.auditing.scattered.result import ScatteredAudit
 
 #: What is drawn, in this order. A new chart is a function in this list.
 SECTIONS: tuple[Callable[[ReportRequest], list[Section]], ...] = (
@@ -46,6 +54,8 @@ SECTIONS: tuple[Callable[[ReportRequest], list[Section]], ...] = (
     attack_section,
 )
 VERDICT_RATE = 0.01
+LEVELS = (0.5, 0.95, 0.99, 1.0)  #: of the cards
+NEIGHBOURS = "Neighbouring data sets differ by one person's row, added or removed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +117,8 @@ def gather(
     ``perinstance.analysis.compare_accuracy`` found; a redacted copy leaves it out.
     """
     epsilon = np.asarray(audit.epsilon, dtype=float)
-    if redact and len(epsilon) < SHARED:
-        raise InvalidInput(
-            f"a redacted report needs at least {SHARED} people, got {len(epsilon)}; "
-            "of so few every number belongs to somebody"
-        )
+    if redact:
+        refuse_few(len(epsilon))
     unit, promise = clean(unit, 12), promise_of(audit)
     if promise is not None:
         epsilon = np.minimum(epsilon, promise)  # what is promised holds for everybody
@@ -122,56 +129,73 @@ def gather(
         epsilon,
         [i for i, _ in worst],
         groupings(groups, len(epsilon)),
-        dp,
-        grid_up(everyone) if redact and everyone is not None else everyone,
-        promise,
+        Statements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise),
         f"leave-one-out error{of_target}" + (f", {unit}" if unit else ""),
         shared_losses(epsilon) if redact else None,
     )
-    table = f"Table: {clean(source, 80)}. " if source else ""
     return Content(
         title=clean(title, 120),
-        neighbours="Neighbouring data sets differ by one person's row, added or removed.",
+        neighbours=NEIGHBOURS,
         delta=f"{audit.delta:g}",
         released=release_line(audit.release),
         redact=redact,
-        setup=f"{table}{words.people(len(epsilon))}, {audit.health.n_features} features. "
-        f"Published: {release_line(audit.release)}.",
-        verdict=_shared_verdict(asked) if redact else _verdict(asked),
+        setup=setup(audit, source),
+        verdict=_verdict(asked) if asked.shared is None else shared_verdict(asked.shared, audit.delta, promise),
         size=_size(asked),
-        warnings=bound_warnings(asked, beyond),
-        cards=_shared_cards(asked) if redact else _cards(asked),
+        warnings=bound_warnings(float(epsilon.max()), audit.health, asked.statements, beyond, redact),
+        cards=_cards(asked),
         worst=[line for _, line in worst],
         error_head=f"Prediction error{of_target} without the person",
         features=bool(rare_features) and not redact,
         sections=[section for make in SECTIONS for section in make(asked)]
         + ([] if comparison is None or redact else [accuracy_section(comparison)]),
-        health=health_lines(audit, rechecks, redact),
+        health=health_lines(audit.health, Counter(np.asarray(audit.kind).tolist()), rechecks, redact),
         reproduce=recipe(audit, command),
-        made=f"Made on {datetime.date.today().isoformat()} by {versions()}.",
+        made=made(),
     )
+
+
+def refuse_few(n: int) -> None:
+    """Refuse a redacted copy of so few people that every number is somebody's."""
+    if n < SHARED:
+        raise InvalidInput(
+            f"a redacted report needs at least {SHARED} people, got {n}; of so few every number belongs to somebody"
+        )
+
+
+def setup(audit: Audit | ScatteredAudit, source: str | None) -> str:
+    """Say whose losses these are, and what was published."""
+    table = f"Table: {clean(source, 80)}. " if source else ""
+    count = f"{words.people(len(audit))}, {audit.health.n_features} features."
+    return f"{table}{count} Published: {release_line(audit.release)}."
+
+
+def made() -> str:
+    """Say when and by what this page was made."""
+    return f"Made on {datetime.date.today().isoformat()} by {versions()}."
 
 
 def _verdict(asked: ReportRequest) -> str:
     """Give the answer in two sentences."""
     median, top = float(asked.epsilon[asked.median_person]), float(asked.epsilon[asked.top_person])
     power, kind = float(asked.audit.pairs[[asked.top_person]].attack_power(VERDICT_RATE)[0]), asked.audit.pairs.kind
-    return words.verdict(len(asked.epsilon), median, top, asked.dp, asked.promise, power, VERDICT_RATE, kind)
+    said = asked.statements
+    return words.verdict(len(asked.epsilon), median, top, said.dp, said.promise, power, VERDICT_RATE, kind)
 
 
-def _shared_verdict(asked: ReportRequest) -> str:
+def shared_verdict(shared: SharedLosses, delta: float, promise: float | None) -> str:
     """Give the answer by what enough people share; the most exposed are not told of."""
-    told = asked.shown_cells
+    told = shared.told
     if not told:
         return (
-            f"Of {words.people(len(asked.epsilon))} no loss can be told here: fewer than {SHARED} would stand behind "
-            "every number."
+            f"Of {words.people(shared.people)} no loss can be told here: fewer than {SHARED} would stand behind every "
+            "number."
         )
     losses = "; ".join(f"{name} lost at most ε = {grid_text(cell.high)}" for name, cell in told)
-    power = words.share_at_most(most_attack_power(told[-1][1].high, asked.audit.delta, VERDICT_RATE))
-    first = f"Of {words.people(len(asked.epsilon))}: {losses}"
-    if asked.promise is not None:
-        first += f", where the release promises everybody at most {words.loss(asked.promise)}"
+    power = words.share_at_most(most_attack_power(told[-1][1].high, delta, VERDICT_RATE))
+    first = f"Of {words.people(shared.people)}: {losses}"
+    if promise is not None:
+        first += f", where the release promises everybody at most {words.loss(promise)}"
     return (
         f"{first}. Somebody who knows all the other rows finds one of these people with probability at most {power} at "
         f"the price of {words.share(VERDICT_RATE)} false alarms."
@@ -179,13 +203,20 @@ def _shared_verdict(asked: ReportRequest) -> str:
 
 
 def _size(asked: ReportRequest) -> str:
+    if asked.shared is not None:
+        return size_of_bounds({name: cell.high for name, cell in asked.shared.told}, asked.audit.delta)
+    who = {"the median person": asked.median_person, "the most exposed person": asked.top_person}
+    powers = {name: float(asked.audit.pairs[[i]].attack_power(ODDS_RATE)[0]) for name, i in who.items()}
+    return _size_of_powers(powers, "about" if asked.audit.pairs.kind == "estimate" else "at most")
+
+
+def size_of_bounds(losses: dict[str, float], delta: float) -> str:
+    """Say whether these losses are small or large, by what any release of them could give an attacker."""
+    return _size_of_powers({name: most_attack_power(loss, delta, ODDS_RATE) for name, loss in losses.items()})
+
+
+def _size_of_powers(powers: dict[str, float], limit: str = "at most") -> str:
     """Say in plain words whether this is small or large, with the odds of the best attack at several priors."""
-    if asked.redact:
-        powers = {name: most_attack_power(cell.high, asked.audit.delta, ODDS_RATE) for name, cell in asked.shown_cells}
-    else:
-        who = {"the median person": asked.median_person, "the most exposed person": asked.top_person}
-        powers = {name: float(asked.audit.pairs[[i]].attack_power(ODDS_RATE)[0]) for name, i in who.items()}
-    limit = "about" if asked.audit.pairs.kind == "estimate" and not asked.redact else "at most"
     told = []
     for name, power in powers.items():
         beliefs = ", ".join(
@@ -200,47 +231,50 @@ def _size(asked: ReportRequest) -> str:
     return " ".join(told)
 
 
-def _statement_cards(asked: ReportRequest) -> list[Card]:
+def _statement_cards(said: Statements) -> list[Card]:
     """The statements that stand beside the losses."""
     cards = []
-    if asked.promise is not None:
-        cards.append(Card("Promise (DP)", words.loss(asked.promise), "to everybody, whatever the data", worst=True))
-    if asked.dp is not None:
+    if said.promise is not None:
+        cards.append(Card("Promise (DP)", words.loss(said.promise), "to everybody, whatever the data", worst=True))
+    if said.dp is not None:
         about = "any data of this size within the bounds"
-        cards.append(Card("Worst-case statement (DP)", words.loss(asked.dp), about, worst=True))
-    if asked.everyone is not None:
-        cards.append(Card("Anybody within bounds", words.loss(asked.everyone), "with this data set", worst=True))
+        cards.append(Card("Worst-case statement (DP)", words.loss(said.dp), about, worst=True))
+    if said.everyone is not None:
+        cards.append(Card("Anybody within bounds", words.loss(said.everyone), "with this data set", worst=True))
     return cards
 
 
 def _cards(asked: ReportRequest) -> list[Card]:
-    audit, epsilon = asked.audit, asked.epsilon
-    q = attained_quantile(epsilon, (0.5, 0.95, 0.99, 1.0))
-    bound = is_bound(audit.pairs.kind)
-    most = "lost at most this" if bound else "lost about this or less"
+    if asked.shared is not None:
+        return shared_cards(asked.shared, asked.audit.health.n_features, asked.statements)
+    return full_cards(asked.audit, attained_quantile(asked.epsilon, LEVELS), asked.audit.pairs.kind, asked.statements)
+
+
+def full_cards(audit: Audit | ScatteredAudit, losses: Floats, kind: Kind, said: Statements) -> list[Card]:
+    """The cards of a full copy; ``losses`` at ``LEVELS``."""
+    most = "lost at most this" if is_bound(kind) else "lost about this or less"
     cards = [
-        Card("People", f"{len(epsilon):,}", f"{audit.health.n_features} features"),
-        Card("Median loss", words.loss(float(q[0])), f"half {most}"),
-        Card("95% of the people", words.loss(float(q[1])), most),
-        Card("99% of the people", words.loss(float(q[2])), most),
-        Card("Most exposed person", words.loss(float(q[3])), "the largest loss"),
-        *_statement_cards(asked),
+        Card("People", f"{len(audit):,}", f"{audit.health.n_features} features"),
+        Card("Median loss", words.loss(float(losses[0])), f"half {most}"),
+        Card("95% of the people", words.loss(float(losses[1])), most),
+        Card("99% of the people", words.loss(float(losses[2])), most),
+        Card("Most exposed person", words.loss(float(losses[3])), "the largest loss"),
+        *_statement_cards(said),
     ]
     cost = accuracy_cost(audit)
     if cost is not None:
         cards.append(Card("Cost of the noise", words.number(cost), "typical change of a prediction"))
-    return [*cards, Card("Answers", audit.pairs.kind, "weakest kind among the people")]
+    return [*cards, Card("Answers", kind, "weakest kind among the people")]
 
 
-def _shared_cards(asked: ReportRequest) -> list[Card]:
+def shared_cards(shared: SharedLosses, n_features: int, said: Statements) -> list[Card]:
     """The cards of a redacted copy: nothing that fewer than forty people share."""
-    assert asked.shared is not None
-    cards = [Card("People", f"{len(asked.epsilon):,}", f"{asked.audit.health.n_features} features")]
+    cards = [Card("People", f"{shared.people:,}", f"{n_features} features")]
     for name, q in (("Median loss", 0.5), ("95% of the people", 0.95)):
-        cell = asked.shared.quantile(q)
+        cell = shared.quantile(q)
         if math.isfinite(cell.high):
             cards.append(Card(name, grid_text(cell.high), "lost at most this"))
-    if asked.shared.most is not None:
-        name = f"All but {words.people(asked.shared.cells[-1].people)}"
-        cards.append(Card(name, grid_text(asked.shared.most.high), "lost at most this"))
-    return [*cards, *_statement_cards(asked)]
+    if shared.most is not None:
+        name = f"All but {words.people(shared.cells[-1].people)}"
+        cards.append(Card(name, grid_text(shared.most.high), "lost at most this"))
+    return [*cards, *_statement_cards(said)]

@@ -45,13 +45,29 @@ class SharedLosses:
     cells: tuple[LossCell, ...]
 
     @property
+    def people(self) -> int:
+        """How many there are in all cells."""
+        return sum(cell.people for cell in self.cells)
+
+    @property
     def most(self) -> LossCell | None:
         """The last cell with an upper end: all but the people of the cell above lost at most that."""
         return self.cells[-2] if len(self.cells) > 1 else None
 
+    @property
+    def told(self) -> list[tuple[str, LossCell]]:
+        """Whom a redacted copy tells of: the median, and all but the most exposed."""
+        if self.most is None:
+            return []
+        median = self.quantile(0.5)
+        told = [] if math.isinf(median.high) else [("half of the people", median)]
+        if median != self.most:
+            told.append((f"all but {self.cells[-1].people:,} people", self.most))
+        return told
+
     def quantile(self, q: float) -> LossCell:
         """Return the cell in which the q-quantile of the losses lies."""
-        rank = int(attained_rank(sum(cell.people for cell in self.cells), q))
+        rank = int(attained_rank(self.people, q))
         below = 0
         for cell in self.cells:
             below += cell.people

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from perinstance.report.words import loss, number, people, share
 
 if TYPE_CHECKING:
     from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
-    from perinstance.auditing.result import Audit
+    from perinstance.auditing.result import Audit, Health
     from perinstance.auditing.rows_again import RowsBeyond
-    from perinstance.report.sections import ReportRequest
+    from perinstance.auditing.scattered.result import ScatteredAudit
+    from perinstance.report.sections import Statements
 
 COMPARISON_COST = (
     "Each row was held out once; the private model of the others was drawn for this comparison and thrown away, so the "
@@ -34,7 +35,7 @@ def release_line(release: Release) -> str:
     return "".join(word if isinstance(word, str) else number(word) for word in release.mechanism().words)
 
 
-def accuracy_cost(audit: Audit) -> float | None:
+def accuracy_cost(audit: Audit | ScatteredAudit) -> float | None:
     """Return the root mean square change that the noise makes to a prediction: ``sqrt(tr(root' X'X root) / n)``."""
     fit, release = audit.fit, audit.release
     gram, n = fit.gram, fit.health.n_people
@@ -49,17 +50,14 @@ def accuracy_cost(audit: Audit) -> float | None:
     return math.sqrt(max(float(np.vdot(root, gram @ root)), 0.0) / n)
 
 
-def health_lines(audit: Audit, rechecks: Sequence[Any], redact: bool) -> list[tuple[str, str]]:
-    """List what a careful reader wants to know about the numbers themselves."""
-    health = audit.health
-    kinds, counts = np.unique(np.asarray(audit.kind), return_counts=True)
-    total = max(int(counts.sum()), 1)
-    kinds_line = (
-        "Kinds of answers",
-        ", ".join(f"{k}: {share(c / total)}" for k, c in zip(kinds, counts, strict=True)),
-    )
+def health_lines(
+    health: Health, kinds: Mapping[str, int], rechecks: Sequence[Any], redact: bool
+) -> list[tuple[str, str]]:
+    """List what a careful reader wants to know about the numbers themselves; ``kinds`` are so many people's each."""
+    total = max(sum(kinds.values()), 1)
+    kinds_line = ("Kinds of answers", ", ".join(f"{kind}: {share(kinds[kind] / total)}" for kind in sorted(kinds)))
     if redact:  # one row far out decides the condition, the factorisation and the largest leverage
-        told = kinds_line if counts.min() >= SHARED else ("Kinds of answers", "left out of this redacted copy")
+        told = kinds_line if min(kinds.values()) >= SHARED else ("Kinds of answers", "left out of this redacted copy")
         return [told]
     lines = [kinds_line]
     if health.condition is not None:
@@ -83,7 +81,7 @@ def health_lines(audit: Audit, rechecks: Sequence[Any], redact: bool) -> list[tu
     return lines
 
 
-def promise_of(audit: Audit) -> float | None:
+def promise_of(audit: Audit | ScatteredAudit) -> float | None:
     """Return the epsilon that the release promises everybody at the audit's delta, if it promises."""
     release: Any = audit.release  # of those that promise, which have a method for it
     if not release.mechanism().promises:
@@ -93,11 +91,12 @@ def promise_of(audit: Audit) -> float | None:
     return float(release.promise(audit.n_features).epsilon(audit.delta))
 
 
-def bound_warnings(asked: ReportRequest, beyond: RowsBeyond | None) -> list[tuple[str, str]]:
-    """Say that declared bounds are broken or clip many rows: first words, and the rest."""
-    top, health = float(asked.epsilon.max()), asked.audit.health
-    declared = asked.dp is not None or asked.everyone is not None
-    if asked.redact:
+def bound_warnings(
+    top: float, health: Health, said: Statements, beyond: RowsBeyond | None, redact: bool
+) -> list[tuple[str, str]]:
+    """Say that declared bounds are broken or clip many rows: first words, and the rest; ``top`` is the largest loss."""
+    if redact:
+        declared = said.dp is not None or said.everyone is not None
         hidden = "the statements about anybody are about people within them; whether all are is left out of this copy."
         return [("Of declared bounds:", hidden)] if declared else []
     found = []
@@ -109,19 +108,19 @@ def bound_warnings(asked: ReportRequest, beyond: RowsBeyond | None) -> list[tupl
                 f"{beyond.targets:,} by the target). What is said of anybody within bounds is not said of them.",
             )
         )
-    elif asked.dp is not None and top > asked.dp:
+    elif said.dp is not None and top > said.dp:
         found.append(
             (
                 "The table breaks the declared bounds:",
-                f"the largest loss, {loss(top)}, exceeds the worst-case statement {loss(asked.dp)} for people within.",
+                f"the largest loss, {loss(top)}, exceeds the worst-case statement {loss(said.dp)} for people within.",
             )
         )
-    elif asked.everyone is not None and top > asked.everyone:
+    elif said.everyone is not None and top > said.everyone:
         found.append(
             (
                 "Check the declared bounds:",
                 f"the largest loss, {loss(top)}, exceeds what anybody within them could lose by joining, "
-                f"{loss(asked.everyone)}. Somebody in the table probably lies beyond.",
+                f"{loss(said.everyone)}. Somebody in the table probably lies beyond.",
             )
         )
     clipped = max(health.clipped_features or 0, health.clipped_targets or 0)
@@ -153,7 +152,7 @@ def versions() -> str:
     return f"perinstance {__version__}, Python {python}, {others}"
 
 
-def recipe(audit: Audit, command: str | None) -> str:
+def recipe(audit: Audit | ScatteredAudit, command: str | None) -> str:
     """Say how to get the same numbers again."""
     if command is not None:
         return f"{command}\n# perinstance {__version__}"
@@ -163,5 +162,5 @@ def recipe(audit: Audit, command: str | None) -> str:
         f"import perinstance as pi\n"
         f"release = pi.{type(release).__name__}({parameters})\n"
         f"audit = pi.audit(release, X, y, delta={audit.delta:g})\n"
-        f"# {people(len(audit.pairs))}; perinstance {__version__}"
+        f"# {people(len(audit))}; perinstance {__version__}"
     )

@@ -11,10 +11,24 @@ from markupsafe import Markup
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.report.redaction import LossCell, SharedLosses
+from perinstance.report.redaction import SharedLosses
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What is said of anybody: it stands beside the losses."""
+
+    dp: float | None  #: of any data within the declared bounds
+    everyone: float | None  #: of anybody within them, with this data set
+    promise: float | None  #: what the release promises everybody, at the audit's delta
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing is said."""
+        return self.dp is None and self.everyone is None and self.promise is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +39,7 @@ class ReportRequest:
     epsilon: Floats
     worst: list[int]  #: positions of the most exposed people, the worst first
     groups: Mapping[str, Any]  #: labels by the grouping's name, which is empty for a single one
-    dp: float | None
-    everyone: float | None
-    promise: float | None  #: what the release promises everybody, at the audit's delta
+    statements: Statements
     error_name: str  #: of the prediction error, with its unit where that is known
     shared: SharedLosses | None  #: what may be shown of the losses in a redacted copy; None in a full one
 
@@ -45,17 +57,6 @@ class ReportRequest:
     def top_person(self) -> int:
         """The most exposed person."""
         return int(np.argmax(self.epsilon))
-
-    @property
-    def shown_cells(self) -> list[tuple[str, LossCell]]:
-        """Whom a redacted copy tells of: the median, and all but the most exposed."""
-        if self.shared is None or self.shared.most is None:
-            return []
-        median = self.shared.quantile(0.5)
-        told = [] if np.isinf(median.high) else [("half of the people", median)]
-        if median != self.shared.most:
-            told.append((f"all but {self.shared.cells[-1].people:,} people", self.shared.most))
-        return told
 
 
 @dataclass(frozen=True, slots=True)

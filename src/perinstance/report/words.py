@@ -15,7 +15,18 @@ from perinstance.pairs.interface.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
 
-__all__ = ["kind_note", "loss", "number", "people", "reasons", "share", "share_at_most", "short_count", "verdict"]
+__all__ = [
+    "kind_note",
+    "loss",
+    "number",
+    "people",
+    "reason",
+    "reasons",
+    "share",
+    "share_at_most",
+    "short_count",
+    "verdict",
+]
 
 RARE = "rare features"
 SURPRISING = "badly predicted"
@@ -95,8 +106,14 @@ def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[st
         return [UNKNOWN] * len(who)
     high_leverage = _threshold(leverage)
     high_residual = _threshold(np.abs(residual))
-    words = {(True, True): BOTH, (True, False): RARE, (False, True): SURPRISING, (False, False): ORDINARY}
-    return [words[bool(leverage[i] >= high_leverage), bool(abs(residual[i]) >= high_residual)] for i in who]
+    return [reason(bool(leverage[i] >= high_leverage), bool(abs(residual[i]) >= high_residual)) for i in who]
+
+
+def reason(rare: bool, surprising: bool) -> str:
+    """Say in words what stands out about a person."""
+    if rare and surprising:
+        return BOTH
+    return RARE if rare else SURPRISING if surprising else ORDINARY
 
 
 def _threshold(values: NDArray) -> float:

@@ -67,13 +67,17 @@ class LossSketch:
         """How many have no finite loss."""
         return int(self.counts[self.bins == _bin(np.inf)].sum())
 
+    def weighted(self) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the upper ends of the bins, none above the maximum, and how many people are in each."""
+        return np.minimum(_upper_ends(self.bins), self.maximum), self.counts
+
     def quantile(self, q: ArrayLike) -> Any:
         """Return the least upper end of a bin that at least a share q of the people does not exceed."""
         shares = np.asarray(q, dtype=np.float64)
         if not ((shares >= 0) & (shares <= 1)).all():
             raise InvalidInput("a quantile is asked for a share between 0 and 1; try quantile(0.95)")
-        ends = np.minimum(_upper_ends(self.bins), self.maximum)
-        reached = np.cumsum(self.counts)
+        ends, counts = self.weighted()
+        reached = np.cumsum(counts)
         wanted = np.maximum(1, np.ceil(shares * self.people))
         found = ends[np.minimum(np.searchsorted(reached, wanted), len(ends) - 1)]
         return float(found) if found.ndim == 0 else found

@@ -45,13 +45,30 @@ class MostExposed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ReasonSketches:
+    """Leverages and sizes of the residuals of some people: what is large among them is why somebody is exposed."""
+
+    leverage: LossSketch
+    residual: LossSketch  #: of those who have one
+
+    @classmethod
+    def of(cls, leverage: Floats, residual: Floats) -> ReasonSketches:
+        """Look at some people."""
+        known = residual[~np.isnan(residual)]
+        return cls(*(LossSketch.of(values, np.empty(0, dtype=np.uint8)) for values in (leverage, known)))
+
+    def __add__(self, other: ReasonSketches) -> ReasonSketches:
+        return ReasonSketches(self.leverage + other.leverage, self.residual + other.residual)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PartitionLosses:
     """What comes back of one partition: little, unless it is left open."""
 
     rows: int
     sketch: LossSketch | None
     exposed: MostExposed | None
-    largest_leverage: float
+    reasons: ReasonSketches | None
     open: Block | None = None  #: rows of people who could not be answered here; nothing was written then
 
 
@@ -71,7 +88,7 @@ class WriteLosses:
     def __call__(self, number: int, blocks: tuple[Block, ...]) -> PartitionLosses:
         """Answer for the people of one partition."""
         if not blocks:
-            return PartitionLosses(0, None, None, 0.0)
+            return PartitionLosses(0, None, None, None)
         found = [
             checked_step(lambda block: self.release.people(self.fit, block, self.inside), block, self.cells)
             for block in blocks
@@ -83,7 +100,7 @@ class WriteLosses:
         better = None if self.better is None else self.better.get(number)
         if open_rows and better is None:
             X, y = (np.concatenate([getattr(block, name) for block in open_rows]) for name in "Xy")
-            return PartitionLosses(rows, None, None, 0.0, Block(X, y))
+            return PartitionLosses(rows, None, None, None, Block(X, y))
         leverage, residual, pairs = _joined(found, better)
         epsilon = pairs.epsilon(self.delta)
         ids = None if blocks[0].ids is None else pa.concat_arrays([block.ids for block in blocks])
@@ -97,7 +114,9 @@ class WriteLosses:
         exposed = MostExposed(
             epsilon[best], leverage[best], residual[best], pairs.codes[best], called.astype(object), self.exposed
         )
-        return PartitionLosses(rows, LossSketch.of(epsilon, pairs.codes), exposed, float(leverage.max()))
+        return PartitionLosses(
+            rows, LossSketch.of(epsilon, pairs.codes), exposed, ReasonSketches.of(leverage, residual)
+        )
 
 
 def part_path(folder: str, number: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from numpy.typing import ArrayLike
 from perinstance.auditing.loss_statistics import Summary
 from perinstance.auditing.result import Health
 from perinstance.auditing.scattered.loss_sketch import LossSketch
-from perinstance.auditing.scattered.partition_losses import GroupSketches, MostExposed, part_path, total_of
+from perinstance.auditing.scattered.partition_losses import (
+    GroupSketches,
+    MostExposed,
+    ReasonSketches,
+    part_path,
+    total_of,
+)
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.memory.group_texts import label_texts
 from perinstance.data.source import Source
@@ -40,7 +47,7 @@ class ScatteredAudit:
     folder: Path  #: one Parquet file of losses per partition, for the owner alone
     sketch: LossSketch
     exposed: MostExposed
-    largest_leverage: float
+    reasons: ReasonSketches
     rows: tuple[int, ...]  #: of each partition
     source: Source
     refined: int = 0
@@ -58,7 +65,7 @@ class ScatteredAudit:
     @property
     def health(self) -> Health:
         """Condition, factorisation, largest leverage."""
-        return Health.of(self.fit.health, self.n_features, self.largest_leverage, self.refined)
+        return Health.of(self.fit.health, self.n_features, self.reasons.leverage.maximum, self.refined)
 
     def summary(self) -> Summary:
         """Return the losses of all people in a few numbers."""
@@ -95,6 +102,16 @@ class ScatteredAudit:
 
         The workers read the labels and the losses of each partition again.
         """
+        groups = self.sketches_by(column)
+        names = sorted(groups)
+        rows = [groups[name].summary(self.delta) for name in names]
+        columns: dict[str, Any] = {"group": np.array(names, dtype=object)}
+        for title in ("people", "mean", "median", "p95", "maximum", "kind"):
+            columns[title] = np.array([getattr(row, title) for row in rows])
+        return Flavour("pandas").frame(columns)
+
+    def sketches_by(self, column: str) -> dict[str, LossSketch]:
+        """Return the sketch of each group by its label, in ``column`` of the audited table."""
         import dask
 
         from perinstance.engines.dask.graph_runs import results
@@ -103,12 +120,17 @@ class ScatteredAudit:
         folder = str(self.folder)
         found = results(len(labels), lambda k: dask.delayed(_group_sketches)(folder, k, labels[k]), 64)
         groups: dict[str, LossSketch] = (total_of(list(found)) or GroupSketches({})).groups
-        names = sorted(groups)
-        rows = [groups[name].summary(self.delta) for name in names]
-        columns: dict[str, Any] = {"group": np.array(names, dtype=object)}
-        for title in ("people", "mean", "median", "p95", "maximum", "kind"):
-            columns[title] = np.array([getattr(row, title) for row in rows])
-        return Flavour("pandas").frame(columns)
+        return groups
+
+    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the curator's report. Confidential: readable by its owner alone; ``redact=True`` is for colleagues.
+
+        ``groups`` names columns of the audited table, which the workers read again; ``dp``, ``everyone``, ``title``,
+        ``source``, ``target`` and ``unit`` are those of ``Audit.to_html``.
+        """
+        from perinstance.report import scattered_page
+
+        return scattered_page.to_html(self, path, **options)
 
     def _labels(self, column: str) -> list[Any]:
         """Return what gives the labels of each partition, on a worker."""

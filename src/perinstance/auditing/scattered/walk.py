@@ -57,7 +57,7 @@ def scatter(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delt
             folder=folder,
             sketch=found.sketch,
             exposed=found.exposed,
-            largest_leverage=found.largest_leverage,
+            reasons=found.reasons,
             rows=tuple(found.rows),
             source=who.source,
             refined=refined,
@@ -77,7 +77,7 @@ class _Total:
     def __init__(self) -> None:
         self.sketch: Any = None
         self.exposed: Any = None
-        self.largest_leverage = 0.0
+        self.reasons: Any = None
         self.rows: list[int] = []
         self.open: dict[int, Block] = {}
 
@@ -91,7 +91,7 @@ class _Total:
             return
         self.sketch = part.sketch if self.sketch is None else self.sketch + part.sketch
         self.exposed = part.exposed if self.exposed is None else self.exposed + part.exposed
-        self.largest_leverage = max(self.largest_leverage, part.largest_leverage)
+        self.reasons = part.reasons if self.reasons is None else self.reasons + part.reasons
 
 
 def _answer_open(sweep: Any, who: Any, step: WriteLosses, found: _Total) -> int:

@@ -8,8 +8,8 @@ import numpy as np
 
 from perinstance.ledger.totals.loss_counts import LossCounts
 from perinstance.report import charts, words
+from perinstance.report.audit_sections.figures import extreme_notes, loss_bars, shared_bars, top_note
 from perinstance.report.charts.svg import clean
-from perinstance.report.figures import extreme_notes, loss_bars, shared_bars, top_note
 from perinstance.report.ledger_page.page_request import PageRequest
 from perinstance.report.redaction import SHARED, grid_text, shared_losses
 from perinstance.report.sections import Section, SectionTable, TableLine

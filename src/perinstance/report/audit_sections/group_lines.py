@@ -70,15 +70,17 @@ def groups_section(asked: ReportRequest) -> list[Section]:
             "No grouping was asked for. Pass one label per person to see who carries the loss: a ward, a region, a sex."
         )
         return [Section("groups", "Groups", lead=missing)]
-    make = _shared_groups if asked.redact else _all_groups
     return [
-        make(asked, labels, f"groups-{k}", f"Groups by {clean(name, 40)}" if name else "Groups")
+        shared_groups(_large_groups(asked.epsilon, labels), k, name)
+        if asked.redact
+        else all_groups(group_rows(asked.epsilon, labels), k, name)
         for k, (name, labels) in enumerate(asked.groups.items(), start=1)
     ]
 
 
-def _all_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Section:
-    rows = group_rows(asked.epsilon, labels)
+def all_groups(rows: list[charts.GroupRow], number: int, name: str) -> Section:
+    """Show every group of one grouping, the most exposed first."""
+    key, heading = _key_and_heading(number, name)
     drawn = rows[:MOST_DRAWN]
     caption = (
         f"Groups of fewer than {SMALL_GROUP} people are greyed: their quantiles say more about single people than "
@@ -105,21 +107,29 @@ def _all_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Se
     )
 
 
-def _shared_groups(asked: ReportRequest, labels: Any, key: str, heading: str) -> Section:
+def _key_and_heading(number: int, name: str) -> tuple[str, str]:
+    return f"groups-{number}", f"Groups by {clean(name, 40)}" if name else "Groups"
+
+
+def _large_groups(epsilon: Floats, labels: Any) -> dict[str, SharedLosses]:
+    losses = by_group(epsilon, labels)
+    return {name: shared_losses(values) for name, values in losses.items() if len(values) >= SMALL_GROUP}
+
+
+def shared_groups(shared: Mapping[str, SharedLosses], number: int, name: str) -> Section:
     """Show large groups only, by values that enough of their own people share; sizes are rounded down."""
-    losses = {name: values for name, values in by_group(asked.epsilon, labels).items() if len(values) >= SMALL_GROUP}
-    shared = {name: shared_losses(values) for name, values in losses.items()}
+    key, heading = _key_and_heading(number, name)
     lead = f"Groups of fewer than {SMALL_GROUP} people, and every maximum, are left out of this redacted copy."
     lines = [
         TableLine(
             [
-                clean(name, 40),
-                f"{len(losses[name]) // SIZE_STEP * SIZE_STEP:,} or more",
+                clean(group, 40),
+                f"{found.people // SIZE_STEP * SIZE_STEP:,} or more",
                 found.quantile(0.5).words,
                 found.quantile(0.95).words,
             ]
         )
-        for name, found in sorted(shared.items())
+        for group, found in sorted(shared.items())
     ]
     heads = ["Group", "People", "Median ε", "95%"]
     tables = (SectionTable("Losses by group", heads, lines),) if lines else ()
@@ -136,7 +146,6 @@ def _shared_chart(shared: Mapping[str, SharedLosses], key: str) -> Markup | None
     for name, found in shared.items():
         median, q95 = found.quantile(0.5).high, found.quantile(0.95).high
         if math.isfinite(median) and math.isfinite(q95):
-            people = sum(cell.people for cell in found.cells)
-            rows.append(charts.GroupRow(clean(name, 40), people, median, q95, q95, small=False))
+            rows.append(charts.GroupRow(clean(name, 40), found.people, median, q95, q95, small=False))
     rows = sorted(rows, key=lambda row: (-row.q95, row.name))[:MOST_DRAWN]
     return charts.groups(rows, key, maximum=False) if rows else None

@@ -73,7 +73,7 @@ def plane_section(asked: ReportRequest) -> list[Section]:
 def _levels(asked: ReportRequest) -> list[float]:
     """Return the losses whose lines are drawn: quantiles, or the upper ends of shared cells."""
     if asked.shared is not None:
-        return sorted({cell.high for _, cell in asked.shown_cells})
+        return sorted({cell.high for _, cell in asked.shared.told})
     finite = asked.epsilon[(asked.epsilon > 0) & np.isfinite(asked.epsilon)]
     if len(finite) == 0:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,15 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import AXIS_RANGE
 from perinstance.pairs.interface.kinds import Kind, is_bound, weakest
 from perinstance.report import charts, words
+from perinstance.report.audit_sections.other_noise import QUANTILES, noise_sweep
 from perinstance.report.charts.svg import around
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power
-from perinstance.report.other_noise import QUANTILES, noise_sweep
 from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
-from perinstance.report.sections import ReportRequest, Section, SectionTable, TableLine
+from perinstance.report.sections import ReportRequest, Section, SectionTable, Statements, TableLine
 
 RATES = (0.001, 0.01, 0.05)
+ALL_RATES = np.array([*np.geomspace(1e-4, 1.0, 60), *RATES])  #: of the curves, then of the table
 BARS = 48
 TOO_FEW = "Left out: the losses of too few people would stand behind the curves."
 
@@ -34,28 +36,35 @@ _POWERS = {"exact": "Exact power of", "upper": "Upper bound of the power of", "e
 
 def distribution_section(asked: ReportRequest) -> list[Section]:
     """Show how many people lost how much, with the worst-case statements as lines."""
+    return distribution_of(asked.epsilon, None, asked.audit.pairs.kind, asked.statements, asked.shared)
+
+
+def distribution_of(
+    epsilon: Floats, people: NDArray | None, kind: Kind, statements: Statements, shared: SharedLosses | None
+) -> list[Section]:
+    """Show these losses, which so many ``people`` have each."""
     heading = "How the losses are distributed"
     caption = "Top: number of people by loss. Bottom: share of the people who lost at most that much."
-    if not is_bound(asked.audit.pairs.kind):
+    if not is_bound(kind):
         caption = "Top: number of people by estimated loss. Bottom: share of the people whose estimate is no larger."
-    if asked.dp is None and asked.everyone is None and asked.promise is None:
+    if statements.none:
         caption += " Declare bounds on the rows to see the worst-case statement beside it."
     markers = [
         charts.Marker(value, name, look)
         for value, name, look in (
-            (asked.everyone, "anybody within bounds", "everyone"),
-            (asked.promise, "promised to all", "promise"),
-            (asked.dp, "worst case (DP)", "dp"),
+            (statements.everyone, "anybody within bounds", "everyone"),
+            (statements.promise, "promised to all", "promise"),
+            (statements.dp, "worst case (DP)", "dp"),
         )
         if value is not None
     ]
-    if asked.shared is None:
-        figure = charts.distribution(*loss_bars(asked.epsilon), markers, _extreme_notes(asked.epsilon))
-    elif asked.shared.most is None:
+    if shared is None:
+        figure = charts.distribution(*loss_bars(epsilon, people), markers, _extreme_notes(epsilon, people))
+    elif shared.most is None:
         return [Section("dist", heading, lead=f"Left out: too few people share a loss with {SHARED - 1} others.")]
     else:
         caption += f" Bars of fewer than {SHARED} people are put together, and the highest has no end to show."
-        figure = charts.distribution(*shared_bars(asked.shared), markers, top_note(asked.shared))
+        figure = charts.distribution(*shared_bars(shared), markers, top_note(shared))
     return [Section("dist", heading, figure=figure, figure_label="Distribution of the losses", caption=caption)]
 
 
@@ -79,7 +88,7 @@ def loss_bars(epsilon: Floats, people: NDArray | None = None) -> tuple[list[char
 
 def shared_bars(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
     """Return the cells as bars; the lowest begins and the highest ends at a public distance from its neighbour."""
-    total, count = sum(cell.people for cell in shared.cells), 0
+    total, count = shared.people, 0
     bars, below = [], []
     for cell in shared.cells[:-1]:
         low = cell.low if cell.low > 0 else cell.high / 3.0
@@ -91,8 +100,9 @@ def shared_bars(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[
     return bars, below
 
 
-def _extreme_notes(epsilon: Floats) -> list[str]:
-    return extreme_notes(int((epsilon == 0).sum()), int(np.isinf(epsilon).sum()))
+def _extreme_notes(epsilon: Floats, people: NDArray | None) -> list[str]:
+    weights = np.ones(len(epsilon), dtype=np.int64) if people is None else people
+    return extreme_notes(int(weights[epsilon == 0].sum()), int(weights[np.isinf(epsilon)].sum()))
 
 
 def extreme_notes(untouched: int, unbounded: int) -> list[str]:
@@ -156,33 +166,41 @@ def _shared_quantiles(epsilon: Floats) -> Floats:
 
 def attack_section(asked: ReportRequest) -> list[Section]:
     """Show how often the best membership test finds the median and the most exposed person."""
-    rates = np.geomspace(1e-4, 1.0, 60)
-    heading, looks = "What an attacker gains", ("", "second")
-    if asked.redact:
+    if asked.shared is not None:
         # a bound that holds for any release of that loss: nobody's own curve
-        delta = asked.audit.delta
-        powers = {
-            f"{name} (at most)": np.array([most_attack_power(cell.high, delta, float(r)) for r in (*rates, *RATES)])
-            for name, cell in asked.shown_cells
-        }
-        kind, write = _shared_kind(asked), words.share_at_most
-    else:
-        pairs, both = asked.audit.pairs, np.array([*rates, *RATES])
-        who = {"median person": asked.median_person, "most exposed person": asked.top_person}
-        powers = {name: np.asarray(pairs[np.full(len(both), i)].attack_power(both)) for name, i in who.items()}
-        kind = pairs[list(who.values())].kind
-        write = words.share if kind == "exact" else words.share_at_most
+        return attack_bounds({f"{name} (at most)": cell.high for name, cell in asked.shared.told}, asked.audit)
+    pairs = asked.audit.pairs
+    who = {"median person": asked.median_person, "most exposed person": asked.top_person}
+    powers = {name: np.asarray(pairs[np.full(len(ALL_RATES), i)].attack_power(ALL_RATES)) for name, i in who.items()}
+    return attack_curves(powers, pairs[list(who.values())].kind)
+
+
+def attack_bounds(losses: dict[str, float], audit: Any) -> list[Section]:
+    """Show what any release of these losses could give an attacker at most."""
+    powers = {
+        name: np.array([most_attack_power(loss, audit.delta, float(rate)) for rate in ALL_RATES])
+        for name, loss in losses.items()
+    }
+    # never exact, and no bound where the losses are estimates
+    return attack_curves(powers, weakest("upper", audit.summary().kind))
+
+
+def attack_curves(powers: dict[str, Floats], kind: Kind) -> list[Section]:
+    """Show the power of the best test at ``ALL_RATES``, for each of a few people."""
+    heading, looks = "What an attacker gains", ("", "second")
     if not powers:
         return [Section("attack", heading, lead=TOO_FEW)]
+    write = words.share if kind == "exact" else words.share_at_most
+    drawn = len(ALL_RATES) - len(RATES)
     curves = [
-        charts.Curve(name, look, rates, power[: len(rates)])
+        charts.Curve(name, look, ALL_RATES[:drawn], power[:drawn])
         for (name, power), look in zip(powers.items(), looks, strict=False)
     ]
     power_lines = [
-        TableLine([words.share(rate), *(write(float(power[len(rates) + k])) for power in powers.values())])
+        TableLine([words.share(rate), *(write(float(power[drawn + k])) for power in powers.values())])
         for k, rate in enumerate(RATES)
     ]
-    at_rate = len(rates) + RATES.index(ODDS_RATE)
+    at_rate = drawn + RATES.index(ODDS_RATE)
     belief_lines = [
         TableLine([words.share(p), *(write(belief_after_alarm(p, float(power[at_rate]))) for power in powers.values())])
         for p in PRIORS
@@ -214,11 +232,6 @@ def attack_section(asked: ReportRequest) -> list[Section]:
             ),
         )
     ]
-
-
-def _shared_kind(asked: ReportRequest) -> Kind:
-    """Say how certain a bound from shared losses is: never exact, and no bound where the losses are estimates."""
-    return weakest("upper", asked.audit.pairs.kind)
 
 
 def accuracy_section(comparison: AccuracyComparison) -> Section:
