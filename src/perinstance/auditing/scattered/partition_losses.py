@@ -62,14 +62,27 @@ class ReasonSketches:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PartitionLosses:
-    """What comes back of one partition: little, unless it is left open."""
+class PeopleSketch:
+    """What is known of some people, in little room; adding two gives both sets."""
 
-    rows: int
-    sketch: LossSketch | None
-    exposed: MostExposed | None
-    reasons: ReasonSketches | None
-    open: Block | None = None  #: rows of people who could not be answered here; nothing was written then
+    losses: LossSketch
+    exposed: MostExposed
+    reasons: ReasonSketches
+
+    def __add__(self, other: PeopleSketch) -> PeopleSketch:
+        return PeopleSketch(self.losses + other.losses, self.exposed + other.exposed, self.reasons + other.reasons)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionLosses:
+    """What comes back of one partition, or of a few neighbours: little, unless somebody is left open."""
+
+    rows: tuple[int, ...]  #: of each partition
+    known: PeopleSketch | None  #: of the partitions that were written; None of nobody
+    open: dict[int, Block]  #: by partition, rows of people who could not be answered there; it was not written then
+
+    def __add__(self, other: PartitionLosses) -> PartitionLosses:
+        return PartitionLosses(self.rows + other.rows, total_of([self.known, other.known]), {**self.open, **other.open})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ class WriteLosses:
     def __call__(self, number: int, blocks: tuple[Block, ...]) -> PartitionLosses:
         """Answer for the people of one partition."""
         if not blocks:
-            return PartitionLosses(0, None, None, None)
+            return PartitionLosses((0,), None, {})
         found = [
             checked_step(lambda block: self.release.people(self.fit, block, self.inside), block, self.cells)
             for block in blocks
@@ -100,7 +113,7 @@ class WriteLosses:
         better = None if self.better is None else self.better.get(number)
         if open_rows and better is None:
             X, y = (np.concatenate([getattr(block, name) for block in open_rows]) for name in "Xy")
-            return PartitionLosses(rows, None, None, None, Block(X, y))
+            return PartitionLosses((rows,), None, {number: Block(X, y)})
         leverage, residual, pairs = _joined(found, better)
         epsilon = pairs.epsilon(self.delta)
         ids = None if blocks[0].ids is None else pa.concat_arrays([block.ids for block in blocks])
@@ -114,9 +127,8 @@ class WriteLosses:
         exposed = MostExposed(
             epsilon[best], leverage[best], residual[best], pairs.codes[best], called.astype(object), self.exposed
         )
-        return PartitionLosses(
-            rows, LossSketch.of(epsilon, pairs.codes), exposed, ReasonSketches.of(leverage, residual)
-        )
+        known = PeopleSketch(LossSketch.of(epsilon, pairs.codes), exposed, ReasonSketches.of(leverage, residual))
+        return PartitionLosses((rows,), known, {})
 
 
 def part_path(folder: str, number: int) -> Path:

@@ -6,22 +6,31 @@ import contextlib
 import json
 import os
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR
-from perinstance.auditing.scattered.partition_losses import PartitionLosses, WriteLosses, part_path
+from perinstance.auditing.scattered.partition_losses import (
+    PartitionLosses,
+    PeopleSketch,
+    WriteLosses,
+    part_path,
+    total_of,
+)
 from perinstance.auditing.scattered.repeated_ids import refuse_repeated_ids
 from perinstance.auditing.scattered.result import ScatteredAudit
 from perinstance.data import private_file, private_folder
 from perinstance.engines.first_look import CellNames
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.releases.base.release import Release
 
+JOINED = 32  #: partitions whose sketches are added by the workers before they travel: about half a megabyte each time
 EXPOSED = 1000  #: people who are kept one by one
 DONE = "complete.json"  #: is written last: a folder without it is a part of an audit
 
@@ -44,10 +53,10 @@ def scatter(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delt
     try:
         if who.source.has_ids:
             refuse_repeated_ids(who, ahead=4)
-        found = _Total()
-        for number, part in enumerate(who.each_partition(step, "map")):
-            found.add(number, part)
-        refined = _answer_open(sweep, who, step, found)
+        found = reduce(add, who.each_partition(step, "map", join=JOINED))
+        if not sum(found.rows):
+            raise InvalidTable("the table has no rows; there is nobody to audit")
+        known, refined = _answer_open(sweep, who, step, found)
         audit = ScatteredAudit(
             release=release,
             fit=fit,
@@ -55,10 +64,10 @@ def scatter(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delt
             inside=inside,
             n_features=who.n_features,
             folder=folder,
-            sketch=found.sketch,
-            exposed=found.exposed,
-            reasons=found.reasons,
-            rows=tuple(found.rows),
+            sketch=known.losses,
+            exposed=known.exposed,
+            reasons=known.reasons,
+            rows=found.rows,
             source=who.source,
             refined=refined,
         )
@@ -71,33 +80,10 @@ def scatter(release: Release, fit: Any, sweep: Any, who: Any, inside: bool, delt
     return audit
 
 
-class _Total:
-    """Adds what comes back, in the order of the partitions; only rows of people who are left open are kept."""
-
-    def __init__(self) -> None:
-        self.sketch: Any = None
-        self.exposed: Any = None
-        self.reasons: Any = None
-        self.rows: list[int] = []
-        self.open: dict[int, Block] = {}
-
-    def add(self, number: int, part: PartitionLosses, again: bool = False) -> None:
-        """Take the answer of one partition; ``again``: its rows were counted before."""
-        if not again:
-            self.rows.append(part.rows)
-        if part.open is not None:
-            self.open[number] = part.open
-        if part.sketch is None or part.exposed is None:
-            return
-        self.sketch = part.sketch if self.sketch is None else self.sketch + part.sketch
-        self.exposed = part.exposed if self.exposed is None else self.exposed + part.exposed
-        self.reasons = part.reasons if self.reasons is None else self.reasons + part.reasons
-
-
-def _answer_open(sweep: Any, who: Any, step: WriteLosses, found: _Total) -> int:
-    """Answer the people whom the map left open, and have their partitions written."""
+def _answer_open(sweep: Any, who: Any, step: WriteLosses, found: PartitionLosses) -> tuple[PeopleSketch, int]:
+    """Answer the people whom the map left open, have their partitions written, and return everybody's sketch."""
     if not found.open:
-        return 0
+        return cast(PeopleSketch, found.known), 0
     left, rows = list(found.open), list(found.open.values())
     block = Block(np.concatenate([one.X for one in rows]), np.concatenate([one.y for one in rows]))
     people = step.release.refine(step.fit, sweep, block, step.inside)
@@ -106,10 +92,8 @@ def _answer_open(sweep: Any, who: Any, step: WriteLosses, found: _Total) -> int:
         number: People(people.leverage[a:b], people.residual[a:b], people.pairs[a:b])
         for number, a, b in zip(left, cuts[:-1], cuts[1:], strict=True)
     }
-    again = who.each_partition(replace(step, better=better), "map", left)
-    for number, part in zip(left, again, strict=True):
-        found.add(number, part, again=True)
-    return len(block)
+    again = total_of(list(who.each_partition(replace(step, better=better), "map", left, JOINED)))
+    return total_of([found.known, again.known]), len(block)
 
 
 def _finish(audit: ScatteredAudit) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -122,16 +124,20 @@ class DaskSweep:
         self.n_rows = rows
 
     def each_partition(
-        self, step: Callable[[int, tuple[Block, ...]], T], stage: str, only: list[int] | None = None
+        self, step: Callable[[int, tuple[Block, ...]], T], stage: str, only: list[int] | None = None, join: int = 1
     ) -> Generator[T, None, None]:
-        """Yield ``step(number, blocks)`` of every partition, or of some, in order."""
+        """Yield ``step(number, blocks)`` of every partition, or of some, in order; ``join`` neighbours are added."""
         import dask
 
         blocks, common = self.blocks(), shared(step)
         wanted = list(range(len(blocks))) if only is None else only
-        found = results(
-            len(wanted), lambda at: dask.delayed(_stepped)(common, wanted[at], blocks[wanted[at]]), self._ahead
-        )
+
+        def joined(at: int) -> Any:
+            numbers = wanted[at * join : (at + 1) * join]
+            parts = [dask.delayed(_stepped)(common, number, blocks[number]) for number in numbers]
+            return parts[0] if join == 1 else dask.delayed(_joined)(parts)
+
+        found = results(-(-len(wanted) // join), joined, self._ahead)
         done = 0
         try:
             for answer in found:
@@ -198,6 +204,16 @@ def _stepped(step: Callable[[int, tuple[Block, ...]], T], number: int, blocks: A
         return sum(len(block) for block in blocks), step(number, tuple(map(_settled, blocks)))
     except PerinstanceError as error:
         return Refused(number, error)
+
+
+def _joined(parts: list[tuple[int, Any] | Refused]) -> tuple[int, Any] | Refused:
+    """Run on a worker: the answers of neighbouring partitions, added; of refusals the first one counts."""
+    answers = []
+    for part in parts:
+        if isinstance(part, Refused):
+            return part
+        answers.append(part)
+    return sum(rows for rows, _ in answers), reduce(add, (value for _, value in answers))
 
 
 def _folded(common: tuple[Callable[[Block], Any], CellNames], number: int, blocks: Any) -> PartitionSum | Refused:
