@@ -106,6 +106,19 @@ def test_words_recipes_and_other_releases(client, parquet):
         np.testing.assert_allclose(found.losses, alone.losses, rtol=1e-6)
 
 
+def test_means_of_collections(client):
+    mean = pi.NoisyMean(scale=0.1)
+    here = pi.audit(mean, FRAME[FEATURES], engine=pi.engines.Local())
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    found = pi.audit(mean, frame, features=FEATURES, ids="id")
+    np.testing.assert_allclose(found.losses, here.losses, rtol=1e-9)
+    assert found.ids.to_pylist() == FRAME["id"].tolist()
+    arrays = frame[FEATURES].to_dask_array(lengths=True)
+    np.testing.assert_allclose(pi.audit(mean, arrays).losses, here.losses, rtol=1e-9)
+    with pytest.raises(InvalidTable, match="has no target"):
+        pi.audit(mean, frame, target="y")
+
+
 @pytest.mark.parametrize("kind", ["frame", "parquet"])
 def test_losses_stay_in_the_folder(client, parquet, here, tmp_path, kind):
     table = dd.from_pandas(FRAME, npartitions=5) if kind == "frame" else pi.scan(parquet)

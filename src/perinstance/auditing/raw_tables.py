@@ -11,7 +11,7 @@ from perinstance.data import read_table
 from perinstance.data.files.target_words import two_classes, yes_or_no
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
-from perinstance.engines.dask import dask_source, is_dask
+from perinstance.engines.dask import dask_source, is_dask, zeros_for
 from perinstance.errors import InvalidTable
 from perinstance.releases.base.predicting import is_classifier
 from perinstance.releases.base.release import Release
@@ -32,11 +32,7 @@ def read_rows(
     A classifier's target may be words: ``classes`` are those of the table that was fitted, none when this is it.
     """
     named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
-    if is_dask(X):
-        if not release.mechanism().needs_target:
-            raise InvalidTable(
-                f"{type(release).__name__} of a Dask collection is not supported; use scan() of its files"
-            )
+    if is_dask(X) and release.mechanism().needs_target:
         words = classes if classifies(release) else None
         return dask_source(X, y, target=target, classes=words, **named)
     if release.mechanism().needs_target:
@@ -49,6 +45,8 @@ def read_rows(
         named["preparation"] = replace(preparation, target=None)
     if y is not None or target is not None:
         raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
+    if is_dask(X):
+        return dask_source(X, zeros_for(X), **named)
     if hasattr(X, "select_columns"):  # a scan
         if preparation is not None and preparation.columns is not None:
             named["features"] = preparation.columns

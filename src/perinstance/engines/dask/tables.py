@@ -24,6 +24,21 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed")
 
 
+def zeros_for(X: Any) -> Any:
+    """Return a target of zeros, cut as X is: for a mean, which has none."""
+    if hasattr(X, "columns"):
+        return X.map_partitions(_zeros, meta=("zeros", float))
+    import dask.array as da
+
+    return da.zeros(X.shape[0], chunks=(X.chunks[0],))
+
+
+def _zeros(rows: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(0.0, index=rows.index, name="zeros")
+
+
 def dask_source(
     X: Any,
     y: Any = None,
