@@ -37,7 +37,7 @@ from perinstance.report.release_words import (
     release_line,
     versions,
 )
-from perinstance.report.sections import ReportRequest, Section, Statements
+from perinstance.report.sections import CommonStatements, ReportRequest, Section
 
 if TYPE_CHECKING:
     from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
@@ -129,7 +129,7 @@ def gather(
         epsilon,
         [i for i, _ in worst],
         groupings(groups, len(epsilon)),
-        Statements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise),
+        CommonStatements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise),
         f"leave-one-out error{of_target}" + (f", {unit}" if unit else ""),
         shared_losses(epsilon) if redact else None,
     )
@@ -231,7 +231,7 @@ def _size_of_powers(powers: dict[str, float], limit: str = "at most") -> str:
     return " ".join(told)
 
 
-def _statement_cards(said: Statements) -> list[Card]:
+def _statement_cards(said: CommonStatements) -> list[Card]:
     """The statements that stand beside the losses."""
     cards = []
     if said.promise is not None:
@@ -250,7 +250,7 @@ def _cards(asked: ReportRequest) -> list[Card]:
     return full_cards(asked.audit, attained_quantile(asked.epsilon, LEVELS), asked.audit.pairs.kind, asked.statements)
 
 
-def full_cards(audit: Audit | ScatteredAudit, losses: Floats, kind: Kind, said: Statements) -> list[Card]:
+def full_cards(audit: Audit | ScatteredAudit, losses: Floats, kind: Kind, said: CommonStatements) -> list[Card]:
     """The cards of a full copy; ``losses`` at ``LEVELS``."""
     most = "lost at most this" if is_bound(kind) else "lost about this or less"
     cards = [
@@ -267,7 +267,7 @@ def full_cards(audit: Audit | ScatteredAudit, losses: Floats, kind: Kind, said: 
     return [*cards, Card("Answers", kind, "weakest kind among the people")]
 
 
-def shared_cards(shared: SharedLosses, n_features: int, said: Statements) -> list[Card]:
+def shared_cards(shared: SharedLosses, n_features: int, said: CommonStatements) -> list[Card]:
     """The cards of a redacted copy: nothing that fewer than forty people share."""
     cards = [Card("People", f"{shared.people:,}", f"{n_features} features")]
     for name, q in (("Median loss", 0.5), ("95% of the people", 0.95)):

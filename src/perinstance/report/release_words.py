@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perinstance.auditing.result import Audit, Health
     from perinstance.auditing.rows_again import RowsBeyond
     from perinstance.auditing.scattered.result import ScatteredAudit
-    from perinstance.report.sections import Statements
+    from perinstance.report.sections import CommonStatements
 
 COMPARISON_COST = (
     "Each row was held out once; the private model of the others was drawn for this comparison and thrown away, so the "
@@ -92,7 +92,7 @@ def promise_of(audit: Audit | ScatteredAudit) -> float | None:
 
 
 def bound_warnings(
-    top: float, health: Health, said: Statements, beyond: RowsBeyond | None, redact: bool
+    top: float, health: Health, said: CommonStatements, beyond: RowsBeyond | None, redact: bool
 ) -> list[tuple[str, str]]:
     """Say that declared bounds are broken or clip many rows: first words, and the rest; ``top`` is the largest loss."""
     if redact:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Statements:
+class CommonStatements:
     """What is said of anybody: it stands beside the losses."""
 
     dp: float | None  #: of any data within the declared bounds
@@ -39,7 +39,7 @@ class ReportRequest:
     epsilon: Floats
     worst: list[int]  #: positions of the most exposed people, the worst first
     groups: Mapping[str, Any]  #: labels by the grouping's name, which is empty for a single one
-    statements: Statements
+    statements: CommonStatements
     error_name: str  #: of the prediction error, with its unit where that is known
     shared: SharedLosses | None  #: what may be shown of the losses in a redacted copy; None in a full one
 

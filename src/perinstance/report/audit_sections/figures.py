@@ -18,7 +18,7 @@ from perinstance.report.charts.svg import around
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm, most_attack_power
 from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
 from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
-from perinstance.report.sections import ReportRequest, Section, SectionTable, Statements, TableLine
+from perinstance.report.sections import CommonStatements, ReportRequest, Section, SectionTable, TableLine
 
 RATES = (0.001, 0.01, 0.05)
 ALL_RATES = np.array([*np.geomspace(1e-4, 1.0, 60), *RATES])  #: of the curves, then of the table
@@ -40,7 +40,7 @@ def distribution_section(asked: ReportRequest) -> list[Section]:
 
 
 def distribution_of(
-    epsilon: Floats, people: NDArray | None, kind: Kind, statements: Statements, shared: SharedLosses | None
+    epsilon: Floats, people: NDArray | None, kind: Kind, statements: CommonStatements, shared: SharedLosses | None
 ) -> list[Section]:
     """Show these losses, which so many ``people`` have each."""
     heading = "How the losses are distributed"

@@ -34,7 +34,7 @@ from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson
 from perinstance.report.meaning import most_attack_power
 from perinstance.report.redaction import grid_up, shared_losses
 from perinstance.report.release_words import bound_warnings, health_lines, promise_of, recipe, release_line
-from perinstance.report.sections import Section, Statements
+from perinstance.report.sections import CommonStatements, Section
 
 if TYPE_CHECKING:
     from perinstance.auditing.scattered.result import ScatteredAudit
@@ -60,7 +60,7 @@ def gather(
     if redact:
         refuse_few(len(audit))
     promise, unit = promise_of(audit), clean(unit, 12)
-    said = Statements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise)
+    said = CommonStatements(dp, grid_up(everyone) if redact and everyone is not None else everyone, promise)
     epsilon, people = _weighted(audit.sketch, promise)
     shared = shared_losses(epsilon, people) if redact else None
     summary = audit.summary()
@@ -112,7 +112,7 @@ def _where(audit: ScatteredAudit) -> str:
     )
 
 
-def _verdict(audit: ScatteredAudit, quantiles: Floats, kind: Kind, said: Statements) -> str:
+def _verdict(audit: ScatteredAudit, quantiles: Floats, kind: Kind, said: CommonStatements) -> str:
     median, top = float(quantiles[0]), float(quantiles[3])
     power = most_attack_power(top, audit.delta, VERDICT_RATE)
     sentence = words.verdict(len(audit), median, top, said.dp, said.promise, power, VERDICT_RATE, kind)
