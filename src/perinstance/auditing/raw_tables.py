@@ -9,6 +9,7 @@ import numpy as np
 
 from perinstance.data import read_table
 from perinstance.data.files.target_words import two_classes, yes_or_no
+from perinstance.data.memory.class_words import DeclaredWords
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.dask import dask_source, is_dask
@@ -37,13 +38,13 @@ def read_rows(
             raise InvalidTable(
                 f"{type(release).__name__} of a Dask collection is not supported; use scan() of its files"
             )
-        words = classes if classifies(release) else None
+        words = declared_words(release) or (classes if classifies(release) else None)
         return dask_source(X, y, target=target, classes=words, **named)
     if release.mechanism().needs_target:
         declared = declared_words(release)
         words = declared or (classes if classifies(release) else None)
         if words is not None and preparation is None and hasattr(X, "select_columns"):
-            named["preparation"] = yes_or_no(target, *declared) if declared else two_classes(X, target)
+            named["preparation"] = yes_or_no(target, *declared, True) if declared else two_classes(X, target)
         return read_table(X, y, target=target, classes=words, **named)
     if preparation is not None:
         named["preparation"] = replace(preparation, target=None)
@@ -66,5 +67,6 @@ def classifies(release: Any) -> bool:
 
 def declared_words(release: Any) -> tuple[str, ...]:
     """Return the classes of a release that declares them in words, sorted as their codes are; none of any other."""
-    classes = getattr(release, "classes", ())
-    return tuple(sorted(classes)) if all(isinstance(one, str) for one in classes) else ()
+    classes = getattr(release, "classes", None)
+    words = classes is not None and all(isinstance(one, str) for one in classes)
+    return DeclaredWords(sorted(classes)) if words else ()

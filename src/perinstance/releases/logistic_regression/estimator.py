@@ -32,6 +32,7 @@ from perinstance.releases.logistic_regression import mechanism as slope_mechanis
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE, slopes
 from perinstance.releases.logistic_regression.class_labels import (
     class_array,
+    classes_of_labels,
     declared_classes,
     labels_as_they_are,
     signs,
@@ -61,7 +62,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         number for ``|x_j|`` or a range (low, high); or a recipe. For one-hot columns declare the norm: the root of the
         number of variables, not of columns.
     classes
-        The two classes, declared: numbers or texts. A row with any other label counts as if it were not there.
+        The two classes, declared: numbers or texts; the second is the one whose probability is modelled. A row with any
+        other label counts as if it were not there. None: 0 and 1, for labels that are numbers or truth values by type.
     fit_intercept
         Whether there is an intercept; it costs what one more column costs.
     rounds
@@ -92,7 +94,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         x_bound: Any = None,
-        classes: ArrayLike = (0, 1),
+        classes: ArrayLike | None = None,
         fit_intercept: bool = True,
         rounds: int = 30,
     ) -> None:
@@ -138,9 +140,10 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         """
         refuse_weights(refused)
         warn_inside_search(self)
-        classes = declared_classes(self.classes)
         check_promise(self.epsilon, self.delta)
-        X, sign = rows_as_they_are(self, X, signs(labels_as_they_are(X, y), classes))
+        labels = labels_as_they_are(X, y)
+        classes = classes_of_labels(self.classes, labels)
+        X, sign = rows_as_they_are(self, X, signs(labels, classes))
         box = self._box(X.shape[1])
         plan = self._plan(box)
         published = slope_mechanism.run(plan, ExactSums(box.rows(X, sign)))
@@ -155,7 +158,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
-        sign = signs(labels_as_they_are(X, y), declared_classes(self.classes))
+        labels = labels_as_they_are(X, y)
+        sign = signs(labels, classes_of_labels(self.classes, labels))
         X, sign = rows_as_they_are(clone(self), X, sign)  # the clone keeps what is learnt of X
         return counted(self._box(X.shape[1]).rows(X, sign))
 

@@ -24,7 +24,7 @@ from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE
 CURVATURE = 0.25  # of the loss, on average at most, for a row's square of 1
 CERTAIN, LOST = 0.6, 2.4  # errors of a coefficient: no doubt up to the first, nothing but doubt from the second
 SHORTER = 5.0  # steps along unknown directions, in doubt: by a factor of 1 + 5
-LEAST_SEEN = 0.25  # standard deviations: a trace below is taken for that
+CAUTION, LEAST_SEEN = 0.5, 0.25  # standard deviations: taken off the trace; what is left at least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,8 @@ def read_gram(gram: Floats, noise: float, distance: float) -> GramReading:
     """
     d = len(gram)
     values, vectors = np.linalg.eigh(gram)
-    seen = max(float(values.sum()), LEAST_SEEN * noise * math.sqrt(d))
+    spread = noise * math.sqrt(d)  # of the trace
+    seen = max(float(values.sum()) - CAUTION * spread, LEAST_SEEN * spread)
     error = SLOPE / distance / (CURVATURE * seen / d)
     doubt = min(max((error - CERTAIN) / (LOST - CERTAIN), 0.0), 1.0)
     edge = noise * math.sqrt(2.0 * d)
