@@ -4,21 +4,24 @@ Which classes there are must not be learnt from the table: a class that one pers
 them. A label that is none of the two declared ones is missing, and the row counts as if the person had not been there.
 
 Numbers declared for labels of words (or the other way round) would make everybody missing, and a model of nobody would
-be published. That is refused by the *type* of the labels, which is declared, never by what they hold.
+be published. That is refused by the *type* of the labels, which is declared, never by what they hold; a list has none,
+and whoever declares nothing is warned whatever is in it.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
 from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
 
+_KINDS = dict.fromkeys("biuf", "numbers") | dict.fromkeys("UT", "texts") | {"O": "any", "c": "complex"}
 HOW = "declare the two classes as the labels are written, such as classes=('no', 'yes')"
 
 
@@ -54,7 +57,16 @@ def classes_of_labels(classes: Any, y: Any) -> tuple[Any, Any]:
     (0, 1)
     """
     kind = _kind(y)
-    if classes is None and kind != "numbers":
+    if kind == "complex":
+        raise InvalidTable("Complex data not supported: labels are numbers or texts")
+    if classes is None and isinstance(y, list | tuple):
+        warnings.warn(
+            "labels in a list have no type, and no classes were declared: 0 and 1 are taken for them, and any other "
+            "label counts as missing; declare classes=(0, 1), or classes=('no', 'yes') as the labels are written",
+            ClassesNotDeclared,
+            stacklevel=3,
+        )
+    elif classes is None and kind != "numbers":
         raise InvalidInput(f"classes must be declared where the type of y does not say numbers, got {_type(y)}; {HOW}")
     two = declared_classes(classes)
     wanted = "texts" if isinstance(two[0], str) else "numbers"
@@ -67,7 +79,7 @@ def classes_of_labels(classes: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _kind(y: Any) -> str:
-    """Return what the type of labels says they are: numbers, texts, any (a list, objects, categories), or other."""
+    """Return what the type of labels says they are: any is a list, objects, categories."""
     import narwhals.stable.v1 as nw
 
     if isinstance(y, list | tuple):
@@ -80,10 +92,7 @@ def _kind(y: Any) -> str:
         if dtype in (nw.Object, nw.Unknown, nw.Categorical):
             return "any"
         return "texts" if dtype in (nw.String, nw.Enum) else "other things"
-    kind = np.asarray(y).dtype.kind
-    return {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "T": "texts", "O": "any"}.get(
-        kind, "other things"
-    )
+    return _KINDS.get(np.asarray(y).dtype.kind, "other things")
 
 
 def _type(y: Any) -> str:

@@ -20,7 +20,7 @@ from perinstance.models.linear.ridge import Without, linear_fit, refined, withou
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
@@ -200,8 +200,9 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
         One person moves the Gram matrix by ``||x||^2`` and each sum by ``|slope| ||x||``, the slope at most 1/2. What a
         round asks depends on what was drawn before, so all are charged with 1/2: an ``"upper"`` bound that is a
-        function of the person's own row. ``method="estimate"`` takes the slopes at the points that were drawn: an
-        odometer reading (MATH 6), labelled ``"estimate"``.
+        function of the person's own row. The first round asks at zero, where everybody's slope is 1/2: with
+        ``rounds=1`` the bound is what was done, and is labelled ``"exact"``. ``method="estimate"`` takes the slopes at
+        the points that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
         """
         box = self._box(block.X.shape[1])
         rows = self._rows(box, block)
@@ -234,7 +235,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         else:
             rounds = np.full(len(unit), spent.sum())
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
-        return Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if path else "upper")
+        kind: Kind = "exact" if len(spent) == 1 else "estimate" if path else "upper"
+        return Shift(np.sqrt(squares) * ROUNDS_UP, kind)
 
     def _rows(self, box: DeclaredBox, block: Block) -> FixedRows:
         return box.rows(block.X, self._signs_of_numbers(block.y))

@@ -54,8 +54,8 @@ def read_gram(gram: Floats, noise: float, distance: float) -> GramReading:
     Examples
     --------
     >>> clear = read_gram(np.diag([5e4, 4e4]), 10.0, 0.3)
-    >>> clear.doubt, (clear.steps == clear.answer).all()
-    (0.0, np.True_)
+    >>> clear.doubt, bool((clear.steps == clear.answer).all())
+    (0.0, True)
     >>> read_gram(np.zeros((2, 2)), 10.0, 0.3).doubt
     1.0
     """
