@@ -44,7 +44,10 @@ def read_rows(
         declared = declared_words(release)
         words = declared or (classes if classifies(release) else None)
         if words is not None and preparation is None and hasattr(X, "select_columns"):
-            named["preparation"] = yes_or_no(target, *declared, True) if declared else two_classes(X, target)
+            if declared:
+                named["preparation"] = yes_or_no(target, declared[0], declared[1], others_missing=True)
+            else:
+                named["preparation"] = two_classes(X, target)
         return read_table(X, y, target=target, classes=words, **named)
     if preparation is not None:
         named["preparation"] = replace(preparation, target=None)
@@ -67,6 +70,6 @@ def classifies(release: Any) -> bool:
 
 def declared_words(release: Any) -> tuple[str, ...]:
     """Return the classes of a release that declares them in words, sorted as their codes are; none of any other."""
-    classes = getattr(release, "classes", None)
-    words = classes is not None and all(isinstance(one, str) for one in classes)
-    return DeclaredWords(sorted(classes)) if words else ()
+    classes: Any = getattr(release, "classes", None)
+    words = [one for one in classes if isinstance(one, str)] if hasattr(classes, "__len__") else []
+    return DeclaredWords(sorted(words)) if len(words) == 2 else ()
