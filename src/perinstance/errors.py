@@ -83,5 +83,9 @@ class BeyondBounds(PerinstanceWarning):
     """The table holds rows beyond bounds that were declared for it. Said to the curator, by audits alone."""
 
 
+class ClassesNotDeclared(PerinstanceWarning):
+    """Labels come in a list, which has no type, and no classes were declared: 0 and 1 are taken for them."""
+
+
 class CodeNotKept(PerinstanceWarning):
     """No folder for compiled code can be written: everything works, and is compiled anew in each process."""

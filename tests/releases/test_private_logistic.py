@@ -18,9 +18,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE_BITS, slopes
 from perinstance.releases.logistic_regression.class_labels import declared_classes, signs
+from perinstance.releases.logistic_regression.gram_reading import read_gram
 from perinstance.releases.logistic_regression.mechanism import run, spend
 from perinstance.releases.logistic_regression.noisy_sums import ExactSums, SimulatedSums
 from perinstance.sampling import FixedRows, fixed_rows
@@ -46,6 +47,7 @@ LOUD = pi.PrivateLogisticRegression(epsilon=1e9, delta=1e-2, x_bound=10.0, round
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::perinstance.errors.ClassesNotDeclared")  # scikit-learn passes lists too
 @parametrize_with_checks([LOUD], expected_failed_checks=lambda estimator: NOT_ASKED)
 def test_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
@@ -307,7 +309,7 @@ def test_nothing_that_a_row_holds_is_refused_or_told(n, d, data):
     y = np.empty(n, dtype=object)
     for i in range(n):
         y[i] = data.draw(st.one_of(CELLS, st.sampled_from([0, 1, 0.0, np.int64(1), "1"])))
-    quick = pi.PrivateLogisticRegression(x_bound=1.0, rounds=3)
+    quick = pi.PrivateLogisticRegression(x_bound=1.0, rounds=3, classes=(0, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = clone(quick).fit(X, y)
@@ -319,7 +321,7 @@ def test_nothing_that_a_row_holds_is_refused_or_told(n, d, data):
     assert model.classes_.tolist() == [0, 1] and model.privacy_ == ordinary.privacy_
 
 
-@pytest.mark.parametrize("y", [np.zeros(20), np.ones(20), np.full(20, 7), np.full(20, np.nan), np.array(["a"] * 20)])
+@pytest.mark.parametrize("y", [np.zeros(20), np.ones(20), np.full(20, 7), np.full(20, np.nan), np.zeros(20, bool)])
 def test_one_class_or_none_is_published_all_the_same(y):
     model = clone(RELEASE).fit(np.linspace(-1, 1, 40).reshape(20, 2), y)
     assert model.coef_.shape == (1, 2) and np.isfinite(model.coef_).all()
@@ -328,7 +330,7 @@ def test_one_class_or_none_is_published_all_the_same(y):
 
 def test_wide_tables_and_far_declarations():
     rng = np.random.default_rng(0)
-    model = clone(RELEASE).fit(rng.normal(size=(5, 40)), [0, 1, 0, 1, 1])
+    model = clone(RELEASE).fit(rng.normal(size=(5, 40)), np.array([0, 1, 0, 1, 1]))
     assert np.isfinite(model.coef_).all()
     for bound in (1e-100, 1e100):
         model = pi.PrivateLogisticRegression(x_bound=bound).fit(
@@ -339,7 +341,7 @@ def test_wide_tables_and_far_declarations():
 
 REFUSED = {
     "complex": (np.full((3, 2), 1j), np.ones(3)),
-    "text": (np.array([["1", "2"]]), [1.0]),
+    "text": (np.array([["1", "2"]]), np.ones(1)),
     "one dimension": (np.ones(3), np.ones(3)),
     "fewer labels than rows": (np.ones((3, 2)), np.ones(2)),
     "no labels": (np.ones((3, 2)), None),
@@ -363,7 +365,7 @@ def test_declared_facts_are_refused(case):
 )  # fmt: skip
 def test_parameters_are_refused(name, value):
     with pytest.raises(InvalidInput):
-        clone(RELEASE).set_params(**{name: value}).fit(np.ones((3, 2)), [0, 1, 1])
+        clone(RELEASE).set_params(**{name: value}).fit(np.ones((3, 2)), np.array([0, 1, 1]))
 
 
 def test_labels_outside_the_declared_classes_are_missing():
@@ -372,11 +374,102 @@ def test_labels_outside_the_declared_classes_are_missing():
     assert signs(np.array([True, False]), (0, 1)).tolist() == [1.0, -1.0]
     assert signs(pd.Series(["b", "a", None]), ("a", "b")).tolist()[:2] == [1.0, -1.0]
     assert declared_classes(np.array([3, 5])) == (3, 5)
-    counted = clone(RELEASE).clipped([[0.1], [0.2], [5.0]], [0, 7, 1])
+    counted = clone(RELEASE).clipped([[0.1], [0.2], [5.0]], np.array([0, 7, 1]))
     assert (counted.features, counted.labels, counted.missing) == (1, 0, 1)
 
 
+WORDS = ["no", "yes", "no"]
+OF_ANOTHER_TYPE = {
+    "words for numbers": (None, np.array(WORDS)),
+    "words for 0 and 1": ((0, 1), np.array(WORDS)),
+    "a column of words": ((0, 1), pd.Series(WORDS, dtype="string")),
+    "objects, nothing declared": (None, np.array(WORDS, dtype=object)),
+    "categories, nothing declared": (None, pd.Series(WORDS, dtype="category")),
+    "numbers for words": (("no", "yes"), np.array([0, 1, 0])),
+    "truth values for words": (("False", "True"), np.array([True, False, True])),
+    "dates": (None, np.array(["2020-01-01"] * 3, dtype="datetime64[D]")),
+    "bytes": (("no", "yes"), np.array([b"no", b"yes", b"no"])),
+}
+
+
+@pytest.mark.parametrize("case", OF_ANOTHER_TYPE)
+def test_labels_whose_type_cannot_be_the_declared_classes_are_refused(case):
+    """By the type alone, and the same with labels that nobody has: everybody would be missing without a word."""
+    classes, y = OF_ANOTHER_TYPE[case]
+    release = pi.PrivateLogisticRegression(x_bound=1.0, rounds=1, classes=classes)
+    for labels in (y, y[:0]):
+        for ask in (release.fit, release.clipped):
+            with pytest.raises(InvalidInput, match="classes"):
+                ask(np.ones((len(labels), 2)), labels)
+    assert not hasattr(release, "coef_")
+
+
+def test_a_list_without_declared_classes_is_warned_of_whatever_it_holds():
+    release = pi.PrivateLogisticRegression(x_bound=1.0, rounds=1)
+    for y in ([0, 1, 0], WORDS, []):
+        with pytest.warns(ClassesNotDeclared, match="declare classes"):
+            release.fit(np.ones((len(y), 1)), y)
+
+
+def test_truth_values_are_0_and_1_and_declared_words_take_any_column():
+    X = [[0.1], [0.2], [0.3]]
+    by_default = pi.PrivateLogisticRegression(x_bound=1.0)
+    assert by_default.clipped(X, np.array([True, False, True])).missing == 0
+    assert by_default.clipped(X, pd.Series([True, None, False], dtype="boolean")).missing == 1
+    words = pi.PrivateLogisticRegression(x_bound=1.0, classes=("no", "yes"))
+    for y in (WORDS, np.array(WORDS), np.array(WORDS, dtype=object), pd.Series(WORDS, dtype="category")):
+        assert words.clipped(X, y).missing == 0
+
+
+def test_an_audit_takes_other_labels_as_missing_as_fit_does(table, tmp_path):
+    """They lost nothing, and everybody else what they would have lost without them."""
+    X, y = table[0][:30], np.where(table[1][:30] == 1, "yes", "no").astype(object)
+    y[3], y[5] = "perhaps", None
+    release = pi.PrivateLogisticRegression(x_bound=1.0, classes=("no", "yes"), rounds=2)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(ill=y)
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    there = np.array([one in ("no", "yes") for one in y])
+    expected = np.zeros(30)
+    expected[there] = pi.audit(release, X[there], y[there]).losses
+    numbers = np.where(there, np.where(y == "yes", 1.0, 0.0), 2.0)
+    found = (
+        pi.audit(release, X, y),
+        pi.audit(release, frame, target="ill"),
+        pi.audit(release, pi.scan(tmp_path / "people.csv"), target="ill"),
+        pi.audit(clone(release).set_params(classes=None), X, numbers),
+    )
+    for audit in found:
+        np.testing.assert_allclose(audit.losses, expected, rtol=1e-12)
+    assert clone(release).clipped(X, y).missing == 2
+    with pytest.raises(InvalidTable, match="words"):
+        pi.audit(release, X, numbers)
+
+
 # --- the estimate
+
+
+def test_a_clear_gram_matrix_leaves_no_doubt_and_noise_nothing_else():
+    for d in (1, 5, 40):
+        assert read_gram(np.zeros((d, d)), 100.0, 0.03).doubt == 1.0
+        clear = read_gram(1e7 * np.eye(d), 100.0, 0.03)
+        assert clear.doubt == 0.0
+        np.testing.assert_allclose(clear.steps, 2.5e6)
+        np.testing.assert_array_equal(clear.steps, clear.answer)
+    doubts = [read_gram(size * np.eye(5), 100.0, 0.03).doubt for size in (0.0, 30.0, 100.0, 200.0, 1e3)]
+    assert doubts == sorted(doubts, reverse=True) and 0 < doubts[2] < 1
+
+
+def test_few_people_get_about_what_one_noisy_sum_with_the_whole_budget_would_tell():
+    """In doubt the rounds must not waste what they were told: compare with the sum of slopes at zero, asked once."""
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-1, 1, size=(400, 8)) / math.sqrt(8)
+    truth = rng.normal(size=8)
+    sign = np.where(X @ truth * 8 > rng.logistic(size=400), 1.0, -1.0)
+    plan = spend(0.3, 1e-5, 1.0, 30)
+    ours = [run(plan, SimulatedSums(X, sign, np.random.default_rng([1, i]))).theta for i in range(60)]
+    once = X.T @ sign / 2 + 0.5 / plan.promise.distance * rng.normal(size=(60, 8))
+    towards = [np.mean([one @ truth / np.linalg.norm(one) for one in many]) for many in (ours, once)]
+    assert towards[0] > 0.9 * towards[1] > 0
 
 
 def test_it_tends_to_logistic_regression_as_the_data_grow():
@@ -457,6 +550,32 @@ def test_the_reading_along_the_path_is_an_estimate_below_the_bound(table):
         reading, bound = pi.audit(release, X, y, method="estimate"), pi.audit(release, X, y)
         assert reading.pairs.kind == "estimate" and bound.pairs.kind == "upper"
         assert (reading.losses <= bound.losses).all() and reading.losses.mean() < bound.losses.mean()
+
+
+def test_one_round_is_exact(table):
+    """Asked at zero, where every slope is 1/2: two Gaussian shifts, from the scales that the window was asked with."""
+    X, y = table
+    scales = []
+
+    class Asked(SimulatedSums):
+        def gram(self, scale):
+            scales.append(scale)
+            return super().gram(scale)
+
+        def slope_sum(self, theta, scale):
+            scales.append(scale)
+            assert not theta.any()
+            return super().slope_sum(theta, scale)
+
+    release = pi.PrivateLogisticRegression(x_bound=1.0, rounds=1)
+    box = release._box(3)
+    rows = box.rows(X, 2.0 * y - 1.0)
+    run(release._plan(box), Asked(rows.X, rows.y, np.random.default_rng(0)))
+    norms = np.linalg.norm(rows.X, axis=1)
+    for method in ("auto", "estimate"):
+        audit = pi.audit(release, X, y, method=method)
+        assert audit.pairs.kind == "exact"
+        np.testing.assert_allclose(audit.pairs.distance, np.hypot(norms**2 / scales[0], norms / 2 / scales[1]), 1e-12)
 
 
 def test_outsiders_are_charged_alike(table):

@@ -9,6 +9,7 @@ import numpy as np
 
 from perinstance.data import read_table
 from perinstance.data.files.target_words import two_classes, yes_or_no
+from perinstance.data.memory.class_words import DeclaredWords
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.dask import dask_source, is_dask, zeros_for
@@ -33,13 +34,16 @@ def read_rows(
     """
     named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
     if is_dask(X) and release.mechanism().needs_target:
-        words = classes if classifies(release) else None
+        words = declared_words(release) or (classes if classifies(release) else None)
         return dask_source(X, y, target=target, classes=words, **named)
     if release.mechanism().needs_target:
         declared = declared_words(release)
         words = declared or (classes if classifies(release) else None)
         if words is not None and preparation is None and hasattr(X, "select_columns"):
-            named["preparation"] = yes_or_no(target, *declared) if declared else two_classes(X, target)
+            if declared:
+                named["preparation"] = yes_or_no(target, declared[0], declared[1], others_missing=True)
+            else:
+                named["preparation"] = two_classes(X, target)
         return read_table(X, y, target=target, classes=words, **named)
     if preparation is not None:
         named["preparation"] = replace(preparation, target=None)
@@ -64,5 +68,6 @@ def classifies(release: Any) -> bool:
 
 def declared_words(release: Any) -> tuple[str, ...]:
     """Return the classes of a release that declares them in words, sorted as their codes are; none of any other."""
-    classes = getattr(release, "classes", ())
-    return tuple(sorted(classes)) if all(isinstance(one, str) for one in classes) else ()
+    classes: Any = getattr(release, "classes", None)
+    words = [one for one in classes if isinstance(one, str)] if hasattr(classes, "__len__") else []
+    return DeclaredWords(sorted(words)) if len(words) == 2 else ()

@@ -10,6 +10,7 @@ from perinstance.data.files.group_labels import read_labels
 from perinstance.data.memory.group_texts import MISSING
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.recipes.recipe import Recipe
+from perinstance.numerics.array_types import Floats
 
 
 def two_classes(scanned: Any, target: Any) -> Preparation | None:
@@ -30,9 +31,18 @@ def two_classes(scanned: Any, target: Any) -> Preparation | None:
     return yes_or_no(target, *words)
 
 
-def yes_or_no(target: Any, no: str, yes: str) -> Preparation:
-    """Return what reads a target of these two words as 0 and 1."""
-    return Preparation((Recipe(),), Recipe(target={"column": target, "no": [no], "yes": [yes]}))
+class WordOrMissing(Recipe):
+    """A recipe whose target is missing, not refused, where it is none of the declared words."""
+
+    def target_numbers(self, array: pa.Array, start: int, first_row: int = 0, refuse: bool = True) -> Floats:
+        """See ``Recipe``; nothing is refused."""
+        return super().target_numbers(array, start, first_row, refuse=False)
+
+
+def yes_or_no(target: Any, no: str, yes: str, others_missing: bool = False) -> Preparation:
+    """Return what reads a target of these two words as 0 and 1; other words are refused, or missing."""
+    declared = {"column": target, "no": [no], "yes": [yes]}
+    return Preparation((Recipe(),), WordOrMissing(target=declared) if others_missing else Recipe(target=declared))
 
 
 def _may_be_words(kind: pa.DataType) -> bool:

@@ -14,6 +14,16 @@ from perinstance.errors import InvalidTable
 _MOST = 1000  # classes
 
 
+class DeclaredWords(tuple[str, ...]):
+    """Classes that a release declared: whatever else stands in a table is missing, as it is when the release is made.
+
+    >>> coded_target(["yes", "maybe", None, "no"], DeclaredWords(("no", "yes"))).codes.tolist()
+    [1.0, nan, nan, 0.0]
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class CodedTarget:
     """Positions of words among the classes of the table; see ``Vector``."""
@@ -32,6 +42,10 @@ class CodedTarget:
 def coded_target(values: Any, words: tuple[str, ...] | None, label: str = "the target") -> CodedTarget:
     """Code a column of words; ``words`` are the classes of the table that was fitted, None when this is it."""
     array = np.asarray(values, dtype=object)
+    if isinstance(words, DeclaredWords):
+        code = {word: float(at) for at, word in enumerate(words)}
+        cells = (code.get(one, np.nan) if isinstance(one, str) else np.nan for one in array)
+        return CodedTarget(np.fromiter(cells, np.float64, len(array)), words)
     absent = np.array([one is None or one != one or str(one) in ("<NA>", "NaT") for one in array], dtype=bool)
     if absent.any():
         refuse_null(label, int(absent.argmax()))
@@ -46,3 +60,12 @@ def coded_target(values: Any, words: tuple[str, ...] | None, label: str = "the t
     elif len(found) > _MOST:
         raise InvalidTable(f"{label} has {len(found)} different words; is it a name rather than a class?")
     return CodedTarget(codes.astype(np.float64), tuple(found.tolist()) if words is None else words)
+
+
+def refuse_numbers(words: tuple[str, ...] | None, label: str = "the target") -> None:
+    """Refuse a target of numbers, by its type, where classes were declared in words: nobody would have one of them."""
+    if isinstance(words, DeclaredWords):
+        raise InvalidTable(
+            f"{label} holds numbers, and the release declares its classes in words ({' and '.join(words)}); declare "
+            "numbers, or pass the target in words"
+        )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import check_dtype, column_label
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
-from perinstance.data.memory.class_words import CodedTarget, coded_target
+from perinstance.data.memory.class_words import CodedTarget, coded_target, refuse_numbers
 from perinstance.data.memory.column_choice import choose_columns
 from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_types, plain_array
 from perinstance.data.memory.prepared_columns import RecipeTarget, prepare_columns, recipe_target
@@ -304,6 +304,7 @@ def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Target:
         raise InvalidTable(f"the target must have one number per person, got {values.ndim} dimensions")
     if classes is not None and values.dtype.kind in "UOT":
         return coded_target(values, classes or None)
+    refuse_numbers(classes)
     check_dtype(values.dtype, "the target")
     return Vector(values)
 
@@ -316,6 +317,7 @@ def _column_target(series: Any, label: str, preparation: Preparation | None, cla
         return recipe_target(series, preparation.target)
     if classes is not None and series.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object):
         return coded_target(series.to_numpy(), classes or None, label)
+    refuse_numbers(classes, label)
     check_series_types({label: series.dtype})
     return Vector(series, label)
 

@@ -2,27 +2,37 @@
 
 Which classes there are must not be learnt from the table: a class that one person alone has would be published with
 them. A label that is none of the two declared ones is missing, and the row counts as if the person had not been there.
+
+Numbers declared for labels of words (or the other way round) would make everybody missing, and a model of nobody would
+be published. That is refused by the *type* of the labels, which is declared, never by what they hold; a list has none,
+and whoever declares nothing is warned whatever is in it.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
 from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
 
+_KINDS = dict.fromkeys("biuf", "numbers") | dict.fromkeys("UT", "texts") | {"O": "any", "c": "complex"}
+HOW = "declare the two classes as the labels are written, such as classes=('no', 'yes')"
+
 
 def declared_classes(classes: Any) -> tuple[Any, Any]:
-    """Validate the two declared classes; the second is the one whose probability is modelled.
+    """Validate the two declared classes; the second is the one whose probability is modelled. None: 0 and 1.
 
-    >>> declared_classes([0, 1]), declared_classes(("no", "yes"))
-    ((0, 1), ('no', 'yes'))
+    >>> declared_classes([0, 1]), declared_classes(("no", "yes")), declared_classes(None)
+    ((0, 1), ('no', 'yes'), (0, 1))
     """
+    if classes is None:
+        return 0, 1
     how = "declare two different numbers or two different texts, such as classes=(0, 1)"
     if isinstance(classes, str) or not hasattr(classes, "__len__") or len(classes) != 2:
         raise InvalidInput(f"classes must be two, got {got(classes)}; {how}")
@@ -38,6 +48,55 @@ def declared_classes(classes: Any) -> tuple[Any, Any]:
 def class_array(classes: tuple[Any, Any]) -> NDArray:
     """Return the classes as scikit-learn keeps them."""
     return np.array(classes)
+
+
+def classes_of_labels(classes: Any, y: Any) -> tuple[Any, Any]:
+    """Return the declared classes; refuse those that labels of this type cannot be.
+
+    >>> classes_of_labels(None, np.array([True, False]))
+    (0, 1)
+    """
+    kind = _kind(y)
+    if kind == "complex":
+        raise InvalidTable("Complex data not supported: labels are numbers or texts")
+    if classes is None and isinstance(y, list | tuple):
+        warnings.warn(
+            "labels in a list have no type, and no classes were declared: 0 and 1 are taken for them, and any other "
+            "label counts as missing; declare classes=(0, 1), or classes=('no', 'yes') as the labels are written",
+            ClassesNotDeclared,
+            stacklevel=3,
+        )
+    elif classes is None and kind != "numbers":
+        raise InvalidInput(f"classes must be declared where the type of y does not say numbers, got {_type(y)}; {HOW}")
+    two = declared_classes(classes)
+    wanted = "texts" if isinstance(two[0], str) else "numbers"
+    if kind not in ("any", wanted):
+        raise InvalidInput(
+            f"classes are {two[0]!r} and {two[1]!r}, and y has {kind} by its type ({_type(y)}): every row would count "
+            f"as missing; {HOW}"
+        )
+    return two
+
+
+def _kind(y: Any) -> str:
+    """Return what the type of labels says they are: any is a list, objects, categories."""
+    import narwhals.stable.v1 as nw
+
+    if isinstance(y, list | tuple):
+        return "any"
+    series = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        dtype = series.dtype
+        if dtype.is_numeric() or dtype == nw.Boolean:
+            return "numbers"
+        if dtype in (nw.Object, nw.Unknown, nw.Categorical):
+            return "any"
+        return "texts" if dtype in (nw.String, nw.Enum) else "other things"
+    return _KINDS.get(np.asarray(y).dtype.kind, "other things")
+
+
+def _type(y: Any) -> str:
+    return str(getattr(y, "dtype", None) or getattr(y, "type", None) or type(y).__name__)
 
 
 def signs(y: Any, classes: tuple[Any, Any]) -> Floats:

@@ -20,7 +20,7 @@ from perinstance.models.linear.ridge import Without, linear_fit, refined, withou
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
@@ -32,6 +32,7 @@ from perinstance.releases.logistic_regression import mechanism as slope_mechanis
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE, slopes
 from perinstance.releases.logistic_regression.class_labels import (
     class_array,
+    classes_of_labels,
     declared_classes,
     labels_as_they_are,
     signs,
@@ -61,7 +62,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         number for ``|x_j|`` or a range (low, high); or a recipe. For one-hot columns declare the norm: the root of the
         number of variables, not of columns.
     classes
-        The two classes, declared: numbers or texts. A row with any other label counts as if it were not there.
+        The two classes, declared: numbers or texts; the second is the one whose probability is modelled. A row with any
+        other label counts as if it were not there. None: 0 and 1, for labels that are numbers or truth values by type.
     fit_intercept
         Whether there is an intercept; it costs what one more column costs.
     rounds
@@ -92,7 +94,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         x_bound: Any = None,
-        classes: ArrayLike = (0, 1),
+        classes: ArrayLike | None = None,
         fit_intercept: bool = True,
         rounds: int = 30,
     ) -> None:
@@ -138,9 +140,10 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         """
         refuse_weights(refused)
         warn_inside_search(self)
-        classes = declared_classes(self.classes)
         check_promise(self.epsilon, self.delta)
-        X, sign = rows_as_they_are(self, X, signs(labels_as_they_are(X, y), classes))
+        labels = labels_as_they_are(X, y)
+        classes = classes_of_labels(self.classes, labels)
+        X, sign = rows_as_they_are(self, X, signs(labels, classes))
         box = self._box(X.shape[1])
         plan = self._plan(box)
         published = slope_mechanism.run(plan, ExactSums(box.rows(X, sign)))
@@ -155,7 +158,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
-        sign = signs(labels_as_they_are(X, y), declared_classes(self.classes))
+        labels = labels_as_they_are(X, y)
+        sign = signs(labels, classes_of_labels(self.classes, labels))
         X, sign = rows_as_they_are(clone(self), X, sign)  # the clone keeps what is learnt of X
         return counted(self._box(X.shape[1]).rows(X, sign))
 
@@ -196,8 +200,9 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
         One person moves the Gram matrix by ``||x||^2`` and each sum by ``|slope| ||x||``, the slope at most 1/2. What a
         round asks depends on what was drawn before, so all are charged with 1/2: an ``"upper"`` bound that is a
-        function of the person's own row. ``method="estimate"`` takes the slopes at the points that were drawn: an
-        odometer reading (MATH 6), labelled ``"estimate"``.
+        function of the person's own row. The first round asks at zero, where everybody's slope is 1/2: with
+        ``rounds=1`` the bound is what was done, and is labelled ``"exact"``. ``method="estimate"`` takes the slopes at
+        the points that were drawn: an odometer reading (MATH 6), labelled ``"estimate"``.
         """
         box = self._box(block.X.shape[1])
         rows = self._rows(box, block)
@@ -230,7 +235,8 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         else:
             rounds = np.full(len(unit), spent.sum())
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
-        return Shift(np.sqrt(squares) * ROUNDS_UP, "estimate" if path else "upper")
+        kind: Kind = "exact" if len(spent) == 1 else "estimate" if path else "upper"
+        return Shift(np.sqrt(squares) * ROUNDS_UP, kind)
 
     def _rows(self, box: DeclaredBox, block: Block) -> FixedRows:
         return box.rows(block.X, self._signs_of_numbers(block.y))

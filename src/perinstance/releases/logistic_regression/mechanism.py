@@ -3,12 +3,18 @@
     G~ = X'X + E,      g_t = sum_i slope(x_i'z_t, s_i) x_i + noise,      theta_{t+1} = z_t + P^-1 (g_t - lambda_t z_t)
 
 with momentum, ``z_t = theta_t + m_t (theta_t - theta_{t-1})``: descent on the loss plus ``lambda/2 |theta|^2``, with
-steps of Newton's method where G~ is above its noise. ``P = max(G~, noise)/4 + lambda`` (the average curvature of the
-loss is at most 1/4 of a row's square). What is published is the mean of the last two thirds of the estimates.
+steps of Newton's method where G~ is above its noise. P and the A below are what ``gram_reading`` makes of G~. With
+z, g the means over the rounds that count, weighted by what they spent, what is published solves
+
+    (A + lambda) answer = g + A z,
+
+one last step from the mean point with the mean slope: noise of all these rounds averages out.
 
 The penalty is not tuned: it is the one at which the gradient of the loss at the answer, ``lambda |theta|``, is as long
 as the noise in it, ``sigma sqrt(d)`` with sigma that of all rounds together (the discrepancy principle of Morozov).
-Below that one would fit noise. Everything but the two kinds of noisy sums is post-processing of what was released.
+Below that one would fit noise. In doubt it is at least the one of the best linear estimate of coefficients that vary
+about zero, ``sigma^2 / (typical square * curvature)``. Everything but the two kinds of noisy sums is
+post-processing of what was released.
 
 Every sum is Gaussian with a sensitivity that holds whatever the others said (``||x x'||_F <= B^2``; ``B/2``), so the
 distances add in quadrature and the promise is exact.
@@ -24,13 +30,14 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE
+from perinstance.releases.logistic_regression.gram_reading import GramReading, read_gram
 from perinstance.releases.logistic_regression.noisy_sums import SumWindow
 from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
 from perinstance.releases.promises.promise import Promise
 
 GRAM = 0.05  # share of the squared distance; round t has a part of the rest that is proportional to sqrt(t)
-CURVATURE = 0.25
 LARGEST_PENALTY = 2.0**60  # that leaves nothing of an estimate
+TYPICAL_SQUARE = 2.0  # of a coefficient, for rows of norm at most 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,54 +77,82 @@ def spend(epsilon: float, delta: float, x_bound: float, count: int) -> SlopeRoun
 def run(rounds: SlopeRounds, window: SumWindow) -> PublishedSlopes:
     """Look through the window; the estimate is post-processing of what was seen."""
     B, d = rounds.x_bound, window.d
-    unit_scale = noise_scale(STEP_UP, rounds.gram_distance)
-    G = window.gram(unit_scale * B**2)
-    values, vectors = np.linalg.eigh(G / B**2)
-    floor = CURVATURE * unit_scale * math.sqrt(2.0 * d)  # of the curvatures: the largest eigenvalue of the noise
-    curvature = np.maximum(CURVATURE * values, floor)
-    spent = math.fsum(one**2 for one in rounds.round_distances)
-    noise = SLOPE * math.sqrt(d / spent)
+    gram_noise = noise_scale(STEP_UP, rounds.gram_distance)
+    G = window.gram(gram_noise * B**2)
+    reading = read_gram(G / B**2, gram_noise, rounds.promise.distance)
+    seen = _Seen(reading, rounds.round_distances)
     theta = before = answer = np.zeros(d)
     penalty = LARGEST_PENALTY
     sums: list[Floats] = []
     path: list[Floats] = []
-    estimates: list[Floats] = []
     for t, distance in enumerate(rounds.round_distances):
-        z = theta + _momentum(t, floor, penalty) * (theta - before)
-        g = window.slope_sum(z / B, noise_scale(SLOPE * STEP_UP, distance) * B)
-        sums.append(g)
+        z = theta + _momentum(t, reading, penalty) * (theta - before)
+        sums.append(window.slope_sum(z / B, noise_scale(SLOPE * STEP_UP, distance) * B))
         path.append(z / B)
+        seen.add(z, sums[-1] / B)
         if t == 0:
-            penalty = _first_penalty(vectors.T @ g / B, curvature, noise)
-        step = vectors @ (vectors.T @ (g / B - penalty * z) / (curvature + penalty))
-        before, theta = theta, z + step
-        estimates.append(theta)
-        answer = _mean_of_last(estimates, rounds.round_distances)
-        penalty = _penalty(answer, noise)  # a single estimate has more noise, and would look longer than it is
+            penalty = seen.first_penalty()
+        before, theta = theta, z + seen.step(penalty)
+        answer = seen.answer(penalty)
+        penalty = seen.penalty(answer)  # a single estimate has more noise, and would look longer than it is
     return PublishedSlopes(answer / B, G, tuple(sums), tuple(path))
 
 
-def _mean_of_last(estimates: list[Floats], distances: tuple[float, ...]) -> Floats:
-    """Average the last two thirds of the estimates so far, weighted by what their rounds spent."""
-    last = (2 * len(estimates) + 2) // 3
-    weights = np.square(distances[len(estimates) - last : len(estimates)])
-    return weights @ np.array(estimates[-last:]) / weights.sum()
+class _Seen:
+    """Points and noisy sums so far, for rows of norm at most 1, and what follows from them."""
+
+    def __init__(self, reading: GramReading, distances: tuple[float, ...]) -> None:
+        self._reading = reading
+        self._spent = np.square(distances)
+        sigma = SLOPE / math.sqrt(math.fsum(self._spent))
+        self._noise = sigma * math.sqrt(len(reading.steps))
+        self._least_penalty = sigma * reading.error / TYPICAL_SQUARE * reading.doubt
+        self._points: list[Floats] = []
+        self._sums: list[Floats] = []
+
+    def add(self, z: Floats, slope_sum: Floats) -> None:
+        """Take what a round asked and was told."""
+        self._points.append(z)
+        self._sums.append(slope_sum)
+
+    def step(self, penalty: float) -> Floats:
+        """``P^-1 (g - lambda z)`` of the last round."""
+        vectors = self._reading.vectors
+        gradient = self._sums[-1] - penalty * self._points[-1]
+        return vectors @ (vectors.T @ gradient / (self._reading.steps + penalty))
+
+    def answer(self, penalty: float) -> Floats:
+        """Solve ``(A + lambda) answer = g + A z`` for the means of the rounds that count."""
+        weights = self._weights()
+        vectors, A = self._reading.vectors, self._reading.answer
+        z, g = vectors.T @ (weights @ np.array(self._points)), vectors.T @ (weights @ np.array(self._sums))
+        return vectors @ ((g + A * z) / (A + penalty))
+
+    def _weights(self) -> Floats:
+        """Weigh rounds by what they spent; without doubt the first third of those so far does not count."""
+        count = len(self._points)
+        left_out = (count - (2 * count + 2) // 3) * (1.0 - self._reading.doubt)
+        weights = np.clip(np.arange(1, count + 1) - left_out, 0.0, 1.0) * self._spent[:count]
+        return weights / weights.sum()
+
+    def penalty(self, theta: Floats) -> float:
+        """Return lambda with ``lambda |theta| = noise``, or the least there is."""
+        length = max(float(np.linalg.norm(theta)), self._noise / LARGEST_PENALTY)
+        return max(self._noise / length, self._least_penalty)
+
+    def first_penalty(self) -> float:
+        """Return the same for the estimate that a first step from zero will give; the largest where all is noise."""
+        g, curvature = self._reading.vectors.T @ self._sums[0], self._reading.steps
+        penalty = float(curvature.min())
+        for _ in range(64):
+            penalty = self.penalty(g / (curvature + penalty))
+        return penalty
 
 
-def _penalty(theta: Floats, noise: float) -> float:
-    """Return lambda with ``lambda |theta| = noise``."""
-    return noise / max(float(np.linalg.norm(theta)), noise / LARGEST_PENALTY)
+def _momentum(t: int, reading: GramReading, penalty: float) -> float:
+    """Return Nesterov's factor for the condition number of the slowest direction, less in the first rounds.
 
-
-def _first_penalty(g: Floats, curvature: Floats, noise: float) -> float:
-    """Return the same for the estimate that a first step from zero will give; the largest where all is noise."""
-    penalty = float(curvature.min())
-    for _ in range(64):
-        penalty = _penalty(g / (curvature + penalty), noise)
-    return penalty
-
-
-def _momentum(t: int, floor: float, penalty: float) -> float:
-    """Return Nesterov's factor for the condition number ``(floor + penalty)/penalty``, less in the first rounds."""
-    root = math.sqrt((floor + penalty) / penalty)
-    return min((root - 1.0) / (root + 1.0), t / (t + 3.0))
+    In doubt there is none: it would carry noise on.
+    """
+    root = math.sqrt((reading.unknown + penalty) / penalty)
+    return min((root - 1.0) / (root + 1.0), t / (t + 3.0)) * (1.0 - reading.doubt)
