@@ -151,7 +151,7 @@ def test_what_is_released_lies_on_the_public_grid(data):
     n = data.draw(st.integers(0, 5))
     X, y = data.draw(arrays(float, (n, 2), elements=cells)), data.draw(arrays(float, n, elements=cells))
     model = pi.AdaSSP(x_bound=[(-1.0, 2.0), 1.0], y_bound=(-1.0, 3.0), n_public=5).fit(X, y)
-    for released in (model.totals_, model.gram_[:-1], model.moments_):
+    for released in (model.totals_, model.column_totals_, model.gram_[:-1], model.moments_):
         assert (released * 2.0**40 == np.round(released * 2.0**40)).all()
 
 
