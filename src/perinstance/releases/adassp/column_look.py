@@ -22,7 +22,7 @@ from perinstance.releases.promises.standard_frame import StandardFrame
 LONGER = 1.4  # rows are shortened to this many times the common length
 SHORTER = 0.8  # rows of the frame are clipped at the root of this part of their mean squared norm
 SHORTEST = 0.5  # squared norm at which they are clipped at least
-FLATTEST = 0.05  # part of the mean variance, below which a column is not spread out further
+FLATTEST = 0.2  # part of the mean variance, below which a column is not spread out further
 ROUGH = 0.1  # error of a logarithm of lengths by itself: a common length is no root of a mean square
 
 
