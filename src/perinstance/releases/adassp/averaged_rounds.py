@@ -1,8 +1,8 @@
 """One estimate from all rounds: noisy moments of residuals at different estimates, averaged.
 
 A moment at ``theta_k`` is about ``p G (theta - theta_k)`` plus noise, p the part of a small change of residuals that
-the clip lets pass. With weights w that add up to one, the averaged moment is the moment at the averaged estimate, and its
-noise is smaller; but the error of the Gram matrix acts on ``theta`` less that average. So a round counts by its
+the clip lets pass. With weights that add up to one, the averaged moment is the moment at the averaged estimate, and
+its noise is smaller; but the error of the Gram matrix acts on ``theta`` less that average. So a round counts by its
 noise and by how far its estimate is from the present one, and the older it is, the less: its residuals were clipped
 at a worse estimate. All of it is post-processing.
 """
