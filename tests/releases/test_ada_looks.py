@@ -111,7 +111,7 @@ def test_rounds_at_one_estimate_average_their_noise():
     gram = noisy_gram(X.T @ X, 1e-3)
     theta, moment = np.array([0.1, 0.0, 0.2]), rng.normal(size=3) * 20
     one, two = Round(theta, moment, 0.2, 5.0), Round(theta, moment, 0.2, 5.0)
-    shrunk = theta + posterior_mean(gram, moment / PASSED, 5.0 / PASSED * np.sqrt(5) / 3)  # weights 1/3 and 2/3
+    shrunk = theta + posterior_mean(gram, moment / PASSED, 5.0 / PASSED * np.sqrt(0.6**2 + 1) / 1.6)  # weights 0.6 : 1
     np.testing.assert_allclose(estimate(gram, [one, two]), shrunk, rtol=1e-12)
     narrow = Round(-theta, moment, 0.1, 2.5)
     np.testing.assert_array_equal(estimate(gram, [narrow, one]), estimate(gram, [one]))

@@ -18,8 +18,9 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.adassp.shrinkage import NoisyGram, posterior_mean
 
-PASSED = 0.75  # p: two thirds of normal residuals lie within one standard deviation
-KEPT = 0.5  # weight of a round against the next one
+PASSED, PASSED_IN_A_FRAME = 0.75, 0.9  # p: two thirds of normal residuals lie within one standard deviation;
+# in a frame rows are whole in moments and clipped in the Gram matrix, which makes up for part of it
+KEPT = 0.6  # weight of a round against the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,11 @@ class Round:
     scale: float  #: of the noise
 
 
-def estimate(gram: NoisyGram, rounds: Sequence[Round]) -> Floats:
+def estimate(gram: NoisyGram, rounds: Sequence[Round], passed: float = PASSED) -> Floats:
     """Return the posterior mean given the rounds; those of a narrower clip than the last one are left out."""
     used = [one for one in rounds if one.clip >= rounds[-1].clip]
     thetas, moments = (np.array([getattr(one, name) for one in used]) for name in ("theta", "moment"))
-    scales = np.array([one.scale for one in used]) / PASSED
+    scales = np.array([one.scale for one in used]) / passed
     age = np.arange(len(used))[::-1]
     best: Floats = thetas[-1]
     for _ in range(2 if len(used) > 1 else 1):
@@ -44,5 +45,5 @@ def estimate(gram: NoisyGram, rounds: Sequence[Round]) -> Floats:
         weights = KEPT**age / (scales**2 + 0.5 * gram.scale**2 * far)
         weights /= weights.sum()
         noise = math.sqrt(float(weights**2 @ scales**2))
-        best = weights @ thetas + posterior_mean(gram, weights @ moments / PASSED, noise)
+        best = weights @ thetas + posterior_mean(gram, weights @ moments / passed, noise)
     return best

@@ -23,7 +23,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
-from perinstance.releases.adassp.averaged_rounds import Round, estimate
+from perinstance.releases.adassp.averaged_rounds import PASSED, PASSED_IN_A_FRAME, Round, estimate
 from perinstance.releases.adassp.column_look import ColumnLook, common, standardised
 from perinstance.releases.adassp.first_look import Look, Opening, opening
 from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
@@ -138,13 +138,14 @@ def run(rounds: Rounds, window: MomentWindow) -> Published:
     wide = widened(rounds, clip, gram.trace, seen.d)
     moments: list[Floats] = []
     done: list[Round] = []
+    passed = PASSED if frame is None else PASSED_IN_A_FRAME
     for k in range(rounds.count):
         clip_k = wide if k >= rounds.count - 2 else clip
         scale = noise_scale(clip_k * STEP_UP, rounds.round_distance)
         moments.append(seen.moment(theta / B, clip_k, scale * B))
         done.append(Round(theta, moments[-1] / B, clip_k, scale))
         # without a look nothing says that residuals are clipped at all
-        theta = posterior_mean(gram, moments[-1] / B, scale) if rounds.look is None else estimate(gram, done)
+        theta = posterior_mean(gram, moments[-1] / B, scale) if rounds.look is None else estimate(gram, done, passed)
     coef = theta / B if frame is None else frame.in_units(theta / B, rounds.box.weight)
     clips, path = tuple(one.clip for one in done), tuple(one.theta / B for one in done)
     return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path)
