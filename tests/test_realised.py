@@ -120,7 +120,8 @@ ADASSP = [
 def published_by(model):
     """Everything that a fit released, by question."""
     gram = model.gram_[np.triu_indices(len(model.gram_))]
-    return {"totals": [model.totals_], "gram": [gram], "moment": list(model.moments_)}
+    columns = {"column_totals": [model.column_totals_]} if len(model.column_totals_) else {}
+    return {"totals": [model.totals_], "gram": [gram], "moment": list(model.moments_)} | columns
 
 
 def answered(model, box, X, y):

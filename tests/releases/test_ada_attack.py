@@ -11,7 +11,7 @@ import pytest
 from perinstance.releases.adaops import mechanism as adaops_mechanism
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.promises.declared_box import box_of
-from perinstance.releases.promises.noisy_queries import SimulatedWindow, plain_moment, plain_totals
+from perinstance.releases.promises.noisy_queries import SimulatedWindow, plain_column_totals, plain_moment, plain_totals
 
 from .slow_roads import hockey_stick_lower_bound
 
@@ -34,9 +34,13 @@ class Watched(SimulatedWindow):
     def framed(self, frame):
         return Watched(*self.both, self._rng, frame, self.losses)
 
-    def totals(self, columns, scales):
-        mine, theirs = (plain_totals(w._units[:, :columns], w._y)[-len(scales) :] for w in (self, self.other))
-        return self._shift(super().totals(columns, scales), mine, theirs, scales)
+    def totals(self, columns, bound, scales):
+        mine, theirs = (plain_totals(w._units[:, :columns], w._y, bound)[-len(scales) :] for w in (self, self.other))
+        return self._shift(super().totals(columns, bound, scales), mine, theirs, scales)
+
+    def column_totals(self, scales):
+        mine, theirs = (plain_column_totals(w._X)[-len(scales) :] for w in (self, self.other))
+        return self._shift(super().column_totals(scales), mine, theirs, scales)
 
     def eigenvalue(self, scale):
         mine, theirs = (np.linalg.eigvalsh(w._G)[0] for w in (self, self.other))

@@ -187,11 +187,19 @@ class Recorded(SimulatedWindow):
         super().__init__(X, y, rng, frame)
         self.answers, self.squares, self.k = answers, [np.zeros(len(y))] if squares is None else squares, 0
 
-    def totals(self, columns, scales):
-        each = np.column_stack([np.ones(len(self._y)), self._y, self._y**2 - 0.5, self._units[:, :columns]])
-        each = np.column_stack([each, self._units[:, :columns] ** 2 - 0.5])[:, -len(scales) :]
+    def totals(self, columns, bound, scales):
+        each = np.column_stack([np.ones(len(self._y)), self._y, self._y**2 - 0.5])
+        if columns:
+            norms2 = (self._units[:, :columns] ** 2).sum(axis=1)
+            steps = [np.count_nonzero(one <= bound**2 / 2.0 ** np.arange(1, 9)) - 4 for one in norms2]
+            each = np.column_stack([each, steps])
+        self.squares[0] = self.squares[0] + ((each[:, -len(scales) :] / scales) ** 2).sum(axis=1)
+        return super().totals(columns, bound, scales) if self.answers is None else self.answers.totals
+
+    def column_totals(self, scales):
+        each = np.column_stack([self._X, self._X**2])[:, -len(scales) :]
         self.squares[0] = self.squares[0] + ((each / scales) ** 2).sum(axis=1)
-        return super().totals(columns, scales) if self.answers is None else self.answers.totals
+        return super().column_totals(scales) if self.answers is None else self.answers.column_totals
 
     def framed(self, frame):
         return Recorded(self._units, self._y, self._rng, frame, self.answers, self.squares)

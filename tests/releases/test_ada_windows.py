@@ -33,8 +33,10 @@ def test_same_centers(both):
         lambda w: w.gram(QUIET),
         lambda w: w.gram(QUIET, 7.0),
         lambda w: w.moment(theta, 0.25, QUIET),
-        lambda w: w.totals(4, np.full(11, QUIET)),
-        lambda w: w.totals(0, np.full(2, QUIET)),
+        lambda w: w.totals(4, 2.0, np.full(4, QUIET)),
+        lambda w: w.totals(0, 1.0, np.full(2, QUIET)),
+        lambda w: w.framed(FRAME).column_totals(np.full(10, QUIET)),
+        lambda w: w.framed(FRAME).column_totals(np.full(5, QUIET)),
         lambda w: w.framed(FRAME).gram(QUIET, 3.0),
         lambda w: w.framed(FRAME).moment(np.append(theta, 0.3), 0.1, QUIET),
     ):

@@ -151,7 +151,7 @@ def test_what_is_released_lies_on_the_public_grid(data):
     n = data.draw(st.integers(0, 5))
     X, y = data.draw(arrays(float, (n, 2), elements=cells)), data.draw(arrays(float, n, elements=cells))
     model = pi.AdaSSP(x_bound=[(-1.0, 2.0), 1.0], y_bound=(-1.0, 3.0), n_public=5).fit(X, y)
-    for released in (model.totals_, model.gram_[:-1], model.moments_):
+    for released in (model.totals_, model.column_totals_, model.gram_[:-1], model.moments_):
         assert (released * 2.0**40 == np.round(released * 2.0**40)).all()
 
 
@@ -169,3 +169,21 @@ def test_a_recipe_declares_the_box():
     assert np.isfinite(model.coef_).all()
     with pytest.raises(InvalidInput, match="as it is"):
         _ = pi.Recipe().ranges
+
+
+@pytest.mark.parametrize("release", [pi.AdaSSP, pi.AdaOPS])
+def test_a_recipes_column_of_ones_is_not_paid_for_twice(release):
+    columns = {"age": {"range": [0, 110]}, "ward": {"categories": ["surgery", "cardiology"], "missing": "other"}}
+    once, twice = (pi.Recipe(columns, intercept=ones) for ones in (False, True))
+    table = pi.data.hospital_patients(50)
+    y = np.linspace(-1.0, 1.0, 50)
+    with_ones = release(epsilon=1.0, x_bound=twice, y_bound=1.0)
+    box, plain = with_ones._box(5), release(epsilon=1.0, x_bound=once, y_bound=1.0)._box(4)
+    assert (box.columns, box.radius, box.weight, box.d) == (plain.columns, plain.radius, plain.weight, plain.d)
+    X = twice.transform(table)
+    np.testing.assert_array_equal(box.rows(X, y).X, plain.rows(once.transform(table), y).X)
+    coef, intercept = box.in_user_units(np.ones(5))
+    assert len(coef) == 5 and coef[-1] == 0.0 and (coef[:-1], intercept)[1] == plain.in_user_units(np.ones(5))[1]
+    assert with_ones.fit(X, y).coef_[-1] == 0.0
+    own = release(epsilon=1.0, x_bound=twice, y_bound=1.0, fit_intercept=False)
+    assert own._box(5).left_out == 0 and own._box(5).d == 5  # there the column is the intercept

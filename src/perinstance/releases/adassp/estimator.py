@@ -18,13 +18,12 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.adassp.first_look import LIGHT
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
-from perinstance.releases.promises.noisy_queries import Window, plain_moment, plain_totals
+from perinstance.releases.promises.noisy_queries import Window, plain_column_totals, plain_moment, plain_totals
 from perinstance.releases.promises.promise import Promise
 from perinstance.releases.promises.replayed_sums import replayed_log_ratios
 from perinstance.releases.promises.standard_frame import StandardFrame
@@ -41,10 +40,10 @@ class SspFit(ClippedFit):
 class AdaSSP(Promised):
     """Linear regression that keeps (epsilon, delta), by noisy sufficient statistics: the accurate default.
 
-    A first look at totals, one noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released,
-    calibrated together as one Gaussian release; the estimate is the posterior mean given these numbers
-    (``adassp.mechanism``, ``first_look``, ``shrinkage``). Columns that have bounds of their own are standardised.
-    Everything is a function of released numbers: there is nothing to tune to the data.
+    A look at totals, one noisy Gram matrix and ``rounds`` noisy moments of clipped residuals are released, calibrated
+    together as one Gaussian release; the estimate is the posterior mean given these numbers (``adassp.mechanism``,
+    ``first_look``, ``column_look``, ``averaged_rounds``, ``shrinkage``). Columns that have bounds of their own are
+    standardised. Everything is a function of released numbers: there is nothing to tune to the data.
 
     Parameters
     ----------
@@ -66,9 +65,9 @@ class AdaSSP(Promised):
     ----------
     coef_, intercept_
         The published estimate, in the user's units.
-    totals_, gram_, moments_
-        What was released besides: the totals of the look, of rows in units (``declared_box``); the noisy Gram matrix
-        and the noisy moments, of rows in the look's coordinates.
+    totals_, column_totals_, gram_, moments_
+        What was released besides: the totals of the looks, of rows in units (``declared_box``); the noisy Gram matrix
+        and the noisy moments, of rows in the coordinates that the looks led to.
     privacy_
         The promise computed from the pairs: ``privacy_.delta(epsilon) <= delta``.
 
@@ -157,6 +156,8 @@ class AdaSSP(Promised):
         X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
         gram = published.gram_[np.triu_indices(len(published.gram_))]
         drawn = {"totals": [published.totals_], "gram": [gram], "moment": list(published.moments_)}
+        if len(published.column_totals_):
+            drawn["column_totals"] = [published.column_totals_]
         run = partial(adassp_mechanism.run, self._plan(box))
         return replayed_log_ratios(run, drawn, box.rows(X, y), lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
 
@@ -169,11 +170,6 @@ class AdaSSP(Promised):
         plan = self._plan(box)
         kind: Kind = "estimate" if run else "exact" if plan.count == 1 and plan.clip is None else "upper"
         return Shift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
-
-    def _box(self, d: int) -> DeclaredBox:
-        """Validate what was declared; where a look places the intercept, its column needs little weight."""
-        box = super()._box(d)
-        return replace(box, weight=box.weight * LIGHT) if self.rounds != 1 else box
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)
@@ -191,13 +187,14 @@ class AdaSSP(Promised):
         plan = self._plan(box)
         published = adassp_mechanism.run(plan, window)
         self.totals_ = published.totals
+        self.column_totals_ = published.column_totals
         self.gram_ = published.gram
         self.moments_ = np.array(published.moments)
         self.privacy_ = plan.promise
         return published.coef
 
     def _released(self) -> _PublishedMoments:
-        return _PublishedMoments(self.totals_, self.gram_, list(self.moments_))
+        return _PublishedMoments(self.totals_, self.column_totals_, self.gram_, list(self.moments_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +202,7 @@ class _PublishedMoments:
     """A window that gives the published answers again: estimates and coordinates are post-processing of them."""
 
     totals_: Floats
+    column_totals_: Floats
     gram_: Floats
     moments: list[Floats]
 
@@ -212,8 +210,11 @@ class _PublishedMoments:
     def d(self) -> int:
         return len(self.gram_)
 
-    def totals(self, columns: int, scales: Floats) -> Floats:
+    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
         return self.totals_
+
+    def column_totals(self, scales: Floats) -> Floats:
+        return self.column_totals_
 
     def framed(self, frame: StandardFrame) -> _PublishedMoments:
         return self
@@ -236,19 +237,22 @@ class _NoiselessMoments:
     def d(self) -> int:
         return self.sweep.n_features
 
-    def totals(self, columns: int, scales: Floats) -> Floats:
+    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
         def step(block: Block) -> Floats:
             here = block.X.any(axis=1)
-            return plain_totals(block.X[here, :columns], block.y[here])
+            return plain_totals(block.X[here, :columns], block.y[here], bound)
 
         return self.sweep.fold(step)[-len(scales) :]
+
+    def column_totals(self, scales: Floats) -> Floats:
+        return self.sweep.fold(lambda block: plain_column_totals(self._clipped(block)))[-len(scales) :]
 
     def framed(self, frame: StandardFrame) -> _NoiselessMoments:
         return replace(self, frame=frame)
 
     def gram(self, scale: float, known: float | None = None) -> Floats:
         def step(block: Block) -> Floats:
-            X = block.X if self.frame is None else self.frame.clipped_rows(block.X, np.asarray(block.X.any(axis=1)))
+            X = self._clipped(block)
             return X.T @ X
 
         return self.sweep.fold(step)
@@ -259,3 +263,8 @@ class _NoiselessMoments:
             return plain_moment(X, block.y, theta, clip, self.frame)
 
         return self.sweep.fold(step)
+
+    def _clipped(self, block: Block) -> Floats:
+        if self.frame is None:
+            return block.X
+        return self.frame.clipped_rows(block.X, np.asarray(block.X.any(axis=1)))

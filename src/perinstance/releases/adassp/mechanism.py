@@ -1,11 +1,12 @@
-"""AdaSSP as a mechanism: a first look, one noisy Gram matrix, then rounds of noisy, clipped residual moments.
+"""AdaSSP as a mechanism: a look or two, one noisy Gram matrix, then rounds of noisy, clipped residual moments.
 
-    G~ = X'X + E,    m_k = sum_i clip(y_i - x_i'theta_k, c) x_i + noise,    theta_{k+1} = theta_k + shrink(G~, m_k)
+    G~ = X'X + E,    m_k = sum_i clip(y_i - x_i'theta_k, c) x_i + noise,    theta_{k+1} = shrink(G~, m_0, ..., m_k)
 
 With one round, theta_0 = 0 and c = 1 it is the classical release of (X'X, X'y), and there is no look. Further rounds
 pay: a residual is smaller than a label, so it can be clipped at a fraction of the label's range and needs that much
 less noise; and the error of G~ then acts on ``theta - theta_k`` instead of theta. The first look (``first_look``) says
-where labels lie and how widely, and standardises the columns of a box.
+where labels lie and how widely, and how long the rows of a box are; the second (``column_look``) standardises its
+columns. Every estimate is made of all rounds so far (``averaged_rounds``).
 
 Rows are ``(x, w)``: ``||x|| <= R`` and a column of ones of weight w, whose square is ``n w^2``. Where n is public or
 was looked at, that entry is known and not released again: one person then moves the Gram matrix by
@@ -22,6 +23,8 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
+from perinstance.releases.adassp.averaged_rounds import PASSED, PASSED_IN_A_FRAME, Round, estimate
+from perinstance.releases.adassp.column_look import ColumnLook, common, standardised
 from perinstance.releases.adassp.first_look import Look, Opening, opening
 from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
 from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
@@ -31,8 +34,8 @@ from perinstance.releases.promises.promise import Promise
 from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import FixedRows
 
-GRAM = 0.3  # share of the squared distance that the look leaves; the rounds have equal parts of the rest
-LOOK, LOOK_AT_COLUMNS = 0.03, 0.15  # share of the squared distance
+GRAM = 0.3  # share of the squared distance that the looks leave; the rounds have equal parts of the rest
+LOOK, LOOK_AT_COLUMNS = 0.03, 0.08  # shares of the squared distance
 FAINT = 0.007  # a round whose noise is below this part of the data's own weight need not clip so hard
 
 
@@ -69,6 +72,7 @@ class Rounds:
     clip: float | None  #: of residuals, in units of the label's half range; None: from the look
     count: int
     look: Look | None
+    column_look: ColumnLook | None  #: of a box
     gram_distance: float
     round_distance: float
     promise: Promise
@@ -87,8 +91,10 @@ class Published:
     coef: Floats  #: of rows in units
     gram: Floats
     moments: tuple[Floats, ...]
-    totals: Floats  #: of the look; empty without one
+    totals: Floats  #: of the first look; empty without one
+    column_totals: Floats  #: of the second; empty without one, or where the number of people is not believed
     opening: Opening
+    frame: StandardFrame | None  #: the coordinates of Gram matrix and rounds; None: as they are
     clips: tuple[float, ...]  #: of each round, in units of the label's half range
     path: tuple[Floats, ...]  #: the estimate that each round took residuals of, in the frame
 
@@ -97,25 +103,28 @@ def spend(
     epsilon: float, delta: float, box: DeclaredBox, clip: float | None, count: int, n_public: int | None = None
 ) -> Rounds:
     """Split the budget: exact Gaussian composition, so the squared distances are what is shared out."""
-    budget, look, left = gaussian_distance(epsilon, delta), None, 1.0
+    budget, look, columns, left = gaussian_distance(epsilon, delta), None, None, 1.0
     if count > 1:
-        share = LOOK_AT_COLUMNS if box.boxed else LOOK
-        columns = len(box.columns) if box.boxed else 0
-        look = Look(columns, bool(box.weight), box.radius, n_public, budget * math.sqrt(share))
-        left = 1.0 - share
+        intercept, d = bool(box.weight), len(box.columns) if box.boxed else 0
+        look = Look(d, box.radius, intercept, n_public, budget * math.sqrt(LOOK))
+        left -= LOOK
+        if box.boxed:
+            columns = ColumnLook(d, intercept, box.radius, budget * math.sqrt(LOOK_AT_COLUMNS))
+            left -= LOOK_AT_COLUMNS
     gram, each = budget * math.sqrt(GRAM * left), budget * math.sqrt((1.0 - GRAM) * left / count) * ROUND_DOWN
-    looked = 0.0 if look is None else look.distance**2
+    looked = math.fsum(one.distance**2 for one in (look, columns) if one is not None)
     promise = Promise(math.sqrt(looked + gram**2 + count * each**2) * STEP_UP)
-    return Rounds(box, n_public, clip, count, look, gram, each, promise)
+    return Rounds(box, n_public, clip, count, look, columns, gram, each, promise)
 
 
 def run(rounds: Rounds, window: MomentWindow) -> Published:
     """Look through the window; the estimate is post-processing of what was seen."""
-    totals, found = np.empty(0), Opening(rounds.n_public, 0.0, rounds.clip or 1.0, None)
+    totals, found = np.empty(0), Opening(rounds.n_public, 0.0, rounds.clip or 1.0, 1.0, 0.0)
     if rounds.look is not None:
-        totals = window.totals(rounds.look.columns, rounds.look.scales())
+        totals = window.totals(rounds.look.columns, rounds.look.bound, rounds.look.scales())
         found = opening(rounds.look, totals)
-    clip, frame = rounds.clip or found.clip, found.frame
+    column_totals, frame = _coordinates(rounds, found, window)
+    clip = rounds.clip or found.clip
     seen = window if frame is None else window.framed(frame)
     rows = rounds.geometry(frame, found.n)
     B = rows.x_bound
@@ -123,27 +132,35 @@ def run(rounds: Rounds, window: MomentWindow) -> Published:
     known = found.n * rows.weight**2 if rows.known and found.n is not None else None
     G = seen.gram(gram_scale, known)
     gram = noisy_gram(G / B**2, gram_scale / B**2)
-    theta = before = np.zeros(seen.d)
+    theta = np.zeros(seen.d)
     if rows.weight:
         theta[-1] = found.start / rows.weight * B
     wide = widened(rounds, clip, gram.trace, seen.d)
     moments: list[Floats] = []
-    clips: list[float] = []
-    path: list[Floats] = []
+    done: list[Round] = []
+    passed = PASSED if frame is None else PASSED_IN_A_FRAME
     for k in range(rounds.count):
         clip_k = wide if k >= rounds.count - 2 else clip
         scale = noise_scale(clip_k * STEP_UP, rounds.round_distance)
-        m = seen.moment(theta / B, clip_k, scale * B)
-        moments.append(m)
-        clips.append(clip_k)
-        path.append(theta / B)
-        if k and clips[-2] == clip_k > clip:  # two wide rounds say the same twice: their noise averages out
-            center, both = (before + theta) / 2.0, (moments[-2] + m) / 2.0
-            theta = center + posterior_mean(gram, both / B, scale / math.sqrt(2.0))
-        else:
-            before, theta = theta, theta + posterior_mean(gram, m / B, scale)
+        moments.append(seen.moment(theta / B, clip_k, scale * B))
+        done.append(Round(theta, moments[-1] / B, clip_k, scale))
+        # without a look nothing says that residuals are clipped at all
+        theta = posterior_mean(gram, moments[-1] / B, scale) if rounds.look is None else estimate(gram, done, passed)
     coef = theta / B if frame is None else frame.in_units(theta / B, rounds.box.weight)
-    return Published(coef, G, tuple(moments), totals, found, tuple(clips), tuple(path))
+    clips, path = tuple(one.clip for one in done), tuple(one.theta / B for one in done)
+    return Published(coef, G, tuple(moments), totals, column_totals, found, frame, clips, path)
+
+
+def _coordinates(rounds: Rounds, found: Opening, window: MomentWindow) -> tuple[Floats, StandardFrame | None]:
+    """Look at the columns of a box, and return the frame of the rest; where n is not believed it cannot be read."""
+    look = rounds.column_look
+    if look is None:
+        return np.empty(0), None
+    if found.n is None:
+        return np.empty(0), common(look, found)
+    asked = look.frame(found.length)
+    totals = window.framed(asked).column_totals(look.scales(asked))
+    return totals, standardised(look, found, asked, totals)
 
 
 def widened(rounds: Rounds, clip: float, trace: float, d: int) -> float:
@@ -165,8 +182,7 @@ def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> 
     looked = np.zeros(len(y))
     if rounds.look is not None:
         looked = rounds.look.squares(X, y) * rounds.look.distance**2
-    boxed = rounds.look is not None and rounds.look.columns > 0
-    frame = None if drawn is None else drawn.opening.frame
+    frame = None if drawn is None else drawn.frame
     n = rounds.n_public if drawn is None else drawn.opening.n
     seen = rounds.geometry(frame, n)
     free = X if frame is None else frame.free_rows(X, present)
@@ -183,9 +199,13 @@ def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> 
     elif rounds.count == 1:
         moved = _round_share(y, lengths, rounds.clip or 1.0, None)
     else:
-        moved = rounds.count * (np.ones(len(y)) if boxed else lengths**2)
-    if boxed and drawn is None:  # the coordinates are not known before the look
-        gram = np.ones(len(y))
+        moved = rounds.count * (lengths**2 if rounds.column_look is None else np.ones(len(y)))
+    if rounds.column_look is not None:
+        if drawn is None:  # the coordinates are not known before they are drawn
+            looked, gram = looked + rounds.column_look.distance**2, np.ones(len(y))
+        elif len(drawn.column_totals):
+            asked = rounds.column_look.frame(drawn.opening.length)
+            looked = looked + rounds.column_look.squares(asked, asked.clipped_rows(X, present))
     squares = looked + gram * rounds.gram_distance**2 + moved * rounds.round_distance**2
     return np.where(present, squares, 0.0)
 

@@ -55,6 +55,7 @@ class DeclaredBox:
     radius: float  #: of rows in units, without the column of ones
     boxed: bool  #: whether each column is clipped by itself; otherwise a row is shrunk to the radius
     weight: float  #: of the column of ones; 0 without an intercept
+    left_out: int = 0  #: columns behind these that are ones by declaration: the intercept stands for them
 
     @property
     def d(self) -> int:
@@ -74,7 +75,7 @@ class DeclaredBox:
         >>> rows.X.tolist(), rows.y.tolist(), (rows.clipped_x, rows.clipped_y, rows.missing)
         ([[0.0, 0.5, 1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0]], [0.5, 1.0, 0.0], (1, 1, 1))
         """
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        X, y = np.asarray(X, dtype=np.float64)[:, : len(self.columns)], np.asarray(y, dtype=np.float64)
         missing = np.isnan(X).any(axis=1) | np.isnan(y)
         with np.errstate(over="ignore", under="ignore"):
             units = np.column_stack([_unit(X[:, j], one) for j, one in enumerate(self.columns)])
@@ -99,6 +100,7 @@ class DeclaredBox:
         first = float(theta[-1]) * self.weight if self.weight else 0.0
         intercept = self.label.center + self.label.half * (first - math.fsum(slopes * (center / half)))
         coef = np.clip(slopes * (self.label.half / half), -LARGEST, LARGEST)
+        coef = np.append(coef, np.zeros(self.left_out))
         return coef, min(max(intercept, -LARGEST), LARGEST)
 
 
@@ -107,12 +109,16 @@ def box_of(x_bound: Any, y_bound: Any, d: int, intercept: bool, label: str = "y_
 
     ``x_bound``: one number for the norm of a row; or for every column a half width, or a range (low, high); or an
     object with ``ranges`` and ``row_bound`` (a recipe), the largest norm of a row in units. ``y_bound``: a half width
-    or a range.
+    or a range. Where a recipe adds a column of ones and an intercept is asked for, the column is left out.
     """
     target = _range(label, y_bound, intercept)
-    row_bound = None
+    row_bound, left_out = None, 0
     if hasattr(x_bound, "ranges"):
-        row_bound, x_bound = x_bound.row_bound, x_bound.ranges
+        twice = intercept and bool(getattr(x_bound, "intercept", False))
+        row_bound, x_bound = x_bound.row_bound, list(_each(x_bound.ranges, d))
+        if twice and d > 1:
+            left_out, d, x_bound = 1, d - 1, x_bound[:-1]
+            row_bound = math.sqrt(max(row_bound**2 - 1.0, 1.0)) * STEP_UP
     if x_bound is None or is_number(x_bound) or isinstance(x_bound, bool | str):
         one, radius, boxed = _range("x_bound", x_bound, False), 1.0, False
         columns = (one,) * d
@@ -123,7 +129,7 @@ def box_of(x_bound: Any, y_bound: Any, d: int, intercept: bool, label: str = "y_
     weight = 0.0
     if intercept:
         weight = math.ldexp(math.floor(math.ldexp(radius / math.sqrt(d), WEIGHT_BITS)) or 1, -WEIGHT_BITS)
-    return DeclaredBox(columns, target, radius, boxed, weight)
+    return DeclaredBox(columns, target, radius, boxed, weight, left_out)
 
 
 def declared_count(n_public: Any) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.releases.promises.row_lengths import halvings
 from perinstance.releases.promises.standard_frame import StandardFrame, shortened
 from perinstance.sampling import (
     ExactGram,
@@ -57,11 +58,15 @@ class MomentWindow(Protocol):
     def d(self) -> int:
         """Number of columns: public."""
 
-    def totals(self, columns: int, scales: Floats) -> Floats:
-        """``(n, sum v, sum (v^2 - 1/2), sums of u_j, sums of u_j^2 - 1/2) + scale z``, for the first columns.
+    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
+        """``(n, sum v, sum (v^2 - 1/2), sum (h - 4)) + scale z``, h the halvings of the first columns under the bound.
 
-        Absent people (a missing cell) count nowhere. Without the first scale (they are one fewer) n is left out.
+        Absent people (a missing cell) count nowhere. Without columns there are no halvings; where scales are one fewer,
+        n is left out.
         """
+
+    def column_totals(self, scales: Floats) -> Floats:
+        """``(sums of u_j, sums of u_j^2) + scale z`` of rows as they are clipped here; half the scales: squares."""
 
     def framed(self, frame: StandardFrame) -> MomentWindow:
         """Return the window on the same people in other coordinates; there ``moment`` clips ``(y - x'theta) x``."""
@@ -112,13 +117,18 @@ class ExactWindow:
         """Return the window on the same people in other coordinates."""
         return ExactWindow(self._rows, frame, self._answer)
 
-    def totals(self, columns: int, scales: Floats) -> Floats:
+    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
         """Return noisy totals; see ``MomentWindow``."""
-        n, sums = int(self._rows.present.sum()), self._sums
-        half = Fraction(n, 2)
-        center: list[Any] = [n, *exact_sums(self._rows.y[:, None]), sums.fraction(sums.d, sums.d) - half]
-        center += exact_sums(self._rows.X[:, :columns])
-        center += [sums.fraction(j, j) - half for j in range(columns)]
+        here, sums = self._rows.present, self._sums
+        n = int(here.sum())
+        center: list[Any] = [n, *exact_sums(self._rows.y[:, None]), sums.fraction(sums.d, sums.d) - Fraction(n, 2)]
+        if columns:
+            center.append(int(halvings(self._rows.X[here, :columns], bound).sum()))
+        return self._answer(center[len(center) - len(scales) :], list(scales))
+
+    def column_totals(self, scales: Floats) -> Floats:
+        """Return noisy totals of columns; see ``MomentWindow``."""
+        center = [*exact_sums(self._X), *(self._sums.fraction(j, j) for j in range(self.d))]
         return self._answer(center[len(center) - len(scales) :], list(scales))
 
     @property
@@ -195,10 +205,14 @@ class SimulatedWindow:
         """Return the window on the same people in other coordinates."""
         return SimulatedWindow(self._units, self._y, self._rng, frame)
 
-    def totals(self, columns: int, scales: Floats) -> Floats:
+    def totals(self, columns: int, bound: float, scales: Floats) -> Floats:
         """Return noisy totals; see ``MomentWindow``."""
-        center = plain_totals(self._units[:, :columns], self._y)[-len(scales) :]
+        center = plain_totals(self._units[:, :columns], self._y, bound)[-len(scales) :]
         return center + scales * self._rng.standard_normal(len(scales))
+
+    def column_totals(self, scales: Floats) -> Floats:
+        """Return noisy totals of columns; see ``MomentWindow``."""
+        return plain_column_totals(self._X)[-len(scales) :] + scales * self._rng.standard_normal(len(scales))
 
     @property
     def d(self) -> int:
@@ -240,10 +254,15 @@ class SimulatedWindow:
         return self._G + ridge * np.eye(self.d)
 
 
-def plain_totals(units: Floats, y: Floats) -> Floats:
+def plain_totals(units: Floats, y: Floats, bound: float) -> Floats:
     """Return totals without noise, in floating point; see ``MomentWindow``."""
-    half = len(y) / 2.0
-    return np.concatenate([[len(y), y.sum(), y @ y - half], units.sum(axis=0), (units**2).sum(axis=0) - half])
+    boxed = [halvings(units, bound).sum()] if units.shape[1] else []
+    return np.array([len(y), y.sum(), y @ y - len(y) / 2.0, *boxed])
+
+
+def plain_column_totals(rows: Floats) -> Floats:
+    """Return totals of columns without noise, in floating point."""
+    return np.concatenate([rows.sum(axis=0), (rows**2).sum(axis=0)])
 
 
 def plain_moment(X: Floats, y: Floats, theta: Floats, clip: float, frame: StandardFrame | None) -> Floats:

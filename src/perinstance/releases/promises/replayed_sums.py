@@ -71,6 +71,11 @@ class ReplayedWindow:
         self._log.ask("totals", question)
         return self._window.totals(*question)
 
+    def column_totals(self, *question: Any) -> Floats:
+        """Answer with the published totals of columns."""
+        self._log.ask("column_totals", question)
+        return self._window.column_totals(*question)
+
     def framed(self, frame: StandardFrame) -> ReplayedWindow:
         """Return the window in other coordinates, which are public: every later question is asked there."""
         self._log.questions.append(("framed", (frame,)))

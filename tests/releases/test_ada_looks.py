@@ -1,0 +1,128 @@
+"""AdaSSP's looks: nobody moves a total further than the noise is made for; what is read off them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from perinstance.releases.adassp.averaged_rounds import PASSED, Round, estimate
+from perinstance.releases.adassp.column_look import ColumnLook, common, standardised
+from perinstance.releases.adassp.first_look import Look, Opening, opening
+from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
+from perinstance.releases.promises.noisy_queries import ExactWindow, plain_column_totals, plain_totals
+from perinstance.releases.promises.row_lengths import halvings
+from perinstance.sampling import fixed_rows
+
+units = st.floats(-1.0, 1.0)
+
+
+def exact_window(row, y, bound):
+    """A window on one person alone that answers without noise."""
+    rows = fixed_rows(row, y, bound, 1.0)
+    return ExactWindow(rows, answer=lambda center, scales: np.array([float(v) for v in center]))
+
+
+@given(arrays(float, (1, 3), elements=units), units, st.booleans(), st.floats(0.01, 2.0))
+@settings(max_examples=60)
+def test_nobody_moves_a_look_further_than_its_distance(row, v, intercept, length):
+    """By the exact window itself, and no less than the formula that people are charged with."""
+    bound, y = np.sqrt(3.0) * (1 + 2.0**-30), np.array([v])
+    window = exact_window(row, y, bound)
+    for n_public in (None, 7):
+        look = Look(3, bound, intercept, n_public, 0.2)
+        moved = float(((window.totals(3, bound, look.scales()) / look.scales()) ** 2).sum())
+        assert moved <= 0.2**2
+        assert moved <= look.squares(row, y)[0] * 0.2**2 * (1 + 1e-9)
+    columns = ColumnLook(3, intercept, bound, 0.1)
+    asked = columns.frame(length)
+    scales = columns.scales(asked)
+    moved = float(((window.framed(asked).column_totals(scales) / scales) ** 2).sum())
+    assert moved <= 0.1**2
+    shortened = asked.clipped_rows(row, np.array([True]))
+    assert moved <= columns.squares(asked, shortened)[0] * (1 + 1e-9) + 1e-9
+
+
+def test_the_longest_row_uses_its_distance_up():
+    corner, y, bound = np.ones((1, 3)), np.ones(1), np.sqrt(3.0) * (1 + 2.0**-30)
+    look = Look(3, bound, True, None, 0.2)
+    assert look.squares(corner, y)[0] == pytest.approx(1.0, rel=1e-9)
+
+
+@given(arrays(float, (4, 2), elements=st.floats(-2.0, 2.0)))
+@settings(max_examples=40)
+def test_halvings_are_a_logarithm(rows):
+    found = halvings(rows, 3.0) + 4
+    for h, squared in zip(found, (rows**2).sum(axis=1), strict=True):
+        assert squared <= 9.0 / 2**h * (1 + 1e-15) and (h == 8 or squared > 9.0 / 2 ** (h + 1) * (1 - 1e-15))
+
+
+def read(X, y, intercept=True, n_public=None, distance=50.0):
+    """Look twice at so many people that noise does not matter, and leave it out."""
+    d, bound = X.shape[1], np.sqrt(X.shape[1])
+    look = Look(d, bound, intercept, n_public, distance)
+    found = opening(look, plain_totals(X, y, bound)[-len(look.scales()) :])
+    columns = ColumnLook(d, intercept, bound, distance)
+    asked = columns.frame(found.length)
+    totals = plain_column_totals(asked.clipped_rows(X, np.ones(len(y), bool)))[-len(columns.scales(asked)) :]
+    return found, standardised(columns, found, asked, totals)
+
+
+@pytest.mark.parametrize("n_public", [None, 4000])
+def test_without_noise_the_looks_find_lengths_centres_and_spreads(n_public):
+    rng = np.random.default_rng(3)
+    X = np.clip(rng.normal([0.3, 0.0, -0.2], [0.10, 0.07, 0.14], size=(4000, 3)), -1, 1)
+    y = np.clip(0.2 + 0.1 * rng.normal(size=4000), -1, 1)
+    found, frame = read(X, y, n_public=n_public)
+    assert (
+        found.n == 4000 and found.start == pytest.approx(0.2, abs=0.01) and found.clip == pytest.approx(0.1, abs=0.02)
+    )
+    assert 0.7 < found.length / np.exp(np.log(np.linalg.norm(X, axis=1)).mean()) < 1.4
+    np.testing.assert_allclose(frame.center, [0.3, 0.0, -0.2], atol=0.05)
+    np.testing.assert_allclose(frame.spread, [0.10, 0.07, 0.14], rtol=0.25)
+    assert not read(X, y, intercept=False)[1].center.any()
+
+
+def test_what_is_lost_in_noise_is_not_believed():
+    look = Look(5, np.sqrt(5), True, None, 1e-3)
+    found = opening(look, np.array([100.0, 90.0, -1e6, 1e6]))
+    assert found.n is None and found.start == 0.0 and 0 < found.length < np.sqrt(5)
+    frame = common(ColumnLook(5, True, np.sqrt(5), 1e-3), found)
+    assert len(set(frame.spread)) == 1 and np.isfinite(frame.radius)
+    wild = opening(Look(5, np.sqrt(5), True, 1, 1e-3), np.array([90.0, -1e6, -1e9]))
+    assert 0 < wild.length <= np.sqrt(5)
+
+
+def test_spreads_that_differ_less_than_their_noise_are_one():
+    columns = ColumnLook(4, False, 2.0, 0.01)
+    found = Opening(1000.0, 0.0, 0.2, 0.8, 0.1)
+    asked = columns.frame(found.length)
+    noise = columns.scales(asked)[-1]
+    frame = standardised(columns, found, asked, np.array([0.5, -0.5, 0.4, -0.4]) * noise)
+    assert len(set(frame.spread)) == 1 and frame.weight == 0.0
+
+
+def test_rounds_at_one_estimate_average_their_noise():
+    """Two rounds of residuals at the same estimate are one round of half the noise's variance, but for their age."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(500, 3))
+    gram = noisy_gram(X.T @ X, 1e-3)
+    theta, moment = np.array([0.1, 0.0, 0.2]), rng.normal(size=3) * 20
+    one, two = Round(theta, moment, 0.2, 5.0), Round(theta, moment, 0.2, 5.0)
+    shrunk = theta + posterior_mean(gram, moment / PASSED, 5.0 / PASSED * np.sqrt(0.6**2 + 1) / 1.6)  # weights 0.6 : 1
+    np.testing.assert_allclose(estimate(gram, [one, two]), shrunk, rtol=1e-12)
+    narrow = Round(-theta, moment, 0.1, 2.5)
+    np.testing.assert_array_equal(estimate(gram, [narrow, one]), estimate(gram, [one]))
+
+
+def test_averaged_rounds_find_the_solution_without_noise():
+    rng = np.random.default_rng(5)
+    X, theta = rng.normal(size=(400, 3)), np.array([0.4, -0.3, 0.2])
+    G = X.T @ X
+    gram, rounds, at = noisy_gram(G, 1e-6), [], np.zeros(3)
+    for _ in range(8):
+        rounds.append(Round(at, PASSED * (G @ (theta - at)), 0.2, 1e-6))
+        at = estimate(gram, rounds)
+    np.testing.assert_allclose(at, theta, rtol=5e-3)  # labels are never thought to be without noise
