@@ -117,6 +117,13 @@ def test_summaries_keep_their_schema_and_tell_nothing_of_the_table(tmp_path):
     assert regulator_summary(fitted[2])["promise"] is None
     other = pi.PosteriorSample(alpha=1.0).fit(np.vstack([X, X]), np.append(y, y))  # twice the people
     assert regulator_summary(other) == regulator_summary(fitted[2])
+    told = pi.disclosure.publish_losses(pi.audit(fitted[2], X, y), fitted[2], X, y, epsilon=1.0, x_bound=1.0)
+    with_losses = regulator_summary(fitted[2], told)
+    check.validate(json.loads(json.dumps(with_losses, allow_nan=False)))
+    assert with_losses["losses_published"]["promise"] == {"epsilon": 1.0, "delta": 1e-6}
+    for wrong in (fitted[2], fitted[0]):
+        with pytest.raises(InvalidInput, match="losses"):
+            regulator_summary(fitted[0], wrong if wrong is fitted[2] else told)
     wrong = {**regulator_summary(fitted[0]), "people": 60}
     assert list(check.iter_errors(wrong))
     with pytest.raises(InvalidInput, match="confidential"):

@@ -1,7 +1,7 @@
 """For a regulator: what was published and what it promises, as JSON with a schema; public things only.
 
 The summary is made from a release or a published model, never from an audit: losses, their quantiles or the number of
-people would be a release of their own. ``profile`` hands a pair to other tools as a function of epsilon.
+people are a release of their own (``publish_losses``). ``profile`` hands a pair to other tools: a function of epsilon.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from perinstance._version import __version__
+from perinstance.disclosure.published_losses.record import PublishedLosses
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import is_bound
@@ -25,15 +26,20 @@ def summary_schema() -> dict[str, Any]:
     return json.loads(files("perinstance.disclosure").joinpath("summary.schema.json").read_text(encoding="utf-8"))
 
 
-def regulator_summary(published: Any) -> dict[str, Any]:
+def regulator_summary(published: Any, losses: PublishedLosses | None = None) -> dict[str, Any]:
     """Return what a regulator asks about one release: versions, mechanism, promise, bounds, what may be told.
 
-    ``published`` is a fitted release or a published model (``perinstance.load``).
+    ``published`` is a fitted release or a published model (``perinstance.load``), ``losses`` what ``publish_losses``
+    put out about it, if it did.
     """
     if hasattr(published, "losses"):
         raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")
+    if losses is not None and not isinstance(losses, PublishedLosses):
+        raise InvalidInput(f"losses must be what publish_losses gave, got {type(losses).__name__}; others stay inside")
     document = published.document if hasattr(published, "document") else document_of(published)
     promise = document["promise"]
+    if losses is not None and losses.method != document["method"]:
+        raise InvalidInput(f"these are losses of {losses.method}, and {document['method']} published this model")
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -44,7 +50,7 @@ def regulator_summary(published: Any) -> dict[str, Any]:
         "promise": None if promise is None else {name: promise[name] for name in ("epsilon", "delta")},
         "bounds": document["bounds"],
         "numbers_published": _count(document["model"]) + _count(document["released"]),
-        "losses_published": None,
+        "losses_published": None if losses is None else losses.summary(),
     }
 
 

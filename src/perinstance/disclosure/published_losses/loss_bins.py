@@ -4,8 +4,8 @@ The tables are functions of the edges and of delta alone, and people are compare
 how many others were computed in the same call.
 
 Posterior samples: in deviations of Q the pair is ``N(0, 1)`` against ``N(m, 1 + mu)`` with ``m^2 = mu s``, and it is
-dominated by the pair of any ``M >= mu`` and of ``s' >= s``, where ``s = rho^2/(1 + mu) = gamma e^2/(1 - h)`` (docs/disclosure,
-"Why the posterior's bound holds"). So leverages are rounded up to the next of some levels.
+dominated by the pair of any ``M >= mu`` and of ``s' >= s``, where ``s = rho^2/(1 + mu) = gamma e^2/(1 - h)``
+(docs/disclosure, "Why the posterior's bound holds"). So leverages are rounded up to the next of some levels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def checked_edges(edges: Sequence[float] | None) -> tuple[float, ...]:
         return EDGES
     values = tuple(real_number("an edge", edge) for edge in edges)
     rising = all(a < b for a, b in zip(values, values[1:], strict=False))
-    if not 1 <= len(values) <= MOST_EDGES or not rising or not 0 < values[0] or not values[-1] < np.inf:
+    if not 1 <= len(values) <= MOST_EDGES or not rising or values[0] <= 0 or values[-1] == np.inf:
         raise InvalidInput(f"edges must be 1 to {MOST_EDGES} rising numbers > 0; they are losses, fixed in advance")
     return values
 

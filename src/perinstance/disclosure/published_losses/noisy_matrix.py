@@ -1,7 +1,7 @@
 """Noisy looks at X'X that bound everybody's leverage from above, each row used in a public frame and radius.
 
-A look is ``S X'X S' + E`` over the rows with ``||S x||^2 <= r^2``; longer ones are left out, which only makes the matrix
-smaller and a leverage larger. One person moves it by at most r^2 in the Frobenius norm, in which E is isotropic. The
+A look is ``S X'X S' + E`` over the rows with ``||S x||^2 <= r^2``; longer ones are left out, which only makes the
+matrix smaller and a leverage larger. One person moves it by at most r^2 in the Frobenius norm, in which E is isotropic. The
 largest eigenvalue of such noise of scale s has a mean of at most ``s sqrt(2p)`` (Davidson and Szarek 2001, II.11) and
 is a Lipschitz function of it, so ``-c <= E <= c`` with ``c = s (sqrt(2p) + sqrt(2 log 1/f))``, each but for probability
 f (Gaussian concentration).
@@ -70,8 +70,9 @@ def noisy_gram(sweep: Sweep, rows: Rows, frame: Floats, square: float, scale: fl
     p = len(frame)
 
     def add(block: Block) -> ExactGram:
-        Z = in_frame(rows(block), frame)
-        Z = Z[squared_norms(Z) * OWN_ROW_UP <= square]
+        with np.errstate(over="ignore", invalid="ignore"):  # whatever overflows is too long
+            Z = in_frame(rows(block), frame)
+            Z = Z[squared_norms(Z) * OWN_ROW_UP <= square]
         return ExactGram.of(Z, np.zeros(len(Z)))
 
     sums: ExactGram = sweep.fold(add)

@@ -119,7 +119,15 @@ def publish_losses(
         failure=split.failure,
         split=split,
         terms=terms,
+        ceiling=_promised(release, mechanism, audit.delta),
     )
+
+
+def _promised(release: Any, mechanism: Mechanism, delta: float) -> float:
+    """Return the epsilon that the release itself promised to everybody at this delta."""
+    epsilon = getattr(release, "epsilon", None)
+    kept = mechanism.promises and epsilon is not None and float(release.delta) <= delta
+    return float(epsilon) if kept else np.inf  # type: ignore[arg-type]
 
 
 def _declared(mechanism: Mechanism, x_bound: Any) -> float:

@@ -50,6 +50,7 @@ class PublishedLosses(ShownAsTable):
     failure: float
     split: SplitPromise
     terms: PublicTerms | None  #: what bounds a person's loss besides their row; None where only the release does
+    ceiling: float = math.inf  #: what the release promised to everybody, where that holds at ``losses_delta``
 
     @property
     def kind(self) -> Kind:
@@ -80,9 +81,9 @@ class PublishedLosses(ShownAsTable):
         error = self.noise * np.sqrt((1 - q) ** 2 * k + q * q * (bins - k))
         margin = -float(ndtri(self.split.each / (2 * (bins - 1)))) * error
         reached, possible = np.flatnonzero(below >= margin), np.flatnonzero(below >= -margin)
-        high = self.edges[int(reached[0])] if len(reached) else math.inf
+        high = min(self.edges[int(reached[0])] if len(reached) else math.inf, self.ceiling)
         first = int(possible[0]) if len(possible) else bins - 1
-        return LossQuantile(q, self.edges[first - 1] if first else 0.0, high)
+        return LossQuantile(q, min(self.edges[first - 1], high) if first else 0.0, high)
 
     def own_bound(self, x: Any, y: float = 0.0) -> float:
         """Return the edge below which the loss of a person with this row is: from their row and this record alone."""

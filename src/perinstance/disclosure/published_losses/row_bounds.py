@@ -7,9 +7,9 @@ with values g, let U be some of those with g > 0, and v the row's part in U divi
     x_U'H^-1 x_U = x_U'v + v'E v + (E v)'H^-1(E v) <= x_U'v + (c + c^2/floor) |v|^2,
     |H^-1 x_U| <= |v| (1 + c/floor),
 
-and the rest W has ``x_W'H^-1 x_W <= |x_W|^2/floor``, ``|H^-1 x_W| <= |x_W|/floor``. ``sqrt(x'H^-1x)`` and ``|H^-1x|`` are
-norms: the parts add up, and the best of all cuts of the sorted g counts. Rows that a look left out make H larger, and
-``x'H^-1x`` smaller; for ``|H^-1x|`` no row may be left out.
+and the rest W has ``x_W'H^-1 x_W <= |x_W|^2/floor``, ``|H^-1 x_W| <= |x_W|/floor``. ``sqrt(x'H^-1x)`` and ``|H^-1x|``
+are norms: the parts add up, and the best of all cuts of the sorted g counts. Rows that a look left out make H larger,
+and ``x'H^-1x`` smaller; for ``|H^-1x|`` no row may be left out.
 
 The draw o is public. ``|x'(o - theta)| <= q sqrt(x'H^-1x/gamma)`` (posterior sample) or ``q s |x|_{A^-1}`` (output
 perturbation) for all x at once, q the quantile of a chi variable with p degrees of freedom: the residual at theta is
