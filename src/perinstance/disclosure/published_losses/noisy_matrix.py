@@ -1,9 +1,9 @@
 """Noisy looks at X'X that bound everybody's leverage from above, each row used in a public frame and radius.
 
 A look is ``S X'X S' + E`` over the rows with ``||S x||^2 <= r^2``; longer ones are left out, which only makes the
-matrix smaller and a leverage larger. One person moves it by at most r^2 in the Frobenius norm, in which E is isotropic. The
-largest eigenvalue of such noise of scale s has a mean of at most ``s sqrt(2p)`` (Davidson and Szarek 2001, II.11) and
-is a Lipschitz function of it, so ``-c <= E <= c`` with ``c = s (sqrt(2p) + sqrt(2 log 1/f))``, each but for probability
+matrix smaller and a leverage larger. One person moves it by at most r^2 in the Frobenius norm, in which E is isotropic.
+The largest eigenvalue of such noise of scale s has a mean of at most ``s sqrt(2p)`` (Davidson and Szarek 2001, II.11)
+and is a Lipschitz function of it, so ``-c <= E <= c`` with ``c = s (sqrt(2p) + sqrt(2 log 1/f))``, each but for probability
 f (Gaussian concentration).
 
 The first look takes the rows as they are (S = 1, r the declared bound). The second one, in a frame in which the first
@@ -48,7 +48,7 @@ def looks(sweep: Sweep, rows: Rows, penalties: Floats, x_bound: float, split: Sp
     """Look at the matrix, once or twice, with exact draws."""
     p = len(penalties)
     unit = np.eye(p)
-    square = x_bound * x_bound * OWN_ROW_UP
+    square = x_bound * x_bound * OWN_ROW_UP * OWN_ROW_UP  # rows that were scaled to the bound may round above it
     scale = noise_scale(square, split.matrix)
     first = _first(noisy_gram(sweep, rows, unit, square, scale), penalties, _margin(scale, p, split.each))
     if split.looks == 1:

@@ -186,7 +186,7 @@ def _rows(mechanism: Mechanism) -> Rows:
 
 def _check_lengths(sweep: Sweep, rows: Rows, bound: float) -> None:
     """Refuse a table that breaks its bound, before anything is charged or drawn. Said to the curator alone."""
-    if sweep.fold(lambda block: int((squared_norms(rows(block)) > bound * bound).sum())):
+    if sweep.fold(lambda block: int((squared_norms(rows(block)) > bound * bound * OWN_ROW_UP).sum())):
         raise InvalidInput(
             "rows of the table are longer than x_bound, and then nothing bounds a distance: declare a bound that holds "
             "for everybody who could be in the table, or clip rows by a recipe before the release"
