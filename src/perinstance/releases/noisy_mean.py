@@ -23,6 +23,7 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.moved_together import distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
@@ -129,6 +130,22 @@ class NoisyMean(WritesModel, BaseEstimator):
         found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
         pair = Laplace if self.noise == "laplace" else Shift
         return one_pair(pair(found.value, found.kind_code), delta, ())
+
+    def moved_together(self, fit: MeanFit, rows: Floats) -> Shift | Laplace:
+        """Return the pair of several people: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``."""
+        mechanism, k = self.mechanism(), len(rows)
+        with working_precision(PRECISION):
+            moves, left = [exact(total) for total in exact_sums(np.asarray(rows, dtype=np.float64))], fit.n_people - k
+            if mechanism.moved == "mean" and left:
+                means = [arb(t) + arb(low, e) for t, low, e in zip(fit.theta, fit.low, fit.error, strict=True)]
+                moves = [(move - k * mean) / left for move, mean in zip(moves, means, strict=True)]
+            order = 1 if mechanism.noise == "laplace" else 2
+            distance = distance_of(moves, mechanism.scale, order)
+        if mechanism.moved == "mean" and not left:  # there is no mean of nobody
+            distance = np.inf
+        if order == 1:
+            return Laplace([distance], "exact" if len(moves) == 1 else "upper")
+        return Shift([distance])
 
     def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""

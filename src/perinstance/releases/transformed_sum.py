@@ -9,6 +9,7 @@ like log x or sqrt x, where noise on the sum itself would cost x.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.moved_together import distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
@@ -164,6 +166,17 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         X = _amounts(one_row(x))
         found = _charged(np.linalg.norm(self.policy(X), axis=1), 1.0, X)
         return one_pair(Shift(found.value, "upper"), delta, ("negative_as_zero",))
+
+    def moved_together(self, fit: SumFit, rows: Floats) -> Shift:
+        """Return the pair of several people: ``f(sum) - f(sum without them)`` of each column."""
+        transform, scale, offset = self._declared()
+        unit = Fraction(1, 1 << UNIT_BITS)
+        with working_precision(PRECISION):
+            moves = [
+                _transformed(transform, offset, total * unit) - _transformed(transform, offset, total * unit - theirs)
+                for total, theirs in zip(fit.units, exact_sums(_amounts(rows)), strict=True)
+            ]
+            return Shift([distance_of(moves, scale)])
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the transformed sums, enclosed at any precision, and the noise: what ``fit`` draws from."""

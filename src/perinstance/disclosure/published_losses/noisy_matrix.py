@@ -3,8 +3,8 @@
 A look is ``S X'X S' + E`` over the rows with ``||S x||^2 <= r^2``; longer ones are left out, which only makes the
 matrix smaller and a leverage larger. One person moves it by at most r^2 in the Frobenius norm, in which E is isotropic.
 The largest eigenvalue of such noise of scale s has a mean of at most ``s sqrt(2p)`` (Davidson and Szarek 2001, II.11)
-and is a Lipschitz function of it, so ``-c <= E <= c`` with ``c = s (sqrt(2p) + sqrt(2 log 1/f))``, each but for probability
-f (Gaussian concentration).
+and is a Lipschitz function of it, so ``-c <= E <= c`` with ``c = s (sqrt(2p) + sqrt(2 log 1/f))``, each side but for
+probability f (Gaussian concentration).
 
 The first look takes the rows as they are (S = 1, r the declared bound). The second one, in a frame in which the first
 made X'X about the identity, adds less noise where the first could see little. Both are looks at exact sums of float64.
