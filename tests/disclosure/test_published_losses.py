@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.disclosure import publish_losses
 from perinstance.disclosure.published_losses import noisy_matrix, publish
+from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, RowBounds, row_bounds
 from perinstance.disclosure.published_losses.loss_bins import EDGES, bins_of, checked_edges
-from perinstance.disclosure.published_losses.noisy_matrix import Look, _first, _in_frame, _second_frame, noisy_gram
-from perinstance.disclosure.published_losses.row_bounds import PublicTerms, RowBounds, row_bounds
+from perinstance.disclosure.published_losses.noisy_matrix import NoisyLook, _first, _in_frame, _second_frame, noisy_gram
 from perinstance.disclosure.published_losses.split_promise import SplitPromise
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.folds.sweep import ArraySweep
@@ -62,7 +62,7 @@ def test_one_person_moves_a_look_by_the_square_of_the_bound(monkeypatch, extreme
 def terms_for(family="posterior", intercept=False, d=3):
     p = d + intercept
     K = np.diag(np.linspace(5.0, 90.0, p)) + 0.5
-    look = Look(np.eye(p), K, 2.0, 1.0)
+    look = NoisyLook(np.eye(p), K, 2.0, 1.0)
     scale = 1.0 if family == "posterior" else 0.01
     return PublicTerms(family, (look,), 1.0, intercept, scale, 1 / scale, 4.0, np.linspace(-1, 1, p), 2.0**-41)
 
@@ -101,7 +101,7 @@ def test_the_parts_add_up_to_the_promise():
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 0.05])
-def test_leverages_and_reaches_are_bounded_under_the_worst_noise(intercept, spread):
+def test_leverages_and_influences_are_bounded_under_the_worst_noise(intercept, spread):
     """Noise of the largest allowed norm, along eigenvectors, against them, and at random; refits by a plain solve."""
     for trial in range(12):
         X, y = table(80, 3, spread)
@@ -124,7 +124,7 @@ def test_leverages_and_reaches_are_bounded_under_the_worst_noise(intercept, spre
             solved = np.linalg.solve(H, X.T)
             assert (found.leverage >= (X.T * solved).sum(0)).all()
             if look is first:
-                assert (found.reach >= np.linalg.norm(solved, axis=0)).all()
+                assert (found.influence >= np.linalg.norm(solved, axis=0)).all()
         tight = PublicTerms(
             "posterior", (_first(X.T @ X, penalties, 1e-9),), 0.0, True, 1.0, 1.0, 4.0, terms.output, 0.0
         )
@@ -157,7 +157,7 @@ def test_bins_are_never_too_low():
     some = (truth > EDGES[0]) & (truth < 5.0)
     assert (found[some] <= truth[some] * 1.8).mean() > 0.9  # and seldom more than a bin too high
     output = terms_for("output")
-    truth = Shift(bounds.reach * e / (1 - h) / 0.01).epsilon(1e-6)
+    truth = Shift(bounds.influence * e / (1 - h) / 0.01).epsilon(1e-6)
     assert (tops[bins_of(output, bounds, EDGES, 1e-6)] >= truth).all()
     nothing = RowBounds(np.array([np.inf, 1.0, np.nan]), np.array([1.0, 1.0, np.nan]), np.array([np.inf, 1.0, np.nan]))
     for one in (terms, output):

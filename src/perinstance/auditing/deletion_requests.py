@@ -194,10 +194,10 @@ def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[
     from perinstance.analysis import group_pairs
 
     mechanism, fit = audit.release.mechanism(), audit.fit
-    if isinstance(audit.release, MovesTogether):
-        known_rows, _ = picked_rows(sweep, list(asked), len(audit))
-        place = {position: k for k, position in enumerate(asked)}
-        return lambda some: audit.release.moved_together(fit, known_rows[[place[position] for position in some]])
+    release: Any = audit.release
+    if isinstance(release, MovesTogether):
+        theirs, _ = picked_rows(sweep, list(asked), len(audit))
+        return lambda some: release.moved_together(fit, theirs[[asked.index(position) for position in some]])
     if mechanism.own_row and type(audit.pairs) in (Shift, Laplace):
         return lambda some: _added(audit.pairs[np.array(some)])
     if not isinstance(fit, LinearFit) or mechanism.family == "adaptive":

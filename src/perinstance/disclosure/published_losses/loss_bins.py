@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.checked_numbers import real_number
-from perinstance.disclosure.published_losses.row_bounds import PublicTerms, RowBounds
+from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, RowBounds
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import OWN_ROW_UP, PROFILE_UP
@@ -48,7 +48,7 @@ def bins_of(terms: PublicTerms, bounds: RowBounds, edges: tuple[float, ...], del
     """Return which bin each person's bound falls into: k means at most ``edges[k]``, the last one more than all."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if terms.family == "output":
-            distance = bounds.reach * bounds.residual / bounds.left * terms.longest * OWN_ROW_UP
+            distance = bounds.influence * bounds.residual / bounds.left * terms.longest * OWN_ROW_UP
             return _above(distance, [np.float64(t) for t in _shift_limits(edges, delta)])
         mu = bounds.leverage / bounds.left * OWN_ROW_UP
         s = (bounds.residual / terms.noise) ** 2 / bounds.left * OWN_ROW_UP

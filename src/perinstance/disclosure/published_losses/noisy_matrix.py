@@ -32,7 +32,7 @@ Rows = Callable[[Block], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class NoisyLook:
     """A noisy matrix ``K = S (X'X + P) S' + E`` with ``|E| <= margin``, and a floor of the eigenvalues without E.
 
     Public. P is the penalty.
@@ -44,8 +44,8 @@ class Look:
     floor: float  #: 0 where nothing is known
 
 
-def looks(sweep: Sweep, rows: Rows, penalties: Floats, x_bound: float, split: SplitPromise) -> tuple[Look, ...]:
-    """Look at the matrix, once or twice, with exact draws."""
+def looks(sweep: Sweep, rows: Rows, penalties: Floats, x_bound: float, split: SplitPromise) -> tuple[NoisyLook, ...]:
+    """NoisyLook at the matrix, once or twice, with exact draws."""
     p = len(penalties)
     unit = np.eye(p)
     square = x_bound * x_bound * OWN_ROW_UP * OWN_ROW_UP  # rows that were scaled to the bound may round above it
@@ -118,7 +118,7 @@ def _margin(scale: float, p: int, failure: float) -> float:
     return (scale * tail + p * GRID) * BOUND_UP
 
 
-def _first(noisy: Floats, penalties: Floats, margin: float) -> Look:
+def _first(noisy: Floats, penalties: Floats, margin: float) -> NoisyLook:
     """Put the first look together; its floor is the penalty's or the noisy eigenvalue's, whichever is larger.
 
     With an intercept, which has no penalty: let ``a <= n`` be a floor of its square and b above the eigenvalues of the
@@ -132,10 +132,10 @@ def _first(noisy: Floats, penalties: Floats, margin: float) -> Look:
         a, alpha = float(noisy[-1, -1]) - margin, float(penalties[0])
         b = max(float(np.linalg.eigvalsh(noisy[:-1, :-1])[-1]), 0.0) + margin
         known = max(a, 0.0) * alpha / (max(a, 0.0) + b + alpha) * BOUND_DOWN
-    return Look(np.eye(len(K)), K, margin, max(known, _smallest(K) - margin, 0.0))
+    return NoisyLook(np.eye(len(K)), K, margin, max(known, _smallest(K) - margin, 0.0))
 
 
-def _second_frame(first: Look, people: float) -> tuple[Floats, float]:
+def _second_frame(first: NoisyLook, people: float) -> tuple[Floats, float]:
     """Return S with about ``S K S' = 1``, and the square of the radius: some times the mean of ``||S x||^2``."""
     values, vectors = np.linalg.eigh(first.matrix)
     seen = np.maximum(values, 0.0)
@@ -143,12 +143,12 @@ def _second_frame(first: Look, people: float) -> tuple[Floats, float]:
     return (vectors / np.sqrt(raised)).T, WIDE * max(float((seen / raised).sum()), 1.0) / people
 
 
-def _in_frame(first: Look, frame: Floats, noisy: Floats, penalties: Floats, margin: float) -> Look:
+def _in_frame(first: NoisyLook, frame: Floats, noisy: Floats, penalties: Floats, margin: float) -> NoisyLook:
     K = noisy + (frame * penalties) @ frame.T
     margin += EIGENVALUES_ERROR * float(np.linalg.norm(K))
     spread = frame @ frame.T
     carried = first.floor * max(_smallest(spread) - EIGENVALUES_ERROR * float(np.linalg.norm(spread)), 0.0)
-    return Look(frame, K, margin, max(carried * BOUND_DOWN, _smallest(K) - margin, 0.0))
+    return NoisyLook(frame, K, margin, max(carried * BOUND_DOWN, _smallest(K) - margin, 0.0))
 
 
 def _smallest(matrix: Floats) -> float:

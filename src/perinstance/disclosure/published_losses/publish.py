@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.stats import chi
 
 from perinstance.auditing.raw_tables import read_rows
 from perinstance.checked_numbers import positive, probability
+from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
 from perinstance.disclosure.published_losses.loss_bins import Bins, bins_of, checked_edges
 from perinstance.disclosure.published_losses.noisy_matrix import Rows, looks, squared_norms
 from perinstance.disclosure.published_losses.record import PublishedLosses
-from perinstance.disclosure.published_losses.row_bounds import PublicTerms, row_bounds
 from perinstance.disclosure.published_losses.split_promise import SplitPromise
 from perinstance.disclosure.statements import statement
 from perinstance.engines import Local
@@ -37,7 +37,14 @@ from perinstance.releases.promises.noisy_queries import drawn
 
 if TYPE_CHECKING:
     from perinstance.auditing import Audit
-    from perinstance.ledger import Ledger
+
+
+class LedgerOfPeople(Protocol):
+    """A ``perinstance.Ledger``."""
+
+    def reserve_pairs(self, ids: Any, pairs: Any, key: str, *, mechanism: str) -> Any:
+        """Charge before publishing; a context that commits when all went well."""
+
 
 LOOKS = {"posterior": 2, "output": 1}  # at X'X, by family
 
@@ -53,7 +60,7 @@ def publish_losses(
     x_bound: float | None = None,
     edges: Sequence[float] | None = None,
     failure: float = 1e-4,
-    ledger: Ledger | None = None,
+    ledger: LedgerOfPeople | None = None,
     key: str = "",
     **columns: Any,
 ) -> PublishedLosses:
@@ -145,7 +152,7 @@ def _split(mechanism: Mechanism, ridge: bool, epsilon: float, delta: float, fail
     return SplitPromise.of(epsilon, delta, LOOKS[mechanism.family] if ridge else 0, probability("failure", failure))
 
 
-def _charged(ledger: Ledger | None, key: str, audit: Audit, split: SplitPromise) -> Any:
+def _charged(ledger: LedgerOfPeople | None, key: str, audit: Audit, split: SplitPromise) -> Any:
     """Charge before anything is drawn; an interrupted publication stays reserved."""
     if ledger is None:
         return nullcontext()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perinstance.disclosure.published_losses.noisy_matrix import Look, in_frame, squared_norms
+from perinstance.disclosure.published_losses.noisy_matrix import NoisyLook, in_frame, squared_norms
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import OWN_ROW_ERROR, OWN_ROW_UP
 
@@ -33,7 +33,7 @@ class PublicTerms:
     """What bounds everybody's loss of a ridge release, besides their row. All of it is public."""
 
     family: str  #: "posterior" or "output"
-    looks: tuple[Look, ...]
+    looks: tuple[NoisyLook, ...]
     alpha: float
     intercept: bool
     noise: float  #: of ``x'(o - theta)``: 1/sqrt(gamma), or the scale in units of A's smallest eigenvalue
@@ -49,7 +49,7 @@ class RowBounds:
 
     leverage: Floats  #: x'H^-1x with everyone
     residual: Floats  #: |y - x'theta| with everyone
-    reach: Floats  #: |H^-1 x|
+    influence: Floats  #: |H^-1 x|
 
     @property
     def left(self) -> Floats:
@@ -67,10 +67,10 @@ def row_bounds(terms: PublicTerms, X: Floats, y: Floats) -> RowBounds:
         if terms.alpha > 0.0 and not terms.intercept:  # H without the person is at least alpha, too
             mu = squares / terms.alpha
             leverage = np.fmin(leverage, np.where(np.isfinite(mu), mu / (1.0 + mu), 1.0) * OWN_ROW_UP)
-        reach = _reach(terms.looks[0], X)
+        influence = _influence(terms.looks[0], X)
         wobble = np.sqrt(leverage) if terms.family == "posterior" else np.sqrt(squares)
         residual = _residual(terms, X, y) + terms.quantile * terms.noise * wobble
-        return RowBounds(leverage, residual * OWN_ROW_UP, reach)
+        return RowBounds(leverage, residual * OWN_ROW_UP, influence)
 
 
 def _residual(terms: PublicTerms, X: Floats, y: Floats) -> Floats:
@@ -83,7 +83,7 @@ def _residual(terms: PublicTerms, X: Floats, y: Floats) -> Floats:
     return np.abs(value) + OWN_ROW_ERROR * size + terms.half * lengths
 
 
-def _leverage(look: Look, X: Floats) -> Floats:
+def _leverage(look: NoisyLook, X: Floats) -> Floats:
     cuts = _cuts(look, X)
     c, floor = look.margin, look.floor
     if floor <= 0.0:
@@ -96,7 +96,7 @@ def _leverage(look: Look, X: Floats) -> Floats:
     return (best + lost) ** 2 * OWN_ROW_UP
 
 
-def _reach(look: Look, X: Floats) -> Floats:
+def _influence(look: NoisyLook, X: Floats) -> Floats:
     """Bound ``|H^-1 x|`` in a look whose frame is the identity."""
     cuts, c, floor = _cuts(look, X), look.margin, look.floor
     if floor <= 0.0:
@@ -117,7 +117,7 @@ class _Cuts:
     usable: int  #: directions with g > 0
 
 
-def _cuts(look: Look, X: Floats) -> _Cuts:
+def _cuts(look: NoisyLook, X: Floats) -> _Cuts:
     values, vectors = np.linalg.eigh(look.matrix)
     values, vectors = values[::-1], vectors[:, ::-1]
     squares = in_frame(X, vectors.T @ look.frame).T ** 2
