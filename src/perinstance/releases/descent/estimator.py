@@ -26,11 +26,18 @@ from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
+from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.descent.clipped_steps import Steps, noisy_path, quiet_path
 from perinstance.releases.descent.lengths_along_path import DescentFit, reading
 from perinstance.releases.descent.person_gradients import gradients_of, model_of
 from perinstance.releases.descent.personal_budgets import FilterPromise, PersonalBudget
+from perinstance.releases.descent.realised_path import (
+    check_known,
+    check_path,
+    clipped_log_ratios,
+    unclipped_log_ratios,
+)
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
 from perinstance.releases.descent.step_losses import DescentPromise, equal_steps, largest_distance
 from perinstance.releases.promises.calibration import check_promise
@@ -202,6 +209,23 @@ class NoisyDescent(AnsweringModel):
         if self.clip is None:
             raise RefusedModel("without a clip a loss depends on the others' rows: there is nothing that may be told")
         return one_pair(self._own_row_pairs(one_row(x)), delta, ())
+
+    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+        """Return ``log q/p`` of everybody at a published path."""
+        steps, problem = self.declared_steps(), self.problem()
+        check_known(steps, self.publish)
+        if not hasattr(published, "path_"):
+            raise InvalidInput("a realised loss of a descent is that of its path; pass the fitted release itself")
+        check_same_release(self, published)
+        gradients, path = gradients_of(problem), published.path_
+        rows: GatheredRows = sweep.fold(gather)
+        X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
+        check_path(path, steps, gradients.width(X.shape[1]))
+        if self.clip is None:
+            moments = fold_moments(sweep, _alpha(problem), gradients.objective.fit_intercept)
+            return unclipped_log_ratios(moments, X, y, path, steps)
+        codes = DescentFit(problem.fit(sweep, None, "estimate")).codes(y)
+        return clipped_log_ratios(gradients, X, codes, path, steps)
 
     def ideal(self, X: NDArray, y: Floats) -> ExactDescent:
         """Return what ``fit`` draws from where nothing is clipped: iterates that are Gaussian, exactly."""
