@@ -96,6 +96,21 @@ def test_two_refits_and_densities(release):
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
+@pytest.mark.parametrize("release", [*LINEAR, *MEANS], ids=name)
+def test_outsiders_are_people_inside_of_the_table_they_would_join(release):
+    """The same ratio, whoever is asked: from the table without them, and from the table with them."""
+    X, y = table()
+    joined, target = np.vstack([X, [[0.3, -2.0, 1.0]]]), np.append(y, 4.0)
+    needs = release.mechanism().needs_target
+    first, second = ((X, y), (joined, target)) if needs else ((X,), (joined,))
+    model = clone(release).fit(*first)
+    them = (joined[-1:], target[-1:]) if needs else (joined[-1:],)
+    found = pi.audit(release, *first, targets=them).realised(model, *first, targets=them)
+    truth = release.log_ratios(ArraySweep(*(second if needs else (joined, np.zeros(13)))), model)
+    assert len(found) == 1 and found.kind == "exact"
+    assert abs(found.losses[0] - truth.value[-1]) <= found.errors[0] + truth.error[-1]
+
+
 @pytest.mark.parametrize("release", MEANS, ids=name)
 def test_means_and_sums(release):
     X, _ = table()
@@ -243,6 +258,30 @@ def test_the_path_of_a_descent(release):
         for i in range(10):
             losses[i] += (((drawn - g.sum(axis=0) + g[i]) ** 2).sum() - whole) / (2 * release.noise**2)
     assert found.losses == pytest.approx(losses, abs=1e-7)
+
+
+def test_the_last_iterate_without_a_clip():
+    """Two Gaussians written down with 60 digits, step by step."""
+    X, y = table(8)
+    release = pi.NoisyDescent(Ridge(alpha=0.5), steps=6, learning_rate=0.02, clip=None, noise=3.0, publish="last")
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y).realised(model, X, y)
+    o = mp.matrix([mp.mpf(float(v)) for v in (*model.coef_, model.intercept_)])
+
+    def log_of(keep):
+        Z = mp.matrix(np.column_stack([X, np.ones(8)])[keep])
+        H, b = Z.T * Z + mp.diag([mp.mpf(0.5)] * 3 + [mp.mpf(0)]), Z.T * mp.matrix(y[keep])
+        eta = mp.mpf(0.02)
+        mean, cov, M = mp.zeros(4, 1), mp.zeros(4), mp.eye(4) - eta * H
+        for _ in range(6):
+            mean, cov = M * mean + eta * b, M * cov * M.T + (eta * 3) ** 2 * mp.eye(4)
+        gap = o - mean
+        return -mp.log(mp.det(cov)) / 2 - (gap.T * mp.lu_solve(cov, gap))[0] / 2
+
+    everybody = np.arange(8)
+    for i in range(8):
+        truth = log_of(everybody) - log_of(np.delete(everybody, i))
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
 @pytest.mark.parametrize("draws", [60, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -406,6 +445,10 @@ def test_what_is_refused():
     outside = pi.audit(LINEAR[0], X, y, targets=(X[:2], y[:2]))
     with pytest.raises(InvalidInput, match="outsiders"):
         outside.realised([0.0] * 4, X, y)
+    with pytest.raises(InvalidInput, match="outsiders"):
+        audit.realised([0.0] * 4, X, y, targets=(X[:2], y[:2]))
+    with pytest.raises(RefusedModel, match="outsiders"):
+        ADAOPS[0].log_ratios(ArraySweep(X, y), None, ArraySweep(X, y))
     with pytest.raises(InvalidInput, match="fitted release"):
         pi.audit(pi.AdaSSP(x_bound=9.0, y_bound=9.0), X, y).realised([0.0] * 3, X, y)
     ops = pi.AdaOPS(x_bound=4.0, y_bound=9.0, n_public=100)

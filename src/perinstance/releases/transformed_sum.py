@@ -36,7 +36,7 @@ from perinstance.releases.base.model_document import PublishedNumbers, WritesMod
 from perinstance.releases.base.moved_together import distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
@@ -190,8 +190,9 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         mean = np.log(fit.high + offset) if transform == "log" else np.sqrt(fit.high)
         return Law(mean, scale * np.eye(len(mean)))
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published."""
+        refuse_outside(outside)
         transform, scale, offset = self._declared()
         fit, output = self.confidential_fit(sweep), output_of(self, published, sweep.n_features)
 

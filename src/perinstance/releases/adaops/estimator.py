@@ -21,7 +21,7 @@ from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.adaops.own_row_promise import levels, own_row_epsilon
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
-from perinstance.releases.base.realised.log_ratios import LogRatios, Output, cell, check_same_release
+from perinstance.releases.base.realised.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
@@ -166,8 +166,9 @@ class AdaOPS(Promised):
         at = levels(rows.X[0], float(rows.y[0]), box.x_bound)
         return OwnRowLoss(own_row_epsilon(self._request(box), *at, delta), delta, "upper", ("rows_clipped",))
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit drew: n, eigenvalue, size and the sample."""
+        refuse_outside(outside)
         if not hasattr(published, "_drawn"):
             raise InvalidInput("what AdaOPS published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)

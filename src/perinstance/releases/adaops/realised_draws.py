@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from flint import arb, arb_mat
 
 from perinstance.errors import NumericalTrouble
@@ -44,7 +43,8 @@ def drawn_log_ratios(rows: FixedRows, drawn: DrawnNumbers) -> LogRatios:
     whole: dict[int, Ball] = {}
     found: list[Ball | None] = []
     for i in range(len(rows.y)):
-        rest = _without(sums, ExactGram.of(rows.X[i : i + 1], rows.y[i : i + 1]))
+        own = ExactGram.of(rows.X[i : i + 1], rows.y[i : i + 1])
+        rest = sums + ExactGram(-own.entries, own.exponent, -own.n)
         found.append(_one(sums, rest, drawn, whole))
     return LogRatios.of(found)
 
@@ -87,12 +87,6 @@ def _log_density(sums: ExactGram, drawn: DrawnNumbers) -> Ball:
 def _gaussian(drawn: tuple[Output, float], center: Ball) -> Ball:
     gap = (drawn[0].balls()[0] - center) / arb(drawn[1])
     return -gap * gap / 2
-
-
-def _without(sums: ExactGram, own: ExactGram) -> ExactGram:
-    e = min(sums.exponent, own.exponent)
-    left = (sums.entries << (sums.exponent - e)) - (own.entries << (own.exponent - e))
-    return ExactGram(np.asarray(left, dtype=object), e, sums.n - own.n)
 
 
 def _sum(terms: list[Ball]) -> Ball:

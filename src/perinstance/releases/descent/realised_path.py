@@ -14,17 +14,18 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
-from perinstance.releases.base.realised.log_ratios import LogRatios, cell
+from perinstance.releases.base.realised.log_ratios import BITS, LogRatios, Output, cell, good_enough
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.descent.clipped_steps import OwnClips, Steps, shortened
+from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
 from perinstance.releases.descent.person_gradients import PersonGradients
 from perinstance.releases.descent.ridge_iterates import RidgeMoments
-from perinstance.sampling import exact_sums
-from perinstance.sampling.ball_arithmetic import Ball, exact, product, working_precision
+from perinstance.sampling import ExactGram, exact_sums
+from perinstance.sampling.ball_arithmetic import Ball, Undecided, exact, inverse_factor, product, working_precision
 
 PRECISION = 256  # bits: sums of products of float64
 
@@ -38,7 +39,7 @@ def check_known(steps: Steps, publish: str) -> None:
         )
     if publish != "all":
         raise RefusedModel(
-            "the last iterate alone has no density in closed form; publish='all' has, and so does a posterior sample"
+            "the last iterate of clipped steps has no density in closed form; publish='all' has, and a posterior sample"
         )
 
 
@@ -81,6 +82,37 @@ def unclipped_log_ratios(moments: RidgeMoments, X: NDArray, y: NDArray, path: Fl
             moves = ([v * miss for v in row] for row, miss in zip(table, misses, strict=True))
             totals = [total + step.log_ratio(move) for total, move in zip(totals, moves, strict=True)]
         return LogRatios.of(totals)
+
+
+def last_log_ratios(descent: EnclosedDescent, X: NDArray, y: NDArray, output: Output) -> LogRatios:
+    """Return the same for the last iterate alone of ridge regression without clipping: a Gaussian, in both worlds."""
+    rows, targets = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    whole: dict[int, Ball] = {}
+
+    def log_density(sums: ExactGram) -> Ball:
+        mean, covariance = descent.law(sums.normal_equations(descent.penalty))
+        W = inverse_factor(covariance.tolist())
+        gap = product(W, [o - m for o, m in zip(output.balls(), mean.entries(), strict=True)])
+        return sum((W[j, j].log() - v * v / 2 for j, v in enumerate(gap)), arb(0))
+
+    def one(own: ExactGram) -> Ball:
+        last: Ball | None = None
+        for bits in BITS[1:]:
+            with working_precision(bits):
+                try:
+                    if bits not in whole:
+                        whole[bits] = log_density(descent.gram)
+                    last = whole[bits] - log_density(descent.gram + ExactGram(-own.entries, own.exponent, -own.n))
+                except (Undecided, ZeroDivisionError):
+                    continue
+            if good_enough(last):
+                return last
+        if last is None:
+            raise NumericalTrouble("the iterates spread over too many magnitudes; use a smaller learning_rate")
+        return last  # as wide as the cells of the grid leave it
+
+    people = range(len(rows))
+    return LogRatios.of([one(ExactGram.of(rows[[i]], targets[[i]], descent.fit_intercept)) for i in people])
 
 
 def _dot(a: list[Ball], b: list[Ball]) -> Ball:
