@@ -16,14 +16,17 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.rounding import STEP_UP
-from perinstance.releases.adaops.mechanism import plan
+from perinstance.releases.adaops.mechanism import plan, run
+from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.adassp import mechanism
+from perinstance.releases.base.realised.log_ratios import cell
 from perinstance.releases.descent.clipped_steps import OwnClips, shortened
 from perinstance.releases.descent.person_gradients import gradients_of
 from perinstance.releases.descent.realised_path import clipped_log_ratios
 from perinstance.releases.promises.calibration import noise_scale
 from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
 from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log, replayed_log_ratios
+from perinstance.sampling import GRID
 from perinstance.sampling.simulation import simulated_draws
 
 mp.mp.dps = 60
@@ -284,7 +287,35 @@ def test_the_last_iterate_without_a_clip():
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
-@pytest.mark.parametrize("draws", [60, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("draws", [50, pytest.param(3000, marks=pytest.mark.slow)])
+def test_adaops_is_calibrated(draws):
+    """The same for AdaOPS, whose ridge and temperature follow from its noisy numbers."""
+    X, y = table(6)
+    release = pi.AdaOPS(epsilon=3.0, delta=1e-2, x_bound=4.0, y_bound=5.0, fit_intercept=False)
+    box = release._box(3)
+    spent, rows, rng = plan(release._request(box)), box.rows(X, y), np.random.default_rng(11)
+
+    def point(value):
+        return cell(np.atleast_1d(value), GRID)
+
+    weights = []
+    for _ in range(draws):
+        ran = run(spent, SimulatedWindow(rows.X[1:], rows.y[1:], rng))
+        drawn = DrawnNumbers(
+            eigenvalue=(point(ran.eigenvalue), spent.eigenvalue.scale),
+            count=(point(ran.count), spent.count.scale),
+            log_size=None if ran.log_size is None else (point(ran.log_size), spent.size_at(ran.floor).scale),
+            sample=point(ran.coef),
+            ridge=ran.ridge,
+            gamma=ran.gamma,
+            x_bound=spent.request.x_bound,
+            y_bound=spent.request.y_bound,
+        )
+        weights.append(np.exp(drawn_log_ratios(rows, drawn).value[0]))
+    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / draws**0.5
+
+
+@pytest.mark.parametrize("draws", [60, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_path_is_calibrated(draws):
     """In a world without the person e^L has mean one; the steps are simulated, each from where the last one led."""
     X, y = table(8)

@@ -69,8 +69,8 @@ class PublishedLosses(ShownAsTable):
     def quantile(self, share: float) -> LossQuantile:
         """Read a quantile: the first edge below which more people are counted than noise could explain.
 
-        The number C of people below an edge, less the share q of all, has noise of variance
-        ``noise^2 ((1-q)^2 k + q^2 (bins - k))`` with k bins below it; every edge is given its part of the failure.
+        The number of people below an edge, less the share q of all, is off by ``(1-q) A - q B``, A the noise of the k
+        bins below the edge and B that of the others; both are bounded, for every edge, so it holds for all q at once.
         """
         q = real_number("share", share)
         if not 0 < q < 1:
@@ -78,8 +78,8 @@ class PublishedLosses(ShownAsTable):
         bins = len(self.counts)
         below = np.cumsum(self.counts)[:-1] - q * self.people
         k = np.arange(1, bins)
-        error = self.noise * np.sqrt((1 - q) ** 2 * k + q * q * (bins - k))
-        margin = -float(ndtri(self.split.each / (2 * (bins - 1)))) * error
+        error = self.noise * ((1 - q) * np.sqrt(k) + q * np.sqrt(bins - k))
+        margin = -float(ndtri(self.split.each / (4 * (bins - 1)))) * error
         reached, possible = np.flatnonzero(below >= margin), np.flatnonzero(below >= -margin)
         high = min(self.edges[int(reached[0])] if len(reached) else math.inf, self.ceiling)
         first = int(possible[0]) if len(possible) else bins - 1
