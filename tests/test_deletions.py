@@ -104,9 +104,49 @@ def test_own_row_bounds_add_up():
     assert found.kind == "upper" and found.loss >= ssp.losses[:3].max()
     D = ssp.pairs.to_columns()["distance"][:3].sum()
     assert found.loss == pytest.approx(pi.pairs.Shift([D]).epsilon(1e-6)[0], rel=1e-9)
-    laplace = pi.audit(pi.NoisyMean(scale=2.0, statistic="sum"), X)
-    pair = laplace.deletions_together([3, 4], 5.0, X)
-    assert pair.loss >= np.abs(X[3, 0] + X[4, 0]) / 2.0 - 1e-5  # the exact distance of the pair
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("statistic", ["sum", "mean"])
+def test_several_of_a_sum_or_a_mean_by_the_sums_themselves(statistic, noise):
+    """Both sums written down; the distance of a group is that of its vector, and people who cancel move nothing."""
+    X = np.random.default_rng(4).normal(size=(12, 1 if noise == "laplace" else 3)) + 100.0
+    X[6] = 200.0 - X[5]
+    release = pi.NoisyMean(scale=0.7, statistic=statistic, noise=noise)
+    audit = pi.audit(release, X, delta=DELTA)
+    pair = pi.pairs.Laplace if noise == "laplace" else pi.pairs.Shift
+    for gone in ([0, 1], [2, 5, 6, 9]):
+        keep = np.delete(np.arange(12), gone)
+        f = X.sum(axis=0) if statistic == "sum" else X.mean(axis=0)
+        rest = X[keep].sum(axis=0) if statistic == "sum" else X[keep].mean(axis=0)
+        found = audit.deletions_together(gone, 1e9, X)
+        truth = pair([np.linalg.norm(f - rest) / 0.7]).epsilon(DELTA)[0]
+        assert found.loss == pytest.approx(truth, rel=1e-9) and found.kind == "exact" and found.possible
+    everybody = audit.deletions_together(list(range(12)), 1.0, X)
+    assert np.isinf(everybody.loss) == (statistic == "mean") or everybody.loss > 1e2
+
+
+@pytest.mark.parametrize("transform", ["log", "sqrt"])
+def test_several_of_a_transformed_sum_by_mpmath(transform):
+    import mpmath as mp
+
+    X = np.abs(np.random.default_rng(4).normal(size=(9, 2)))
+    X[4] = [1e12, 1e-12]
+    X[5, 0] = -3.0  # counts as zero
+    release = pi.SlowScalingSum(transform=transform, scale=0.3, offset=0.5)
+    audit = pi.audit(release, X, delta=DELTA)
+    f = (lambda s: mp.log(s + mp.mpf(0.5))) if transform == "log" else mp.sqrt
+    with mp.workdps(60):
+        for gone in ([1, 4], [0, 2, 5], list(range(9))):
+            moves = []
+            for column in np.maximum(X, 0.0).T.tolist():
+                whole = mp.fsum(map(mp.mpf, column))
+                rest = mp.fsum(mp.mpf(v) for i, v in enumerate(column) if i not in gone)
+                moves.append(f(whole) - f(rest))
+            distance = float(mp.sqrt(mp.fsum(m * m for m in moves)) / mp.mpf(0.3))
+            found = audit.deletions_together(gone, 1e9, X)
+            assert found.loss == pytest.approx(pi.pairs.Shift([distance]).epsilon(DELTA)[0], rel=1e-9)
+            assert found.kind == "exact"
 
 
 def test_estimates_certify_nothing():

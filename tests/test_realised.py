@@ -16,10 +16,17 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.rounding import STEP_UP
+from perinstance.releases.adaops.mechanism import plan, run
+from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.adassp import mechanism
+from perinstance.releases.base.realised.log_ratios import cell
+from perinstance.releases.descent.clipped_steps import OwnClips, shortened
+from perinstance.releases.descent.person_gradients import gradients_of
+from perinstance.releases.descent.realised_path import clipped_log_ratios
 from perinstance.releases.promises.calibration import noise_scale
 from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
 from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log, replayed_log_ratios
+from perinstance.sampling import GRID
 from perinstance.sampling.simulation import simulated_draws
 
 mp.mp.dps = 60
@@ -92,6 +99,21 @@ def test_two_refits_and_densities(release):
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
+@pytest.mark.parametrize("release", [*LINEAR, *MEANS], ids=name)
+def test_outsiders_are_people_inside_of_the_table_they_would_join(release):
+    """The same ratio, whoever is asked: from the table without them, and from the table with them."""
+    X, y = table()
+    joined, target = np.vstack([X, [[0.3, -2.0, 1.0]]]), np.append(y, 4.0)
+    needs = release.mechanism().needs_target
+    first, second = ((X, y), (joined, target)) if needs else ((X,), (joined,))
+    model = clone(release).fit(*first)
+    them = (joined[-1:], target[-1:]) if needs else (joined[-1:],)
+    found = pi.audit(release, *first, targets=them).realised(model, *first, targets=them)
+    truth = release.log_ratios(ArraySweep(*(second if needs else (joined, np.zeros(13)))), model)
+    assert len(found) == 1 and found.kind == "exact"
+    assert abs(found.losses[0] - truth.value[-1]) <= found.errors[0] + truth.error[-1]
+
+
 @pytest.mark.parametrize("release", MEANS, ids=name)
 def test_means_and_sums(release):
     X, _ = table()
@@ -159,6 +181,155 @@ def test_every_draw_of_adassp(release):
     for i in range(0, 30, 7):
         truth = whole - log_of(np.arange(30) != i)
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
+ADAOPS = [
+    pi.AdaOPS(epsilon=2.0, x_bound=4.0, y_bound=5.0, fit_intercept=False),
+    pi.AdaOPS(epsilon=2.0, x_bound=4.0, y_bound=5.0, n_public=1000),
+    pi.AdaOPS(epsilon=2.0, x_bound=[4.0, (-3.5, 4.0), 4.0], y_bound=(-6.0, 6.0), kappa=5.0),
+]
+
+
+def adaops_density(model, box, X, y):
+    """Write down, with 60 digits, the density of everything that AdaOPS drew, from these rows."""
+    rows = box.rows(X, y)
+    Z, t = mp.matrix(rows.X.tolist()), mp.matrix(rows.y.tolist())
+    spent = plan(model._request(box))
+    G = Z.T * Z
+    H = G + mp.mpf(model.lambda_) * mp.eye(Z.cols)
+    theta = mp.lu_solve(H, Z.T * t)
+    size = mp.sqrt(mp.fsum(v * v for v in theta))
+    drawn = [(model.eigenvalue_, min(mp.eigsy(G, eigvals_only=True)), spent.eigenvalue.scale)]
+    if spent.count is not None:
+        drawn.append((model.count_, mp.mpf(len(y)), spent.count.scale))
+    if model.log_size_ is not None:
+        bounds = mp.mpf(spent.request.y_bound), mp.mpf(spent.request.x_bound)
+        drawn.append((model.log_size_, mp.log(bounds[0] + bounds[1] * size), spent.size_at(model._floor).scale))
+    gap = mp.matrix([mp.mpf(float(v)) for v in model._drawn]) - theta
+    total = mp.log(mp.det(H)) / 2 - mp.mpf(model.gamma_) * (gap.T * H * gap)[0] / 2
+    return total - mp.fsum(((mp.mpf(o) - c) / mp.mpf(s)) ** 2 / 2 for o, c, s in drawn)
+
+
+@pytest.mark.parametrize("release", ADAOPS, ids=["noisy n", "public n", "box"])
+def test_every_draw_of_adaops(release):
+    X, y = table(14)
+    X[0], y[0] = 9.0, -20.0  # beyond the bounds: clipped
+    X[1, 1] = np.nan  # as if they were not there
+    model = clone(release).fit(X, y)
+    box = model._box(3)
+    found = release.log_ratios(ArraySweep(X, y), model)
+    whole = adaops_density(model, box, X, y)
+    for i in range(len(y)):
+        truth = whole - adaops_density(model, box, np.delete(X, i, 0), np.delete(y, i))
+        assert abs(found.value[i] - truth) <= found.error[i] <= 1e-6
+    audit = pi.audit(clone(release), X[2:], y[2:])
+    assert audit.realised(clone(release).fit(X[2:], y[2:]), X[2:], y[2:]).kind == "exact"
+
+
+DESCENTS = [
+    pi.NoisyDescent(Ridge(alpha=0.5), steps=4, learning_rate=0.02, clip=1.5, noise=3.0, rate=1.0, publish="all"),
+    pi.NoisyDescent(LogisticRegression(), steps=4, learning_rate=0.1, clip=0.8, noise=2.0, rate=1.0, publish="all"),
+    pi.NoisyDescent(
+        Ridge(alpha=0.5), steps=5, learning_rate=0.02, clip=1.5, noise=3.0, rate=1.0, publish="all", filter=(4.0, 0.5)
+    ),
+    pi.NoisyDescent(Ridge(alpha=0.5), steps=4, learning_rate=0.02, clip=None, noise=3.0, rate=1.0, publish="all"),
+]
+
+
+@pytest.mark.parametrize("release", DESCENTS, ids=["ridge", "logistic", "filter", "no clip"])
+def test_the_path_of_a_descent(release):
+    """Replay each step plainly: the sums of clipped gradients with and without, and the noise between them."""
+    X, y = table(10)
+    y = np.where(y > 0, 1, 0) if isinstance(release.estimator, LogisticRegression) else y
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y).realised(model, X, y)
+    assert found.kind == "exact"
+    Z = np.column_stack([X, np.ones(10)])
+    clips = OwnClips(gradients_of(release.problem()), X, y, release.declared_steps())
+    losses = np.zeros(10)
+    for t in range(release.steps):
+        theta, then = model.path_[t], model.path_[t + 1]
+        eta = Z @ theta
+        slope = 1 / (1 + np.exp(-eta)) - y if isinstance(release.estimator, LogisticRegression) else eta - y
+        g = slope[:, None] * Z
+        if release.clip is not None:
+            own = clips.at(t, theta)  # under a filter their own, zero for whoever is spent
+            g = g * np.minimum(1.0, own / np.maximum(np.linalg.norm(g, axis=1), 1e-300))[:, None]
+        alpha = 1.0 if isinstance(release.estimator, LogisticRegression) else 0.5
+        penalty = alpha * np.append(theta[:-1], 0.0)
+        drawn = (theta - then) / release.learning_rate - penalty
+        whole = ((drawn - g.sum(axis=0)) ** 2).sum()
+        for i in range(10):
+            losses[i] += (((drawn - g.sum(axis=0) + g[i]) ** 2).sum() - whole) / (2 * release.noise**2)
+    assert found.losses == pytest.approx(losses, abs=1e-7)
+
+
+def test_the_last_iterate_without_a_clip():
+    """Two Gaussians written down with 60 digits, step by step."""
+    X, y = table(8)
+    release = pi.NoisyDescent(Ridge(alpha=0.5), steps=6, learning_rate=0.02, clip=None, noise=3.0, publish="last")
+    model = clone(release).fit(X, y)
+    found = pi.audit(release, X, y).realised(model, X, y)
+    o = mp.matrix([mp.mpf(float(v)) for v in (*model.coef_, model.intercept_)])
+
+    def log_of(keep):
+        Z = mp.matrix(np.column_stack([X, np.ones(8)])[keep])
+        H, b = Z.T * Z + mp.diag([mp.mpf(0.5)] * 3 + [mp.mpf(0)]), Z.T * mp.matrix(y[keep])
+        eta = mp.mpf(0.02)
+        mean, cov, M = mp.zeros(4, 1), mp.zeros(4), mp.eye(4) - eta * H
+        for _ in range(6):
+            mean, cov = M * mean + eta * b, M * cov * M.T + (eta * 3) ** 2 * mp.eye(4)
+        gap = o - mean
+        return -mp.log(mp.det(cov)) / 2 - (gap.T * mp.lu_solve(cov, gap))[0] / 2
+
+    everybody = np.arange(8)
+    for i in range(8):
+        truth = log_of(everybody) - log_of(np.delete(everybody, i))
+        assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
+
+
+@pytest.mark.parametrize("draws", [50, pytest.param(3000, marks=pytest.mark.slow)])
+def test_adaops_is_calibrated(draws):
+    """The same for AdaOPS, whose ridge and temperature follow from its noisy numbers."""
+    X, y = table(6)
+    release = pi.AdaOPS(epsilon=3.0, delta=1e-2, x_bound=4.0, y_bound=5.0, fit_intercept=False)
+    box = release._box(3)
+    spent, rows, rng = plan(release._request(box)), box.rows(X, y), np.random.default_rng(11)
+
+    def point(value):
+        return cell(np.atleast_1d(value), GRID)
+
+    weights = []
+    for _ in range(draws):
+        ran = run(spent, SimulatedWindow(rows.X[1:], rows.y[1:], rng))
+        drawn = DrawnNumbers(
+            eigenvalue=(point(ran.eigenvalue), spent.eigenvalue.scale),
+            count=(point(ran.count), spent.count.scale),
+            log_size=None if ran.log_size is None else (point(ran.log_size), spent.size_at(ran.floor).scale),
+            sample=point(ran.coef),
+            ridge=ran.ridge,
+            gamma=ran.gamma,
+            x_bound=spent.request.x_bound,
+            y_bound=spent.request.y_bound,
+        )
+        weights.append(np.exp(drawn_log_ratios(rows, drawn).value[0]))
+    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / draws**0.5
+
+
+@pytest.mark.parametrize("draws", [60, pytest.param(5000, marks=pytest.mark.slow)])
+def test_a_path_is_calibrated(draws):
+    """In a world without the person e^L has mean one; the steps are simulated, each from where the last one led."""
+    X, y = table(8)
+    release, rng, weights = DESCENTS[0], np.random.default_rng(7), []
+    steps, gradients = release.declared_steps(), gradients_of(release.problem())
+    for _ in range(draws):
+        path = np.zeros((steps.count + 1, 4))
+        for t in range(steps.count):
+            g = shortened(gradients.of(X[1:], y[1:], path[t]), np.full(7, steps.clip)).sum(axis=0)
+            noisy = g + steps.noise * rng.normal(size=4) + gradients.penalty(path[t])
+            path[t + 1] = path[t] - steps.learning_rate * noisy
+        weights.append(np.exp(clipped_log_ratios(gradients, X, y, path, steps).value[0]))
+    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / draws**0.5
 
 
 def test_the_classical_release_by_hand():
@@ -306,11 +477,21 @@ def test_what_is_refused():
     outside = pi.audit(LINEAR[0], X, y, targets=(X[:2], y[:2]))
     with pytest.raises(InvalidInput, match="outsiders"):
         outside.realised([0.0] * 4, X, y)
+    with pytest.raises(InvalidInput, match="outsiders"):
+        audit.realised([0.0] * 4, X, y, targets=(X[:2], y[:2]))
+    with pytest.raises(RefusedModel, match="outsiders"):
+        ADAOPS[0].log_ratios(ArraySweep(X, y), None, ArraySweep(X, y))
     with pytest.raises(InvalidInput, match="fitted release"):
         pi.audit(pi.AdaSSP(x_bound=9.0, y_bound=9.0), X, y).realised([0.0] * 3, X, y)
     ops = pi.AdaOPS(x_bound=4.0, y_bound=9.0, n_public=100)
-    with pytest.raises(RefusedModel, match="no density"):
+    with pytest.raises(InvalidInput, match="fitted release"):
         pi.audit(ops, X, y).realised([0.0] * 3, X, y)
+    for descent, why in (
+        (pi.NoisyDescent(Ridge(), steps=3, clip=1.0, noise=2.0, rate=0.5, publish="all"), "mixture"),
+        (pi.NoisyDescent(Ridge(), steps=3, clip=1.0, noise=2.0, rate=1.0, publish="last"), "no density"),
+    ):
+        with pytest.raises(RefusedModel, match=why):
+            descent.log_ratios(ArraySweep(X, y), clone(descent).fit(X, y))
 
 
 def test_a_published_file_is_an_output(tmp_path):

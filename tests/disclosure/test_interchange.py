@@ -9,7 +9,16 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
-from perinstance.disclosure import from_dp_event, profile, regulator_summary, summary_schema, to_dp_event, to_pld
+from perinstance.disclosure import (
+    from_dp_event,
+    from_pld,
+    from_profile,
+    profile,
+    regulator_summary,
+    summary_schema,
+    to_dp_event,
+    to_pld,
+)
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Laplace, Objective, Posterior, Shift
 
@@ -88,6 +97,66 @@ def test_a_profile_is_a_function():
     assert delta(0.2) > delta(0.4) > delta(3.0)
 
 
+@pytest.mark.parametrize("pairs", PAIRS[:3], ids=lambda p: type(p).__name__)
+def test_profiles_there_and_back(pairs):
+    """What comes back is above at every epsilon, near where it is Gaussian, and above in composition too."""
+    back = from_profile(profile(pairs))
+    at = np.concatenate([np.linspace(-3, 3, 61), [5.0, 9.0]])
+    truth, found = (np.array([float(p.delta(e)[0]) for e in at]) for p in (pairs, back))
+    assert (found >= truth * (1 - 1e-9)).all() and back.kind == "upper"
+    twice, here = float((back + back).epsilon(1e-5)[0]), float((pairs + pairs).epsilon(1e-5)[0])
+    assert here <= twice <= here * (1.01 if isinstance(pairs, Shift) else 1.3)
+
+
+def test_distributions_of_dp_accounting_come_back():
+    from dp_accounting.pld import privacy_loss_distribution as theirs
+
+    pld = theirs.from_gaussian_mechanism(2.0, value_discretization_interval=1e-2)
+    found = from_pld(pld)
+    there = pld.get_epsilon_for_delta(1e-6)
+    assert float(Shift([0.5]).epsilon(1e-6)[0]) <= float(found.epsilon(1e-6)[0]) <= there * 1.01
+    sampled = theirs.from_gaussian_mechanism(1.0, sampling_prob=0.1, value_discretization_interval=1e-2)
+    back = from_pld(sampled)
+    for epsilon in (0.0, 0.1, 0.5, 2.0):
+        assert float(back.delta(epsilon)[0]) >= sampled.get_delta_for_epsilon(epsilon)
+    pure = from_pld(theirs.from_laplace_mechanism(2.0, value_discretization_interval=1e-2))
+    assert 0.5 <= float(pure.epsilon(1e-9)[0]) < 0.6
+    hopeful = theirs.from_gaussian_mechanism(2.0, pessimistic_estimate=False, use_connect_dots=False)
+    with pytest.raises(InvalidInput, match="optimistic"):
+        from_pld(hopeful)
+    with pytest.raises(InvalidInput, match="PrivacyLossDistribution"):
+        from_pld(Shift([1.0]))
+
+
+def test_profiles_that_are_none_are_refused_or_infinite():
+    assert from_profile(lambda epsilon: 1.0).epsilon(1e-6)[0] == np.inf
+    approximate = from_profile(lambda epsilon: 1.0 if epsilon < 0.5 else 1e-8)
+    assert approximate.epsilon(1e-6)[0] >= 0.5 and approximate.delta(0.6)[0] >= 1e-8
+    for wrong in (lambda epsilon: 2.0, lambda epsilon: float("nan"), lambda epsilon: "much"):
+        with pytest.raises(InvalidInput, match="profile"):
+            from_profile(wrong)
+    with pytest.raises(InvalidInput, match="NaN"):
+        profile(PAIRS[0])(float("nan"))
+
+
+def test_opendp_takes_and_gives_profiles():
+    dp = pytest.importorskip("opendp.prelude", reason="opendp is not installed: profiles are not compared with it")
+    dp.enable_features("contrib", "honest-but-curious")
+    for pairs in PAIRS[:3]:
+        there = dp.new_privacy_profile(profile(pairs))
+        for epsilon in (0.0, 0.5, 2.0):
+            assert there.delta(epsilon) == pytest.approx(float(pairs.delta(epsilon)[0]), rel=1e-9)
+        for delta in (1e-3, 1e-6):
+            assert there.epsilon(delta) == pytest.approx(float(pairs.epsilon(delta)[0]), rel=1e-6)
+        back = from_profile(there.delta)
+        assert float(back.epsilon(1e-6)[0]) >= there.epsilon(1e-6)
+    # their own Gaussian mechanism, converted from zCDP by them: above the exact loss, and so is what comes back
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    theirs = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=2.0)).map(1.0)
+    found = from_profile(theirs.delta)
+    assert float(Shift([0.5]).epsilon(1e-6)[0]) <= theirs.epsilon(1e-6) <= float(found.epsilon(1e-6)[0]) * (1 + 1e-9)
+
+
 def table():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(60, 3))
@@ -117,6 +186,13 @@ def test_summaries_keep_their_schema_and_tell_nothing_of_the_table(tmp_path):
     assert regulator_summary(fitted[2])["promise"] is None
     other = pi.PosteriorSample(alpha=1.0).fit(np.vstack([X, X]), np.append(y, y))  # twice the people
     assert regulator_summary(other) == regulator_summary(fitted[2])
+    told = pi.disclosure.publish_losses(pi.audit(fitted[2], X, y), fitted[2], X, y, epsilon=1.0, x_bound=1.0)
+    with_losses = regulator_summary(fitted[2], told)
+    check.validate(json.loads(json.dumps(with_losses, allow_nan=False)))
+    assert with_losses["losses_published"]["promise"] == {"epsilon": 1.0, "delta": 1e-6}
+    for wrong in (fitted[2], fitted[0]):
+        with pytest.raises(InvalidInput, match="losses"):
+            regulator_summary(fitted[0], wrong if wrong is fitted[2] else told)
     wrong = {**regulator_summary(fitted[0]), "people": 60}
     assert list(check.iter_errors(wrong))
     with pytest.raises(InvalidInput, match="confidential"):

@@ -282,6 +282,12 @@ def test_the_command(tmp_path, capsys):
     assert again.exit_code != 0
     assert isinstance(run(app, base).exception, InvalidInput)
     assert json.loads((tmp_path / "m.json").read_text())["method"] == "AdaSSP"
+    losses = ["publish-losses", *base[1:], "--epsilon", "2", "--out", str(tmp_path / "l.json")]
+    done = run(app, losses)
+    assert done.exit_code == 0 and "95% of the people lost at most 1 (upper bound)" in done.output, done.output
+    told = json.loads((tmp_path / "l.json").read_text())
+    assert told["promise"]["epsilon"] == 2.0 and (tmp_path / "l.json").stat().st_mode & 0o777 == 0o600
+    assert isinstance(run(app, losses).exception, InvalidInput)  # a second draw would cost again
 
 
 def test_facts_are_part_of_the_record():

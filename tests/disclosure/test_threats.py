@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perinstance as pi
-from perinstance.disclosure import regulator_summary, statement, write_statements
+from perinstance.disclosure import PublishedLosses, publish_losses, regulator_summary, statement, write_statements
 from perinstance.errors import PerinstanceError
 
 CANARY = 8731.4159
@@ -45,7 +45,54 @@ def test_t1_no_cell_and_nobody_elses_number_leaves(tmp_path):
 def test_t1_nothing_that_leaves_can_be_given_a_table():
     """By the arguments: one row and what is public."""
     assert list(inspect.signature(statement).parameters) == ["published", "x", "y", "delta", "y_bound", "people"]
-    assert list(inspect.signature(regulator_summary).parameters) == ["published"]
+    assert list(inspect.signature(regulator_summary).parameters) == ["published", "losses"]
+    assert list(inspect.signature(PublishedLosses.own_bound).parameters) == ["self", "x", "y"]
+
+
+POSTERIOR = pi.PosteriorSample(alpha=1e6)
+
+
+def published_losses(X, y):
+    """Everything of a publication that can be seen, in words, and the record."""
+    model = POSTERIOR.fit(X, y)
+    told = publish_losses(pi.audit(POSTERIOR, X, y), model, X, y, epsilon=1.0, x_bound=1e4)
+    texts = [told.to_json(), repr(told), told._repr_html_(), json.dumps(regulator_summary(model, told))]
+    return texts + [str(told.quantile(share)) for share in (0.5, 0.9)], told
+
+
+def test_t1_published_losses_hold_noisy_numbers_only():
+    """No cell, no loss, no exact count or sum of the table: each number of the record is drawn or declared."""
+    X, y = table()
+    texts, told = published_losses(X, y)
+    audit = pi.audit(POSTERIOR, X, y)
+    sums = [f"{v:.4f}" for v in (X.T @ X).ravel()]
+    private = [str(CANARY), f"{CANARY:.2f}", *sums, *(f"{v:.6g}" for v in (audit.losses.max(), audit.leverages.max()))]
+    for text in texts:
+        assert not [word for word in private if word in text]
+    assert not any(count.is_integer() for count in told.counts)  # with noise on a grid of 2^-40, one in 10^12 would be
+    again = published_losses(X, y)[1]
+    assert told.counts != again.counts and not np.array_equal(told.terms.looks[0].matrix, again.terms.looks[0].matrix)
+
+
+def test_t3_t4_publishing_losses_says_nothing_beside(caplog):
+    X, y = table()
+    with caplog.at_level(logging.DEBUG):
+        published_losses(X, y)
+    assert "8731" not in " ".join(record.getMessage() for record in caplog.records)
+    output = pi.OutputPerturbation(scale=1.0)
+    audit = pi.audit(output, X, y)
+    for bad in ({"x_bound": 1.0}, {}, {"x_bound": "HIV+"}, {"x_bound": 1e5, "edges": ["HIV+"]}):
+        with pytest.raises(PerinstanceError) as caught:
+            publish_losses(audit, [0.0] * 4, X, y, epsilon=1.0, **bad)
+        assert str(CANARY) not in str(caught.value) and (bad.get("x_bound") != 1.0 or "40" not in str(caught.value))
+
+
+def test_t5_nobody_is_left_out_of_the_counts():
+    """Whatever their loss: people of any row are counted once, in some bin."""
+    X, y = table()
+    X[3], y[5] = 0.0, 1e12
+    told = published_losses(X, y)[1]
+    assert told.people == pytest.approx(40, abs=7 * told.noise * len(told.counts) ** 0.5)
 
 
 def test_t3_errors_quote_no_cell():

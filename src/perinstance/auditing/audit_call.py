@@ -114,7 +114,7 @@ def audit(
             who, inside, asked = sweep, True, table
         else:
             classes = getattr(table, "classes", ())
-            asked = read_rows(release, *_outsiders(targets), preparation=preparation, classes=classes)
+            asked = read_rows(release, *outsiders_of(targets), preparation=preparation, classes=classes)
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
         if folder is not None:
@@ -171,7 +171,8 @@ def _tell_of_clipping(found: Audit) -> None:
             )
 
 
-def _outsiders(targets: Any) -> tuple[Any, Any, None, Any]:
+def outsiders_of(targets: Any) -> tuple[Any, Any, None, Any]:
+    """Return people outside as ``read_rows`` takes them."""
     if not isinstance(targets, (tuple, list)) or not 1 <= len(targets) <= 3:
         raise InvalidInput("targets must be (X_new, y_new) or (X_new, y_new, ids_new)")
     X, y, ids = (*targets, None, None)[:3]

@@ -30,6 +30,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Laplace, Pairs, Shift
 from perinstance.pairs.interface.kinds import KINDS, Kind, is_bound, weakest
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.moved_together import MovesTogether
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,6 +194,10 @@ def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[
     from perinstance.analysis import group_pairs
 
     mechanism, fit = audit.release.mechanism(), audit.fit
+    release: Any = audit.release
+    if isinstance(release, MovesTogether):
+        theirs, _ = picked_rows(sweep, list(asked), len(audit))
+        return lambda some: release.moved_together(fit, theirs[[asked.index(position) for position in some]])
     if mechanism.own_row and type(audit.pairs) in (Shift, Laplace):
         return lambda some: _added(audit.pairs[np.array(some)])
     if not isinstance(fit, LinearFit) or mechanism.family == "adaptive":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.auditing.audit_call import outsiders_of
 from perinstance.auditing.raw_tables import read_rows
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
@@ -91,18 +92,26 @@ class Realised:
         return self.flavour.frame({**columns, "log_ratio": self.losses, "error": self.errors, "kind": self.kinds})
 
 
-def realised(audit: Any, published: Any, X: Any, y: Any = None, **columns: Any) -> Realised:
+def realised(audit: Any, published: Any, X: Any, y: Any = None, *, targets: Any = None, **columns: Any) -> Realised:
     """Read the audited table once more and ask the release for everybody's log ratio at what was published."""
     release: Any = audit.release
-    if not audit.inside:
-        raise InvalidInput("a realised loss is that of people of the table; these are outsiders")
+    if audit.inside == (targets is not None):
+        raise InvalidInput(
+            "targets= are the people outside: pass them, as to audit, for an audit of outsiders and for no other"
+        )
     if not isinstance(release, HasDensity):
         raise RefusedModel(f"no density is known for what {release.mechanism().name} publishes, so no realised loss")
     sweep = Local(threads=1).sweep(read_rows(audit.release, X, y, **columns, preparation=audit.preparation))
+    outside = None
     try:
-        found: LogRatios = release.log_ratios(sweep, published)
+        if targets is not None:
+            theirs = read_rows(audit.release, *outsiders_of(targets), preparation=audit.preparation)
+            outside = Local(threads=1).sweep(theirs)
+        found: LogRatios = release.log_ratios(sweep, published, outside)
     finally:
         sweep.close()
+        if outside is not None:
+            outside.close()
     if len(found.value) != len(audit):
         raise InvalidInput(
             f"the table has {len(found.value)} rows and the audit {len(audit)} people; pass the audited table"

@@ -247,15 +247,16 @@ class Audit:
 
         return recheck(self, X, y, **columns)
 
-    def realised(self, published: Any, X: Any, y: Any = None, **columns: Any) -> Realised:
+    def realised(self, published: Any, X: Any, y: Any = None, *, targets: Any = None, **columns: Any) -> Realised:
         """Return what this very output told about each person: ``log q/p`` there, with over without. Confidential.
 
         ``published`` is the fitted release, a published model, or the numbers (the intercept last); the table is passed
-        as to ``audit``. Nothing of it may leave the room: a few people's values undo the noise of the release.
+        as to ``audit``, and so are outsiders (``targets``), of whom the output may suggest that they are inside.
+        Nothing of it may leave the room: a few people's values undo the noise of the release.
         """
         from perinstance.auditing.realised_losses import realised
 
-        return realised(self, published, X, y, **columns)
+        return realised(self, published, X, y, targets=targets, **columns)
 
     def deletions(self, epsilon: float) -> Deletions:
         """Return who, alone, can be forgotten at (epsilon, delta) while the output stays. Confidential."""

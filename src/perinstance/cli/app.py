@@ -20,7 +20,7 @@ from perinstance.cli.output_streams import tolerant_streams
 from perinstance.cli.predict_command import predict
 from perinstance.cli.recipe_command import recipe
 from perinstance.cli.release_command import release
-from perinstance.cli.statement_command import statement
+from perinstance.cli.statement_command import publish_losses, statement
 from perinstance.cli.warm_up_command import warm_up
 
 
@@ -52,6 +52,7 @@ app.command()(audit)
 app.command()(release)
 app.command()(predict)
 app.command()(statement)
+app.command("publish-losses")(publish_losses)
 app.command()(recipe)
 app.command()(demo)
 app.command()(explain)

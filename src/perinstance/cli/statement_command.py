@@ -1,4 +1,4 @@
-"""``perinstance statement``: what each person may be told about a published model."""
+"""``perinstance statement`` and ``publish-losses``: what each person, and everybody, may be told about a model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from perinstance.cli import options as o
+from perinstance.cli.ledger_command import check_ledger
 from perinstance.errors import InvalidInput
 
 
@@ -55,8 +56,7 @@ def statement(
     words = Wording.english() if wording is None else Wording.read(wording)
     table = o.open_table(file, delimiter, decimal, published.recipe)
     ids = [str(one) for one in pi.data.read_labels(table, id)]
-    chosen = None if published.recipe is not None or published.features is None else list(published.features)
-    rows = pi.data.load(table, target or published.target, ids=id, features=chosen, recipe=published.recipe)
+    rows = _rows(published, table, target, id)
     made = statements_of(published, rows, delta, y_bound, people)
     if only is not None:
         if only not in ids:
@@ -71,6 +71,68 @@ def statement(
         shown = terminal.console()
         shown.print(f"{len(ids):,} statement{'s'[: len(ids) != 1]}, one page per person.", markup=False)
         shown.print(f"Folder: {place.resolve()} (index.csv says whose page is whose; it stays here)", soft_wrap=True)
+
+
+def publish_losses(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that was published from FILE.")],
+    file: o.Table,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The promise of this publication; it is on top.")],
+    id: o.Id = None,
+    target: o.Target = None,
+    delta: o.Delta = 1e-6,
+    x_bound: o.XBound = None,
+    out: Annotated[Path, typer.Option("--out", help="Where the counts are written, as JSON.")] = Path("losses.json"),
+    delimiter: o.Delimiter = None,
+    decimal: o.Decimal = None,
+    again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
+    ledger: o.LedgerPlace = None,
+    key: o.Key = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Publish how many people of FILE lost how much by MODEL, with noise: a histogram under a promise of its own.
+
+    [bold]Example[/bold]
+
+      perinstance publish-losses model.json patients.csv --target bmi --epsilon 1 --out losses.json
+    """
+    from sklearn.base import clone
+
+    import perinstance as pi
+    from perinstance.cli import terminal
+    from perinstance.disclosure.statements import release_of
+    from perinstance.releases.base.shown_decimals import declared_text
+
+    o.check_places(out)
+    check_ledger(ledger, key, id)
+    if out.exists() and not again:
+        raise InvalidInput(
+            f"{out.name!r} exists: another draw costs everybody once more; pass --again, or another --out"
+        )
+    published = pi.load(model)
+    table = o.open_table(file, delimiter, decimal, published.recipe)
+    rows = _rows(published, table, target, id)
+    ids = None if id is None else pi.data.read_labels(table, id)
+    audit = pi.audit(clone(release_of(published)[0]), rows.X, rows.y, ids=ids, method="estimate", delta=delta)
+    book = None if ledger is None else pi.Ledger(ledger)
+    told = pi.disclosure.publish_losses(
+        audit, published, rows.X, rows.y, epsilon=epsilon, delta=delta, x_bound=x_bound, ledger=book, key=key or ""
+    )
+    with pi.data.private_file(out) as stream:
+        stream.write(told.to_json().encode("utf-8"))
+    if not quiet:
+        shown = terminal.console()
+        for read in map(told.quantile, (0.5, 0.95)):
+            limit = f"at most {declared_text(read.high)}" if read.high < float("inf") else "more than can be told"
+            shown.print(f"{read.share:.0%} of the people lost {limit} (upper bound).", markup=False)
+        shown.print(f"Counts: {out.resolve()} (may be published)", soft_wrap=True, markup=False)
+
+
+def _rows(published: Any, table: Any, target: str | None, id: str | None) -> Any:
+    """Read the columns of a model."""
+    import perinstance as pi
+
+    chosen = None if published.recipe is not None or published.features is None else list(published.features)
+    return pi.data.load(table, target or published.target, ids=id, features=chosen, recipe=published.recipe)
 
 
 def statements_of(

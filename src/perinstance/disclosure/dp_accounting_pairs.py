@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.checked_numbers import positive
+from perinstance.disclosure.privacy_profiles import from_profile
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, PROFILE_UP
@@ -87,6 +88,23 @@ def to_pld(pairs: Pairs, interval: float = 1e-3) -> Any:
         return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps, deltas)
 
     return PrivacyLossDistribution(pmf("with"), pmf("without"))
+
+
+def from_pld(pld: Any, at: float = 1e-6) -> Pairs:
+    """Return pairs of one person, labelled ``upper``, that lose at least what a privacy-loss distribution states.
+
+    See ``from_profile`` for how much more that can be; an optimistic distribution is refused.
+    """
+    if not hasattr(pld, "get_delta_for_epsilon"):
+        raise InvalidInput(f"from_pld takes dp_accounting's PrivacyLossDistribution, got {type(pld).__name__}")
+    masses = [getattr(pld, name, None) for name in ("_pmf_remove", "_pmf_add")]
+    if not all(getattr(pmf, "_pessimistic_estimate", True) for pmf in masses):
+        raise InvalidInput("an optimistic distribution may say too little; build it with pessimistic_estimate=True")
+
+    def stated(epsilon: float) -> float:
+        return min(max(float(pld.get_delta_for_epsilon(epsilon)), 0.0), 1.0)  # sums of theirs may round beyond
+
+    return from_profile(stated, at)
 
 
 def _support(pairs: Pairs, interval: float, direction: Direction) -> int:

@@ -107,7 +107,7 @@ def statement(
     >>> told.epsilon < 1.0, told.kind
     (True, 'exact')
     """
-    release, words = _release_of(published)
+    release, words = release_of(published)
     mechanism = mechanism_of(release)
     promise = (float(release.epsilon), float(release.delta)) if _promises(release, mechanism) else None
     at = 1e-6 if promise is None else promise[1]
@@ -156,8 +156,8 @@ def together(statements: Sequence[Statement]) -> Statement:
     )
 
 
-def _release_of(published: Any) -> tuple[Any, str]:
-    """Return a release with what was published; one is made again from the declarations in a model file."""
+def release_of(published: Any) -> tuple[Any, str]:
+    """Return a release with what was published, in words; one is made again from the declarations in a model file."""
     if not hasattr(published, "document"):
         words = mechanism_of(published).words
         return published, "".join(w if isinstance(w, str) else declared_text(w) for w in words)

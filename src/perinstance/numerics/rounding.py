@@ -445,3 +445,11 @@ AXIS_RANGE = 1e-12
 
 #: Prediction errors between which a line of equal loss is searched for.
 SEARCHED_RESIDUALS = (1e-12, 1e12)
+
+#: Elementwise sums over a row's cells (products with a frame, a prediction), of what their terms add up to: p units of
+#: round-off for p cells, p below four thousand.
+OWN_ROW_ERROR = 1e-12
+#: Formulas of one row, relatively: some p operations after those sums.
+OWN_ROW_UP = 1.0 + 1e-9
+#: A symmetric eigendecomposition is exact for a matrix that is off by this share of its Frobenius norm.
+EIGENVALUES_ERROR = 2.0**-40

@@ -23,13 +23,14 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism, Moved
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.moved_together import distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
-from perinstance.sampling.ball_arithmetic import exact, working_precision
+from perinstance.sampling.ball_arithmetic import Ball, exact, working_precision
 from perinstance.sampling.variates import NOISES, Noise
 
 PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need
@@ -130,12 +131,28 @@ class NoisyMean(WritesModel, BaseEstimator):
         pair = Laplace if self.noise == "laplace" else Shift
         return one_pair(pair(found.value, found.kind_code), delta, ())
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def moved_together(self, fit: MeanFit, rows: Floats) -> Shift | Laplace:
+        """Return the pair of several people: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``."""
+        mechanism, k = self.mechanism(), len(rows)
+        with working_precision(PRECISION):
+            moves, left = [exact(total) for total in exact_sums(np.asarray(rows, dtype=np.float64))], fit.n_people - k
+            if mechanism.moved == "mean" and left:
+                means = [arb(t) + arb(low, e) for t, low, e in zip(fit.theta, fit.low, fit.error, strict=True)]
+                moves = [(move - k * mean) / left for move, mean in zip(moves, means, strict=True)]
+            order = 1 if mechanism.noise == "laplace" else 2
+            distance = distance_of(moves, mechanism.scale, order)
+        if mechanism.moved == "mean" and not left:  # there is no mean of nobody
+            distance = np.inf
+        if order == 1:
+            return Laplace([distance], "exact" if len(moves) == 1 else "upper")
+        return Shift([distance])
+
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""
         mechanism, d = self.mechanism(), sweep.n_features
         noise: Noise = "laplace" if mechanism.noise == "laplace" else "gaussian"
         totals: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, np.ones(len(block))))
-        sums, others = [totals.fraction(j, d) for j in range(d)], totals.n - 1
+        sums, others = [totals.fraction(j, d) for j in range(d)], totals.n - 1 if outside is None else totals.n
         if mechanism.moved == "mean":
             sums = [total / totals.n for total in sums]
         output = output_of(self, published, d)
@@ -145,13 +162,18 @@ class NoisyMean(WritesModel, BaseEstimator):
                 drawn, centre = NoisySums.of(output, sums, [mechanism.scale] * d, noise), [exact(c) for c in sums]
                 rows = [[arb(v) for v in row] for row in np.asarray(block.X, dtype=np.float64).tolist()]
                 if mechanism.moved == "sum":
-                    return LogRatios.of([drawn.log_ratio(row) for row in rows])
+                    return LogRatios.of([ratio(drawn, row) for row in rows])
                 if not others:  # there is no mean of nobody
                     return LogRatios.of([None for _ in rows])
-                steps = ([(x - c) / others for x, c in zip(row, centre, strict=True)] for row in rows)
-                return LogRatios.of([drawn.log_ratio(step) for step in steps])
+                parts = others if outside is None else others + 1
+                steps = ([(x - c) / parts for x, c in zip(row, centre, strict=True)] for row in rows)
+                return LogRatios.of([ratio(drawn, step) for step in steps])
 
-        return LogRatios.concatenate(list(sweep.map(answer)))
+        def ratio(drawn: NoisySums, step: list[Ball]) -> Ball:
+            # an outsider moves the centre by step from here: the ratio of leaving by -step, turned
+            return drawn.log_ratio(step) if outside is None else -drawn.log_ratio([-u for u in step])
+
+        return LogRatios.concatenate(list((sweep if outside is None else outside).map(answer)))
 
     def fit(self, X: Any, y: Any = None, **refused: Any) -> NoisyMean:
         """Publish one draw, of the mean or of the sum: ``value_``."""

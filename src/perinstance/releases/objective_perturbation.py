@@ -29,7 +29,7 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
@@ -143,12 +143,13 @@ class ObjectivePerturbation(AnsweringModel):
             sweep, target = CodedSweep(sweep, classes), classes.codes(target)
         return ex_post(sweep, objective, np.asarray(theta, dtype=np.float64), scale, np.asarray(X), target)
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published; of logistic regression in float64, unproved."""
         problem, mechanism = self.problem(), self.mechanism()
         output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
         if isinstance(problem, LinearProblem):
-            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output)
+            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output, outside)
+        refuse_outside(outside)
         blocks = list(sweep.map(lambda block: block))
         X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
         found = -self.ex_post(X, y, output.values)

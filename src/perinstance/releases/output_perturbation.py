@@ -24,7 +24,7 @@ from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.realised.refitted import refitted_log_ratios
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
@@ -118,12 +118,13 @@ class OutputPerturbation(AnsweringModel):
         lower = np.linalg.cholesky(check_precision(self.precision))
         return Law(fit.theta, self.scale * np.linalg.inv(lower).T)
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published; of a smooth model by refits, unproved."""
         problem, mechanism = self.problem(), self.mechanism()
         if isinstance(problem, LinearProblem):
             output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
-            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output)
+            return ridge_log_ratios(sweep, mechanism, mechanism.scale, output, outside)
+        refuse_outside(outside)
         fit = self.confidential_fit(sweep, "exact")
         if not isinstance(fit, SmoothAudit):
             raise RefusedModel(

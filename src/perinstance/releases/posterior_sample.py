@@ -98,11 +98,11 @@ class PosteriorSample(Publishing):
         drawn = cell(np.asarray(self.coef_), float(self.grid)) if hasattr(self, "coef_") else None
         return posterior_own_row(ridge, x, y, drawn, delta, facts)
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at one published sample."""
         mechanism = self.mechanism()
         output = output_of(self, published, sweep.n_features + mechanism.fit_intercept)
-        return ridge_log_ratios(sweep, mechanism, positive("gamma", self.gamma), output)
+        return ridge_log_ratios(sweep, mechanism, positive("gamma", self.gamma), output, outside)
 
     @property
     def _floor(self) -> float:

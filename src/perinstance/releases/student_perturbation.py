@@ -103,14 +103,14 @@ class StudentPerturbation(AnsweringModel):
         """Return the centre and the scale; the law is Student's."""
         return Law(fit.theta, float(self.scale) * np.eye(len(fit.theta)), "student")
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published; of linear models."""
         problem, mechanism = self.problem(), self.mechanism()
         if not isinstance(problem, LinearProblem):
             raise RefusedModel("the realised loss under Student noise is known for linear models")
         ridge = replace(mechanism, alpha=problem.alpha, fit_intercept=problem.fit_intercept)
         output = output_of(self, published, sweep.n_features + problem.fit_intercept)
-        return ridge_log_ratios(sweep, ridge, mechanism.scale, output)
+        return ridge_log_ratios(sweep, ridge, mechanism.scale, output, outside)
 
     def _people(self, fit: Any, move: Movement) -> People:
         found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))

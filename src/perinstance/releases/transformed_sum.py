@@ -9,6 +9,7 @@ like log x or sqrt x, where noise on the sum itself would cost x.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -32,9 +33,10 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
+from perinstance.releases.base.moved_together import distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
+from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
@@ -165,6 +167,17 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         found = _charged(np.linalg.norm(self.policy(X), axis=1), 1.0, X)
         return one_pair(Shift(found.value, "upper"), delta, ("negative_as_zero",))
 
+    def moved_together(self, fit: SumFit, rows: Floats) -> Shift:
+        """Return the pair of several people: ``f(sum) - f(sum without them)`` of each column."""
+        transform, scale, offset = self._declared()
+        unit = Fraction(1, 1 << UNIT_BITS)
+        with working_precision(PRECISION):
+            moves = [
+                _transformed(transform, offset, total * unit) - _transformed(transform, offset, total * unit - theirs)
+                for total, theirs in zip(fit.units, exact_sums(_amounts(rows)), strict=True)
+            ]
+            return Shift([distance_of(moves, scale)])
+
     def ideal(self, X: NDArray) -> Noisy:
         """Return the transformed sums, enclosed at any precision, and the noise: what ``fit`` draws from."""
         transform, scale, offset = self._declared()
@@ -177,8 +190,9 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         mean = np.log(fit.high + offset) if transform == "log" else np.sqrt(fit.high)
         return Law(mean, scale * np.eye(len(mean)))
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published."""
+        refuse_outside(outside)
         transform, scale, offset = self._declared()
         fit, output = self.confidential_fit(sweep), output_of(self, published, sweep.n_features)
 

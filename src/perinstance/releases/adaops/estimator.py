@@ -19,12 +19,15 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.adaops.own_row_promise import levels, own_row_epsilon
+from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
+from perinstance.releases.base.realised.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.noisy_queries import Window
 from perinstance.releases.promises.promise import Promise
+from perinstance.sampling import GRID
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,28 @@ class AdaOPS(Promised):
         at = levels(rows.X[0], float(rows.y[0]), box.x_bound)
         return OwnRowLoss(own_row_epsilon(self._request(box), *at, delta), delta, "upper", ("rows_clipped",))
 
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
+        """Return ``log q/p`` of everybody at all that one fit drew: n, eigenvalue, size and the sample."""
+        refuse_outside(outside)
+        if not hasattr(published, "_drawn"):
+            raise InvalidInput("what AdaOPS published is more than its coefficients; pass the fitted release itself")
+        check_same_release(self, published)
+        box = self._box(sweep.n_features)
+        blocks = list(sweep.map(lambda block: block))
+        rows = box.rows(np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks]))
+        spent, size = plan(self._request(box)), published.log_size_
+        drawn = DrawnNumbers(
+            eigenvalue=(_point(published.eigenvalue_), spent.eigenvalue.scale),
+            count=None if spent.count is None else (_point(published.count_), spent.count.scale),
+            log_size=None if size is None else (_point(size), spent.size_at(published._floor).scale),
+            sample=cell(published._drawn, GRID),
+            ridge=published.lambda_,
+            gamma=published.gamma_,
+            x_bound=spent.request.x_bound,
+            y_bound=spent.request.y_bound,
+        )
+        return drawn_log_ratios(rows, drawn)
+
     def _request(self, box: DeclaredBox) -> Request:
         epsilon, delta = check_promise(self.epsilon, self.delta)
         n, kappa = declared_count(self.n_public), self.kappa
@@ -185,8 +210,12 @@ class AdaOPS(Promised):
         self.count_ = outcome.count
         self.log_size_ = outcome.log_size
         self.privacy_ = outcome.promise
-        self._floor = outcome.floor
+        self._floor, self._drawn = outcome.floor, outcome.coef
         return outcome.coef
+
+
+def _point(value: float) -> Output:
+    return cell(np.array([value]), GRID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release
+from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release, refuse_outside
 from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
@@ -146,8 +146,9 @@ class AdaSSP(Promised):
         box = self._box(row.shape[1])
         return one_pair(self._pairs(box.rows(row, np.array([y])), box, None), delta, ("rows_clipped",))
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at all that one fit released: totals, Gram matrix, every round's moment."""
+        refuse_outside(outside)
         if not hasattr(published, "moments_"):
             raise InvalidInput("what AdaSSP published is more than its coefficients; pass the fitted release itself")
         check_same_release(self, published)

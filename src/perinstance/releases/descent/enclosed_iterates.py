@@ -78,13 +78,13 @@ class EnclosedDescent:
 
     def _last(self, P: NormalEquations, Q: NormalEquations) -> tuple[Matrix, Matrix]:
         """Return N and v of the last iterate."""
-        mean_p, cov_p = self._law(P)
-        mean_q, cov_q = self._law(Q)
+        mean_p, cov_p = self.law(P)
+        mean_q, cov_q = self.law(Q)
         W = inverse_factor(cov_q.tolist())
         return W * (cov_p - cov_q) * W.transpose(), W * (mean_p - mean_q)
 
-    def _law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
-        """``eta sum_{k<T} M^k b`` and ``eta^2 sigma^2 sum_{k<T} M^{2k}``."""
+    def law(self, equations: NormalEquations) -> tuple[Matrix, Matrix]:
+        """Return mean and covariance, ``eta sum_{k<T} M^k b`` and ``eta^2 sigma^2 sum_{k<T} M^{2k}``."""
         eta, sigma = exact(self.learning_rate), exact(self.noise)
         M = _identity(equations.d) - arb_mat(equations.matrix()) * eta
         b = arb_mat(equations.d, 1, equations.right_side())

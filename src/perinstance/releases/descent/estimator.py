@@ -26,11 +26,20 @@ from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
+from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.descent.clipped_steps import Steps, noisy_path, quiet_path
+from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
 from perinstance.releases.descent.lengths_along_path import DescentFit, reading
 from perinstance.releases.descent.person_gradients import gradients_of, model_of
 from perinstance.releases.descent.personal_budgets import FilterPromise, PersonalBudget
+from perinstance.releases.descent.realised_path import (
+    check_known,
+    check_path,
+    clipped_log_ratios,
+    last_log_ratios,
+    unclipped_log_ratios,
+)
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
 from perinstance.releases.descent.step_losses import DescentPromise, equal_steps, largest_distance
 from perinstance.releases.promises.calibration import check_promise
@@ -202,6 +211,29 @@ class NoisyDescent(AnsweringModel):
         if self.clip is None:
             raise RefusedModel("without a clip a loss depends on the others' rows: there is nothing that may be told")
         return one_pair(self._own_row_pairs(one_row(x)), delta, ())
+
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
+        """Return ``log q/p`` of everybody at a published path, or at the last iterate where nothing is clipped."""
+        refuse_outside(outside)
+        steps, problem = self.declared_steps(), self.problem()
+        gradients = gradients_of(problem)
+        rows: GatheredRows = sweep.fold(gather)
+        X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
+        width, intercept = gradients.width(X.shape[1]), gradients.objective.fit_intercept
+        if self.clip is None and self.publish == "last":
+            sums = fold_moments(sweep, _alpha(problem), intercept)
+            declared = (steps.count, steps.learning_rate, steps.noise, sums.gram, sums.penalty, intercept)
+            return last_log_ratios(EnclosedDescent(*declared), X, y, output_of(self, published, width))
+        check_known(steps, self.publish)
+        if not hasattr(published, "path_"):
+            raise InvalidInput("a realised loss of a descent is that of its path; pass the fitted release itself")
+        check_same_release(self, published)
+        path = published.path_
+        check_path(path, steps, width)
+        if self.clip is None:
+            return unclipped_log_ratios(fold_moments(sweep, _alpha(problem), intercept), X, y, path, steps)
+        codes = DescentFit(problem.fit(sweep, None, "estimate")).codes(y)
+        return clipped_log_ratios(gradients, X, codes, path, steps)
 
     def ideal(self, X: NDArray, y: Floats) -> ExactDescent:
         """Return what ``fit`` draws from where nothing is clipped: iterates that are Gaussian, exactly."""

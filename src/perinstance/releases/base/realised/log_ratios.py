@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from flint import arb
 
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import REALISED_ERROR
@@ -53,10 +53,11 @@ class LogRatios:
 class HasDensity(Protocol):
     """What a release offers for ``audit.realised``: the log ratio of everybody in the table."""
 
-    def log_ratios(self, sweep: Sweep, published: Any) -> LogRatios:
+    def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p``, with over without, of everybody in the table at what was published.
 
-        ``published`` is a fitted release of the same mechanism, a published model, or the numbers.
+        ``published`` is a fitted release of the same mechanism, a published model, or the numbers. ``outside`` are
+        people who are not in the table: then it is theirs that are asked for, had they joined it.
         """
 
 
@@ -109,6 +110,14 @@ def check_same_release(release: Any, published: Any) -> None:
         raise InvalidInput(
             "what was published comes from a release with other declared parameters than the audited one; "
             "audit the release that published it"
+        )
+
+
+def refuse_outside(outside: Sweep | None) -> None:
+    """Refuse people who are not in the table, where a release answers for those of the table alone."""
+    if outside is not None:
+        raise RefusedModel(
+            "the realised loss of outsiders is known for ridge regression, means and sums; ask for the people inside"
         )
 
 

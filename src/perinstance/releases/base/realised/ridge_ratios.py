@@ -44,8 +44,13 @@ class Everybody:
     gradient: Matrix  #: (p, 1) ``H o - b``
 
 
-def ridge_log_ratios(sweep: Sweep, mechanism: Mechanism, noise: float, output: Output) -> LogRatios:
-    """Fold once for exact sums, map once over the people; ``noise`` is gamma of a posterior sample, else the scale."""
+def ridge_log_ratios(
+    sweep: Sweep, mechanism: Mechanism, noise: float, output: Output, outside: Sweep | None = None
+) -> LogRatios:
+    """Fold once for exact sums, map once over the people; ``noise`` is gamma of a posterior sample, else the scale.
+
+    ``outside`` are people who are not in the table: theirs is the ratio of the table that they would have joined.
+    """
     intercept = mechanism.fit_intercept
     penalties = [mechanism.alpha] * sweep.n_features + [0.0] * intercept
     sums: ExactGram = sweep.fold(lambda block: ExactGram.of(block.X, block.y, intercept))
@@ -55,7 +60,7 @@ def ridge_log_ratios(sweep: Sweep, mechanism: Mechanism, noise: float, output: O
     def ask(bits: int, rows: Floats, y: Floats) -> list[Ball | None]:
         if bits not in known:
             known[bits] = _everybody(equations, output)
-        people = _people(known[bits], rows, y)
+        people = _people(known[bits], rows, y, outside is None)
         if mechanism.family == "posterior":
             return _posterior(noise, people)
         if mechanism.family == "objective":
@@ -67,7 +72,7 @@ def ridge_log_ratios(sweep: Sweep, mechanism: Mechanism, noise: float, output: O
         cuts = [slice(i, i + PIECE) for i in range(0, max(len(rows), 1), PIECE)]
         return LogRatios.concatenate([_piece(rows[cut], block.y[cut], equations, ask) for cut in cuts])
 
-    return LogRatios.concatenate(list(sweep.map(answer)))
+    return LogRatios.concatenate(list((sweep if outside is None else outside).map(answer)))
 
 
 def _everybody(equations: NormalEquations, output: Output) -> Everybody:
@@ -82,17 +87,22 @@ class _Rows:
     X: Matrix
     V: Matrix  #: one row ``W x`` each
     left: list[Ball | None]  #: ``1 - m``; None where it is not known to be positive
-    e: list[Ball]  #: ``y - x'theta``
+    e: list[Ball]  #: ``y - x'theta`` with the person
     miss: list[Ball]  #: ``y - x'o``
+    inside: bool
 
 
-def _people(here: Everybody, rows: Floats, y: Floats) -> _Rows:
+def _people(here: Everybody, rows: Floats, y: Floats, inside: bool) -> _Rows:
+    """Return what the ratios need; of outsiders ``1 - m = 1/(1 + mu)`` and ``e = r (1 - m)``, r the residual here."""
     X = _matrix(rows)
     V = X * here.root.transpose()
-    left = [1 - _dot(row, row) for row in V.tolist()]
+    squares = [_dot(row, row) for row in V.tolist()]
     target = arb_mat(len(y), 1, [arb(float(v)) for v in y])
     e, miss = (target - X * here.theta).entries(), (target - X * here.output).entries()
-    return _Rows(X, V, [v if v > 0 else None for v in left], e, miss)
+    if not inside:
+        left = [1 / (1 + mu) for mu in squares]
+        return _Rows(X, V, left, [r * v for r, v in zip(e, left, strict=True)], miss, False)
+    return _Rows(X, V, [1 - m if 1 - m > 0 else None for m in squares], e, miss, True)
 
 
 def _piece(
@@ -137,20 +147,22 @@ def _output(scale: float, mechanism: Mechanism, people: _Rows, here: Everybody) 
         if left is None:
             answers.append(None)
             continue
-        r = e / left
-        farther = 2 * r * along[i] + r * r * _dot(bent[i], row)  # |o - theta + u|^2 - |o - theta|^2, in A
+        # u = H^-1 x r in H and r of the one world; o - theta here is taken with the person inside, without them outside
+        r = e / left if people.inside else e
+        square = r * r * _dot(bent[i], row)
+        farther = 2 * r * along[i] + (square if people.inside else -square)  # |o - without|^2 - |o - with|^2, in A
         if nu is None:
             answers.append(farther / (2 * s2))
         else:
-            whole = arb(nu) * s2 + _dot(gap.entries(), gap.entries())
+            whole = arb(nu) * s2 + _dot(gap.entries(), gap.entries()) - (0 if people.inside else farther)
             answers.append((arb(nu) + len(gap.entries())) / 2 * (farther / whole).log1p())
     return answers
 
 
 def _objective(scale: float, people: _Rows, here: Everybody) -> list[Ball | None]:
-    along, s2 = (people.X * here.gradient).entries(), arb(scale) ** 2
+    along, s2, sign = (people.X * here.gradient).entries(), arb(scale) ** 2, 1 if people.inside else -1
     return [
-        None if left is None else -left.log() + (2 * e * t + e * e * _dot(row, row)) / (2 * s2)
+        None if left is None else -left.log() + (2 * e * t + sign * e * e * _dot(row, row)) / (2 * s2)
         for left, e, t, row in zip(people.left, people.miss, along, people.X.tolist(), strict=True)
     ]
 

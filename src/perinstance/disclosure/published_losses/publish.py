@@ -1,0 +1,218 @@
+"""``publish_losses``: a noisy histogram of everybody's losses, under a promise of its own.
+
+Losses depend on everybody's rows, and one person can move all of them. What is counted instead is, for each person, an
+upper bound of their loss that is a function of their own row and of numbers that were published before: the draw of
+the release and, for ridge regression, noisy looks at X'X. Then one person moves one count by one, whatever the table.
+The promise is that of a few Gaussian looks, composed exactly; nothing about the data is assumed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from scipy.stats import chi
+
+from perinstance.auditing.raw_tables import read_rows
+from perinstance.checked_numbers import positive, probability
+from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
+from perinstance.disclosure.published_losses.loss_bins import Bins, bins_of, checked_edges
+from perinstance.disclosure.published_losses.noisy_matrix import Rows, looks, squared_norms
+from perinstance.disclosure.published_losses.record import PublishedLosses
+from perinstance.disclosure.published_losses.split_promise import SplitPromise
+from perinstance.disclosure.statements import statement
+from perinstance.engines import Local
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import BOUND_UP, OWN_ROW_UP
+from perinstance.pairs import Shift
+from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.own_row import KnowsOwnRow
+from perinstance.releases.base.realised.log_ratios import output_of
+from perinstance.releases.promises.noisy_queries import drawn
+
+if TYPE_CHECKING:
+    from perinstance.auditing import Audit
+
+
+class LedgerOfPeople(Protocol):
+    """A ``perinstance.Ledger``."""
+
+    def reserve_pairs(self, ids: Any, pairs: Any, key: str, *, mechanism: str) -> Any:
+        """Charge before publishing; a context that commits when all went well."""
+
+
+LOOKS = {"posterior": 2, "output": 1}  # at X'X, by family
+
+
+def publish_losses(
+    audit: Audit,
+    published: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    x_bound: float | None = None,
+    edges: Sequence[float] | None = None,
+    failure: float = 1e-4,
+    ledger: LedgerOfPeople | None = None,
+    key: str = "",
+    **columns: Any,
+) -> PublishedLosses:
+    """Publish how many people lost how much, with noise: (epsilon, delta) for everybody, whatever the table.
+
+    Parameters
+    ----------
+    audit
+        Of the people inside, by a posterior sample or by output perturbation of ridge regression, or by any release
+        whose loss follows from one's own row (``statement``).
+    published
+        What the release published: the fitted release, a published model, or the numbers.
+    X, y, columns
+        The audited table, as ``audit`` took it.
+    epsilon, delta
+        The promise of this publication, which comes on top of what the release cost.
+    x_bound
+        For ridge regression: a bound of ``||x||``, declared without looking. Longer rows are not looked at (posterior
+        samples) or refused (output perturbation).
+    edges
+        Losses that separate the bins, fixed in advance; None takes 25 of them from 0.001 to 10.
+    failure
+        The probability that any of the statements made from the noisy numbers is wrong.
+    ledger, key
+        A ledger that is charged before anything is drawn, and the name of this publication there.
+    """
+    release: Any = audit.release
+    if not audit.inside:
+        raise InvalidInput("losses are published of the people of the table; these are outsiders")
+    mechanism: Mechanism = release.mechanism()
+    ridge = mechanism.moved == "ridge" and mechanism.family in LOOKS and mechanism.noise == "gaussian"
+    bound = _declared(mechanism, x_bound) if ridge else 0.0
+    if not ridge and not isinstance(release, KnowsOwnRow):
+        raise RefusedModel(
+            f"nothing bounds a loss of {mechanism.name} by one's own row and published numbers, and one person can "
+            "move everybody's: losses of ridge regression (posterior samples, output perturbation) can be published"
+        )
+    lines, split = checked_edges(edges), _split(mechanism, ridge, epsilon, delta, failure)
+    sweep = Local(threads=1).sweep(read_rows(release, X, y, **columns, preparation=audit.preparation))
+    try:
+        if ridge and mechanism.family == "output":
+            _check_lengths(sweep, _rows(mechanism), bound)
+        with _charged(ledger, key, audit, split):
+            if not ridge:
+                terms, bins = None, _told_bins(sweep, published, lines, audit.delta)
+            else:
+                terms = _terms(sweep, release, published, mechanism, bound, split)
+                bins = _bounded_bins(sweep, _rows(mechanism), terms, lines, audit.delta)
+            if len(bins) != len(audit):
+                raise InvalidInput("the table and the audit have different numbers of people; pass the audited table")
+            true = np.bincount(bins, minlength=len(lines) + 1).tolist()
+            counts = drawn(true, [split.noise] * len(true))
+    finally:
+        sweep.close()
+    return PublishedLosses(
+        method=mechanism.name,
+        losses_delta=audit.delta,
+        epsilon=split.epsilon,
+        delta=split.delta,
+        edges=lines,
+        counts=tuple(counts.tolist()),
+        noise=split.noise,
+        failure=split.failure,
+        split=split,
+        terms=terms,
+        ceiling=_promised(release, mechanism, audit.delta),
+    )
+
+
+def _promised(release: Any, mechanism: Mechanism, delta: float) -> float:
+    """Return the epsilon that the release itself promised to everybody at this delta."""
+    epsilon = getattr(release, "epsilon", None)
+    kept = mechanism.promises and epsilon is not None and float(release.delta) <= delta
+    return float(epsilon) if kept else np.inf  # type: ignore[arg-type]
+
+
+def _declared(mechanism: Mechanism, x_bound: Any) -> float:
+    """Return the bound of a row, with the one of an intercept."""
+    if x_bound is None:
+        raise InvalidInput(
+            "losses of ridge regression depend on everybody through X'X, which is looked at with noise: declare "
+            "x_bound, a bound of every row's norm, without looking at the data"
+        )
+    square = positive("x_bound", x_bound) ** 2 + mechanism.fit_intercept
+    return float(np.sqrt(square)) * BOUND_UP
+
+
+def _split(mechanism: Mechanism, ridge: bool, epsilon: float, delta: float, failure: float) -> SplitPromise:
+    return SplitPromise.of(epsilon, delta, LOOKS[mechanism.family] if ridge else 0, probability("failure", failure))
+
+
+def _charged(ledger: LedgerOfPeople | None, key: str, audit: Audit, split: SplitPromise) -> Any:
+    """Charge before anything is drawn; an interrupted publication stays reserved."""
+    if ledger is None:
+        return nullcontext()
+    if audit.ids is None:
+        raise InvalidInput("a ledger follows people by their ids; pass ids= to audit")
+    pairs = Shift(np.full(len(audit), split.distance), "upper")
+    return ledger.reserve_pairs(audit.ids, pairs, key, mechanism="a noisy histogram of losses")
+
+
+def _terms(
+    sweep: Sweep, release: Any, published: Any, mechanism: Mechanism, bound: float, split: SplitPromise
+) -> PublicTerms:
+    p = sweep.n_features + mechanism.fit_intercept
+    output = output_of(release, published, p)
+    penalties = np.array([mechanism.alpha] * sweep.n_features + [0.0] * mechanism.fit_intercept)
+    widths = np.ones(1) if mechanism.precision is None else np.linalg.eigvalsh(mechanism.precision)
+    longest = 1.0 if mechanism.family == "posterior" else float(np.sqrt(widths[-1])) / mechanism.scale * OWN_ROW_UP
+    return PublicTerms(
+        family=mechanism.family,
+        looks=looks(sweep, _rows(mechanism), penalties, bound, split),
+        alpha=mechanism.alpha,
+        intercept=mechanism.fit_intercept,
+        noise=mechanism.scale / float(np.sqrt(widths[0])) * OWN_ROW_UP,
+        longest=longest,
+        quantile=float(chi.isf(split.each, p)) * OWN_ROW_UP,
+        output=output.values,
+        half=output.half,
+    )
+
+
+def _rows(mechanism: Mechanism) -> Rows:
+    def rows(block: Block) -> Floats:
+        X = np.asarray(block.X, dtype=np.float64)
+        return np.column_stack([X, np.ones((len(X), int(mechanism.fit_intercept)))])
+
+    return rows
+
+
+def _check_lengths(sweep: Sweep, rows: Rows, bound: float) -> None:
+    """Refuse a table that breaks its bound, before anything is charged or drawn. Said to the curator alone."""
+    if sweep.fold(lambda block: int((squared_norms(rows(block)) > bound * bound * OWN_ROW_UP).sum())):
+        raise InvalidInput(
+            "rows of the table are longer than x_bound, and then nothing bounds a distance: declare a bound that holds "
+            "for everybody who could be in the table, or clip rows by a recipe before the release"
+        )
+
+
+def _bounded_bins(sweep: Sweep, rows: Rows, terms: PublicTerms, edges: tuple[float, ...], delta: float) -> Bins:
+    def answer(block: Block) -> Bins:
+        bounds = row_bounds(terms, rows(block), np.asarray(block.y, dtype=np.float64))
+        return bins_of(terms, bounds, edges, delta)
+
+    return np.concatenate(list(sweep.map(answer)))
+
+
+def _told_bins(sweep: Sweep, published: Any, edges: tuple[float, ...], delta: float) -> Bins:
+    """Sort what each person could be told, one after the other."""
+
+    def answer(block: Block) -> Bins:
+        told = [statement(published, x, t, delta=delta).epsilon for x, t in zip(block.X, block.y, strict=True)]
+        return np.searchsorted(np.asarray(edges), np.asarray(told, dtype=np.float64))
+
+    return np.concatenate(list(sweep.map(answer)))
