@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
@@ -25,6 +25,8 @@ from perinstance.folds.sweep import M
 T = TypeVar("T")
 
 WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
+#: matrices of more columns are worth a library's own threads, between the passes over the rows
+WORTH_THREADS = 512
 MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
 
 
@@ -49,6 +51,8 @@ class Local:
 
 class LocalSweep:
     """One table, walked over by threads. Use as a context manager, or ``close`` it, to give scratch space back."""
+
+    in_this_process = True  #: what a step is given and what it writes to are the caller's own
 
     def __init__(
         self,
@@ -123,7 +127,8 @@ class LocalSweep:
                 keep.put(number, block)
             return len(block), block.ids, part
 
-        ahead = WAITING if keep is None else 1  # a piece of a file that waits has been decoded already
+        # a piece of a file that waits has been decoded already; of memory, nobody waits for a thread that was held up
+        ahead = max(WAITING, self.threads) if keep is None else 1
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
@@ -153,6 +158,15 @@ class LocalSweep:
         if keep is not None:
             keep.finish()
             self._store = keep
+
+
+def quiet_libraries(width: int) -> AbstractContextManager[Any]:
+    """Hold BLAS to one thread while a table of so many columns is audited.
+
+    After every product its threads go on spinning for some hundredths of a second, and small matrices, between the
+    passes over the rows, are enough to wake them: threads over blocks would share the cores with them.
+    """
+    return nullcontext() if width > WORTH_THREADS else _libraries().limit(limits=1, user_api="blas")
 
 
 @functools.cache
