@@ -15,6 +15,7 @@ from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
@@ -95,6 +96,14 @@ def keep_freed_memory() -> None:
     np.empty(31 << 20, dtype=np.uint8)
 
 
+@kernel
+def copy_columns(parts, columns, codes, all_codes, start):  # pragma: no cover - compiled
+    """Write arrays of some people into those of everybody, by one call: each would wait for the interpreter."""
+    for k in range(len(parts)):
+        columns[k][start : start + len(codes)] = parts[k]
+    all_codes[start : start + len(codes)] = codes
+
+
 class _Gather:
     """Collects the parts. With the number of people known, each array is written once and the parts are let go."""
 
@@ -139,7 +148,7 @@ class _Gather:
             "2": part.epsilon,
             "3": pairs._codes,
         }
-        values |= pairs.parameters()
+        values |= {slot[1:]: getattr(pairs, slot) for slot in pairs.__slots__}
         same = people.leverage is getattr(pairs, "_leverage", None)
         with self._lock:
             if not self.columns:
@@ -149,6 +158,11 @@ class _Gather:
                 self.columns = {name: np.empty(self.n, dtype=values[name].dtype) for name in names}
             if self.one_leverage and not same:
                 self.other_leverages.append((run, values["leverage"]))
+        columns = {name: (values[name], column) for name, column in self.columns.items() if name != "3"}
+        plain = [value.dtype == np.float64 and value.flags.carray for value, _ in columns.values()]
+        if all(plain) and values["3"].flags.carray:
+            copy_columns(*zip(*columns.values(), strict=True), values["3"], self.columns["3"], start)
+            return
         for name, column in self.columns.items():
             column[run] = values[name]
 

@@ -19,6 +19,7 @@ from perinstance.models.linear.loops import eight_lanes, library_loops
 from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
 from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST, by_columns
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.simd_vectors import eight_in_a_register
 
 
@@ -60,8 +61,8 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     lower = CrossSums(np.zeros((d, d)), np.zeros(d), np.zeros(d if intercept else 0))
     for run in _readable(X, d):
         library_loops.add_cross(X[run], y[run], lower)
-    cross = lower.cross + np.tril(lower.cross, -1).T
-    return _with_ones(len(X), cross, lower.moment, lower.total if intercept else None, y, square, _chain(len(X), d))
+    _mirror(lower.cross)
+    return _with_ones(len(X), lower.cross, lower.moment, lower.total if intercept else None, y, square, _chain(len(X), d))
 
 
 def _seen_through(X: NDArray, y: Floats, intercept: bool, W: Floats, square: float) -> Gram:
@@ -70,8 +71,8 @@ def _seen_through(X: NDArray, y: Floats, intercept: bool, W: Floats, square: flo
     offset = W[d] if intercept else np.zeros(r)
     for run in _readable(X, max(d, r)):
         library_loops.add_cross_seen_through(X[run], y[run], W[:d], offset, lower)
-    cross = lower.cross + np.tril(lower.cross, -1).T
-    return Gram(len(X), cross, lower.moment, square, _chain(len(X), max(W[:d].shape)))
+    _mirror(lower.cross)
+    return Gram(len(X), lower.cross, lower.moment, square, _chain(len(X), max(W[:d].shape)))
 
 
 def _by_kernels(X: NDArray, y: Floats, intercept: bool, square: float) -> Gram:
@@ -83,13 +84,33 @@ def _by_kernels(X: NDArray, y: Floats, intercept: bool, square: float) -> Gram:
         Q = np.asarray(X[run], dtype=np.float64)
         upper, aim = np.zeros((d, d)), np.zeros(d)  # sums of this piece's own: a long sum loses more
         add(Q, y[run], upper, aim)
-        cross += upper + np.triu(upper, 1).T
+        _add_upper(upper, cross)
         moment += aim
         if intercept:
             total += _column_sums(Q)
         rows = RUN_BYTES // (8 * d)  # of a run, or up to three fewer, which are added by themselves at the end
         chain = max(chain, rows + len(Q) / (rows - 3) + 4) + 1
+    _mirror(cross)
     return _with_ones(len(X), cross, moment, total if intercept else None, y, square, chain)
+
+
+# Compiled not for speed: every step of numpy's over a large array gives the interpreter's lock away and waits for it.
+
+
+@kernel
+def _add_upper(upper, lower):  # pragma: no cover - compiled
+    """Add the upper half of a matrix to the lower half of another."""
+    for j in range(len(upper)):
+        for k in range(j, len(upper)):
+            lower[k, j] += upper[j, k]
+
+
+@kernel
+def _mirror(lower):  # pragma: no cover - compiled
+    """Fill the upper half of a symmetric matrix."""
+    for j in range(len(lower)):
+        for k in range(j):
+            lower[k, j] = lower[j, k]
 
 
 def _narrow_kernel(X: NDArray) -> Callable[[Floats, Floats, Floats, Floats], None]:

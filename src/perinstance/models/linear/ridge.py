@@ -34,6 +34,7 @@ from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import (
     SMALLEST,
     TINY,
@@ -322,17 +323,20 @@ class LinearProblem:
 
 
 def _movement(found: Without) -> Movement:
-    distance = np.abs(found.residual)
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        distance *= found.length
-    distance[np.isnan(distance)] = np.inf
-    kind = found.kind_code
-    faint = distance < TINY
-    if faint.any():
-        faint &= (found.residual != 0) & (found.length != 0)
-        distance[faint] += SMALLEST
-        kind = np.where(faint, UPPER, kind).astype(np.uint8)
+    distance, kind = np.empty(len(found.residual)), np.empty(len(found.residual), dtype=np.uint8)
+    _distances(found.residual, found.length, found.kind_code, distance, kind)
     return Movement(found.leverage, found.residual, distance, kind, found.open)
+
+
+@kernel
+def _distances(residual, length, codes, distance, kind):  # pragma: no cover - compiled
+    """``|r| ||H^-1x||``; infinite where it is not determined, and an upper bound where it underflows."""
+    for i in range(len(residual)):
+        d = abs(residual[i]) * length[i]
+        d = d if d == d else np.inf
+        faint = d < TINY and residual[i] != 0.0 and length[i] != 0.0
+        distance[i] = d + SMALLEST if faint else d
+        kind[i] = UPPER if faint else codes[i]
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:

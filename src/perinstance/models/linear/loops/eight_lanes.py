@@ -47,7 +47,7 @@ class EightPanels(Panels):
         return cls(CutMatrix(np.concatenate(parts), depth, *padded[d:]))
 
     def _sums(self, X: NDArray, out: RowSums) -> None:
-        _row_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+        (_three_sums if len(out.square) else _two_sums)(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
 @piece
@@ -85,14 +85,33 @@ def _store_sums(out, i, a):  # pragma: no cover - compiled
     store8(out, i, sums8(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]))
 
 
+@piece
+def _add_to(room, a, b):  # pragma: no cover - compiled
+    """Add ``a b`` of each person to what lies in memory."""
+    store8(room, 0, multiply_add8(a[0], b[0], load8(room, 0)))
+    store8(room, 8, multiply_add8(a[1], b[1], load8(room, 8)))
+    store8(room, 16, multiply_add8(a[2], b[2], load8(room, 16)))
+    store8(room, 24, multiply_add8(a[3], b[3], load8(room, 24)))
+    store8(room, 32, multiply_add8(a[4], b[4], load8(room, 32)))
+    store8(room, 40, multiply_add8(a[5], b[5], load8(room, 40)))
+    store8(room, 48, multiply_add8(a[6], b[6], load8(room, 48)))
+    store8(room, 56, multiply_add8(a[7], b[7], load8(room, 56)))
+
+
+@piece
+def _in_room(room):  # pragma: no cover - compiled
+    low = load8(room, 0), load8(room, 8), load8(room, 16), load8(room, 24)
+    return (*low, load8(room, 32), load8(room, 40), load8(room, 48), load8(room, 56))
+
+
 @kernel
-def _row_sums(x, d, W, out):  # pragma: no cover - compiled
+def _two_sums(x, d, W, out):  # pragma: no cover - compiled
     # the arrays are taken out of their records here: in the loop that would count references
-    (entries, depth, offset, image, weights), (m, t, square) = W, out
-    n, wide, moves = len(m), len(depth), len(square) > 0
+    (entries, depth, offset, image, _), (m, t, _) = W, out
+    n, wide = len(m), len(depth)
     for start in range(0, n, 8):
         i = min(start, n - 8)  # the last eight may overlap those before
-        ms, ts, ss = _eight_times(zero8()), _eight_times(zero8()), _eight_times(zero8())
+        ms, ts = _eight_times(zero8()), _eight_times(zero8())
         at = 0
         for panel in range(wide):
             a = _eight_times(load8(offset, 8 * panel))
@@ -101,12 +120,31 @@ def _row_sums(x, d, W, out):  # pragma: no cover - compiled
                 at += 8
             ts = _add_products(a, _eight_times(load8(image, 8 * panel)), ts)
             ms = _add_products(a, a, ms)
-            if moves:
-                ss = _add_products(a, _scaled(load8(weights, 8 * panel), a), ss)
         _store_sums(m, i, ms)
         _store_sums(t, i, ts)
-        if moves:
-            _store_sums(square, i, ss)
+
+
+@kernel
+def _three_sums(x, d, W, out):  # pragma: no cover - compiled
+    """The same and the squared movements, which lie in memory meanwhile: there is no register left for them."""
+    (entries, depth, offset, image, weights), (m, t, square) = W, out
+    n, wide, room = len(m), len(depth), np.empty(64)
+    for start in range(0, n, 8):
+        i = min(start, n - 8)
+        ms, ts = _eight_times(zero8()), _eight_times(zero8())
+        room[:] = 0.0
+        at = 0
+        for panel in range(wide):
+            a = _eight_times(load8(offset, 8 * panel))
+            for k in range(depth[panel]):
+                a = _one_feature(x, i * d + k, d, load8(entries, at), a)
+                at += 8
+            ts = _add_products(a, _eight_times(load8(image, 8 * panel)), ts)
+            ms = _add_products(a, a, ms)
+            _add_to(room, a, _scaled(load8(weights, 8 * panel), a))
+        _store_sums(m, i, ms)
+        _store_sums(t, i, ts)
+        _store_sums(square, i, _in_room(room))
 
 
 def add_cross(X: Floats, y: Floats, cross: Floats, moment: Floats) -> None:
