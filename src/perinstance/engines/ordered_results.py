@@ -4,64 +4,38 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from queue import SimpleQueue
-from threading import Thread
-from typing import Generic, TypeVar
+from threading import Thread, current_thread
+from typing import Any, TypeVar
 
 A = TypeVar("A")
 T = TypeVar("T")
 
 
-def ordered(work: Callable[[A], T], pieces: Iterable[A], threads: int, ahead: int = 1) -> Iterator[T]:
-    """Yield ``work(piece)`` in the order of the pieces; at most ``threads + ahead`` are under way or waiting.
-
-    When the caller stops early, is interrupted, or a piece fails, what has not begun is dropped and what runs is
-    waited for: no thread outlives the loop.
-    """
-    if threads == 1:
-        for piece in pieces:
-            yield work(piece)
-        return
-    crew = _Crew(work, threads)
-    window: deque[Future[T]] = deque()
-    try:
-        for piece in pieces:
-            window.append(crew.begin(piece))
-            if len(window) >= threads + ahead:
-                yield window.popleft().result()
-        while window:
-            yield window.popleft().result()
-    finally:
-        for future in window:
-            future.cancel()
-        crew.end()
-
-
-class _Crew(Generic[A, T]):
-    """Threads that all stand ready before the first piece comes.
+class Crew:
+    """Threads that all stand ready before the first piece comes, and stay for the next pass.
 
     A pool that starts them one by one, when there is work, waits for each while those before it already hold the
     interpreter: with sixteen that took longer than many a pass.
     """
 
-    def __init__(self, work: Callable[[A], T], threads: int) -> None:
-        self._work = work
-        self._queue: SimpleQueue[tuple[A, Future[T]] | None] = SimpleQueue()
+    def __init__(self, threads: int) -> None:
+        self._queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | None] = SimpleQueue()
         self._threads: list[Thread] = []
         try:
             for k in range(threads):
-                thread = Thread(target=self._run, name=f"perinstance_{k}", daemon=True)
+                thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
                 thread.start()
                 self._threads.append(thread)
         except BaseException:  # no more threads are to be had, or interrupted
             self.end()
             raise
 
-    def begin(self, piece: A) -> Future[T]:
+    def begin(self, work: Callable[[A], T], piece: A) -> Future[T]:
         """Give a piece to whoever is free next."""
         future: Future[T] = Future()
-        self._queue.put((piece, future))
+        self._queue.put((work, piece, future))
         return future
 
     def end(self) -> None:
@@ -69,15 +43,38 @@ class _Crew(Generic[A, T]):
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
-            thread.join()
+            if thread is not current_thread():  # who may be the last to let go of a table
+                thread.join()
 
-    def _run(self) -> None:
-        while (job := self._queue.get()) is not None:
-            piece, future = job
-            if not future.set_running_or_notify_cancel():
-                continue
+
+def _serve(queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | None]) -> None:
+    while (job := queue.get()) is not None:
+        work, piece, future = job
+        if future.set_running_or_notify_cancel():
             try:
-                future.set_result(self._work(piece))
+                future.set_result(work(piece))
             except BaseException as error:  # the caller's to see, whatever it is
                 future.set_exception(error)
-            del job, piece, future  # nothing of a block is held while waiting for the next
+        del job, work, piece, future  # nothing of a block is held while waiting for the next
+
+
+def ordered(work: Callable[[A], T], pieces: Iterable[A], threads: int, ahead: int, crew: Crew | None) -> Iterator[T]:
+    """Yield ``work(piece)`` in the order of the pieces; at most ``threads + ahead`` are under way or waiting.
+
+    Without a crew, one after the other. When the caller stops early, is interrupted, or a piece fails, what has not
+    begun is dropped and what runs is waited for.
+    """
+    if crew is None:
+        for piece in pieces:
+            yield work(piece)
+        return
+    window: deque[Future[T]] = deque()
+    try:
+        for piece in pieces:
+            window.append(crew.begin(work, piece))
+            if len(window) >= threads + ahead:
+                yield window.popleft().result()
+        while window:
+            yield window.popleft().result()
+    finally:
+        wait([future for future in window if not future.cancel()])

@@ -11,7 +11,7 @@ table lies and by the registers of the machine; what follows from them (``mu``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,7 @@ class RowMap:
     rounding: RowRounding
     triangular: bool = False
     large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
+    loops: dict[type, Panels | Products] = field(default_factory=dict, repr=False, compare=False)  #: W, cut for them
 
 
 def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> Without:
@@ -118,10 +119,8 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
     (see ``ridge.without``).
     """
     n, d = X.shape
-    W, image, norm, intercept = rows_map.W, rows_map.image, rows_map.norm, rows_map.intercept
-    rounding, triangular = rows_map.rounding, rows_map.triangular
+    norm, rounding = rows_map.norm, rows_map.rounding
     lift = None if norm is None else norm.lift
-    a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
     share = np.empty(len(length))
@@ -132,34 +131,34 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
         (rounding.length, rounding.length_row),
         (rounding.share, floor),
     )
-    rows = _rows_through(X, *_split(W, d, intercept), image, a, triangular, lift)
+    rows = _loop_for(rows_map, X)
     part = np.empty(0 if rounding.column_cost is None else n)
     whole = X.dtype == np.float64 and X.flags.aligned and (X.flags.c_contiguous or by_columns(X))
-    for run in [slice(0, n)] if whole else pieces(X, max(W.shape)):
+    for run in [slice(0, n)] if whole else pieces(X, max(rows_map.W.shape)):
         rows.sums(X[run], mu[run], r[run], length[run])
     if rounding.column_cost is not None:
         for run in pieces(X, d):
-            part[run] = _parts(X[run], mu[run], rounding.column_cost, intercept)
+            part[run] = _parts(X[run], mu[run], rounding.column_cost, rows_map.intercept)
     hard = _finish(contiguous(y), part, limits, inside, mu, r, (length, share), kind_code)
     left = None if not hard else kind_code == HARD if rows_map.large else kind_code > 0
     return Without(mu, r, length, share, np.minimum(kind_code, 1) if hard else kind_code, left)
 
 
-def _rows_through(
-    X: NDArray,
-    inner: Floats,
-    offset: Floats,
-    image: Floats,
-    weights: Floats,
-    triangular: bool,
-    lift: Floats | None,
-) -> Panels | Products:
-    """Return the loop that is fastest for this width, order of the table, and machine."""
+def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
+    """Return the loop that is fastest for this width, order of the table, and machine, with W cut for it."""
     d, columns, eight = X.shape[1], by_columns(X), eight_in_a_register()
+    norm = rows_map.norm
+    lift = None if norm is None else norm.lift
+    loop: type[Panels] | type[Products]
     if lift is not None or d > (WIDEST_OF_EIGHT if eight and not columns else WIDEST):
-        return Products.of(inner, offset, image, weights, triangular, lift)
-    panels = ColumnPanels if columns else EightPanels if eight else Panels
-    return panels.of(inner, offset, image, weights, triangular)
+        loop = Products
+    else:
+        loop = ColumnPanels if columns else EightPanels if eight else Panels
+    if loop not in rows_map.loops:
+        weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
+        given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)
+        rows_map.loops.setdefault(loop, Products.of(*given, lift) if loop is Products else loop.of(*given))
+    return rows_map.loops[loop]
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
