@@ -50,7 +50,6 @@ def walk_people(
     stream: LossStream | None = None,
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
-
     gather = _Gather(who.n_rows)
     # threads write their own rows: one that wrote everybody's would be what the others wait for
     place = gather.place if getattr(who, "in_this_process", False) else None

@@ -41,8 +41,9 @@ _eight, _four, _two = _Lanes(8), _Lanes(4), _Lanes(2)
 @cache
 def eight_in_a_register() -> bool:
     """Whether compiled code has registers of eight numbers, and enough of them, here (AVX-512)."""
-    if config.CPU_NAME or config.CPU_FEATURES:  # numba compiles for another processor than this one
-        return "+avx512f" in str(config.CPU_FEATURES)
+    name, features = getattr(config, "CPU_NAME", None), getattr(config, "CPU_FEATURES", None)
+    if name or features:  # numba was told to compile for another processor than this one
+        return "+avx512f" in str(features)
     return bool(binding.get_host_cpu_features().get("avx512f"))
 
 

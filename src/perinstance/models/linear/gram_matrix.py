@@ -62,7 +62,9 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     for run in _readable(X, d):
         library_loops.add_cross(X[run], y[run], lower)
     _mirror(lower.cross)
-    return _with_ones(len(X), lower.cross, lower.moment, lower.total if intercept else None, y, square, _chain(len(X), d))
+    return _with_ones(
+        len(X), lower.cross, lower.moment, lower.total if intercept else None, y, square, _chain(len(X), d)
+    )
 
 
 def _seen_through(X: NDArray, y: Floats, intercept: bool, W: Floats, square: float) -> Gram:

@@ -157,7 +157,7 @@ def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
     if loop not in rows_map.loops:
         weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
         given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)
-        rows_map.loops.setdefault(loop, Products.of(*given, lift) if loop is Products else loop.of(*given))
+        rows_map.loops.setdefault(loop, loop.of(*given) if issubclass(loop, Panels) else Products.of(*given, lift))
     return rows_map.loops[loop]
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.extending import get_cython_function_address, intrinsic
 
 _BYTE, _WHOLE, _NUMBER = ir.IntType(8), ir.IntType(64), ir.DoubleType()
@@ -33,6 +34,13 @@ def blas_addresses() -> BlasAddresses:
     return BlasAddresses(*(get_cython_function_address("scipy.linalg.cython_blas", f) for f in BlasAddresses._fields))
 
 
+def _array_of_floats(given: Any) -> Any:
+    """Refuse, while compiling, what a library would read as something else."""
+    if not (isinstance(given, types.Array) and given.dtype == types.float64):
+        raise TypingError(f"a library is given arrays of float64, got {given}")
+    return given
+
+
 def _routine(kinds: str) -> Any:
     """Make what calls a routine of BLAS whose arguments are letters (c), whole numbers (i), numbers (d), arrays (a).
 
@@ -40,7 +48,7 @@ def _routine(kinds: str) -> Any:
     finds them in the lower half, which comes first on all machines that numba knows.
     """
     stored = {"c": _BYTE, "i": _WHOLE, "d": _NUMBER}
-    typed_as = {"c": (types.intp,), "i": (types.intp,), "d": (types.float64,)}
+    typed_as = {"c": types.intp, "i": types.intp, "d": types.float64}
 
     def lower(context, builder, signature, arguments):
         values, kinds_of = cgutils.unpack_tuple(builder, arguments[1]), signature.args[1]
@@ -63,7 +71,7 @@ def _routine(kinds: str) -> Any:
     def typed(typingctx, address, given):
         expected: list[Any] = []
         for kind in kinds:
-            expected += [given[len(expected)], types.intp] if kind == "a" else list(typed_as[kind])
+            expected += [_array_of_floats(given[len(expected)]), types.intp] if kind == "a" else [typed_as[kind]]
         return types.none(types.intp, types.Tuple(expected)), lower
 
     return intrinsic(typed)
