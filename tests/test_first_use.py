@@ -17,7 +17,7 @@ import pytest
 import perinstance as pi
 from perinstance import warm_up
 from perinstance.numerics import numba_compile
-from perinstance.numerics.compilation import code_folders, compile_watch, kernel_cache
+from perinstance.numerics.compilation import blas_calls, code_folders, compile_watch, kernel_cache
 
 
 def triple(x):
@@ -205,3 +205,24 @@ def test_a_wheel_carries_compiled_code_and_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.joinpath("caches").rglob("*.nbc"))  # nothing was compiled
     assert run("-m", "pip", "uninstall", "-y", "perinstance").returncode == 0
     assert not package.exists()
+
+
+def test_code_that_calls_a_library_is_found_again(folder):
+    """Its addresses, which are others in every process, are arguments and no part of the code."""
+
+    def doubled(blas, x, out):
+        blas_calls.dgemv(blas.dgemv, (blas_calls.PLAIN, 1, 1, 2.0, x, 0, 1, x, 1, 1, 0.0, out, 0, 1))
+
+    for found in (0, 1):
+        compiled, out = numba_compile.kernel(doubled), np.empty(1)
+        compiled(blas_calls.blas_addresses(), np.array([3.0, 5.0]), out)
+        assert out[0] == 30.0 and sum(compiled.stats.cache_hits.values()) == found
+
+
+def test_a_library_is_given_numbers_of_its_own_size():
+    @numba.njit
+    def use(blas, x):
+        blas_calls.dgemv(blas.dgemv, (blas_calls.PLAIN, 1, 1, 1.0, x, 0, 1, x, 0, 1, 0.0, x, 0, 1))
+
+    with pytest.raises(numba.core.errors.TypingError, match="arrays of float64"):
+        use(blas_calls.blas_addresses(), np.zeros(2, dtype=np.float32))

@@ -91,6 +91,7 @@ def _tables() -> None:
             pi.audit(pi.NoisyMean(), table)
         pi.audit(posterior, X, y, targets=(X[:3], y[:3]))
     X, y = _table(10)
+    pi.audit(posterior, np.hstack([X, X[:, :1] + 1e-6 * X[:, 1:2]]), y)  # folded twice
     pi.audit(posterior, X, y, ids=[f"person {i}" for i in range(len(y))]).summary()
     for release in (posterior, output):
         answer = pi.audit(release, X, y)

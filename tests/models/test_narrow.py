@@ -10,8 +10,10 @@ from numba import njit
 from numba.core.errors import TypingError
 
 from perinstance.folds.block import Block
-from perinstance.models.linear.blas_products import Products
 from perinstance.models.linear.gram_matrix import gram
+from perinstance.models.linear.loops import eight_lanes
+from perinstance.models.linear.loops.eight_lanes import EightPanels
+from perinstance.models.linear.loops.library_loops import Products
 from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, add_cross
 from perinstance.numerics.simd_vectors import load2, load4, repeat4, store2
 
@@ -29,7 +31,7 @@ def dumb_sums(X, W, offset, image, weights):
     return out
 
 
-@pytest.mark.parametrize("road", ["narrow", "wide"])
+@pytest.mark.parametrize("road", ["narrow", "eight", "wide"])
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 11])
 @pytest.mark.parametrize("d", WIDTHS)
 def test_the_sums_of_each_row(d, n, road):
@@ -40,8 +42,8 @@ def test_the_sums_of_each_row(d, n, road):
             W = np.triu(rng.normal(size=(d, r))) if triangular else rng.normal(size=(d, r))
             offset, image, weights = rng.normal(size=r), rng.normal(size=r), rng.random(r)
             expected = dumb_sums(X, W, offset, image, weights)
-            if road == "narrow":
-                sums = Panels.of(W, offset, image, weights, triangular).sums
+            if road != "wide":
+                sums = (Panels if road == "narrow" else EightPanels).of(W, offset, image, weights, triangular).sums
             else:
                 sums = Products.of(W, offset, image, weights, triangular, None).sums
             got = np.full((3, n), np.nan)
@@ -53,10 +55,11 @@ def test_the_sums_of_each_row(d, n, road):
             assert two == pytest.approx(got[:2], rel=1e-13, abs=1e-13 * size)
 
 
-def test_a_person_has_the_same_bits_wherever_she_stands():
+@pytest.mark.parametrize("kind", [Panels, EightPanels])
+def test_a_person_has_the_same_bits_wherever_they_stand(kind):
     rng = np.random.default_rng(0)
     X, W = rng.normal(size=(23, 13)), np.triu(rng.normal(size=(13, 13)))
-    panels = Panels.of(W, W[0], W[1], W[2], True)
+    panels = kind.of(W, W[0], W[1], W[2], True)
     whole = np.empty((3, 23))
     panels.sums(X, *whole)
     for start in range(23):
@@ -68,18 +71,17 @@ def test_a_person_has_the_same_bits_wherever_she_stands():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 500])
 @pytest.mark.parametrize("d", [d for d in WIDTHS if d >= NARROWEST])
-def test_cross_products(d, n):
+@pytest.mark.parametrize("add", [add_cross, eight_lanes.add_cross])
+def test_cross_products(d, n, add):
     rng = np.random.default_rng(d + 100 * n)
     X, y = rng.normal(size=(n, d)), rng.normal(size=n)
     cross, moment = np.ones((d, d)), np.ones(d)
-    add_cross(X, y, cross, moment)
-    alone = np.ones(d)
-    add_cross(X, y, None, alone)
+    add(X, y, cross, moment)
     for j in range(d):
         for k in range(d):
             exact = 1.0 + (math.fsum(X[:, j] * X[:, k]) if k >= j else 0.0)
             assert cross[j, k] == pytest.approx(exact, abs=1e-13 * n)
-        assert moment[j] == alone[j] == pytest.approx(1.0 + math.fsum(X[:, j] * y), abs=1e-13 * n)
+        assert moment[j] == pytest.approx(1.0 + math.fsum(X[:, j] * y), abs=1e-13 * n)
 
 
 @pytest.mark.parametrize("d", [NARROWEST - 1, NARROWEST, WIDEST, WIDEST + 1])

@@ -18,6 +18,7 @@ from perinstance.data import LossWriter, Recipe
 from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
 from perinstance.engines.engine_choice import default_engine
+from perinstance.engines.local import quiet_libraries
 from perinstance.engines.protocol import Engine, Progress, TableSweep
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
@@ -107,7 +108,7 @@ def audit(
     sweep = engine.sweep(table, progress)
     folder = _folder_for(sweep, out) if is_folder(out) else None
     LOG.info("audit of %s begins: %d features", release.mechanism().name, table.n_features)
-    with closing(sweep), compilation_as_stage(progress):
+    with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
         LOG.debug("audit: the confidential fit is made")
         if targets is None:
@@ -160,7 +161,7 @@ def _folder_for(sweep: TableSweep, out: Any) -> Path:
 
 def _tell_of_clipping(found: Audit) -> None:
     """Warn the curator when a release clipped many rows: its estimate is then one of other data."""
-    health = found.health
+    health = found.fit.health
     for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
         if count is not None and count > MANY_CLIPPED * health.n_people:
             warnings.warn(

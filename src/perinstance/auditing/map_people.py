@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
@@ -48,19 +50,22 @@ def walk_people(
     stream: LossStream | None = None,
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
+    gather = _Gather(who.n_rows)
+    # threads write their own rows: one that wrote everybody's would be what the others wait for
+    place = gather.place if getattr(who, "in_this_process", False) else None
 
     def step(block: Block) -> _Part:
         people = release.people(fit, block, inside)
         epsilon = people.pairs.epsilon(delta)
-        if people.open is None:
-            return _Part(people, epsilon, None)
-        return _Part(people, epsilon, block.picked(people.open))
+        part = _Part(people, epsilon, None if people.open is None else block.picked(people.open))
+        if place is not None:
+            place(part, block.start)
+        return part
 
     keep_freed_memory()
-    gather = _Gather(who.n_rows)
     with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
         for part in parts:
-            gather.add(part)
+            gather.add(part, placed=place is not None)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
     answer = gather.answer()
@@ -90,6 +95,14 @@ def keep_freed_memory() -> None:
     np.empty(31 << 20, dtype=np.uint8)
 
 
+@kernel
+def copy_columns(parts, columns, codes, all_codes, start):  # pragma: no cover - compiled
+    """Write arrays of some people into those of everybody, by one call: each would wait for the interpreter."""
+    for k in range(len(parts)):
+        columns[k][start : start + len(codes)] = parts[k]
+    all_codes[start : start + len(codes)] = codes
+
+
 class _Gather:
     """Collects the parts. With the number of people known, each array is written once and the parts are let go."""
 
@@ -98,41 +111,59 @@ class _Gather:
         self.done = 0
         self.columns: dict[str, NDArray] = {}
         self.kind: type[ColumnPairs] | None = None
-        self.one_leverage = False
+        self.one_leverage = False  #: the pairs of the first part hold the very array of the leverages
+        self.other_leverages: list[tuple[slice, Floats]] = []
         self.parts: list[_Part] = []
         self.open: list[NDArray] = []
         self.rows: list[Block] = []
+        self._lock = threading.Lock()
 
-    def add(self, part: _Part) -> None:
+    def add(self, part: _Part, placed: bool) -> None:
+        """Take the next part, in row order."""
         people = part.people
         if people.open is not None and part.open is not None:
             self.open.append(self.done + np.flatnonzero(people.open))
             self.rows.append(part.open)
-        run = slice(self.done, self.done + len(part.epsilon))
-        self.done = run.stop
-        pairs = people.pairs
-        if self.n is None or not (isinstance(pairs, ColumnPairs) and pairs.one_number_each):
+        if not self._has_place(part):
             self.parts.append(part)
+        elif not placed:
+            self.place(part, self.done)
+        self.done += len(part.epsilon)
+
+    def _has_place(self, part: _Part) -> bool:
+        pairs = part.people.pairs
+        return self.n is not None and isinstance(pairs, ColumnPairs) and pairs.one_number_each
+
+    def place(self, part: _Part, start: int) -> None:
+        """Write the numbers of a part where they belong; parts may come in any order, from several threads."""
+        people = part.people
+        pairs = people.pairs
+        if not self._has_place(part) or not isinstance(pairs, ColumnPairs):
             return
-        self.kind = type(pairs)
+        run = slice(start, start + len(part.epsilon))
         values: dict[str, NDArray] = {
             "0": people.leverage,
             "1": people.residual,
             "2": part.epsilon,
             "3": pairs._codes,
         }
-        values |= pairs.parameters()
+        values |= {slot[1:]: getattr(pairs, slot) for slot in pairs.__slots__}
         same = people.leverage is getattr(pairs, "_leverage", None)
-        if not self.columns:
-            self.one_leverage = same
-        elif self.one_leverage and not same:
-            self.columns["leverage"], self.one_leverage = self.columns["0"].copy(), False
-        if self.one_leverage:
-            del values["leverage"]  # the pairs hold the very same array: it is written once
-        for name, value in values.items():
-            if name not in self.columns:
-                self.columns[name] = np.empty(self.n, dtype=value.dtype)
-            self.columns[name][run] = value
+        with self._lock:
+            if not self.columns:
+                self.kind, self.one_leverage = type(pairs), same
+                names = [name for name in values if not (same and name == "leverage")]
+                assert self.n is not None
+                self.columns = {name: np.empty(self.n, dtype=values[name].dtype) for name in names}
+            if self.one_leverage and not same:
+                self.other_leverages.append((run, values["leverage"]))
+        columns = {name: (values[name], column) for name, column in self.columns.items() if name != "3"}
+        plain = [value.dtype == np.float64 and value.flags.carray for value, _ in columns.values()]
+        if all(plain) and values["3"].flags.carray:
+            copy_columns(*zip(*columns.values(), strict=True), values["3"], self.columns["3"], start)
+            return
+        for name, column in self.columns.items():
+            column[run] = values[name]
 
     def left_open(self) -> Block:
         return Block(np.concatenate([b.X for b in self.rows]), np.concatenate([b.y for b in self.rows]))
@@ -145,7 +176,11 @@ class _Gather:
             return Answer(leverage, residual, np.concatenate([part.epsilon for part in self.parts]), pairs, 0)
         assert self.kind is not None  # a table without rows was refused before
         leverage, residual, epsilon, code = (self.columns.pop(name) for name in "0123")
-        if self.one_leverage:
+        if self.one_leverage and not self.other_leverages:
             self.columns["leverage"] = leverage
             leverage = frozen(leverage)
-        return Answer(leverage, residual, epsilon, self.kind(kind=code, **self.columns), 0)
+        elif self.one_leverage:
+            self.columns["leverage"] = leverage.copy()
+            for run, values in self.other_leverages:
+                self.columns["leverage"][run] = values
+        return Answer(leverage, residual, epsilon, self.kind.of_checked(code, self.columns), 0)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from perinstance.data.answer_tables import Flavour
 
-VIEW_BYTES = 32 << 20  #: at most, of a block that is a view of the caller's array: it costs no memory, only turns
+#: of a block that is a view of the caller's array, which costs no memory, only turns: at least, and at most
+FEW_BYTES, VIEW_BYTES = 4 << 20, 24 << 20
+#: such blocks are equal, and a multiple of this many as soon as there are enough: threads share them out evenly
+SHARED_BLOCKS = 32
 BLOCK_BYTES = 8 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total
 
 
@@ -64,6 +67,15 @@ class Source(Protocol):
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """Yield the pieces in row order; the cut never depends on ``threads``. None is what suits the source."""
+
+
+def rows_per_view(n_rows: int, n_features: int) -> int:
+    """Rows of each block of a table that lies in memory as it is wanted: equal blocks, so that no thread waits long."""
+    size = 8 * n_rows * (n_features + 1)
+    count = -(-size // FEW_BYTES)
+    if count > SHARED_BLOCKS:
+        count = SHARED_BLOCKS * -(-size // (SHARED_BLOCKS * VIEW_BYTES))
+    return max(1, -(-n_rows // count))
 
 
 def rows_per_block(n_features: int, block_bytes: int) -> int:

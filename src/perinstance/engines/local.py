@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import weakref
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
@@ -15,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.ordered_results import ordered
+from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
@@ -25,6 +26,8 @@ from perinstance.folds.sweep import M
 T = TypeVar("T")
 
 WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
+#: matrices of more columns are worth a library's own threads, between the passes over the rows
+WORTH_THREADS = 512
 MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
 
 
@@ -50,6 +53,8 @@ class Local:
 class LocalSweep:
     """One table, walked over by threads. Use as a context manager, or ``close`` it, to give scratch space back."""
 
+    in_this_process = True  #: what a step is given and what it writes to are the caller's own
+
     def __init__(
         self,
         source: Source,
@@ -73,6 +78,7 @@ class LocalSweep:
         self._progress = progress
         self._store: Scratch | None = None  # all blocks, once the first pass is through
         self._checked = False
+        self._crew: Crew | None = None
 
     @property
     def n_features(self) -> int:
@@ -98,7 +104,8 @@ class LocalSweep:
         return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
 
     def close(self) -> None:
-        """Give back memory and scratch space; a later pass reads the source again."""
+        """Give back memory, scratch space and threads; a later pass reads the source again."""
+        self._dismiss()
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -123,12 +130,13 @@ class LocalSweep:
                 keep.put(number, block)
             return len(block), block.ids, part
 
-        ahead = WAITING if keep is None else 1  # a piece of a file that waits has been decoded already
+        # a piece of a file that waits has been decoded already; of memory, nobody waits for a thread that was held up
+        ahead = max(WAITING, self.threads) if keep is None else 1
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
             with _libraries().limit(limits=1, user_api="blas"):
-                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead):
+                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self._called()):
                     rows += size
                     if ids is not None:
                         names.append(ids)
@@ -136,9 +144,22 @@ class LocalSweep:
                     yield part
             self._finish(rows, names, keep)
         except BaseException:  # also when interrupted, or when the caller stops early: a part of a table is of no use
+            self._dismiss()
             if keep is not None:
                 keep.close()
             raise
+
+    def _called(self) -> Crew | None:
+        """Return the threads, who wait for the next pass until this is closed, let go of, or a pass fails."""
+        if self._crew is None and self.threads > 1:
+            self._crew = Crew(self.threads)
+            weakref.finalize(self, self._crew.end)
+        return self._crew
+
+    def _dismiss(self) -> None:
+        if self._crew is not None:
+            self._crew.end()
+            self._crew = None
 
     def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
         """Remember what a whole pass has taught."""
@@ -153,6 +174,15 @@ class LocalSweep:
         if keep is not None:
             keep.finish()
             self._store = keep
+
+
+def quiet_libraries(width: int) -> AbstractContextManager[Any]:
+    """Hold BLAS to one thread while a table of so many columns is audited.
+
+    After every product its threads go on spinning for some hundredths of a second, and small matrices, between the
+    passes over the rows, are enough to wake them: threads over blocks would share the cores with them.
+    """
+    return nullcontext() if width > WORTH_THREADS else _libraries().limit(limits=1, user_api="blas")
 
 
 @functools.cache

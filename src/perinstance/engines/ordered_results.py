@@ -4,31 +4,77 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from threading import Thread, current_thread
+from typing import Any, TypeVar
 
 A = TypeVar("A")
 T = TypeVar("T")
 
 
-def ordered(work: Callable[[A], T], pieces: Iterable[A], threads: int, ahead: int = 1) -> Iterator[T]:
+class Crew:
+    """Threads that all stand ready before the first piece comes, and stay for the next pass.
+
+    A pool that starts them one by one, when there is work, waits for each while those before it already hold the
+    interpreter: with sixteen that took longer than many a pass.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        try:
+            for k in range(threads):
+                thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:  # no more threads are to be had, or interrupted
+            self.end()
+            raise
+
+    def begin(self, work: Callable[[A], T], piece: A) -> Future[T]:
+        """Give a piece to whoever is free next."""
+        future: Future[T] = Future()
+        self._queue.put((work, piece, future))
+        return future
+
+    def end(self) -> None:
+        """Wait for everybody."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            if thread is not current_thread():  # who may be the last to let go of a table
+                thread.join()
+
+
+def _serve(queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | None]) -> None:
+    while (job := queue.get()) is not None:
+        work, piece, future = job
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work(piece))
+            except BaseException as error:  # the caller's to see, whatever it is
+                future.set_exception(error)
+        del job, work, piece, future  # nothing of a block is held while waiting for the next
+
+
+def ordered(work: Callable[[A], T], pieces: Iterable[A], threads: int, ahead: int, crew: Crew | None) -> Iterator[T]:
     """Yield ``work(piece)`` in the order of the pieces; at most ``threads + ahead`` are under way or waiting.
 
-    When the caller stops early, is interrupted, or a piece fails, what has not begun is dropped and what runs is
-    waited for: no thread outlives the loop.
+    Without a crew, one after the other. When the caller stops early, is interrupted, or a piece fails, what has not
+    begun is dropped and what runs is waited for.
     """
-    if threads == 1:
+    if crew is None:
         for piece in pieces:
             yield work(piece)
         return
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="perinstance")
     window: deque[Future[T]] = deque()
     try:
         for piece in pieces:
-            window.append(pool.submit(work, piece))
+            window.append(crew.begin(work, piece))
             if len(window) >= threads + ahead:
                 yield window.popleft().result()
         while window:
             yield window.popleft().result()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        wait([future for future in window if not future.cancel()])

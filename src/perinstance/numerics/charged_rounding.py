@@ -61,12 +61,18 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
 
 def in_units(value: Floats, unit: float, kind_code: NDArray[np.uint8]) -> Charged:
     """Divide by the scale of the noise; what underflows is the smallest float above zero, and an upper bound."""
-    with np.errstate(under="ignore", over="ignore"):
-        found = np.asarray(value / unit)
-    lost = (found < TINY) & (value > 0)
-    if not lost.any():
-        return Charged(found, kind_code)
-    return Charged(np.where(lost, found + SMALLEST, found), np.maximum(kind_code, np.where(lost, UPPER, EXACT)))
+    found, codes = np.empty(len(value)), np.empty(len(value), dtype=np.uint8)
+    _divide_each(np.ascontiguousarray(value, dtype=np.float64), float(unit), kind_code, found, codes)
+    return Charged(found, codes)
+
+
+@kernel
+def _divide_each(value, unit, kind_code, found, codes):  # pragma: no cover - compiled
+    for i in range(len(value)):
+        quotient = value[i] / unit
+        lost = quotient < TINY and value[i] > 0.0
+        found[i] = quotient + SMALLEST if lost else quotient
+        codes[i] = max(kind_code[i], UPPER) if lost else kind_code[i]
 
 
 @kernel

@@ -1,15 +1,17 @@
-"""Four (or two) numbers in one register, for the loops that a compiler does not turn into SIMD code by itself.
+"""Eight, four or two numbers in one register, for the loops that a compiler does not turn into SIMD code by itself.
 
-``Four`` and ``Two`` are values inside compiled functions only. They are vectors of LLVM, which maps them to whatever
-the machine has (two NEON registers, one AVX register); products and sums are fused where it can.
+They are values inside compiled functions only. They are vectors of LLVM, which maps them to whatever the machine has
+(four are two NEON registers or one AVX register, eight are one of AVX-512); products and sums are fused where it can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
+from numba import config
 from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, models, register_model
@@ -33,7 +35,16 @@ class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]  # numba states 
         super().__init__(manager, kind, kind.vector)
 
 
-_four, _two = _Lanes(4), _Lanes(2)
+_eight, _four, _two = _Lanes(8), _Lanes(4), _Lanes(2)
+
+
+@cache
+def eight_in_a_register() -> bool:
+    """Whether compiled code has registers of eight numbers, and enough of them, here (AVX-512)."""
+    name, features = getattr(config, "CPU_NAME", None), getattr(config, "CPU_FEATURES", None)
+    if name or features:  # numba was told to compile for another processor than this one
+        return "+avx512f" in str(features)
+    return bool(binding.get_host_cpu_features().get("avx512f"))
 
 
 def _order(*lanes: int) -> ir.Constant:
@@ -123,16 +134,38 @@ def _sums(builder, a, b):
     return builder.fadd(builder.shuffle_vector(a, b, _order(0, 2)), builder.shuffle_vector(a, b, _order(1, 3)))
 
 
-def _repeat(typingctx, array, at):
-    """Return one entry of an array in all four lanes."""
-    _check(array)
+def _repeat(lanes: _Lanes) -> Any:
+    """Make what returns one entry of an array in all lanes."""
 
-    def generate(context, builder, signature, arguments):
-        number = builder.load(_address(context, builder, signature, arguments))
-        nothing = ir.Constant(_four.vector, ir.Undefined)
-        return builder.shuffle_vector(builder.insert_element(nothing, number, _INDEX(0)), nothing, _order(0, 0, 0, 0))
+    def typed(typingctx, array, at):
+        _check(array)
 
-    return _four(array, types.intp), generate
+        def generate(context, builder, signature, arguments):
+            number = builder.load(_address(context, builder, signature, arguments))
+            nothing = ir.Constant(lanes.vector, ir.Undefined)
+            once = builder.insert_element(nothing, number, _INDEX(0))
+            return builder.shuffle_vector(once, nothing, _order(*[0] * lanes.count))
+
+        return lanes(array, types.intp), generate
+
+    return intrinsic(typed)
+
+
+def _eight_sums(typingctx, a, b, c, d, e, f, g, h):
+    """Return the sums of eight eights: neighbours are added, then pairs, then halves."""
+
+    def generate(context, builder, signature, vectors):
+        for step in (1, 2, 4):
+            # lanes whose bit ``step`` is not set, those of v and of w in turn; each is added to the one ``step`` behind
+            low = [lane % step + lane // (2 * step) * 2 * step + (8 if lane // step % 2 else 0) for lane in range(8)]
+            high = [lane + step for lane in low]
+            vectors = [
+                builder.fadd(builder.shuffle_vector(v, w, _order(*low)), builder.shuffle_vector(v, w, _order(*high)))
+                for v, w in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+        return vectors[0]
+
+    return _eight(*[_eight] * 8), generate
 
 
 def _spread(builder, number):
@@ -141,12 +174,15 @@ def _spread(builder, number):
 
 
 #: entries ``at``, ``at + 1``, ... of an array; nothing is checked
-load4, load2 = _load(_four, _four.vector), _load(_two, _two.vector)
+load8, load4, load2 = _load(_eight, _eight.vector), _load(_four, _four.vector), _load(_two, _two.vector)
 #: the numbers that lie ``at``, ``at + 1``, ... behind the first entry of an array in memory, whatever its strides
 memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBER, "CA")
-store4, store2 = _store(_four), _store(_two)
-zero4, zero2 = _zero(_four), _zero(_two)
-repeat4: Any = intrinsic(_repeat)
+store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
+zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
+repeat8, repeat4 = _repeat(_eight), _repeat(_four)
+multiply8 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _eight, _eight, _eight)
+multiply_add8 = _arithmetic(_multiply_add, _eight, _eight, _eight, _eight)  #: ``a b + c``
+sums8: Any = intrinsic(_eight_sums)  #: of eight eights
 multiply4 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _four, _four, _four)
 multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b + c``
 add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)

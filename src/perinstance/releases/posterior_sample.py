@@ -14,6 +14,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
@@ -110,14 +111,28 @@ class PosteriorSample(Publishing):
         return float(self.gamma) ** -0.5
 
     def _people(self, loo: Without) -> People:
-        rho = np.empty(len(loo.residual))
-        _standardise(loo.residual, np.sqrt(float(self.gamma)), rho)
-        return People(loo.leverage, loo.residual, Posterior(loo.leverage, rho, kind=loo.kind_code), loo.open)
+        rho, kind = np.empty(len(loo.residual)), np.empty(len(loo.residual), dtype=np.uint8)
+        limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
+        root = np.sqrt(float(self.gamma))
+        if _standardise(loo.leverage, loo.residual, root, limits, loo.kind_code, rho, kind):
+            pairs = Posterior.of_checked(kind, {"leverage": loo.leverage, "residual": rho})
+        else:
+            pairs = Posterior(loo.leverage, rho, kind=kind)  # which says what is wrong
+        return People(loo.leverage, loo.residual, pairs, loo.open)
 
 
 @kernel
-def _standardise(residual, root, out):  # pragma: no cover - compiled
-    """``sqrt(gamma) |r|``; where theta_without is not determined (NaN) no finite loss can be stated."""
+def _standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma: no cover - compiled
+    """``sqrt(gamma) |r|``; where theta_without is not determined (NaN) no finite loss can be stated.
+
+    Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
+    """
+    sound = True
     for i in range(len(residual)):
-        rho = root * abs(residual[i])
-        out[i] = rho if rho == rho else np.inf
+        r = root * abs(residual[i])
+        r = r if r == r else np.inf
+        rho[i] = r
+        beyond = limits[0] < leverage[i] < np.inf or limits[1] < r < np.inf
+        kind[i] = UPPER if beyond and codes[i] == EXACT else codes[i]
+        sound &= leverage[i] >= 0.0
+    return sound

@@ -19,7 +19,7 @@ from perinstance.data.memory.column_choice import choose_columns
 from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_types, plain_array
 from perinstance.data.memory.prepared_columns import RecipeTarget, prepare_columns, recipe_target
 from perinstance.data.recipes.preparation import Preparation
-from perinstance.data.source import BLOCK_BYTES, VIEW_BYTES, Piece, Source, rows_per_block
+from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block, rows_per_view
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.row_order import in_order_of
@@ -70,15 +70,12 @@ class Table:
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
-        step = rows_per_block(self.n_features, self._suitable() if block_bytes is None else block_bytes)
+        if block_bytes is None and self.columns.viewed:
+            step = rows_per_view(self.n_rows, self.n_features)
+        else:  # what is converted is kept small
+            step = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
         for start in range(0, self.n_rows, step):
             yield partial(self._block, start, min(start + step, self.n_rows))
-
-    def _suitable(self) -> int:
-        """Views may be large, but there must be enough of them to share out; what is converted is kept small."""
-        if not self.columns.viewed:
-            return BLOCK_BYTES
-        return min(VIEW_BYTES, max(BLOCK_BYTES, self.n_rows * (self.n_features + 1) * 8 // 16))
 
     def _block(self, start: int, stop: int) -> Block:
         return Block(self.columns.rows(start, stop), self.target.rows(start, stop), start)

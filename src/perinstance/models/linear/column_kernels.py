@@ -34,12 +34,6 @@ from perinstance.numerics.simd_vectors import (
 ROOM = 64  #: people that go through all panels before the next
 
 
-def by_columns(X: NDArray) -> bool:
-    """Whether X lies column by column, so that the kernels here can read it."""
-    across, along = X.strides
-    return bool(X.dtype == np.float64 and X.flags.aligned and across == 8 < along and along % 8 == 0)
-
-
 class ColumnPanels(Panels):
     """A matrix W of d rows, cut into four columns each, filled up with zeros."""
 

@@ -6,16 +6,21 @@ is None (identity) in the first pass and the inverse of the first factor in the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
-from perinstance.folds.cache_pieces import PIECE_BYTES, pieces
-from perinstance.models.linear import column_kernels
-from perinstance.models.linear.column_kernels import by_columns
-from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, add_cross
+from perinstance.folds.cache_pieces import pieces
+from perinstance.models.linear import column_kernels, row_kernels
+from perinstance.models.linear.loops import eight_lanes, library_loops
+from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
+from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST, by_columns
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.simd_vectors import eight_in_a_register
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +31,12 @@ class Gram:
     cross: Floats  #: Q'Q
     moment: Floats  #: Q'y
     square: float  #: y'y
+    chain: float = np.inf  #: additions that one term of a sum went through at most, whatever n is
 
     @property
     def depth(self) -> float:
-        """How many additions one term of a sum goes through at most: runs of rows, those of a piece, and the pieces.
-
-        A run is at most 512 rows here and in libraries' products, and a piece at most 1024 runs.
-        """
-        pieces_of = max(64, min(1024, PIECE_BYTES // (4 * max(len(self.moment), 1))))
-        return min(float(self.n), 2048 + self.n / pieces_of)
+        """How many additions one term of a sum went through at most."""
+        return min(float(self.n), self.chain)
 
     @property
     def finite(self) -> bool:
@@ -42,49 +44,106 @@ class Gram:
         return bool(np.isfinite(np.trace(self.cross)) and np.isfinite(self.square))
 
     def __add__(self, other: Gram) -> Gram:
-        return Gram(self.n + other.n, self.cross + other.cross, self.moment + other.moment, self.square + other.square)
+        cross, moment = self.cross + other.cross, self.moment + other.moment
+        chain = max(self.depth, other.depth) + 1
+        return Gram(self.n + other.n, cross, moment, self.square + other.square, chain)
 
 
 def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     """Return the statistic of one block; no temporary is larger than a piece of it."""
-    X, y = block.X, block.y
+    X, y = block.X, np.asarray(block.y, dtype=np.float64)
     d = X.shape[1]
-    p = d + int(intercept)
-    r = p if W is None else W.shape[1]
-    cross, moment, square = np.zeros((r, r)), np.zeros(r), 0.0
-    narrow = W is None and NARROWEST <= d <= WIDEST
-    # X'X and X'y read the same rows: the second time from the cache, which the narrow kernels see to themselves
-    for run in pieces(X, 1 if narrow and X.dtype == np.float64 else max(d, r) // 2):
+    square = float(y @ y)
+    if W is not None:
+        return _seen_through(X, y, intercept, W, square)
+    if NARROWEST <= d <= WIDEST:
+        return _by_kernels(X, y, intercept, square)
+    lower = CrossSums(np.zeros((d, d)), np.zeros(d), np.zeros(d if intercept else 0))
+    for run in _readable(X, d):
+        library_loops.add_cross(X[run], y[run], lower)
+    _mirror(lower.cross)
+    return _with_ones(
+        len(X), lower.cross, lower.moment, lower.total if intercept else None, y, square, _chain(len(X), d)
+    )
+
+
+def _seen_through(X: NDArray, y: Floats, intercept: bool, W: Floats, square: float) -> Gram:
+    d, r = X.shape[1], W.shape[1]
+    lower = CrossSums(np.zeros((r, r)), np.zeros(r), np.empty(0))
+    offset = W[d] if intercept else np.zeros(r)
+    for run in _readable(X, max(d, r)):
+        library_loops.add_cross_seen_through(X[run], y[run], W[:d], offset, lower)
+    _mirror(lower.cross)
+    return Gram(len(X), lower.cross, lower.moment, square, _chain(len(X), max(W[:d].shape)))
+
+
+def _by_kernels(X: NDArray, y: Floats, intercept: bool, square: float) -> Gram:
+    """Return the statistic of few columns, whose kernels see to the cache themselves."""
+    d = X.shape[1]
+    cross, moment, total = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+    chain, add = 0.0, _narrow_kernel(X)
+    for run in pieces(X, 1 if X.dtype == np.float64 else d // 2):
         Q = np.asarray(X[run], dtype=np.float64)
-        t = np.asarray(y[run], dtype=np.float64)
-        square += float(t @ t)
-        if W is not None:
-            Q = Q @ W[:d]
-            if intercept:
-                Q += W[d]
-            cross += Q.T @ Q
-            moment += Q.T @ t
-            continue
-        if narrow:  # into sums of this piece's own: a long sum loses more
-            upper, aim = np.zeros((d, d)), np.zeros(d)
-            (column_kernels.add_cross if by_columns(Q) else add_cross)(Q, t, upper, aim)
-            cross[:d, :d] += upper + np.triu(upper, 1).T
-            moment[:d] += aim
-        elif d < NARROWEST or not Q.flags.c_contiguous:
-            cross[:d, :d] += Q.T @ Q
-            moment[:d] += Q.T @ t
-        else:
-            cross[:d, :d] += Q.T @ Q
-            aim = np.zeros(d)
-            add_cross(Q, t, None, aim)
-            moment[:d] += aim
+        upper, aim = np.zeros((d, d)), np.zeros(d)  # sums of this piece's own: a long sum loses more
+        add(Q, y[run], upper, aim)
+        _add_upper(upper, cross)
+        moment += aim
         if intercept:
-            total = _column_sums(Q)
-            cross[d, :d] += total
-            cross[:d, d] += total
-            cross[d, d] += len(Q)
-            moment[d] += t.sum()
-    return Gram(len(X), cross, moment, square)
+            total += _column_sums(Q)
+        rows = RUN_BYTES // (8 * d)  # of a run, or up to three fewer, which are added by themselves at the end
+        chain = max(chain, rows + len(Q) / (rows - 3) + 4) + 1
+    _mirror(cross)
+    return _with_ones(len(X), cross, moment, total if intercept else None, y, square, chain)
+
+
+# Compiled not for speed: every step of numpy's over a large array gives the interpreter's lock away and waits for it.
+
+
+@kernel
+def _add_upper(upper, lower):  # pragma: no cover - compiled
+    """Add the upper half of a matrix to the lower half of another."""
+    for j in range(len(upper)):
+        for k in range(j, len(upper)):
+            lower[k, j] += upper[j, k]
+
+
+@kernel
+def _mirror(lower):  # pragma: no cover - compiled
+    """Fill the upper half of a symmetric matrix."""
+    for j in range(len(lower)):
+        for k in range(j):
+            lower[k, j] = lower[j, k]
+
+
+def _narrow_kernel(X: NDArray) -> Callable[[Floats, Floats, Floats, Floats], None]:
+    """Return what adds up X'X and X'y fastest: how the table lies and what registers hold decides."""
+    if by_columns(X):
+        return column_kernels.add_cross
+    return eight_lanes.add_cross if eight_in_a_register() else row_kernels.add_cross
+
+
+def _readable(X: NDArray, width: int) -> Iterable[slice]:
+    """Return the runs that a library is given: everything at once where it can read X as it lies."""
+    if X.dtype == np.float64 and X.flags.aligned and (X.flags.c_contiguous or by_columns(X)):
+        return [slice(0, len(X))]
+    rows = cross_rows(width)
+    return [slice(start, start + rows) for start in range(0, len(X), rows)]
+
+
+def _chain(n: int, width: int) -> float:
+    """Return the additions that a term goes through in the pieces of a library's sums, and the pieces."""
+    rows = cross_rows(width)
+    return rows + np.ceil(n / rows)
+
+
+def _with_ones(
+    n: int, cross: Floats, moment: Floats, total: Floats | None, y: Floats, square: float, chain: float
+) -> Gram:
+    """Put the column of ones behind the others, where ``total`` has its products with them."""
+    if total is not None:
+        cross = np.block([[cross, total[:, None]], [total, np.full(1, float(n))]])
+        moment = np.append(moment, y.sum())
+    return Gram(n, cross, moment, square, chain)
 
 
 def _column_sums(Q: Floats) -> Floats:

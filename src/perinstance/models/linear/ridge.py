@@ -14,7 +14,7 @@ somebody who alone determines a direction moves it without limit, and their loss
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import (
     SMALLEST,
     TINY,
@@ -67,6 +68,7 @@ class LinearFit:
     rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
     columns: NDArray[np.intp] | None  #: where some are open, columns that determine all others
+    made: dict[str, RowMap] = field(default_factory=dict, repr=False, compare=False)  #: by ``row_map``, at first use
 
     @property
     def n_features(self) -> int:
@@ -237,6 +239,16 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     return A
 
 
+def row_map(fit: LinearFit) -> RowMap:
+    """Return what a row is multiplied by for its statistics; it is made once, and keeps W as its loops want it."""
+    if "rows" not in fit.made:
+        triangular = fit.norm is None and fit.factor.triangular
+        large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
+        made = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
+        fit.made.setdefault("rows", made)
+    return fit.made["rows"]
+
+
 def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Map: what holds without each person of one block; whoever is not known well enough is left open.
 
@@ -245,10 +257,7 @@ def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = Tru
     """
     if isinstance(fit, DualFit):
         return fit.without(X, y, inside, floor)
-    triangular = fit.norm is None and fit.factor.triangular
-    large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
-    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
-    rows = row_statistics_of(rows_map, X, y, inside, floor)
+    rows = row_statistics_of(row_map(fit), X, y, inside, floor)
     hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
         known = ~fit.span.contains(X, fit.fit_intercept)
@@ -314,25 +323,29 @@ class LinearProblem:
     def movement(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
         X, y = block.X, block.y
-        return _movement(without(fit, X, y, inside))
+        return movement_of(without(fit, X, y, inside))
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Answer for the people that ``movement`` left open."""
-        return _movement(refined(fit, sweep, block.X, block.y, inside))
+        return movement_of(refined(fit, sweep, block.X, block.y, inside))
 
 
-def _movement(found: Without) -> Movement:
-    distance = np.abs(found.residual)
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        distance *= found.length
-    distance[np.isnan(distance)] = np.inf
-    kind = found.kind_code
-    faint = distance < TINY
-    if faint.any():
-        faint &= (found.residual != 0) & (found.length != 0)
-        distance[faint] += SMALLEST
-        kind = np.where(faint, UPPER, kind).astype(np.uint8)
+def movement_of(found: Without) -> Movement:
+    """Return how far people move the coefficients, of whom residual and length are known."""
+    distance, kind = np.empty(len(found.residual)), np.empty(len(found.residual), dtype=np.uint8)
+    _distances(found.residual, found.length, found.kind_code, distance, kind)
     return Movement(found.leverage, found.residual, distance, kind, found.open)
+
+
+@kernel
+def _distances(residual, length, codes, distance, kind):  # pragma: no cover - compiled
+    """``|r| ||H^-1x||``; infinite where it is not determined, and an upper bound where it underflows."""
+    for i in range(len(residual)):
+        d = abs(residual[i]) * length[i]
+        d = d if d == d else np.inf
+        faint = d < TINY and residual[i] != 0.0 and length[i] != 0.0
+        distance[i] = d + SMALLEST if faint else d
+        kind[i] = UPPER if faint else codes[i]
 
 
 def ridge_problem(estimator: Any) -> LinearProblem:

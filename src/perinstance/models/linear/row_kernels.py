@@ -43,6 +43,12 @@ def contiguous(array: NDArray) -> Floats:
     return np.require(array, dtype=np.float64, requirements=["C", "A"])
 
 
+def by_columns(X: NDArray) -> bool:
+    """Whether X lies column by column, so that compiled code can read it so."""
+    across, along = X.strides
+    return bool(X.dtype == np.float64 and X.flags.aligned and across == 8 < along and along % 8 == 0)
+
+
 class CutMatrix(NamedTuple):
     """A matrix W of d rows, cut into panels of columns and filled up with zeros."""
 
@@ -215,11 +221,10 @@ def _row_sums(x, d, W, out):  # pragma: no cover - compiled
             store2(square, i + 2, s2)
 
 
-def add_cross(X: Floats, y: Floats, cross: Floats | None, moment: Floats) -> None:
-    """Add X'X to the upper triangle of ``cross`` (if any) and X'y to ``moment``; X has eight columns or more."""
+def add_cross(X: Floats, y: Floats, cross: Floats, moment: Floats) -> None:
+    """Add X'X to the upper triangle of ``cross`` and X'y to ``moment``; X has eight columns or more."""
     d = X.shape[1]
-    upper = np.empty((0, 0)) if cross is None else cross
-    _add_cross(contiguous(X).ravel(), contiguous(y), d, max(1, RUN_BYTES // (8 * d)), upper, moment)
+    _add_cross(contiguous(X).ravel(), contiguous(y), d, max(1, RUN_BYTES // (8 * d)), cross, moment)
 
 
 @kernel
@@ -228,9 +233,7 @@ def _add_cross(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
     flat = part.reshape(-1)
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
-        _add_moment(x, y, d, start, stop, flat, moment)
-        if len(cross) == 0:
-            continue
+        add_moment(x, y, d, start, stop, flat, moment)
         for row in range(0, d, 4):
             j = min(row, d - 4)  # the last tiles may overlap those before: they are written again, not added
             k = j
@@ -289,7 +292,7 @@ def _four_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
 
 
 @kernel
-def _add_moment(x, y, d, start, stop, part, out):  # pragma: no cover - compiled
+def add_moment(x, y, d, start, stop, part, out):  # pragma: no cover - compiled
     """Add X'y over some people, eight columns at a time; every second person adds to a second set of sums."""
     last = stop - (stop - start) % 2
     for column in range(0, d, 8):

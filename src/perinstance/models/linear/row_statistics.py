@@ -5,26 +5,27 @@
 - movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``; where the a_j are so far
   apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
 
-A block is walked in pieces that stay in the second-level cache. The sums come from ``row_kernels`` for few columns,
-from a library's product (``blas_products``) for many; what follows from them (``mu``, ``r``, rounded outwards) is done
-here.
+The sums come from compiled loops over the rows of a block (``row_kernels``, ``loops``), chosen by width, by how the
+table lies and by the registers of the machine; what follows from them (``mu``, ``r``, rounded outwards) is done here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.cache_pieces import pieces
-from perinstance.models.linear.blas_products import Products
-from perinstance.models.linear.column_kernels import ColumnPanels, by_columns
-from perinstance.models.linear.row_kernels import WIDEST, Panels, contiguous
+from perinstance.models.linear.column_kernels import ColumnPanels
+from perinstance.models.linear.loops.eight_lanes import WIDEST_OF_EIGHT, EightPanels
+from perinstance.models.linear.loops.library_loops import Products
+from perinstance.models.linear.row_kernels import WIDEST, Panels, by_columns, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
+from perinstance.numerics.simd_vectors import eight_in_a_register
 
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
 HARD_LEVERAGE = 0.95
@@ -110,6 +111,7 @@ class RowMap:
     rounding: RowRounding
     triangular: bool = False
     large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
+    loops: dict[type, Panels | Products] = field(default_factory=dict, repr=False, compare=False)  #: W, cut for them
 
 
 def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> Without:
@@ -117,10 +119,8 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
     (see ``ridge.without``).
     """
     n, d = X.shape
-    W, image, norm, intercept = rows_map.W, rows_map.image, rows_map.norm, rows_map.intercept
-    rounding, triangular = rows_map.rounding, rows_map.triangular
+    norm, rounding = rows_map.norm, rows_map.rounding
     lift = None if norm is None else norm.lift
-    a = np.zeros(len(image)) if norm is None or lift is not None else norm.weights
     how = 0 if norm is None else 1 if lift is None else 2
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
     share = np.empty(len(length))
@@ -131,27 +131,34 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
         (rounding.length, rounding.length_row),
         (rounding.share, floor),
     )
-    inner, offset = _split(W, d, intercept)
-    rows: Panels | ColumnPanels | Products
-    width = max(W.shape)
-    if d <= WIDEST and lift is None:
-        rows = (ColumnPanels if by_columns(X) else Panels).of(inner, offset, image, a, triangular)
-        if X.dtype == np.float64 and rounding.column_cost is None:
-            width = 8  # nothing as wide as a row is ever written: only the sums have to stay in the cache
-    else:
-        rows = Products.of(inner, offset, image, a, triangular, lift)
-    hard, cuts = 0, list(pieces(X, width))
-    ones = np.ones(cuts[0].stop if cuts else 0)
-    for run in cuts:
+    rows = _loop_for(rows_map, X)
+    part = np.empty(0 if rounding.column_cost is None else n)
+    whole = X.dtype == np.float64 and X.flags.aligned and (X.flags.c_contiguous or by_columns(X))
+    for run in [slice(0, n)] if whole else pieces(X, max(rows_map.W.shape)):
         rows.sums(X[run], mu[run], r[run], length[run])
-        part = ones[: run.stop - run.start]
-        if rounding.column_cost is not None:
-            part = _parts(X[run], mu[run], rounding.column_cost, intercept)
-        hard += _finish(
-            contiguous(y[run]), part, limits, inside, mu[run], r[run], (length[run], share[run]), kind_code[run]
-        )
+    if rounding.column_cost is not None:
+        for run in pieces(X, d):
+            part[run] = _parts(X[run], mu[run], rounding.column_cost, rows_map.intercept)
+    hard = _finish(contiguous(y), part, limits, inside, mu, r, (length, share), kind_code)
     left = None if not hard else kind_code == HARD if rows_map.large else kind_code > 0
     return Without(mu, r, length, share, np.minimum(kind_code, 1) if hard else kind_code, left)
+
+
+def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
+    """Return the loop that is fastest for this width, order of the table, and machine, with W cut for it."""
+    d, columns, eight = X.shape[1], by_columns(X), eight_in_a_register()
+    norm = rows_map.norm
+    lift = None if norm is None else norm.lift
+    loop: type[Panels] | type[Products]
+    if lift is not None or d > (WIDEST_OF_EIGHT if eight and not columns else WIDEST):
+        loop = Products
+    else:
+        loop = ColumnPanels if columns else EightPanels if eight else Panels
+    if loop not in rows_map.loops:
+        weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
+        given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)
+        rows_map.loops.setdefault(loop, loop.of(*given) if issubclass(loop, Panels) else Products.of(*given, lift))
+    return rows_map.loops[loop]
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
@@ -169,16 +176,20 @@ def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Float
 
 @kernel
 def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cover - compiled
-    """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard."""
+    """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard.
+
+    ``part`` is empty where every row is taken to be the worst.
+    """
     (leverage, leverage_row), (residual, residual_row), (length_all, length_row), (norm_share, floor) = limits
     length, share = moves
-    hard = 0
+    hard, looked = 0, len(part) > 0
     for i in range(len(y)):
         m = mu[i]
         e = y[i] - r[i]
-        away = leverage + part[i] * leverage_row
+        worst = part[i] if looked else 1.0
+        away = leverage + worst * leverage_row
         root = np.sqrt(m) * (1.0 + away)
-        lost = root * (residual + part[i] * residual_row) + UNIT * abs(e)
+        lost = root * (residual + worst * residual_row) + UNIT * abs(e)
         up = root * root
         near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
         left = 1.0 - up if inside and not near else 1.0
@@ -196,8 +207,9 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
         b = np.sqrt(length[i])
         m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
         root = np.sqrt(m)
-        away = 4.0 * (leverage + part[i] * leverage_row)
-        lost = root * (length_all + part[i] * length_row) + b * norm_share
+        worst = part[i] if looked else 1.0
+        away = 4.0 * (leverage + worst * leverage_row)
+        lost = root * (length_all + worst * length_row) + b * norm_share
         length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
         share[i] = lost / b + away
         if parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE:

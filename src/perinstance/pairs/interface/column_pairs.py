@@ -54,6 +54,15 @@ class ColumnPairs(Pairs):
         for name, most in self.EXACT_UP_TO.items():
             self._bounded_only(getattr(self, "_" + name), most)
 
+    @classmethod
+    def of_checked(cls: type[Self], codes: NDArray[np.uint8], columns: Mapping[str, Floats]) -> Self:
+        """Put together what other pairs of this type already hold, piece by piece, without looking at it again."""
+        pairs = cls.__new__(cls)
+        for slot in cls.__slots__:
+            setattr(pairs, slot, columns[slot[1:]])
+        pairs._codes = codes
+        return pairs
+
     def _bounded_only(self, parameter: Floats, most: float) -> None:
         """Label as an upper bound whoever has a parameter beyond ``most``; one that is infinite costs exactly that."""
         if max(parameter.max(initial=0.0), -parameter.min(initial=0.0)) > most:

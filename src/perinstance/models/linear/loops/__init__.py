@@ -1,0 +1,3 @@
+"""Loops over the rows of a block for particular machines and widths, each one call that runs without the interpreter:
+``eight_lanes`` for processors with registers of eight numbers, ``library_loops`` for many columns, by a library.
+"""
