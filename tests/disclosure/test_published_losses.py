@@ -171,6 +171,7 @@ RELEASES = [
     pi.PosteriorSample(alpha=20.0, gamma=1.0),
     pi.PosteriorSample(alpha=20.0, gamma=1.0, fit_intercept=True),
     pi.OutputPerturbation(Ridge(alpha=20.0, fit_intercept=False), scale=0.01),
+    pi.OutputPerturbation(Ridge(alpha=20.0), scale=0.05, precision=[[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 3.0]]),
     pi.NoisyMean(scale=10.0, statistic="sum"),
 ]
 

@@ -101,6 +101,6 @@ def test_what_is_refused():
         with pytest.raises(InvalidInput):
             pi.audit(pi.SlowScalingSum(**wrong), X)
     audit = pi.audit(RELEASES[0], X)
-    for ask in (lambda: audit.everyone(), lambda: audit.dp(), lambda: audit.deletions_together([0, 1], 1.0, X)):
+    for ask in (lambda: audit.everyone(), lambda: audit.dp()):
         with pytest.raises(PerinstanceError):
             ask()

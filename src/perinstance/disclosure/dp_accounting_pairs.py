@@ -131,5 +131,5 @@ def _accounting() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise InvalidInput("this needs dp_accounting; install it with: pip install dp-accounting") from None
+        raise InvalidInput("this needs dp_accounting; install it with: pip install perinstance[interchange]") from None
     return dp_accounting

@@ -51,7 +51,7 @@ def bins_of(terms: PublicTerms, bounds: RowBounds, edges: tuple[float, ...], del
             distance = bounds.influence * bounds.residual / bounds.left * terms.longest * OWN_ROW_UP
             return _above(distance, [np.float64(t) for t in _shift_limits(edges, delta)])
         mu = bounds.leverage / bounds.left * OWN_ROW_UP
-        s = (bounds.residual / terms.noise) ** 2 / bounds.left * OWN_ROW_UP
+        s = (bounds.residual / terms.noise) ** 2 / bounds.left * OWN_ROW_UP**4  # the noise was rounded up
         level = np.searchsorted(LEVELS, np.where(np.isnan(mu), np.inf, mu))
         limits = np.vstack([_posterior_limits(edges, delta), np.full(len(edges), -1.0)])[level]
         return _above(s, list(limits.T))

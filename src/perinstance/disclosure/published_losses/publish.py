@@ -8,12 +8,13 @@ The promise is that of a few Gaussian looks, composed exactly; nothing about the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy.stats import chi
+from scipy.special import gammainccinv
 
 from perinstance.auditing.raw_tables import read_rows
 from perinstance.checked_numbers import positive, probability
@@ -28,7 +29,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_UP, OWN_ROW_UP
+from perinstance.numerics.rounding import BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_UP
 from perinstance.pairs import Shift
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.own_row import KnowsOwnRow
@@ -168,19 +169,27 @@ def _terms(
     p = sweep.n_features + mechanism.fit_intercept
     output = output_of(release, published, p)
     penalties = np.array([mechanism.alpha] * sweep.n_features + [0.0] * mechanism.fit_intercept)
-    widths = np.ones(1) if mechanism.precision is None else np.linalg.eigvalsh(mechanism.precision)
-    longest = 1.0 if mechanism.family == "posterior" else float(np.sqrt(widths[-1])) / mechanism.scale * OWN_ROW_UP
+    smallest, largest = _extremes(mechanism.precision)
+    longest = 1.0 if mechanism.family == "posterior" else math.sqrt(largest) / mechanism.scale * OWN_ROW_UP
     return PublicTerms(
         family=mechanism.family,
         looks=looks(sweep, _rows(mechanism), penalties, bound, split),
         alpha=mechanism.alpha,
         intercept=mechanism.fit_intercept,
-        noise=mechanism.scale / float(np.sqrt(widths[0])) * OWN_ROW_UP,
+        noise=mechanism.scale / math.sqrt(smallest) * OWN_ROW_UP if smallest > 0 else math.inf,
         longest=longest,
-        quantile=float(chi.isf(split.each, p)) * OWN_ROW_UP,
+        quantile=math.sqrt(2.0 * float(gammainccinv(p / 2, split.each))) * OWN_ROW_UP,  # of chi
         output=output.values,
         half=output.half,
     )
+
+
+def _extremes(precision: Floats | None) -> tuple[float, float]:
+    """Return a number below all eigenvalues of A, no less than 0, and one above."""
+    if precision is None:
+        return 1.0, 1.0
+    values, off = np.linalg.eigvalsh(precision), EIGENVALUES_ERROR * float(np.linalg.norm(precision))
+    return max(float(values[0]) - off, 0.0), float(values[-1]) + off
 
 
 def _rows(mechanism: Mechanism) -> Rows:
