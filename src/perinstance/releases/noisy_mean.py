@@ -17,7 +17,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import charge
+from perinstance.numerics.charged_rounding import UPPER, Charged, charge
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
@@ -105,8 +105,18 @@ class NoisyMean(WritesModel, BaseEstimator):
             move = gaps.over(float(n - 1 if inside else n + 1), scale)
         else:
             move = charge(np.full(len(block.X), np.inf), 0.0)
-        pair = Laplace if self.noise == "laplace" else Shift
-        return People(leverage, residual, pair(move.value, move.kind_code))
+        return People(leverage, residual, self._pair(move, block.X.shape[1]))
+
+    def _pair(self, move: Charged, columns: int) -> Shift | Laplace:
+        """Return the pairs of these movements.
+
+        Laplace noise on several columns: the sum of the columns' losses, each no more than its part of the l1 norm, is
+        bounded by one column that moves by all of it; equal only at delta = 0.
+        """
+        if self.noise != "laplace":
+            return Shift(move.value, move.kind_code)
+        bounded = (columns > 1) & (move.value > 0.0) & np.isfinite(move.value)
+        return Laplace(move.value, np.where(bounded, np.maximum(move.kind_code, UPPER), move.kind_code))
 
     def refine(self, fit: MeanFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here; the answer is that of ``people``."""
@@ -128,8 +138,7 @@ class NoisyMean(WritesModel, BaseEstimator):
         if self.mechanism().moved != "sum":
             raise RefusedModel("what a mean costs a person depends on the others' mean; publish a sum to tell them")
         found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
-        pair = Laplace if self.noise == "laplace" else Shift
-        return one_pair(pair(found.value, found.kind_code), delta, ())
+        return one_pair(self._pair(found, len(x)), delta, ())
 
     def moved_together(self, fit: MeanFit, rows: Floats) -> Shift | Laplace:
         """Return the pair of several people: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``."""
