@@ -115,7 +115,7 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
         upper, sure = noisy_mean.loss(release, found.value, delta), np.maximum(2 * np.abs(move) - found.value, 0.0)
         code = charge(math.hypot(*move), math.hypot(*(found.value - np.abs(move)))).kind_code
     kind = weakest(weakest_of_codes(code), upper.kind)
-    attained = upper.epsilon if kind == "exact" else noisy_mean.loss(release, sure, delta).epsilon * (1 - PROMISED)
+    attained = upper.epsilon if kind == "exact" else noisy_mean.loss(release, sure, delta).attained * (1 - PROMISED)
     return Bracket(upper.epsilon, attained, x, 0.0, kind)
 
 

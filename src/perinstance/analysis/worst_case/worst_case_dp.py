@@ -99,12 +99,12 @@ def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> 
     notes: tuple[str, ...] = ("adding or removing one person", f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
     if release.mechanism().moved == "sum":
         most = noisy_mean.loss(release, row, delta)
-        return WorstCase(most.epsilon, most.epsilon, delta, n, 0 * row, 0.0, -row, 0.0, most.kind, notes)
+        return WorstCase(most.epsilon, most.attained, delta, n, 0 * row, 0.0, -row, 0.0, most.kind, notes)
     if not n:
         notes = (*notes, "infinite: the mean of nobody is not defined; declare how many people there are")
         return WorstCase(np.inf, np.inf, delta, n, 0 * row, 0.0, -row, 0.0, "exact", notes)
     most = noisy_mean.loss(release, row / ((n + 1) / 2), delta)
-    return WorstCase(most.epsilon, most.epsilon, delta, n, row, 0.0, -row, 0.0, most.kind, notes)
+    return WorstCase(most.epsilon, most.attained, delta, n, row, 0.0, -row, 0.0, most.kind, notes)
 
 
 def _check_number(name: str, value: Any, least: int) -> None:
