@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
+from perinstance.releases.base.block_losses import BlockLosses, losses_of_block
 from perinstance.releases.base.release import Release
 
 
@@ -31,13 +32,6 @@ class Answer:
     refined: int  #: people who were answered one by one
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    people: People
-    epsilon: Floats
-    open: Block | None  #: rows of those left open
-
-
 def walk_people(
     release: Release,
     fit: Any,
@@ -48,14 +42,7 @@ def walk_people(
     stream: LossStream | None = None,
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
-
-    def step(block: Block) -> _Part:
-        people = release.people(fit, block, inside)
-        epsilon = people.pairs.epsilon(delta)
-        if people.open is None:
-            return _Part(people, epsilon, None)
-        return _Part(people, epsilon, block.picked(people.open))
-
+    step = partial(losses_of_block, release=release, fit=fit, inside=inside, delta=delta)
     keep_freed_memory()
     gather = _Gather(who.n_rows)
     with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
@@ -99,11 +86,11 @@ class _Gather:
         self.columns: dict[str, NDArray] = {}
         self.kind: type[ColumnPairs] | None = None
         self.one_leverage = False
-        self.parts: list[_Part] = []
+        self.parts: list[BlockLosses] = []
         self.open: list[NDArray] = []
         self.rows: list[Block] = []
 
-    def add(self, part: _Part) -> None:
+    def add(self, part: BlockLosses) -> None:
         people = part.people
         if people.open is not None and part.open is not None:
             self.open.append(self.done + np.flatnonzero(people.open))

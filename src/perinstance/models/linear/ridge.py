@@ -237,6 +237,13 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
     return A
 
 
+def row_map(fit: LinearFit) -> RowMap:
+    """Return what a row is multiplied by for its statistics."""
+    triangular = fit.norm is None and fit.factor.triangular
+    large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
+    return RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
+
+
 def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
     """Map: what holds without each person of one block; whoever is not known well enough is left open.
 
@@ -245,10 +252,7 @@ def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = Tru
     """
     if isinstance(fit, DualFit):
         return fit.without(X, y, inside, floor)
-    triangular = fit.norm is None and fit.factor.triangular
-    large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
-    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
-    rows = row_statistics_of(rows_map, X, y, inside, floor)
+    rows = row_statistics_of(row_map(fit), X, y, inside, floor)
     hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
         known = ~fit.span.contains(X, fit.fit_intercept)
@@ -314,14 +318,15 @@ class LinearProblem:
     def movement(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
         X, y = block.X, block.y
-        return _movement(without(fit, X, y, inside))
+        return movement_of(without(fit, X, y, inside))
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Answer for the people that ``movement`` left open."""
-        return _movement(refined(fit, sweep, block.X, block.y, inside))
+        return movement_of(refined(fit, sweep, block.X, block.y, inside))
 
 
-def _movement(found: Without) -> Movement:
+def movement_of(found: Without) -> Movement:
+    """Return how far people move the coefficients, of whom residual and length are known."""
     distance = np.abs(found.residual)
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         distance *= found.length

@@ -1,0 +1,244 @@
+"""CUDA kernels that read X once: the Gram matrix of few columns, and the losses of a posterior sample.
+
+Products of a library write an image of X that is read once and thrown away, and an inversion in array operations reads
+its columns a hundred times; at 50 columns that is several times the two readings of X that an audit needs. The source
+is ``fused_kernels.cu``; CuPy compiles it for a number of columns when it is first needed. Without CuPy, on other
+devices, for other types and for many columns the torch code beside is used.
+
+Rounding is what ``gram_products`` and ``row_sums`` say: sums of fused multiply-adds of float64, in another order. In
+``gram_sums`` each of W warps adds n/W rows one after the other, and the W sums are added last: with W from 1024 to 2040
+that is at most ``n/1024 + 2048`` additions, the depth that ``Gram`` charges.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.engines.cuda.epsilons import STEPS, StartOnDevice
+from perinstance.engines.cuda.row_sums import DeviceFactor
+from perinstance.models.linear.row_statistics import HARD_LEVERAGE
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.normal_tails import MILLS
+from perinstance.numerics.rounding import (
+    EXACT_PARAMETER,
+    LARGEST_SQUARE,
+    SOLVER_ABSOLUTE,
+    SOLVER_RELATIVE,
+    THIRD_TERM,
+    UNDERFLOWN,
+    UNIT,
+)
+from perinstance.pairs.closed_form.many_posteriors import COLUMNS, ROW_BITS
+
+#: columns of [X 1 y], and of W, whose tiles stay in registers; for more a library's products are as good
+WIDEST = 64
+#: the first kind of device with the instruction for tiles of 16 x 8 float64
+CAPABILITY = (9, 0)
+#: warps that sum up rows: see above
+FEWEST_WARPS, MOST_WARPS = 1024, 2040
+#: stages of rows in shared memory, threads of a block at most, and the shared memory that one may have
+GRAM_STAGES, GRAM_THREADS = 4, 256
+WALK_STAGES, WALK_THREADS = 2, 384
+SHARED_BYTES = 224 << 10
+#: bytes of the rows whose image a library writes at a time: it is read from the cache
+IMAGE_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the rows of a posterior sample are asked."""
+
+    factor: DeviceFactor
+    start: StartOnDevice
+    inside: bool
+    floor: float
+    root: float  #: of gamma
+
+    def numbers(self) -> tuple[Any, ...]:
+        """Return the kernels' arguments after the rows and the factor."""
+        limits, start = self.factor.rows_map.rounding, self.start
+        away, residual = limits.leverage + limits.leverage_row, limits.residual + limits.residual_row
+        return (
+            start.thresholds.data_ptr(),
+            np.int64(start.first_row),
+            np.int64(start.thresholds.shape[0] - 1),
+            *(np.float64(v) for v in (start.delta, start.log_goal, away, residual, self.floor, self.root)),
+            np.int32(self.inside),
+        )
+
+
+def macros() -> dict[str, str]:
+    """Return the numbers that the source shares with the package, as C writes them."""
+    values = {
+        "UNIT": UNIT,
+        "HARD_LEVERAGE": HARD_LEVERAGE,
+        "EXACT_PARAMETER": EXACT_PARAMETER,
+        "UNDERFLOWN": UNDERFLOWN,
+        "LARGEST_SQUARE": LARGEST_SQUARE,
+        "SOLVER_RELATIVE": SOLVER_RELATIVE,
+        "SOLVER_ABSOLUTE": SOLVER_ABSOLUTE,
+        "THIRD_TERM": THIRD_TERM,
+    }
+    return {
+        **{name: float(value).hex() for name, value in values.items()},
+        "MILLS_LIST": ",".join(float(one).hex() for one in MILLS),
+        "ROW_BITS": str(ROW_BITS),
+        "COLUMNS": str(COLUMNS),
+        "STEPS": str(STEPS),
+        "HUGE_STEP": "HUGE_VAL",
+        "INFINITE": "HUGE_VAL",
+        "NOT_A_NUMBER": "(HUGE_VAL - HUGE_VAL)",
+    }
+
+
+def source(**shape: int) -> str:
+    """Return the source with its macros written before it."""
+    body = resources.files("perinstance.engines.cuda").joinpath("fused_kernels.cu").read_text("utf-8")
+    lines = [f"#define {name} {value}" for name, value in {**macros(), **shape}.items()]
+    on_device = (
+        "#ifdef __CUDACC__\n#undef HUGE_VAL\n#define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)\n#endif"
+    )
+    return "\n".join([on_device, *lines, body])
+
+
+@functools.lru_cache(maxsize=64)
+def _kernel(name: str, device: int, shape: tuple[tuple[str, int], ...]) -> Any:
+    """Compile a kernel for a number of columns."""
+    import cupy
+
+    with cupy.cuda.Device(device):
+        text = source(**dict(shape))
+        return cupy.RawModule(code=text, options=("--std=c++17",), name_expressions=None).get_function(name)
+
+
+def usable(X: Any, y: Any) -> bool:
+    """Tell whether the kernels can read these rows."""
+    torch = torch_module()
+    return bool(
+        X.device.type == "cuda"
+        and X.dtype == y.dtype == torch.float64
+        and X.is_contiguous()
+        and y.is_contiguous()
+        and X.data_ptr() % 16 == 0
+        and torch.cuda.get_device_capability(X.device) >= CAPABILITY
+        and _has_cupy()
+    )
+
+
+@functools.cache
+def _has_cupy() -> bool:
+    try:
+        import cupy  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _launch(kernel: Any, X: Any, blocks: int, threads: int, arguments: tuple[Any, ...], shared: int = 0) -> None:
+    """Launch on torch's current stream of the device."""
+    import cupy
+
+    stream = torch_module().cuda.current_stream(X.device)
+    with cupy.cuda.Device(X.device.index or 0), cupy.cuda.ExternalStream(stream.cuda_stream):
+        if shared > 48 << 10:
+            kernel.max_dynamic_shared_size_bytes = shared
+        kernel((blocks,), (threads,), arguments, shared_mem=shared)
+
+
+def gram_sums(X: Any, y: Any, intercept: bool) -> Floats | None:
+    """Return ``[X 1 y]'[X 1 y]``, its upper triangle; None where another way is taken."""
+    d, width = X.shape[1], X.shape[1] + int(intercept) + 1
+    if width > WIDEST or not usable(X, y):
+        return None
+    torch = torch_module()
+    tiles = -(-width // 8)
+    stride = (width + 11) // 16 * 16 + 4  # at least the width, and 4 modulo 16
+    each = 8 * (GRAM_STAGES * 8 * stride + 64)
+    warps = min(GRAM_THREADS // 32, SHARED_BYTES // each)
+    shape = {"D": d, "ONES": int(intercept), "TILES": tiles, "STAGES": GRAM_STAGES, "GRAM_STRIDE": stride}
+    kernel = _kernel("gram_sums", X.device.index or 0, _shape(shape, GRAM_THREADS=32 * warps))
+    blocks = max(-(-FEWEST_WARPS // warps), min(MOST_WARPS // warps, _processors(X)))
+    out = torch.empty((blocks * warps, 8 * tiles, 8 * tiles), dtype=torch.float64, device=X.device)
+    pointers = (X.data_ptr(), y.data_ptr(), np.int64(len(X)), out.data_ptr())
+    _launch(kernel, X, blocks, 32 * warps, pointers, each * warps)
+    return np.triu(out.sum(dim=0).cpu().numpy()[:width, :width])
+
+
+def _shape(given: dict[str, int], **more: int) -> tuple[tuple[str, int], ...]:
+    """Return all macros of a kernel; those that it does not use are one."""
+    names = ("D", "TILES", "OUT_TILES", "STAGES", "GRAM_STRIDE", "WALK_STRIDE")
+    rest = {"ONES": 0, "TRIANGULAR": 0, "GRAM_THREADS": 32, "WALK_THREADS": 32}
+    return tuple({**dict.fromkeys(names, 1), **rest, **given, **more}.items())
+
+
+def _processors(X: Any) -> int:
+    return int(torch_module().cuda.get_device_properties(X.device).multi_processor_count)
+
+
+def posterior_losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, Any] | None:
+    """Return mu, r, epsilon (NaN for whom the processor is asked) and the code of each row; None: another way."""
+    factor = setting.factor
+    plain = factor.column_cost is None and factor.weights is None and factor.lift is None
+    if not plain or not usable(X, y):
+        return None
+    torch = torch_module()
+    n = len(X)
+    mu, r, epsilon = (torch.empty(n, dtype=torch.float64, device=X.device) for _ in range(3))
+    code = torch.empty(n, dtype=torch.uint8, device=X.device)
+    if X.shape[1] <= WIDEST and factor.inner.shape[1] <= WIDEST:
+        _walk(setting, X, y, (mu, r, epsilon, code))
+    else:
+        _by_products(setting, X, y, (mu, r, epsilon, code))
+    return mu, r, epsilon, code
+
+
+def _walk(setting: Setting, X: Any, y: Any, out: tuple[Any, ...]) -> None:
+    """One reading of X, the factor in shared memory."""
+    d, rank = setting.factor.inner.shape
+    tiles, depth = -(-rank // 8), -(-d // 8)
+    stride = (8 * depth + 7) // 16 * 16 + 8  # at least the depth, and 8 modulo 16
+    factor, each = 16 * (tiles * depth * 32 + 8 * tiles), 8 * WALK_STAGES * 16 * stride
+    warps = min(WALK_THREADS // 32, (SHARED_BYTES - factor) // each)
+    triangular = int(setting.factor.rows_map.triangular)
+    shape = {"D": d, "OUT_TILES": tiles, "TRIANGULAR": triangular, "STAGES": WALK_STAGES, "WALK_STRIDE": stride}
+    kernel = _kernel("walk_rows", X.device.index or 0, _shape(shape, WALK_THREADS=32 * warps))
+    fragments = _fragments(setting.factor, tiles, depth)
+    blocks = min(_processors(X), -(-len(X) // 32))
+    pointers = (X.data_ptr(), y.data_ptr(), np.int64(len(X)), fragments.data_ptr(), *setting.numbers())
+    _launch(kernel, X, blocks, 32 * warps, (*pointers, *(one.data_ptr() for one in out)), factor + each * warps)
+
+
+def _fragments(factor: DeviceFactor, tiles: int, depth: int) -> Any:
+    """Return W in the order in which lanes read it, and behind it offset and image."""
+    torch = torch_module()
+    d, rank = factor.inner.shape
+    W = torch.zeros((8 * depth, 8 * tiles), dtype=torch.float64, device=factor.inner.device)
+    W[:d, :rank] = factor.inner
+    # rows 8 s + 2 k + i, columns 8 j + g  ->  [j, s, g, k, i]
+    cut = W.reshape(depth, 4, 2, tiles, 8).permute(3, 0, 4, 1, 2).reshape(-1)
+    ends = torch.zeros((2, 8 * tiles), dtype=torch.float64, device=W.device)
+    if factor.offset is not None:
+        ends[0, :rank] = factor.offset
+    ends[1, :rank] = factor.image
+    return torch.cat([cut, ends.reshape(-1)])
+
+
+def _by_products(setting: Setting, X: Any, y: Any, out: tuple[Any, ...]) -> None:
+    """Many columns: a library's product of some rows, then one reading of its image."""
+    factor = setting.factor
+    rank = factor.inner.shape[1]
+    kernel = _kernel("row_sums", X.device.index or 0, _shape({}))
+    step = max(1024, IMAGE_BYTES // (8 * rank) // 1024 * 1024)
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        q = factor.image_of(X[rows])
+        n = rows.stop - rows.start
+        pointers = (q.data_ptr(), y[rows].data_ptr(), np.int64(n), np.int32(rank), factor.image.data_ptr())
+        there = (one[rows].data_ptr() for one in out)
+        _launch(kernel, X, -(-n // 128), 128, (*pointers, *setting.numbers(), *there))
