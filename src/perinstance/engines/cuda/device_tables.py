@@ -80,7 +80,7 @@ class DeviceTable:
 
     def host_block(self, start: int, stop: int) -> Block:
         """Copy some rows to the processor's memory."""
-        X, y = (np.array(one[start:stop].to(torch_module().float64).cpu()) for one in (self.X, self.y))
+        X, y = (one[start:stop].to(torch_module().float64).cpu().numpy().copy() for one in (self.X, self.y))
         return Block(X, y, start)
 
 

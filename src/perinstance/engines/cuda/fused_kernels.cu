@@ -2,8 +2,8 @@
 // the macros are; models/linear/row_statistics.py and pairs/closed_form/many_posteriors.py have the same formulas.
 //
 // D columns of X; ONES 1 with an intercept; TILES of eight columns of [X 1 y]; OUT_TILES of eight columns of W, of which
-// each reaches down to its own last row where TRIANGULAR. Rows in shared memory are GRAM_STRIDE or WALK_STRIDE numbers
-// apart, so that the lanes of a load read different banks; STAGES of them are there or on their way. MILLS_LIST are the coefficients of the Mills ratio.
+// each reaches down to its own last row where TRIANGULAR; SETS of sixteen rows that a warp takes at a time; BLOCKS of
+// THREADS each are meant to run on a multiprocessor at once. MILLS_LIST are the coefficients of the Mills ratio.
 
 #ifdef __CUDACC__
 #define FUNCTION __device__ __forceinline__
@@ -187,78 +187,48 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], double a0, double a
         : "d"(a0), "d"(a1), "d"(a2), "d"(a3), "d"(b0), "d"(b1));
 }
 
-// Rows come to shared memory as they lie, without passing through registers: every warp has STAGES buffers of its own,
-// and the next rows are on their way while these are multiplied. Rows beyond n are zeros.
-__device__ __forceinline__ void copy_cells(double* to, const double* from, bool there, int bytes) {
-    const unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
-    const int size = there ? bytes : 0;
-    if (bytes == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(size));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(at), "l"(from), "r"(size));
+#define PAIRS ((TILES + 1) / 2)
+#define PAIRED ((D % 2 == 0) ? D / 16 : 0)  // tiles 2 p and 2 p + 1 hold the even and the odd of sixteen columns of X
+
+__device__ __forceinline__ double column_of(const double* X, const double* y, whole row, whole n, int column) {
+    if (row >= n) return 0.0;
+    if (column < D) return __ldg(X + row * D + column);
+    if (column < D + ONES) return 1.0;
+    return column == D + ONES ? __ldg(y + row) : 0.0;
 }
 
-template <int ROWS, int STRIDE>
-__device__ __forceinline__ void copy_rows(double* to, const double* X, whole base, whole n, int lane) {
-    constexpr int CELLS = D % 2 == 0 ? 2 : 1, PIECES = D / CELLS;
+__device__ __forceinline__ void load_rows(const double* X, const double* y, whole base, whole n, int g, int k,
+                                          double (&v)[2 * PAIRS][2]) {
 #pragma unroll
-    for (int i = 0; i < (ROWS * PIECES + 31) / 32; i++) {
-        const int piece = 32 * i + lane, row = piece / PIECES, column = CELLS * (piece % PIECES);
-        const bool there = base + row < n;
-        if (piece < ROWS * PIECES)
-            copy_cells(to + row * STRIDE + column, there ? X + (base + row) * D + column : X, there, 8 * CELLS);
+    for (int h = 0; h < 2; h++) {
+        const whole row = base + 4 * h + k;
+#pragma unroll
+        for (int p = 0; p < PAIRED; p++) {
+            double2 both = make_double2(0.0, 0.0);
+            if (row < n) both = __ldg(reinterpret_cast<const double2*>(X + row * D + 16 * p + 2 * g));
+            v[2 * p][h] = both.x;
+            v[2 * p + 1][h] = both.y;
+        }
+#pragma unroll
+        for (int t = 2 * PAIRED; t < 2 * PAIRS; t++)
+            v[t][h] = t < TILES ? column_of(X, y, row, n, 8 * t + g) : 0.0;
     }
 }
 
-__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;"); }
-
-template <int LEFT>
-__device__ __forceinline__ void wait_for_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
-    __syncwarp();
-}
-
-#define PAIRS ((TILES + 1) / 2)
-#define GRAM_ROWS 8
-
 // Warp w adds rows 8 w .. 8 w + 7 of every 8 W rows to sums of its own; out is (W, 8 TILES, 8 TILES), tiles on and above
-// the diagonal. Columns beyond [X 1 y] hold whatever lies there, and so do their sums, which nobody reads.
-extern "C" __global__ void __launch_bounds__(GRAM_THREADS, 1)
+// the diagonal. In tiles below 2 PAIRED column 16 p + 2 g + i stands at 16 p + 8 i + g.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     gram_sums(const double* X, const double* y, whole n, double* out) {
-    extern __shared__ double2 shared[];
     const int lane = threadIdx.x & 31, g = lane >> 2, k = lane & 3;
-    double* stage = reinterpret_cast<double*>(shared) + (threadIdx.x >> 5) * (STAGES * GRAM_ROWS * GRAM_STRIDE + 64);
     const whole warp = (whole)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
-    const whole step = GRAM_ROWS * (whole)gridDim.x * (blockDim.x >> 5);
+    const whole step = 8 * (whole)gridDim.x * (blockDim.x >> 5);
     double sum[PAIRS * (PAIRS + 1)][4];
 #pragma unroll
     for (int i = 0; i < PAIRS * (PAIRS + 1); i++) sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0;
-    for (int i = lane; i < STAGES * GRAM_ROWS * GRAM_STRIDE + 64; i += 32) stage[i] = 0.0;
-    __syncwarp();
-    const auto fetch = [&](whole base, int place) {
-        double* to = stage + place * (GRAM_ROWS * GRAM_STRIDE);
-        copy_rows<GRAM_ROWS, GRAM_STRIDE>(to, X, base, n, lane);
-        if (lane < GRAM_ROWS) {
-            const bool there = base + lane < n;
-            if (ONES) to[lane * GRAM_STRIDE + D] = there ? 1.0 : 0.0;
-            copy_cells(to + lane * GRAM_STRIDE + D + ONES, there ? y + base + lane : y, there, 8);
-        }
-        end_of_copies();
-    };
-#pragma unroll
-    for (int i = 0; i < STAGES - 1; i++) fetch(GRAM_ROWS * warp + i * step, i);
-    int place = 0;
-#pragma unroll 1
-    for (whole base = GRAM_ROWS * warp; base < n; base += step) {
-        fetch(base + (STAGES - 1) * step, place == 0 ? STAGES - 1 : place - 1);
-        wait_for_copies<STAGES - 1>();
-        const double* rows = stage + place * (GRAM_ROWS * GRAM_STRIDE) + k * GRAM_STRIDE + g;
-        double v[2 * PAIRS][2];
-#pragma unroll
-        for (int t = 0; t < 2 * PAIRS; t++) {
-            v[t][0] = t < TILES ? rows[8 * t] : 0.0;
-            v[t][1] = t < TILES ? rows[4 * GRAM_STRIDE + 8 * t] : 0.0;
-        }
+    double v[2 * PAIRS][2], next[2 * PAIRS][2];
+    load_rows(X, y, 8 * warp, n, g, k, v);
+    for (whole base = 8 * warp; base < n; base += step) {
+        load_rows(X, y, base + step, n, g, k, next);
         int at = 0;
 #pragma unroll
         for (int p = 0; p < PAIRS; p++) {
@@ -267,8 +237,8 @@ extern "C" __global__ void __launch_bounds__(GRAM_THREADS, 1)
                 if (t < TILES)
                     multiply_add(sum[at], v[2 * p][0], v[2 * p + 1][0], v[2 * p][1], v[2 * p + 1][1], v[t][0], v[t][1]);
         }
-        __syncwarp();
-        place = place == STAGES - 1 ? 0 : place + 1;
+#pragma unroll
+        for (int t = 0; t < 2 * PAIRS; t++) v[t][0] = next[t][0], v[t][1] = next[t][1];
     }
     double* mine = out + warp * (64 * TILES * TILES);
     int at = 0;
@@ -288,140 +258,133 @@ extern "C" __global__ void __launch_bounds__(GRAM_THREADS, 1)
     }
 }
 
+#define DEPTH ((D + 7) / 8)
+#define REACH(j) (TRIANGULAR ? ((j) + 1 < DEPTH ? (j) + 1 : DEPTH) : DEPTH)
+
+// The rows of A: lane 4 g + k holds columns 8 s + 2 k and 8 s + 2 k + 1, as entries k and k + 4 of the product.
+__device__ __forceinline__ void load_half(const double* X, whole row, whole n, int k, double (&a)[DEPTH][2]) {
+#pragma unroll
+    for (int s = 0; s < DEPTH; s++) {
+        const int column = 8 * s + 2 * k;
+        a[s][0] = a[s][1] = 0.0;
+        if (row >= n) continue;
+        const double* from = X + row * D + column;
+        if (D % 2 == 0) {
+            if (column < D) {
+                const double2 both = __ldg(reinterpret_cast<const double2*>(from));
+                a[s][0] = both.x;
+                a[s][1] = both.y;
+            }
+        } else {
+            if (column < D) a[s][0] = __ldg(from);
+            if (column + 1 < D) a[s][1] = __ldg(from + 1);
+        }
+    }
+}
+
+// Leverage and prediction of each row, in the places of mu and r. factor: (OUT_TILES, DEPTH, 32 lanes, 2), then offset
+// and image (OUT_TILES, 4, 2) each.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    sum_rows(const double* X, whole n, const double* factor, double* m, double* predicted) {
+    extern __shared__ double2 shared[];
+    const int entries = OUT_TILES * DEPTH * 32;
+    for (int i = threadIdx.x; i < entries + 8 * OUT_TILES; i += blockDim.x)
+        shared[i] = reinterpret_cast<const double2*>(factor)[i];
+    __syncthreads();
+    const double2 *offset = shared + entries, *image = offset + 4 * OUT_TILES;
+    const int lane = threadIdx.x & 31, g = lane >> 2, k = lane & 3;
+    const whole warps = (whole)gridDim.x * (blockDim.x >> 5);
+    const whole warp = (whole)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
+#pragma unroll 1
+    for (whole base = 16 * SETS * warp; base < n; base += 16 * SETS * warps) {
+        double a[SETS][DEPTH][2], b[SETS][DEPTH][2];
+        double sum[SETS][4];  // of rows g and g + 8: leverages, then predictions
+#pragma unroll
+        for (int h = 0; h < SETS; h++) {
+            load_half(X, base + 16 * h + g, n, k, a[h]);
+            load_half(X, base + 16 * h + 8 + g, n, k, b[h]);
+            sum[h][0] = sum[h][1] = sum[h][2] = sum[h][3] = 0.0;
+        }
+#pragma unroll
+        for (int j = 0; j < OUT_TILES; j++) {
+            const double2 o = offset[4 * j + k], w = image[4 * j + k];
+            double c[SETS][4];
+#pragma unroll
+            for (int h = 0; h < SETS; h++) c[h][0] = c[h][2] = o.x, c[h][1] = c[h][3] = o.y;
+#pragma unroll
+            for (int s = 0; s < REACH(j); s++) {
+                const double2 f = shared[(j * DEPTH + s) * 32 + lane];
+#pragma unroll
+                for (int h = 0; h < SETS; h++)
+                    multiply_add(c[h], a[h][s][0], b[h][s][0], a[h][s][1], b[h][s][1], f.x, f.y);
+            }
+#pragma unroll
+            for (int h = 0; h < SETS; h++) {
+                sum[h][0] += c[h][0] * c[h][0] + c[h][1] * c[h][1];
+                sum[h][1] += c[h][2] * c[h][2] + c[h][3] * c[h][3];
+                sum[h][2] += c[h][0] * w.x + c[h][1] * w.y;
+                sum[h][3] += c[h][2] * w.x + c[h][3] * w.y;
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < SETS; h++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                sum[h][i] += __shfl_xor_sync(0xffffffffu, sum[h][i], 1);
+                sum[h][i] += __shfl_xor_sync(0xffffffffu, sum[h][i], 2);
+            }
+            // lane 4 g + k writes the k-th: leverage and prediction of rows g and g + 8
+            const double value = k == 0 ? sum[h][0] : k == 1 ? sum[h][1] : k == 2 ? sum[h][2] : sum[h][3];
+            const whole row = base + 16 * h + 8 * (k & 1) + g;
+            if (row < n) (k < 2 ? m : predicted)[row] = value;
+        }
+    }
+}
+
 __device__ __forceinline__ void finish_row(whole row, double m, double predicted, double y, const Limits& limits,
                                            const Delta& known, const Answers& out) {
     const Person found = finished(m, predicted, y, limits);
-    const double epsilon = posterior_epsilon(found.mu, limits.root * fabs(found.r), known);
     out.mu[row] = found.mu;
     out.r[row] = found.r;
     out.code[row] = found.code;
-    out.epsilon[row] = epsilon;
+    out.epsilon[row] = posterior_epsilon(found.mu, limits.root * fabs(found.r), known);
 }
 
-#define DEPTH ((D + 7) / 8)
-#define WALK_ROWS 16
-
-// factor: (OUT_TILES, DEPTH, 32 lanes, 2), then offset and image (OUT_TILES, 4, 2) each. Lane 4 g + k takes columns
-// 8 s + 2 k and 8 s + 2 k + 1 of rows g and g + 8 as entries k and k + 4 of the product.
-extern "C" __global__ void __launch_bounds__(WALK_THREADS, 1)
-    walk_rows(const double* X, const double* y, whole n, const double* factor, const double* table, whole first_row,
-              whole rows, double delta, double log_goal, double away, double residual, double floor, double root,
-              int inside, double* mu, double* r, double* epsilon, unsigned char* code) {
-    extern __shared__ double2 shared[];
-    const int entries = OUT_TILES * DEPTH * 32, lane = threadIdx.x & 31, g = lane >> 2, k = lane & 3;
-    for (int i = threadIdx.x; i < entries + 8 * OUT_TILES; i += blockDim.x)
-        shared[i] = reinterpret_cast<const double2*>(factor)[i];
-    const double2 *offset = shared + entries, *image = offset + 4 * OUT_TILES;
-    double* stage = reinterpret_cast<double*>(shared + entries + 8 * OUT_TILES) +
-                    (threadIdx.x >> 5) * (STAGES * WALK_ROWS * WALK_STRIDE);
-    for (int i = lane; i < STAGES * WALK_ROWS * WALK_STRIDE; i += 32) stage[i] = 0.0;  // beyond D they stay zero
-    __syncthreads();
+// What follows from leverage and prediction, which stand in the places of mu and r.
+extern "C" __global__ void __launch_bounds__(128)
+    finish_rows(const double* y, whole n, const double* table, whole first_row, whole rows, double delta,
+                double log_goal, double away, double residual, double floor, double root, int inside, double* mu,
+                double* r, double* epsilon, unsigned char* code) {
     const Delta known = {table, first_row, rows, delta, log_goal};
     const Limits limits = {away, residual, floor, root, inside};
     const Answers out = {mu, r, epsilon, code};
-    const whole warps = (whole)gridDim.x * (blockDim.x >> 5);
-    const whole warp = (whole)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
-    // sixteen rows at a time, then those below them, then those of the next 32; lane l finishes the l-th of 32
-    const auto after = [&](whole base) { return (base & 16) ? base - 16 + 32 * warps : base + 16; };
-    whole ahead = 32 * warp;
-#pragma unroll
-    for (int i = 0; i < STAGES - 1; i++, ahead = after(ahead)) {
-        copy_rows<WALK_ROWS, WALK_STRIDE>(stage + i * (WALK_ROWS * WALK_STRIDE), X, ahead, n, lane);
-        end_of_copies();
-    }
-    double m = 0.0, predicted = 0.0;
-    int place = 0;
-#pragma unroll 1
-    for (whole base = 32 * warp; base < n; base = after(base), ahead = after(ahead)) {
-        const int half = (base >> 4) & 1, last = place == 0 ? STAGES - 1 : place - 1;
-        copy_rows<WALK_ROWS, WALK_STRIDE>(stage + last * (WALK_ROWS * WALK_STRIDE), X, ahead, n, lane);
-        end_of_copies();
-        double c[OUT_TILES][4];
-#pragma unroll
-        for (int j = 0; j < OUT_TILES; j++) {
-            const double2 o = offset[4 * j + k];
-            c[j][0] = c[j][2] = o.x;
-            c[j][1] = c[j][3] = o.y;
-        }
-        wait_for_copies<STAGES - 1>();
-        const double* upper = stage + place * (WALK_ROWS * WALK_STRIDE) + g * WALK_STRIDE + 2 * k;
-#pragma unroll
-        for (int s = 0; s < DEPTH; s++) {
-            const double2 a = *reinterpret_cast<const double2*>(upper + 8 * s);
-            const double2 b = *reinterpret_cast<const double2*>(upper + 8 * WALK_STRIDE + 8 * s);
-#pragma unroll
-            for (int j = TRIANGULAR ? s : 0; j < OUT_TILES; j++) {
-                const double2 f = shared[(j * DEPTH + s) * 32 + lane];
-                multiply_add(c[j], a.x, b.x, a.y, b.y, f.x, f.y);
-            }
-        }
-        __syncwarp();
-        double m0 = 0.0, m1 = 0.0, t0 = 0.0, t1 = 0.0;
-#pragma unroll
-        for (int j = 0; j < OUT_TILES; j++) {
-            const double2 w = image[4 * j + k];
-            m0 += c[j][0] * c[j][0] + c[j][1] * c[j][1];
-            m1 += c[j][2] * c[j][2] + c[j][3] * c[j][3];
-            t0 += c[j][0] * w.x + c[j][1] * w.y;
-            t1 += c[j][2] * w.x + c[j][3] * w.y;
-        }
-#pragma unroll
-        for (int across = 1; across < 4; across *= 2) {
-            m0 += __shfl_xor_sync(0xffffffffu, m0, across);
-            m1 += __shfl_xor_sync(0xffffffffu, m1, across);
-            t0 += __shfl_xor_sync(0xffffffffu, t0, across);
-            t1 += __shfl_xor_sync(0xffffffffu, t1, across);
-        }
-        const int from = 4 * (lane & 7);
-        m0 = __shfl_sync(0xffffffffu, m0, from);
-        m1 = __shfl_sync(0xffffffffu, m1, from);
-        t0 = __shfl_sync(0xffffffffu, t0, from);
-        t1 = __shfl_sync(0xffffffffu, t1, from);
-        if ((lane >> 4) == half) {
-            m = lane & 8 ? m1 : m0;
-            predicted = lane & 8 ? t1 : t0;
-        }
-        const whole row = base - 16 * half + lane;
-        if ((half || base + 16 >= n) && row < n)
-            finish_row(row, m, predicted, __ldg(y + row), limits, known, out);
-        place = place == STAGES - 1 ? 0 : place + 1;
-    }
+    const whole row = (whole)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < n) finish_row(row, mu[row], r[row], y[row], limits, known, out);
 }
 
-// For many columns, where a library made q = x W of some rows. A warp takes four rows at a time, whole lines of memory.
-extern "C" __global__ void row_sums(const double* q, const double* y, whole n, int width, const double* image,
-                                    const double* table, whole first_row, whole rows, double delta, double log_goal,
-                                    double away, double residual, double floor, double root, int inside, double* mu,
-                                    double* r, double* epsilon, unsigned char* code) {
-    const Delta known = {table, first_row, rows, delta, log_goal};
-    const Limits limits = {away, residual, floor, root, inside};
-    const Answers out = {mu, r, epsilon, code};
+// The same where a library made q = x W, for many columns. A warp takes four rows at a time, whole lines of memory.
+extern "C" __global__ void sum_image(const double* q, whole n, int width, const double* image, double* m,
+                                     double* predicted) {
     const int lane = threadIdx.x & 31;
-    const whole base = 32 * ((whole)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5));
-    double m = 0.0, predicted = 0.0;
-#pragma unroll 1
-    for (int i = 0; i < 32; i += 4) {
-        double square[4] = {0.0, 0.0, 0.0, 0.0}, product[4] = {0.0, 0.0, 0.0, 0.0};
-        for (int j = lane; j < width; j += 32) {
-            const double weight = __ldg(image + j);
-#pragma unroll
-            for (int h = 0; h < 4; h++) {
-                const double value = base + i + h < n ? q[(base + i + h) * width + j] : 0.0;
-                square[h] += value * value;
-                product[h] += value * weight;
-            }
-        }
+    const whole base = 4 * ((whole)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5));
+    double square[4] = {0.0, 0.0, 0.0, 0.0}, product[4] = {0.0, 0.0, 0.0, 0.0};
+    for (int j = lane; j < width; j += 32) {
+        const double weight = __ldg(image + j);
 #pragma unroll
         for (int h = 0; h < 4; h++) {
-#pragma unroll
-            for (int across = 1; across < 32; across *= 2) {
-                square[h] += __shfl_xor_sync(0xffffffffu, square[h], across);
-                product[h] += __shfl_xor_sync(0xffffffffu, product[h], across);
-            }
-            if (lane == i + h) m = square[h], predicted = product[h];
+            const double value = base + h < n ? q[(base + h) * width + j] : 0.0;
+            square[h] += value * value;
+            product[h] += value * weight;
         }
     }
-    const whole row = base + lane;
-    if (row < n) finish_row(row, m, predicted, y[row], limits, known, out);
+#pragma unroll
+    for (int h = 0; h < 4; h++) {
+#pragma unroll
+        for (int across = 1; across < 32; across *= 2) {
+            square[h] += __shfl_xor_sync(0xffffffffu, square[h], across);
+            product[h] += __shfl_xor_sync(0xffffffffu, product[h], across);
+        }
+        if (lane == h && base + h < n) m[base + h] = square[h], predicted[base + h] = product[h];
+    }
 }
 #endif

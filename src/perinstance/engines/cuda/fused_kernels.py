@@ -42,10 +42,11 @@ WIDEST = 64
 CAPABILITY = (9, 0)
 #: warps that sum up rows: see above
 FEWEST_WARPS, MOST_WARPS = 1024, 2040
-#: stages of rows in shared memory, threads of a block at most, and the shared memory that one may have
-GRAM_STAGES, GRAM_THREADS = 4, 256
-WALK_STAGES, WALK_THREADS = 2, 384
-SHARED_BYTES = 224 << 10
+#: threads of a block, and blocks on a multiprocessor
+GRAM = (256, 1)
+ROWS = (128, 4)
+#: sets of sixteen rows that a warp multiplies at a time
+SETS = 1
 #: bytes of the rows whose image a library writes at a time: it is read from the cache
 IMAGE_BYTES = 1 << 29
 
@@ -157,28 +158,35 @@ def gram_sums(X: Any, y: Any, intercept: bool) -> Floats | None:
     if width > WIDEST or not usable(X, y):
         return None
     torch = torch_module()
-    tiles = -(-width // 8)
-    stride = (width + 11) // 16 * 16 + 4  # at least the width, and 4 modulo 16
-    each = 8 * (GRAM_STAGES * 8 * stride + 64)
-    warps = min(GRAM_THREADS // 32, SHARED_BYTES // each)
-    shape = {"D": d, "ONES": int(intercept), "TILES": tiles, "STAGES": GRAM_STAGES, "GRAM_STRIDE": stride}
-    kernel = _kernel("gram_sums", X.device.index or 0, _shape(shape, GRAM_THREADS=32 * warps))
-    blocks = max(-(-FEWEST_WARPS // warps), min(MOST_WARPS // warps, _processors(X)))
-    out = torch.empty((blocks * warps, 8 * tiles, 8 * tiles), dtype=torch.float64, device=X.device)
-    pointers = (X.data_ptr(), y.data_ptr(), np.int64(len(X)), out.data_ptr())
-    _launch(kernel, X, blocks, 32 * warps, pointers, each * warps)
-    return np.triu(out.sum(dim=0).cpu().numpy()[:width, :width])
+    (threads, resident), tiles = GRAM, -(-width // 8)
+    kernel = _kernel("gram_sums", X.device.index or 0, _shape(GRAM, D=d, ONES=int(intercept), TILES=tiles))
+    each = threads // 32
+    blocks = max(-(-FEWEST_WARPS // each), min(MOST_WARPS // each, _processors(X) * resident))
+    out = torch.empty((blocks * each, 8 * tiles, 8 * tiles), dtype=torch.float64, device=X.device)
+    _launch(kernel, X, blocks, threads, (X.data_ptr(), y.data_ptr(), np.int64(len(X)), out.data_ptr()))
+    sums, order = out.sum(dim=0).cpu().numpy(), _places(d, width)
+    # tiles below the diagonal are not written: take each entry from the half that is
+    upper = np.triu(sums)
+    return np.asarray((upper + np.triu(upper, 1).T)[np.ix_(order, order)])
 
 
-def _shape(given: dict[str, int], **more: int) -> tuple[tuple[str, int], ...]:
-    """Return all macros of a kernel; those that it does not use are one."""
-    names = ("D", "TILES", "OUT_TILES", "STAGES", "GRAM_STRIDE", "WALK_STRIDE")
-    rest = {"ONES": 0, "TRIANGULAR": 0, "GRAM_THREADS": 32, "WALK_THREADS": 32}
-    return tuple({**dict.fromkeys(names, 1), **rest, **given, **more}.items())
+def _shape(size: tuple[int, int] = (128, 1), **given: int) -> tuple[tuple[str, int], ...]:
+    """Return the macros of a kernel; those that it does not use are one."""
+    threads, blocks = size
+    others = {"D": 1, "ONES": 0, "TILES": 1, "OUT_TILES": 1, "TRIANGULAR": 0, "SETS": SETS}
+    return tuple({**others, "THREADS": threads, "BLOCKS": blocks, **given}.items())
 
 
 def _processors(X: Any) -> int:
     return int(torch_module().cuda.get_device_properties(X.device).multi_processor_count)
+
+
+def _places(d: int, width: int) -> Any:
+    """Return where each column of [X 1 y] stands in the kernel's sums."""
+    column = np.arange(width)
+    paired = d // 16 * 16 if d % 2 == 0 else 0
+    inside = column % 16
+    return np.where(column < paired, column - inside + 8 * (inside % 2) + inside // 2, column)
 
 
 def posterior_losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, Any] | None:
@@ -192,26 +200,25 @@ def posterior_losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, A
     mu, r, epsilon = (torch.empty(n, dtype=torch.float64, device=X.device) for _ in range(3))
     code = torch.empty(n, dtype=torch.uint8, device=X.device)
     if X.shape[1] <= WIDEST and factor.inner.shape[1] <= WIDEST:
-        _walk(setting, X, y, (mu, r, epsilon, code))
+        _sum_rows(factor, X, mu, r)
     else:
-        _by_products(setting, X, y, (mu, r, epsilon, code))
+        _sum_products(factor, X, mu, r)
+    kernel = _kernel("finish_rows", X.device.index or 0, _shape())
+    pointers = (y.data_ptr(), np.int64(n), *setting.numbers(), *(one.data_ptr() for one in (mu, r, epsilon, code)))
+    _launch(kernel, X, -(-n // 128), 128, pointers)
     return mu, r, epsilon, code
 
 
-def _walk(setting: Setting, X: Any, y: Any, out: tuple[Any, ...]) -> None:
+def _sum_rows(factor: DeviceFactor, X: Any, m: Any, predicted: Any) -> None:
     """One reading of X, the factor in shared memory."""
-    d, rank = setting.factor.inner.shape
+    d, rank = factor.inner.shape
     tiles, depth = -(-rank // 8), -(-d // 8)
-    stride = (8 * depth + 7) // 16 * 16 + 8  # at least the depth, and 8 modulo 16
-    factor, each = 16 * (tiles * depth * 32 + 8 * tiles), 8 * WALK_STAGES * 16 * stride
-    warps = min(WALK_THREADS // 32, (SHARED_BYTES - factor) // each)
-    triangular = int(setting.factor.rows_map.triangular)
-    shape = {"D": d, "OUT_TILES": tiles, "TRIANGULAR": triangular, "STAGES": WALK_STAGES, "WALK_STRIDE": stride}
-    kernel = _kernel("walk_rows", X.device.index or 0, _shape(shape, WALK_THREADS=32 * warps))
-    fragments = _fragments(setting.factor, tiles, depth)
-    blocks = min(_processors(X), -(-len(X) // 32))
-    pointers = (X.data_ptr(), y.data_ptr(), np.int64(len(X)), fragments.data_ptr(), *setting.numbers())
-    _launch(kernel, X, blocks, 32 * warps, (*pointers, *(one.data_ptr() for one in out)), factor + each * warps)
+    shape = _shape(ROWS, D=d, OUT_TILES=tiles, TRIANGULAR=int(factor.rows_map.triangular))
+    kernel = _kernel("sum_rows", X.device.index or 0, shape)
+    threads, resident = ROWS
+    blocks = min(_processors(X) * resident, -(-len(X) // 16))
+    pointers = (X.data_ptr(), np.int64(len(X)), _fragments(factor, tiles, depth).data_ptr(), m.data_ptr())
+    _launch(kernel, X, blocks, threads, (*pointers, predicted.data_ptr()), 16 * (tiles * depth * 32 + 8 * tiles))
 
 
 def _fragments(factor: DeviceFactor, tiles: int, depth: int) -> Any:
@@ -229,16 +236,14 @@ def _fragments(factor: DeviceFactor, tiles: int, depth: int) -> Any:
     return torch.cat([cut, ends.reshape(-1)])
 
 
-def _by_products(setting: Setting, X: Any, y: Any, out: tuple[Any, ...]) -> None:
+def _sum_products(factor: DeviceFactor, X: Any, m: Any, predicted: Any) -> None:
     """Many columns: a library's product of some rows, then one reading of its image."""
-    factor = setting.factor
     rank = factor.inner.shape[1]
-    kernel = _kernel("row_sums", X.device.index or 0, _shape({}))
-    step = max(1024, IMAGE_BYTES // (8 * rank) // 1024 * 1024)
+    kernel = _kernel("sum_image", X.device.index or 0, _shape())
+    step = max(1024, IMAGE_BYTES // (8 * rank))
     for start in range(0, len(X), step):
-        rows = slice(start, min(start + step, len(X)))
-        q = factor.image_of(X[rows])
-        n = rows.stop - rows.start
-        pointers = (q.data_ptr(), y[rows].data_ptr(), np.int64(n), np.int32(rank), factor.image.data_ptr())
-        there = (one[rows].data_ptr() for one in out)
-        _launch(kernel, X, -(-n // 128), 128, (*pointers, *setting.numbers(), *there))
+        n = min(step, len(X) - start)
+        q = factor.image_of(X[start : start + n])
+        there = (m[start:].data_ptr(), predicted[start:].data_ptr())
+        pointers = (q.data_ptr(), np.int64(n), np.int32(rank), factor.image.data_ptr(), *there)
+        _launch(kernel, X, -(-n // 16), 128, pointers)

@@ -168,7 +168,7 @@ def to_host(tensor: Any) -> Any:
     """Return a tensor as a numpy array of its own, through pinned memory where it comes from a GPU."""
     torch = torch_module()
     if tensor.device.type != "cuda":
-        return np.array(tensor)
+        return tensor.numpy().copy()
     there = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     there.copy_(tensor, non_blocking=True)
     torch.cuda.current_stream(tensor.device).synchronize()
