@@ -1,4 +1,4 @@
-"""Where an audit runs when nobody says: on the cluster or the GPU where its table lives, else on the threads of this machine."""
+"""Where an audit runs when nobody says: on the cluster or the GPU where its table lives, else on threads here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perinstance.engines.protocol import Engine
 
 
 def default_engine(source: Source) -> Engine:
-    """Choose the GPU for arrays that lie on one, Dask for Dask's collections, and for Parquet when a client of a cluster is active."""
+    """Choose the GPU for arrays on one, Dask for its collections, and for Parquet when its client is active."""
     if isinstance(source, DeviceTable):
         return Cuda(str(source.device))
     if hasattr(source, "delayed_blocks"):

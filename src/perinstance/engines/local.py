@@ -127,7 +127,7 @@ class LocalSweep:
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
-            with _libraries().limit(limits=1, user_api="blas"):
+            with blas_libraries().limit(limits=1, user_api="blas"):
                 for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead):
                     rows += size
                     if ids is not None:
@@ -156,7 +156,7 @@ class LocalSweep:
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
+def blas_libraries() -> ThreadpoolController:
     """Find the BLAS libraries once: looking for them takes milliseconds, and a pass over a small table takes less."""
     return ThreadpoolController()
 

@@ -13,7 +13,7 @@ from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.host_to_device import DeviceBlock, Uploads
 from perinstance.engines.first_look import CellNames
-from perinstance.engines.local import Local, LocalSweep
+from perinstance.engines.local import Local, LocalSweep, blas_libraries
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
@@ -68,6 +68,8 @@ class CudaSweep:
         )
         self._kept: tuple[Any, Any] | None = (source.X, source.y) if isinstance(source, DeviceTable) else None
         self._checked = False
+        # between the passes there are small matrices only: threads of a library that wait for each other cost more
+        self._one_thread = blas_libraries().limit(limits=1, user_api="blas")
 
     @property
     def n_features(self) -> int:
@@ -93,6 +95,7 @@ class CudaSweep:
         if not isinstance(self.source, DeviceTable):
             self._kept = None
         self.host.close()
+        self._one_thread.restore_original_limits()
 
     def __enter__(self) -> CudaSweep:
         return self
@@ -189,23 +192,21 @@ class CudaSweep:
 
 def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
     """Put blocks together: a device wants more rows at a time than a thread does."""
-    torch = torch_module()
     waiting: list[DeviceBlock] = []
-    rows = 0
     for block in blocks:
         waiting.append(block)
-        rows += len(block)
-        if 8 * rows * block.X.shape[1] >= GROUP_BYTES:
-            yield _joined(torch, waiting)
-            waiting, rows = [], 0
+        if 8 * sum(map(len, waiting)) * block.X.shape[1] >= GROUP_BYTES:
+            yield _joined(waiting)
+            waiting = []
     if waiting:
-        yield _joined(torch, waiting)
+        yield _joined(waiting)
 
 
-def _joined(torch: Any, blocks: list[DeviceBlock]) -> DeviceBlock:
+def _joined(blocks: list[DeviceBlock]) -> DeviceBlock:
+    torch = torch_module()
     for block in blocks:
         block.wait()
     if len(blocks) == 1:
         return blocks[0]
-    X, y = torch.cat([block.X for block in blocks]), torch.cat([block.y for block in blocks])
+    X, y = torch.cat([one.X for one in blocks]), torch.cat([one.y for one in blocks])
     return DeviceBlock(X, y, blocks[0].start, None)

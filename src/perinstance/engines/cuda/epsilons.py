@@ -205,5 +205,5 @@ def shift_epsilons_there(D: Any, table: ShiftsOnDevice) -> Any:
     epsilon = D * value
     epsilon = (epsilon + SOLVER_RELATIVE * epsilon.abs() + SOLVER_ABSOLUTE * D.clamp(max=1.0)).clamp(min=0.0)
     # the total variation distance is at most D phi(0)
-    outside = torch.where(D < 2.5 * table.delta, torch.zeros_like(D), torch.full_like(D, math.nan))
+    outside = torch.where(2.5 * table.delta > D, torch.zeros_like(D), torch.full_like(D, math.nan))
     return torch.where(known, epsilon, outside)

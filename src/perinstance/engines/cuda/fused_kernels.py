@@ -13,6 +13,7 @@ that is at most ``n/1024 + 2048`` additions, the depth that ``Gram`` charges.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -20,13 +21,15 @@ from typing import Any
 import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
-from perinstance.engines.cuda.epsilons import STEPS, StartOnDevice
-from perinstance.engines.cuda.row_sums import DeviceFactor
+from perinstance.engines.cuda.epsilons import STEPS, StartOnDevice, posterior_epsilons_there
+from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
+from perinstance.event_log import LOG
 from perinstance.models.linear.row_statistics import HARD_LEVERAGE
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.normal_tails import MILLS
 from perinstance.numerics.rounding import (
     EXACT_PARAMETER,
+    KERNEL_AGREES,
     LARGEST_SQUARE,
     SOLVER_ABSOLUTE,
     SOLVER_RELATIVE,
@@ -44,11 +47,13 @@ CAPABILITY = (9, 0)
 FEWEST_WARPS, MOST_WARPS = 1024, 2040
 #: threads of a block, and blocks on a multiprocessor
 GRAM = (256, 1)
-ROWS = (128, 4)
+ROWS = (384, 1)
 #: sets of sixteen rows that a warp multiplies at a time
-SETS = 1
+SETS = 2
+#: a kernel that does something else than torch is off by far more than these, in nearly all rows
+GROSS, SAME_EPSILON, NEARLY_ALL = KERNEL_AGREES, 1e-6, 0.98
 #: bytes of the rows whose image a library writes at a time: it is read from the cache
-IMAGE_BYTES = 1 << 29
+IMAGE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +157,45 @@ def _launch(kernel: Any, X: Any, blocks: int, threads: int, arguments: tuple[Any
         kernel((blocks,), (threads,), arguments, shared_mem=shared)
 
 
+#: rows on which a kernel is compared with torch before it is used
+LOOKED_AT = 1000
+_agreed: dict[tuple[Any, ...], bool] = {}
+
+
+def _agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool]) -> bool:
+    """Tell whether a kernel gave what torch gives on some rows, once for each shape and device.
+
+    What a driver or a compiler that nobody has tried makes of the source is not taken on trust.
+    """
+    key = (name, str(X.device), shape)
+    if key not in _agreed:
+        _agreed[key] = looked()
+        if not _agreed[key]:
+            LOG.warning("the CUDA kernel %s does not give what torch gives on this device; torch is used instead", name)
+    return _agreed[key]
+
+
 def gram_sums(X: Any, y: Any, intercept: bool) -> Floats | None:
     """Return ``[X 1 y]'[X 1 y]``, its upper triangle; None where another way is taken."""
-    d, width = X.shape[1], X.shape[1] + int(intercept) + 1
-    if width > WIDEST or not usable(X, y):
+    width = X.shape[1] + int(intercept) + 1
+    if width > WIDEST or not usable(X, y) or not bool(X[:LOOKED_AT].isfinite().all()):
         return None
+
+    def looked() -> bool:
+        torch = torch_module()
+        few, aim = X[:LOOKED_AT], y[:LOOKED_AT]
+        ones = [torch.ones((len(few), 1), dtype=torch.float64, device=X.device)] if intercept else []
+        Z = torch.cat([few, *ones, aim[:, None]], dim=1)
+        length = Z.norm(dim=0).cpu().numpy()
+        off = np.abs(np.triu(_gram(few, aim, intercept) - (Z.T @ Z).cpu().numpy()))
+        return bool((off <= GROSS * np.outer(length, length)).all())
+
+    return _gram(X, y, intercept) if _agrees("gram_sums", X, (X.shape[1], intercept), looked) else None
+
+
+def _gram(X: Any, y: Any, intercept: bool) -> Floats:
     torch = torch_module()
+    d, width = X.shape[1], X.shape[1] + int(intercept) + 1
     (threads, resident), tiles = GRAM, -(-width // 8)
     kernel = _kernel("gram_sums", X.device.index or 0, _shape(GRAM, D=d, ONES=int(intercept), TILES=tiles))
     each = threads // 32
@@ -195,14 +233,31 @@ def posterior_losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, A
     plain = factor.column_cost is None and factor.weights is None and factor.lift is None
     if not plain or not usable(X, y):
         return None
+    shape = (*factor.inner.shape, factor.rows_map.triangular, setting.inside)
+    return _losses(setting, X, y) if _agrees("posterior", X, shape, lambda: _looked(setting, X, y)) else None
+
+
+def _looked(setting: Setting, X: Any, y: Any) -> bool:
+    """Compare the losses of some rows with those of torch: nearly all of them agree to many digits."""
+    torch = torch_module()
+    few, aim = X[:LOOKED_AT], y[:LOOKED_AT]
+    mu, r, epsilon, code = _losses(setting, few, aim)
+    seen = row_answers(setting.factor, few, aim, setting.inside, setting.floor)
+    other = posterior_epsilons_there(seen.leverage, setting.root * seen.residual.abs(), setting.start)
+    same = (mu - seen.leverage).abs() <= GROSS * seen.leverage
+    same &= (r - seen.residual).abs() <= GROSS * (seen.residual.abs() + aim.abs().max())
+    same &= ((epsilon - other).abs() <= SAME_EPSILON * other + GROSS) | epsilon.isnan() | other.isnan()
+    same &= code == seen.code
+    return bool(same.to(torch.float64).mean() > NEARLY_ALL)
+
+
+def _losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, Any]:
     torch = torch_module()
     n = len(X)
     mu, r, epsilon = (torch.empty(n, dtype=torch.float64, device=X.device) for _ in range(3))
     code = torch.empty(n, dtype=torch.uint8, device=X.device)
-    if X.shape[1] <= WIDEST and factor.inner.shape[1] <= WIDEST:
-        _sum_rows(factor, X, mu, r)
-    else:
-        _sum_products(factor, X, mu, r)
+    factor = setting.factor
+    (_sum_rows if max(factor.inner.shape) <= WIDEST else _sum_products)(factor, X, mu, r)
     kernel = _kernel("finish_rows", X.device.index or 0, _shape())
     pointers = (y.data_ptr(), np.int64(n), *setting.numbers(), *(one.data_ptr() for one in (mu, r, epsilon, code)))
     _launch(kernel, X, -(-n // 128), 128, pointers)
@@ -237,13 +292,22 @@ def _fragments(factor: DeviceFactor, tiles: int, depth: int) -> Any:
 
 
 def _sum_products(factor: DeviceFactor, X: Any, m: Any, predicted: Any) -> None:
-    """Many columns: a library's product of some rows, then one reading of its image."""
-    rank = factor.inner.shape[1]
+    """Many columns: a library's products of some rows, then one reading of their image."""
+    torch = torch_module()
+    d, rank = factor.inner.shape
     kernel = _kernel("sum_image", X.device.index or 0, _shape())
     step = max(1024, IMAGE_BYTES // (8 * rank))
+    room = torch.empty((min(step, len(X)), rank), dtype=torch.float64, device=X.device)
+    # the columns of a triangular W in two panels: the first reaches down half the way
+    cuts = (0, rank // 16 * 8, rank) if factor.rows_map.triangular and factor.offset is None else (0, rank)
     for start in range(0, len(X), step):
         n = min(step, len(X) - start)
-        q = factor.image_of(X[start : start + n])
+        q, rows = room[:n], X[start : start + n]
+        for a, b in zip(cuts, cuts[1:], strict=False):
+            down = min(b, d) if len(cuts) > 2 else d
+            torch.mm(rows[:, :down], factor.inner[:down, a:b], out=q[:, a:b])
+        if factor.offset is not None:
+            q += factor.offset
         there = (m[start:].data_ptr(), predicted[start:].data_ptr())
         pointers = (q.data_ptr(), np.int64(n), np.int32(rank), factor.image.data_ptr(), *there)
         _launch(kernel, X, -(-n // 16), 128, pointers)
