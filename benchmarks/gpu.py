@@ -176,7 +176,8 @@ def peer(text: str, device: str) -> None:
     torch_road()
     other, ours = seconds(torch_road, 2), seconds(lambda: on_device(pi.PosteriorSample(), X, y), 3)
     print(
-        f"{text:>8}  torch.linalg + inversion by {cores} cores {other:.3f} s; on the device {ours:.4f} s: {other / ours:.0f}x"
+        f"{text:>8}  torch.linalg + inversion by {cores} cores {other:.3f} s; on the device {ours:.4f} s: "
+        f"{other / ours:.0f}x"
     )
 
 

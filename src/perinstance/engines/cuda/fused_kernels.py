@@ -57,7 +57,7 @@ IMAGE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PosteriorSetting:
     """What the rows of a posterior sample are asked."""
 
     factor: DeviceFactor
@@ -227,7 +227,7 @@ def _places(d: int, width: int) -> Any:
     return np.where(column < paired, column - inside + 8 * (inside % 2) + inside // 2, column)
 
 
-def posterior_losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, Any] | None:
+def posterior_losses(setting: PosteriorSetting, X: Any, y: Any) -> tuple[Any, Any, Any, Any] | None:
     """Return mu, r, epsilon (NaN for whom the processor is asked) and the code of each row; None: another way."""
     factor = setting.factor
     plain = factor.column_cost is None and factor.weights is None and factor.lift is None
@@ -237,7 +237,7 @@ def posterior_losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, A
     return _losses(setting, X, y) if _agrees("posterior", X, shape, lambda: _looked(setting, X, y)) else None
 
 
-def _looked(setting: Setting, X: Any, y: Any) -> bool:
+def _looked(setting: PosteriorSetting, X: Any, y: Any) -> bool:
     """Compare the losses of some rows with those of torch: nearly all of them agree to many digits."""
     torch = torch_module()
     few, aim = X[:LOOKED_AT], y[:LOOKED_AT]
@@ -251,7 +251,7 @@ def _looked(setting: Setting, X: Any, y: Any) -> bool:
     return bool(same.to(torch.float64).mean() > NEARLY_ALL)
 
 
-def _losses(setting: Setting, X: Any, y: Any) -> tuple[Any, Any, Any, Any]:
+def _losses(setting: PosteriorSetting, X: Any, y: Any) -> tuple[Any, Any, Any, Any]:
     torch = torch_module()
     n = len(X)
     mu, r, epsilon = (torch.empty(n, dtype=torch.float64, device=X.device) for _ in range(3))

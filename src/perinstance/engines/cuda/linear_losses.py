@@ -83,7 +83,7 @@ class LinearWalk:
         large = self.factor.rows_map.large
         root = None if self.gamma is None else float(np.sqrt(self.gamma))
         if self.start is not None and root is not None:
-            setting = fused_kernels.Setting(self.factor, self.start, self.inside, self.floor, root)
+            setting = fused_kernels.PosteriorSetting(self.factor, self.start, self.inside, self.floor, root)
             found = fused_kernels.posterior_losses(setting, X, y)
             if found is not None:
                 mu, r, epsilon, code = found
