@@ -15,7 +15,12 @@ import perinstance as pi  # noqa: E402
 from perinstance import ObjectivePerturbation, OutputPerturbation, PosteriorSample, audit  # noqa: E402
 from perinstance.data import read_table  # noqa: E402
 from perinstance.engines import Cuda, Engine, Local  # noqa: E402
-from perinstance.engines.cuda import DeviceTable, device_source, is_on_device  # noqa: E402
+from perinstance.engines.cuda import (  # noqa: E402
+    DeviceTable,
+    device_source,
+    fused_kernels,  # noqa: E402
+    is_on_device,
+)
 from perinstance.engines.cuda import engine as engine_file  # noqa: E402
 from perinstance.engines.cuda.epsilons import (  # noqa: E402
     posterior_epsilons_there,
@@ -65,7 +70,7 @@ def test_the_same_answers_as_here(device, release, n):
 @DEVICES
 @pytest.mark.parametrize("d", [1, 2, 7, 16, 33, 50, 63, 64, 100])
 def test_every_width(device, d):
-    X, y = people(4 * d + 50, d, seed=d)
+    X, y = people(30 * d + 200, d, seed=d)
     for release in (PosteriorSample(alpha=1.0), PosteriorSample(alpha=0.1, fit_intercept=True)):
         agree(audit(release, X, y, engine=Cuda(device)), audit(release, X, y, engine=Local()))
 
@@ -263,3 +268,13 @@ def test_inversions_are_never_below(device, delta):
     assert known.mean() > 0.8
     np.testing.assert_allclose(got[known], Shift(D[known]).epsilon(delta), rtol=1e-9, atol=1e-13)
     assert (Shift(D[known]).delta(got[known]) <= delta * (1 + 1e-12)).all()
+
+
+def test_a_kernel_that_disagrees_is_not_used(caplog):
+    """Looked at once for each shape; then torch answers."""
+    X, looks = torch.zeros((2, 2)), []
+    for _ in range(2):
+        assert not fused_kernels._agrees("some kernel", X, (2, 2), lambda: bool(looks.append(1)))
+    assert fused_kernels._agrees("some kernel", X, (3, 2), lambda: True)
+    assert len(looks) == 1 and caplog.text.count("does not give what torch gives") == 1
+    assert fused_kernels.gram_sums(X, X[:, 0], False) is None  # no kernels on a processor
