@@ -54,7 +54,7 @@ def audit(
         its end, after steps that learn nothing from the data (``Recipe``, ``FunctionTransformer``, ``OneHotEncoder``
         with given categories, ...).
     X, y
-        The table: numpy, pandas, polars, pyarrow; or ``scan(...)`` of files. ``y`` is the target.
+        The table: numpy, pandas, polars, pyarrow, arrays on a GPU; or ``scan(...)`` of files. ``y`` is the target.
     delta
         Each loss epsilon holds up to this probability.
     target
@@ -73,8 +73,8 @@ def audit(
         ``"exact"``, ``"upper"`` or ``"estimate"``; ``"auto"`` is the best code that the model affords. Linear
         models are always exact.
     engine
-        Where the work runs; None is the cluster for Dask's collections, and for Parquet when a client is active, else
-        the threads of this machine (``perinstance.engines.Local()``).
+        Where the work runs; None is the GPU for arrays that lie on one, the cluster for Dask's collections, and for
+        Parquet when a client is active, else the threads of this machine (``perinstance.engines.Local()``).
     progress
         Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted). Once
         ``progress("compile", 0, None)``, from whichever thread it is, when numerical code has been compiling for more

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,12 @@ from numpy.typing import NDArray
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
+from perinstance.releases.base.block_losses import BlockLosses, losses_of_block
 from perinstance.releases.base.release import Release
 
 
@@ -33,13 +35,6 @@ class Answer:
     refined: int  #: people who were answered one by one
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    people: People
-    epsilon: Floats
-    open: Block | None  #: rows of those left open
-
-
 def walk_people(
     release: Release,
     fit: Any,
@@ -51,21 +46,16 @@ def walk_people(
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
     gather = _Gather(who.n_rows)
+    step: Callable[[Block], BlockLosses] = partial(
+        losses_of_block, release=release, fit=fit, inside=inside, delta=delta
+    )
     # threads write their own rows: one that wrote everybody's would be what the others wait for
-    place = gather.place if getattr(who, "in_this_process", False) else None
-
-    def step(block: Block) -> _Part:
-        people = release.people(fit, block, inside)
-        epsilon = people.pairs.epsilon(delta)
-        part = _Part(people, epsilon, None if people.open is None else block.picked(people.open))
-        if place is not None:
-            place(part, block.start)
-        return part
-
+    placed = getattr(who, "in_this_process", False)
+    step = partial(_placed, step=step, place=gather.place) if placed else step
     keep_freed_memory()
     with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
         for part in parts:
-            gather.add(part, placed=place is not None)
+            gather.add(part, placed)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
     answer = gather.answer()
@@ -77,6 +67,15 @@ def walk_people(
     leverage = answer.leverage.copy()  # the pairs may hold the same array
     leverage[at] = better.leverage
     return Answer(leverage, answer.residual, answer.epsilon, with_better(answer.pairs, better.pairs, at), len(at))
+
+
+def _placed(
+    block: Block, step: Callable[[Block], BlockLosses], place: Callable[[BlockLosses, int], None]
+) -> BlockLosses:
+    """Answer for one block, and write its rows where everybody's are."""
+    part = step(block)
+    place(part, block.start)
+    return part
 
 
 def with_better(pairs: Pairs, better: Pairs, at: NDArray) -> Pairs:
@@ -113,12 +112,12 @@ class _Gather:
         self.kind: type[ColumnPairs] | None = None
         self.one_leverage = False  #: the pairs of the first part hold the very array of the leverages
         self.other_leverages: list[tuple[slice, Floats]] = []
-        self.parts: list[_Part] = []
+        self.parts: list[BlockLosses] = []
         self.open: list[NDArray] = []
         self.rows: list[Block] = []
         self._lock = threading.Lock()
 
-    def add(self, part: _Part, placed: bool) -> None:
+    def add(self, part: BlockLosses, placed: bool) -> None:
         """Take the next part, in row order."""
         people = part.people
         if people.open is not None and part.open is not None:
@@ -130,11 +129,11 @@ class _Gather:
             self.place(part, self.done)
         self.done += len(part.epsilon)
 
-    def _has_place(self, part: _Part) -> bool:
+    def _has_place(self, part: BlockLosses) -> bool:
         pairs = part.people.pairs
         return self.n is not None and isinstance(pairs, ColumnPairs) and pairs.one_number_each
 
-    def place(self, part: _Part, start: int) -> None:
+    def place(self, part: BlockLosses, start: int) -> None:
         """Write the numbers of a part where they belong; parts may come in any order, from several threads."""
         people = part.people
         pairs = people.pairs

@@ -12,6 +12,7 @@ from perinstance.data.files.target_words import two_classes, yes_or_no
 from perinstance.data.memory.class_words import DeclaredWords
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
+from perinstance.engines.cuda import device_source, is_on_device
 from perinstance.engines.dask import dask_source, is_dask, zeros_for
 from perinstance.errors import InvalidTable
 from perinstance.releases.base.predicting import is_classifier
@@ -33,6 +34,12 @@ def read_rows(
     A classifier's target may be words: ``classes`` are those of the table that was fitted, none when this is it.
     """
     named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
+    if is_on_device(X):
+        if not release.mechanism().needs_target or classes or declared_words(release):
+            raise InvalidTable(
+                f"{type(release).__name__} of an array on a device is not supported; copy it to the host"
+            )
+        return device_source(X, y, target=target, **named)
     if is_dask(X) and release.mechanism().needs_target:
         words = declared_words(release) or (classes if classifies(release) else None)
         return dask_source(X, y, target=target, classes=words, **named)

@@ -1,14 +1,17 @@
-"""Where an audit runs when nobody says: on the cluster where its table lives, else on the threads of this machine."""
+"""Where an audit runs when nobody says: on the cluster or the GPU where its table lives, else on threads here."""
 
 from __future__ import annotations
 
 from perinstance.data.source import Source
+from perinstance.engines.cuda import Cuda, DeviceTable
 from perinstance.engines.local import Local
 from perinstance.engines.protocol import Engine
 
 
 def default_engine(source: Source) -> Engine:
-    """Choose Dask for Dask's collections, and for Parquet when a client of a cluster is active."""
+    """Choose the GPU for arrays on one, Dask for its collections, and for Parquet when its client is active."""
+    if isinstance(source, DeviceTable):
+        return Cuda(str(source.device))
     if hasattr(source, "delayed_blocks"):
         from perinstance.engines.dask import Dask
 

@@ -135,7 +135,7 @@ class LocalSweep:
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
-            with _libraries().limit(limits=1, user_api="blas"):
+            with blas_libraries().limit(limits=1, user_api="blas"):
                 for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self._called()):
                     rows += size
                     if ids is not None:
@@ -182,11 +182,11 @@ def quiet_libraries(width: int) -> AbstractContextManager[Any]:
     After every product its threads go on spinning for some hundredths of a second, and small matrices, between the
     passes over the rows, are enough to wake them: threads over blocks would share the cores with them.
     """
-    return nullcontext() if width > WORTH_THREADS else _libraries().limit(limits=1, user_api="blas")
+    return nullcontext() if width > WORTH_THREADS else blas_libraries().limit(limits=1, user_api="blas")
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
+def blas_libraries() -> ThreadpoolController:
     """Find the BLAS libraries once: looking for them takes milliseconds, and a pass over a small table takes less."""
     return ThreadpoolController()
 

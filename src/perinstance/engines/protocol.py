@@ -1,4 +1,4 @@
-"""What runs a fold and a map. The two functions are pure; an engine only decides where they run."""
+"""What runs a fold and a map. The functions are pure; an engine decides where, and may replace those with a name."""
 
 from __future__ import annotations
 

@@ -203,6 +203,10 @@ PAIR_SUM = 2.0**-102
 #: What underflow takes from a product of numbers below one and from its parts, absolutely.
 PAIR_UNDERFLOW = 2.0**-1060
 
+#: A kernel that was compiled for a device is used after it agreed with torch to this share on some rows: it is about
+#: wrong code, not about rounding, which is charged elsewhere.
+KERNEL_AGREES = 1e-9
+
 #: Beyond this relative error of the leverages each row's own error is looked at: it is often far smaller.
 LOOK_AT_ROWS = 1e-11
 

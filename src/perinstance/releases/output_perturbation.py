@@ -13,7 +13,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
-from perinstance.models.linear.ridge import LinearProblem
+from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
@@ -96,6 +96,10 @@ class OutputPerturbation(AnsweringModel):
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         return self._people(self.problem().refine(fit, sweep, block, inside))
+
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
+        """Return the pairs of people of a linear model of whom leverage, residual and length are known."""
+        return self._people(movement_of(loo))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return the same in exact numbers: what ``fit`` draws from.

@@ -71,12 +71,12 @@ class PosteriorSample(Publishing):
     def people(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
-        return self._people(without(fit, X, y, inside, self._floor))
+        return self.from_row_statistics(fit, without(fit, X, y, inside, self.residual_floor))
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
-        return self._people(refined(fit, sweep, X, y, inside, self._floor))
+        return self.from_row_statistics(fit, refined(fit, sweep, X, y, inside, self.residual_floor))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
@@ -106,11 +106,12 @@ class PosteriorSample(Publishing):
         return ridge_log_ratios(sweep, mechanism, positive("gamma", self.gamma), output, outside)
 
     @property
-    def _floor(self) -> float:
+    def residual_floor(self) -> float:
         """A residual of this size moves a sample about as much as the leverage does."""
         return float(self.gamma) ** -0.5
 
-    def _people(self, loo: Without) -> People:
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
+        """Return the pairs of people of whom leverage and residual are known."""
         rho, kind = np.empty(len(loo.residual)), np.empty(len(loo.residual), dtype=np.uint8)
         limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
         root = np.sqrt(float(self.gamma))

@@ -1,0 +1,127 @@
+"""Arrays that lie on a GPU as a source: torch, CuPy, JAX, anything that speaks DLPack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perinstance.data.answer_tables import Flavour
+from perinstance.data.checks.ids import read_ids, refuse_duplicates
+from perinstance.data.source import VIEW_BYTES, Piece, rows_per_block
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.folds.block import Block
+
+#: DLPack's numbers for memory that a CUDA device computes on: its own, and managed memory
+ON_DEVICE = (2, 13)
+
+
+def is_on_device(X: Any) -> bool:
+    """Tell whether an array lies on a CUDA device; nothing is imported to find out."""
+    where = getattr(X, "__dlpack_device__", None)
+    if where is None or isinstance(X, np.ndarray):
+        return False
+    return int(where()[0]) in ON_DEVICE
+
+
+def torch_module() -> Any:
+    """Import torch, or say how to get it."""
+    try:
+        import torch
+    except ImportError:
+        raise InvalidInput(
+            "a GPU is used through PyTorch, which is not installed; pip install 'perinstance[cuda]'"
+        ) from None
+    return torch
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTable:
+    """Two torch tensors on one device; a ``Source`` like any other, whose pieces are copies for the processor."""
+
+    X: Any
+    y: Any
+    ids: pa.ChunkedArray | None = None
+    flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
+    names: None = None
+    numbers: None = None
+    rereadable: bool = True
+    first_row: int = 0
+
+    @property
+    def device(self) -> Any:
+        """Where the rows lie."""
+        return self.X.device
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether people have ids."""
+        return self.ids is not None
+
+    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
+        """See ``Source``."""
+        step = rows_per_block(self.n_features, VIEW_BYTES if block_bytes is None else block_bytes)
+        for start in range(0, self.n_rows, step):
+            yield partial(self.host_block, start, min(start + step, self.n_rows))
+
+    def host_block(self, start: int, stop: int) -> Block:
+        """Copy some rows to the processor's memory."""
+        X, y = (one[start:stop].to(torch_module().float64).cpu().numpy().copy() for one in (self.X, self.y))
+        return Block(X, y, start)
+
+
+def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable:
+    """Make a source of arrays on a device, without a copy."""
+    if any(value is not None for value in others.values()):
+        raise InvalidTable(
+            "an array on a device has no names; pass the features as X and the target as y, without target=, "
+            "features= or a recipe"
+        )
+    if y is None:
+        raise InvalidTable("an array on a device wants its target as y: one number per person")
+    torch = torch_module()
+    X = _tensor(torch, X)
+    y = _tensor(torch, y) if hasattr(y, "__dlpack__") else torch.tensor(np.asarray(y))
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if X.ndim != 2 or y.ndim != 1:
+        raise InvalidTable(f"X must have two dimensions and y one, got {X.ndim} and {y.ndim}")
+    if len(X) != len(y):
+        raise InvalidTable(f"X has {len(X)} rows and y has {len(y)}; both must have one entry per person")
+    if not len(X):
+        raise InvalidTable("the table has no rows; there is nobody to audit")
+    if not X.shape[1]:
+        raise InvalidTable("the table has no features; at least one column is needed")
+    names = None if ids is None else pa.chunked_array([read_ids(ids)])
+    if names is not None:
+        if len(names) != len(X):
+            raise InvalidTable(f"X has {len(X)} rows and ids has {len(names)}; pass one id per row")
+        refuse_duplicates(names)
+    return DeviceTable(X, y.to(X.device), names)
+
+
+def _tensor(torch: Any, array: Any) -> Any:
+    """Take an array as a tensor, without a copy; numbers alone."""
+    found = array.detach() if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
+    if found.is_complex() or not (found.is_floating_point() or found.dtype in _whole(torch)):
+        raise InvalidTable(f"X and y must be real numbers, got {found.dtype}; convert them")
+    return found
+
+
+def _whole(torch: Any) -> tuple[Any, ...]:
+    """Types whose numbers are floats exactly."""
+    return (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)

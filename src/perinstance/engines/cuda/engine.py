@@ -1,0 +1,212 @@
+"""The engine of a GPU: rows that lie there, or that stream over in blocks; what it has no operation for runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from perinstance.data.source import Source
+from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
+from perinstance.engines.cuda.host_to_device import DeviceBlock, Uploads
+from perinstance.engines.first_look import CellNames
+from perinstance.engines.local import Local, LocalSweep, blas_libraries
+from perinstance.engines.protocol import Progress
+from perinstance.errors import InvalidInput
+from perinstance.folds.block import Block
+from perinstance.folds.named_operations import operation_of
+from perinstance.folds.sweep import M
+
+T = TypeVar("T")
+
+#: share of the device's free memory that a streamed table may take to stay there for the next pass
+KEPT_SHARE = 0.7
+#: bytes of a block that streams over
+STREAMED_BYTES = 32 << 20
+#: bytes of the rows that are worked on at a time where the whole table does not fit
+GROUP_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Cuda:
+    """The engine of one GPU (torch). Tables that lie on it are used where they are, others stream over in blocks.
+
+    ``device`` is torch's name of it ("cuda", "cuda:1"); "cpu" runs the same code through torch on the processor, for
+    tests. ``threads`` (None: the cores this process may use) read and convert blocks of host tables.
+    """
+
+    device: str = "cuda"
+    threads: int | None = None
+
+    def sweep(self, source: Source, progress: Progress | None = None) -> CudaSweep:
+        """Prepare to walk over a table."""
+        torch = torch_module()
+        try:
+            device = torch.device(self.device)
+        except RuntimeError:
+            raise InvalidInput(f"device must be 'cuda', 'cuda:0', ... or 'cpu', got {self.device!r}") from None
+        if device.type not in ("cuda", "cpu"):
+            raise InvalidInput(f"device must be 'cuda', 'cuda:0', ... or 'cpu', got {self.device!r}")
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise InvalidInput(
+                "torch sees no CUDA device here; leave engine= away, or use Cuda(device='cpu') to try the code"
+            )
+        return CudaSweep(source, device, self.threads, progress)
+
+
+class CudaSweep:
+    """One table, walked over by a GPU; steps without an operation there are walked by threads (``host``)."""
+
+    def __init__(self, source: Source, device: Any, threads: int | None, progress: Progress | None) -> None:
+        self.source = source
+        self.device = source.device if isinstance(source, DeviceTable) else device
+        self.host: LocalSweep = Local(threads, STREAMED_BYTES if not isinstance(source, DeviceTable) else None).sweep(
+            source, progress
+        )
+        self._kept: tuple[Any, Any] | None = (source.X, source.y) if isinstance(source, DeviceTable) else None
+        self._checked = False
+        # between the passes there are small matrices only: threads of a library that wait for each other cost more
+        self._one_thread = blas_libraries().limit(limits=1, user_api="blas")
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.source.n_features
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; known at the latest after the first pass."""
+        return self.host.n_rows
+
+    @property
+    def ids(self) -> pa.ChunkedArray | None:
+        """The ids of all people in row order; known at the latest after the first pass."""
+        return self.host.ids
+
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Report how far a pass, or the work between two passes, is."""
+        self.host.tell(stage, done, total)
+
+    def close(self) -> None:
+        """Give back memory and scratch space."""
+        if not isinstance(self.source, DeviceTable):
+            self._kept = None
+        self.host.close()
+        self._one_thread.restore_original_limits()
+
+    def __enter__(self) -> CudaSweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Return the sum of ``step(block)`` over all blocks, by the device's own operation where it has one."""
+        from perinstance.engines.cuda.gram_products import device_gram
+        from perinstance.models.linear.gram_matrix import Gram, gram
+
+        operation, parameters = operation_of(step)
+        if operation is not gram:
+            return self.host.fold(step)
+        total: Gram | None = None
+        with closing(self._blocks("fold")) as blocks:
+            for block in blocks:
+                block.wait()
+                part = device_gram(block.X, block.y, **parameters)
+                total = part if total is None else total + part
+        assert total is not None  # a table without rows was refused by the walk
+        if not total.finite:  # a look by the processor names the cell, or finds that sums of finite cells overflow
+            with LocalSweep(self.source) as again:
+                return again.fold(step)
+        self._checked = True
+        return total  # type: ignore[return-value]
+
+    def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
+        """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
+        from perinstance.engines.cuda.linear_losses import LinearWalk, has_device_losses
+        from perinstance.releases.base.block_losses import losses_of_block
+
+        operation, parameters = operation_of(step)
+        if operation is not losses_of_block or not has_device_losses(
+            parameters["release"], parameters["fit"], parameters["inside"]
+        ):
+            return self.host.map(step)
+        walk = LinearWalk(**parameters, device=self.device)
+        return self._losses(walk)  # type: ignore[return-value]
+
+    def _losses(self, walk: Any) -> Generator[Any, None, None]:
+        with closing(self._blocks("map")) as blocks:
+            yield from walk.walk(self._looked_at(blocks), self.host.threads)
+        self._checked = True
+
+    def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
+        """Refuse cells that are not finite, where no fold has looked at them."""
+        torch = torch_module()
+        for block in blocks:
+            if not self._checked:
+                block.wait()
+                if not (torch.isfinite(block.X).all() and torch.isfinite(block.y).all()):
+                    rows = Block(block.X.cpu().numpy(), block.y.cpu().numpy(), block.start)
+                    CellNames.of(self.source).refuse(rows)
+            yield block
+
+    def _blocks(self, stage: str) -> Generator[DeviceBlock, None, None]:
+        """Hand out the rows on the device: all at once when they lie there, else as they come over."""
+        if self._kept is not None:
+            X, y = self._kept
+            yield DeviceBlock(X, y, 0, None)
+            self.tell(stage, len(y), len(y))
+            return
+        room = self._room()
+        uploads = Uploads(self.device, self.host.threads + 2)
+
+        def over(block: Block) -> DeviceBlock:
+            if room is None:
+                return uploads(block)
+            rows = slice(block.start, block.start + len(block))
+            return uploads(block, (room[0][rows], room[1][rows]))
+
+        with closing(self.host.map(over)) as blocks:
+            if room is None:
+                yield from _grouped(blocks)
+                return
+            for block in blocks:
+                block.wait()
+        self._kept = room
+        yield DeviceBlock(*room, 0, None)
+
+    def _room(self) -> tuple[Any, Any] | None:
+        """Make room for the whole table where it fits, so that it comes over once."""
+        if self.device.type != "cuda" or self.n_rows is None:
+            return None
+        torch = torch_module()
+        free, _ = torch.cuda.mem_get_info(self.device)
+        if 8 * self.n_rows * (self.n_features + 1) > KEPT_SHARE * free:
+            return None
+        X = torch.empty((self.n_rows, self.n_features), dtype=torch.float64, device=self.device)
+        return X, torch.empty(self.n_rows, dtype=torch.float64, device=self.device)
+
+
+def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
+    """Put blocks together: a device wants more rows at a time than a thread does."""
+    waiting: list[DeviceBlock] = []
+    for block in blocks:
+        waiting.append(block)
+        if 8 * sum(map(len, waiting)) * block.X.shape[1] >= GROUP_BYTES:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(blocks: list[DeviceBlock]) -> DeviceBlock:
+    torch = torch_module()
+    for block in blocks:
+        block.wait()
+    if len(blocks) == 1:
+        return blocks[0]
+    X, y = torch.cat([one.X for one in blocks]), torch.cat([one.y for one in blocks])
+    return DeviceBlock(X, y, blocks[0].start, None)
