@@ -6,6 +6,7 @@ Both run in this process, alternating; each number is the minimum over the repea
 threads together) are both told: on a machine that others use too, only the latter is worth something.
 
     python -m benchmarks.audit                # the three sizes, one and two threads
+    python -m benchmarks.audit --threads 1 16 --widths 4 8 20 50 100 200 300      # other widths, and how threads scale
     python -m benchmarks.audit --peers        # against statsmodels + dp_accounting
 """
 
@@ -23,7 +24,9 @@ from threadpoolctl import threadpool_limits
 import perinstance as pi
 from perinstance.engines import Local
 
-SIZES = [(1_000_000, 50, 1.3), (1_000_000, 200, 1.3), (10_000_000, 20, 1.5)]
+SIZES = [(1_000_000, 50), (1_000_000, 200), (10_000_000, 20)]
+LIMIT = 1.15  # of every size, on every processor
+NUMBERS = 50_000_000  # in the tables of ``--widths``: more than any cache holds
 PIECE = 1 << 19  # bytes; 1/4 and 1 MB are not better
 
 
@@ -72,8 +75,8 @@ def seconds(work: Callable[[], object]) -> np.ndarray:
     return np.array([time.perf_counter() - start[0], time.process_time() - start[1]])
 
 
-def against_the_floor(n: int, d: int, limit: float, threads: int, repeats: int) -> None:
-    X, y = table(n, d)
+def against_the_floor(X: np.ndarray, y: np.ndarray, threads: int, repeats: int) -> dict[str, np.ndarray]:
+    n, d = X.shape
     engine = Local(threads=threads)
     jobs: dict[str, Callable[[], object]] = {"floor": lambda: floor(X, threads)}
     for name, release in releases().items():
@@ -89,9 +92,18 @@ def against_the_floor(n: int, d: int, limit: float, threads: int, repeats: int) 
         wall, processor = best[name] / best["floor"]
         print(
             f"n={n:>10,} d={d:>3} threads={threads} {name:<18} {best[name][1] / n * 1e9:7.1f} ns of processor each, "
-            f"floor {best['floor'][1] / n * 1e9:7.1f}: ratio {processor:.2f}; wall {wall:.2f} (limit {limit})",
+            f"floor {best['floor'][1] / n * 1e9:7.1f}: ratio {processor:.2f}; wall {wall:.2f} (limit {LIMIT})",
             flush=True,
         )
+    return best
+
+
+def by_threads(n: int, d: int, threads: list[int], repeats: int) -> None:
+    X, y = table(n, d)
+    best = [against_the_floor(X, y, some, repeats) for some in threads]
+    if len(threads) > 1:
+        faster = ", ".join(f"{name} {best[0][name][0] / best[-1][name][0]:.1f}" for name in best[0])
+        print(f"n={n:>10,} d={d:>3} {threads[-1]} threads instead of {threads[0]}, times faster: {faster}", flush=True)
 
 
 def against_peers(n: int, d: int, repeats: int) -> None:
@@ -132,14 +144,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of people by this, for a quick look")
     parser.add_argument("--only", type=int, help="only this number of features")
+    parser.add_argument("--widths", type=int, nargs="*", help="tables of these widths, instead of the three sizes")
     options = parser.parse_args()
-    against_peers(20_000 // options.shrink, 20, max(1, options.repeats // 4))
+    if options.widths is None:
+        against_peers(20_000 // options.shrink, 20, max(1, options.repeats // 4))
     if options.peers:
         return
-    for n, d, limit in SIZES:
+    sizes = SIZES if options.widths is None else [(min(NUMBERS // d, 4_000_000), d) for d in options.widths]
+    for n, d in sizes:
         if options.only in (None, d):
-            for threads in options.threads:
-                against_the_floor(n // options.shrink, d, limit, threads, options.repeats)
+            by_threads(n // options.shrink, d, options.threads, options.repeats)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def _tables() -> None:
                 pi.audit(release, table, y)
             pi.audit(pi.NoisyMean(), table)
         pi.audit(posterior, X, y, targets=(X[:3], y[:3]))
+    pi.audit(posterior, *_table(310, n=400))
     X, y = _table(10)
     pi.audit(posterior, np.hstack([X, X[:, :1] + 1e-6 * X[:, 1:2]]), y)  # folded twice
     pi.audit(posterior, X, y, ids=[f"person {i}" for i in range(len(y))]).summary()

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
-from perinstance.engines.ordered_results import Crew, ordered
+from perinstance.engines.ordered_results import ordered
 from perinstance.errors import InvalidInput, InvalidTable
 
 RNG = np.random.default_rng(2)
@@ -59,13 +59,24 @@ def test_slow_first_blocks_do_not_change_the_order():
 
 
 def test_reading_ahead_is_bounded():
-    begun, taken, crew = [], [], Crew(3)
-    for answer in ordered(lambda k: begun.append(k) or k, range(50), threads=3, ahead=1, crew=crew):
+    begun, taken = [], []
+    for answer in ordered(lambda k: begun.append(k) or k, range(50), threads=3, ahead=1):
         time.sleep(0.001)
         taken.append(answer)
         assert len(begun) - len(taken) <= 4
-    crew.end()
     assert taken == list(range(50)) and not workers()
+
+
+def test_a_crew_stays_for_the_next_pass_and_goes_with_the_table():
+    sweep = LocalSweep(read_table(X, Y), threads=3, block_bytes=50_000)
+    for _ in range(2):
+        sweep.fold(lambda block: block.y.sum())
+        assert len(workers()) == 3
+    sweep.close()
+    assert not workers()
+    sweep.fold(lambda block: block.y.sum())
+    del sweep  # nobody closed it
+    assert not workers()
 
 
 def test_one_blas_thread_inside():

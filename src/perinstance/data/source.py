@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perinstance.data.answer_tables import Flavour
 
 #: of a block that is a view of the caller's array, which costs no memory, only turns: at least, and at most
-FEW_BYTES, VIEW_BYTES = 4 << 20, 24 << 20
+FEW_BYTES, VIEW_BYTES = 6 << 20, 24 << 20
 #: such blocks are equal, and a multiple of this many as soon as there are enough: threads share them out evenly
 SHARED_BLOCKS = 32
 BLOCK_BYTES = 8 << 20  #: of X and y in one block; a sweep holds a few blocks per thread, near 64 MB in total

@@ -188,6 +188,8 @@ def quiet_libraries(width: int) -> AbstractContextManager[Any]:
 @functools.cache
 def blas_libraries() -> ThreadpoolController:
     """Find the BLAS libraries once: looking for them takes milliseconds, and a pass over a small table takes less."""
+    import scipy.linalg  # noqa: F401 - whose library compiled code calls: it has to be among them
+
     return ThreadpoolController()
 
 

@@ -58,23 +58,28 @@ def _serve(queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | No
         del job, work, piece, future  # nothing of a block is held while waiting for the next
 
 
-def ordered(work: Callable[[A], T], pieces: Iterable[A], threads: int, ahead: int, crew: Crew | None) -> Iterator[T]:
+def ordered(
+    work: Callable[[A], T], pieces: Iterable[A], threads: int, ahead: int = 1, crew: Crew | None = None
+) -> Iterator[T]:
     """Yield ``work(piece)`` in the order of the pieces; at most ``threads + ahead`` are under way or waiting.
 
-    Without a crew, one after the other. When the caller stops early, is interrupted, or a piece fails, what has not
-    begun is dropped and what runs is waited for.
+    When the caller stops early, is interrupted, or a piece fails, what has not begun is dropped and what runs is
+    waited for. Without a crew there is one for this loop alone, and no thread outlives it.
     """
-    if crew is None:
+    if threads == 1:
         for piece in pieces:
             yield work(piece)
         return
+    mine = Crew(threads) if crew is None else crew
     window: deque[Future[T]] = deque()
     try:
         for piece in pieces:
-            window.append(crew.begin(work, piece))
+            window.append(mine.begin(work, piece))
             if len(window) >= threads + ahead:
                 yield window.popleft().result()
         while window:
             yield window.popleft().result()
     finally:
         wait([future for future in window if not future.cancel()])
+        if crew is None:
+            mine.end()

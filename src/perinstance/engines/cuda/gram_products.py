@@ -2,8 +2,7 @@
 
 Rounding. A term goes through at most as many additions as a run has rows, in whatever order the library takes them, at
 most ``RUNS`` when the runs of a chunk are added, and one per chunk after that. With runs of 1024 rows that is less than
-``2048 + n/1024``, which is the chain that ``Gram`` charges; longer runs, of 4096, are for tables where n/1024 is more than
-that (with fewer rows than additions, n is a bound as well). Products of float64 on NVIDIA's matrix units are fused
+``2048 + n/1024``, the chain that ``Gram`` charges; longer runs, of 4096, are for tables where n/1024 is more than that (with fewer rows than additions, n is a bound as well). Products of float64 on NVIDIA's matrix units are fused
 multiply-adds of float64, each rounded to nearest (PTX ISA, ``mma`` with ``.f64``): half a unit per addition, as on a
 processor. Reduced formats (TF32) exist for float32 alone, and nothing here is float32. Where ``cholesky_qr`` charges
 what was measured instead (large tables in good condition), the sums here, by torch on a processor, were off by less
@@ -55,7 +54,7 @@ def device_gram(X: Any, y: Any, intercept: bool, W: Floats | None = None) -> Gra
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
         Z, t = X[part].to(torch.float64), y[part].to(torch.float64)
-        square += t @ t
+        square += _total(t[:, None], t, run)[0]
         if lift is not None:
             Q = Z @ lift[:d]
             Z = Q + lift[d] if intercept else Q
@@ -69,7 +68,7 @@ def device_gram(X: Any, y: Any, intercept: bool, W: Floats | None = None) -> Gra
             cross[d, :d] += total
             cross[:d, d] += total
             cross[d, d] += len(t)
-            moment[d] += t.sum()
+            moment[d] += _total(t[:, None], ones, run)[0]
     return Gram(n, cross.cpu().numpy(), moment.cpu().numpy(), float(square), chain(n))
 
 

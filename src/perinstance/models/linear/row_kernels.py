@@ -34,6 +34,8 @@ from perinstance.numerics.simd_vectors import (
 
 #: From fewer columns there is nothing to win, for more a library's product is as good.
 NARROWEST, WIDEST = 8, 64
+#: The same of X W, row by row: for more columns W leaves the second-level cache.
+WIDEST_ROWS = 300
 #: Bytes of the rows that are folded at a time: they are read several times, from the first-level cache.
 RUN_BYTES = 1 << 15
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from perinstance.folds.cache_pieces import pieces
 from perinstance.models.linear.column_kernels import ColumnPanels
-from perinstance.models.linear.loops.eight_lanes import WIDEST_OF_EIGHT, EightPanels
+from perinstance.models.linear.loops.eight_lanes import EightPanels
 from perinstance.models.linear.loops.library_loops import Products
-from perinstance.models.linear.row_kernels import WIDEST, Panels, by_columns, contiguous
+from perinstance.models.linear.row_kernels import WIDEST, WIDEST_ROWS, Panels, by_columns, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.numba_compile import kernel
@@ -146,14 +146,13 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
 
 def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
     """Return the loop that is fastest for this width, order of the table, and machine, with W cut for it."""
-    d, columns, eight = X.shape[1], by_columns(X), eight_in_a_register()
-    norm = rows_map.norm
+    d, columns, norm = X.shape[1], by_columns(X), rows_map.norm
     lift = None if norm is None else norm.lift
     loop: type[Panels] | type[Products]
-    if lift is not None or d > (WIDEST_OF_EIGHT if eight and not columns else WIDEST):
+    if lift is not None or d > (WIDEST if columns else WIDEST_ROWS):
         loop = Products
     else:
-        loop = ColumnPanels if columns else EightPanels if eight else Panels
+        loop = ColumnPanels if columns else EightPanels if eight_in_a_register() else Panels
     if loop not in rows_map.loops:
         weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
         given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)

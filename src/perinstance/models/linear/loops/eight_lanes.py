@@ -22,9 +22,6 @@ from perinstance.numerics.simd_vectors import (
     zero8,
 )
 
-#: for more columns W leaves the second-level cache, and a library's product is as good
-WIDEST_OF_EIGHT = 400
-
 
 class EightPanels(Panels):
     """A matrix W of d rows, cut into eight columns each, filled up with zeros."""

@@ -34,7 +34,7 @@ MOMENT_ROWS = 256
 PANEL, PANELS = 24, 8
 
 
-class Table(NamedTuple):
+class ReadableRows(NamedTuple):
     """People that a library can read: in rows (to the library, which counts along columns, plain) or in columns."""
 
     entries: Floats
@@ -43,7 +43,7 @@ class Table(NamedTuple):
     across: int  #: from one person to the next
 
     @classmethod
-    def of(cls, X: NDArray) -> Table:
+    def of(cls, X: NDArray) -> ReadableRows:
         """Look at X, or copy it where a library cannot read it."""
         if by_columns(X) and X.strides[1] >= 8 * len(X):
             return cls(X[0], TRANSPOSED, X.strides[1] // 8, 1)
@@ -65,13 +65,13 @@ def cross_rows(width: int) -> int:
 
 def add_cross(X: NDArray, y: NDArray, sums: CrossSums) -> None:
     """Add the sums over the rows of X."""
-    _add_cross(blas_addresses(), Table.of(X), contiguous(y), cross_rows(X.shape[1]), sums)
+    _add_cross(blas_addresses(), ReadableRows.of(X), contiguous(y), cross_rows(X.shape[1]), sums)
 
 
 def add_cross_seen_through(X: NDArray, y: NDArray, W: Floats, offset: Floats, sums: CrossSums) -> None:
     """Add the sums over the rows ``x W + offset``."""
     matrix = contiguous(W).reshape(-1), contiguous(offset)
-    _add_cross_seen_through(blas_addresses(), Table.of(X), contiguous(y), cross_rows(max(W.shape)), matrix, sums)
+    _add_cross_seen_through(blas_addresses(), ReadableRows.of(X), contiguous(y), cross_rows(max(W.shape)), matrix, sums)
 
 
 @kernel
@@ -166,7 +166,7 @@ class Products:
         """
         widest = max(X.shape[1], len(self.cut.offset), *self.cut.lift.shape, 1)
         rows = min(len(X), max(64, PIECE_BYTES // (8 * widest)))
-        _product_sums(blas_addresses(), Table.of(X), rows, self.cut, RowSums(m, t, square))
+        _product_sums(blas_addresses(), ReadableRows.of(X), rows, self.cut, RowSums(m, t, square))
 
 
 @kernel
