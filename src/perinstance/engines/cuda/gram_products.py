@@ -2,8 +2,9 @@
 
 Rounding. A term goes through at most as many additions as a run has rows, in whatever order the library takes them, at
 most ``RUNS`` when the runs of a chunk are added, and one per chunk after that. With runs of 1024 rows that is less than
-``2048 + n/1024``, the chain that ``Gram`` charges; longer runs, of 4096, are for tables where n/1024 is more than that (with fewer rows than additions, n is a bound as well). Products of float64 on NVIDIA's matrix units are fused
-multiply-adds of float64, each rounded to nearest (PTX ISA, ``mma`` with ``.f64``): half a unit per addition, as on a
+``2048 + n/1024``, the chain that ``Gram`` charges; longer runs, of 4096, are for tables where n/1024 is more than that
+(with fewer rows than additions, n is a bound as well). Products of float64 on NVIDIA's matrix units are fused multiply-
+adds of float64, each rounded to nearest (PTX ISA, ``mma`` with ``.f64``): half a unit per addition, as on a
 processor. Reduced formats (TF32) exist for float32 alone, and nothing here is float32. Where ``cholesky_qr`` charges
 what was measured instead (large tables in good condition), the sums here, by torch on a processor, were off by less
 than those that it was measured on: by 1.3 ``u cond`` at most for the factor and 0.9 ``u sqrt(cond) ||y||`` for the
