@@ -82,8 +82,8 @@ def ada_ssp(epsilon, delta):
 
 
 def ada_ssp_box(epsilon, delta):
-    """With an intercept, bounds per column, standardised coordinates."""
-    spent = adassp_mechanism.spend(epsilon, delta, BOX, None, 2)
+    """With an intercept, bounds per column, standardised coordinates; a public n, so that columns are looked at too."""
+    spent = adassp_mechanism.spend(epsilon, delta, BOX, None, 2, n_public=1)
     return lambda window: adassp_mechanism.run(spent, window)
 
 

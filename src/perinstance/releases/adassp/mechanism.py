@@ -35,7 +35,7 @@ from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import FixedRows
 
 GRAM = 0.3  # share of the squared distance that the looks leave; the rounds have equal parts of the rest
-LOOK, LOOK_AT_COLUMNS = 0.03, 0.08  # shares of the squared distance
+LOOK, LOOK_IN_A_BOX, LOOK_AT_COLUMNS = 0.03, 0.05, 0.08  # shares of the squared distance
 FAINT = 0.007  # a round whose noise is below this part of the data's own weight need not clip so hard
 
 
@@ -106,8 +106,9 @@ def spend(
     budget, look, columns, left = gaussian_distance(epsilon, delta), None, None, 1.0
     if count > 1:
         intercept, d = bool(box.weight), len(box.columns) if box.boxed else 0
-        look = Look(d, box.radius, intercept, n_public, budget * math.sqrt(LOOK))
-        left -= LOOK
+        share = LOOK_IN_A_BOX if box.boxed else LOOK
+        look = Look(d, box.radius, intercept, n_public, budget * math.sqrt(share))
+        left -= share
         if box.boxed:
             columns = ColumnLook(d, intercept, box.radius, budget * math.sqrt(LOOK_AT_COLUMNS))
             left -= LOOK_AT_COLUMNS
