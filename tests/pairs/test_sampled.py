@@ -114,6 +114,24 @@ def test_table_of_slow_truths():
     assert above.max() < 1e-4
 
 
+PROFILE_TRUTHS = list(
+    csv.DictReader((Path(__file__).parent / "data" / "sampled_profile_truth.csv").read_text("utf-8").splitlines())
+)
+
+
+@pytest.mark.parametrize("n", [24, pytest.param(len(PROFILE_TRUTHS), marks=pytest.mark.slow)])
+def test_table_of_profiles(n):
+    """At the delta of an epsilon (``make_sampled_truth.py``): never below it; next to it from 16 steps on, or one."""
+    for row in PROFILE_TRUTHS[:n]:
+        rates, distances, steps = ([float(x) for x in row[name].split()] for name in ("rates", "distances", "steps"))
+        truth = float(row["epsilon"])
+        (epsilon,) = SampledGaussian([rates], [distances], [steps]).epsilon(float(row["delta"]), row["direction"])
+        # a truth has sixteen digits of delta: some parts in 1e13 of epsilon where it is a few standard deviations
+        assert epsilon >= truth * (1 - 1e-12) - 1e-20, row
+        if sum(steps) == 1 or sum(steps) >= 16:
+            assert epsilon <= truth * (1 + 1e-9) + 1e-13, row
+
+
 @pytest.mark.parametrize(("n", "seed"), [(1, 3), pytest.param(60, 4, marks=pytest.mark.slow)])
 def test_two_steps_are_proved_not_to_be_below(n, seed):
     """A ball around the profile at the answer lies below delta."""
