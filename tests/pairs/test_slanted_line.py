@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perinstance.pairs import SampledGaussian
-from perinstance.pairs.loss_sums.sampled.slanted_line.noise_path import alive, line_size, moment, noise_path
+from perinstance.pairs.loss_sums.sampled.slanted_line.noise_path import alive, lay_path, line_size, moment
 from perinstance.pairs.loss_sums.sampled.slanted_line.panels import COSINE, SINE, TANGENT, missed_at
 from perinstance.pairs.loss_sums.sampled.slanted_line.slanted_line import NODES, RULE
 
@@ -87,7 +87,7 @@ def test_moments(q, m, p, eta, bend):
     truth = sum((acb.integral(density, a, b) for a, b in zip(ends, ends[1:], strict=False)), acb(0))
     truth = complex(truth / (2 * arb.pi()).sqrt() / M)
     ctx.prec = 53
-    path = noise_path(q, m, eta, bend, 20.0 + 1.4 * m * abs(p), 0)
+    path = lay_path(q, m, eta, bend, 20.0 + 1.4 * m * abs(p), 0)
     corners = np.array([[p.real, p.imag]] * 2)
     live = alive(path, p, corners)
     scale, missed = np.exp(live.scale), missed_at(path, p.real, p.imag)

@@ -1,4 +1,4 @@
-r"""One step's moments off the real line: ``E[(1 + e^zeta)^p]`` at complex p along a path that tilts, and their errors.
+r"""One step's moments off the real line: ``E[(1 + e^zeta)^p]`` at complex p, along a path that bends up.
 
 With the log odds ``zeta = m x - m^2/2 + log(q/(1 - q))``, normal with mean mu and variance m^2 under P, the ratio is
 ``w = (1 - q)(1 + e^zeta)``; so ``E_P[w^p] = (1 - q)^p A(p)``, ``A(p) = E[e^{p S}]``, ``S = log(1 + e^zeta)``. Where p
@@ -65,7 +65,7 @@ class NoisePath(NamedTuple):
 
 
 @kernel
-def noise_path(q, m, eta, bend, farthest, points):
+def lay_path(q, m, eta, bend, farthest, points):
     """Return the path; the window reaches to ``farthest`` standard deviations above mu, and further if it must.
 
     With some ``points`` it is a sketch, to choose by; else (0) its step is that of the rule.
@@ -116,7 +116,7 @@ def noise_path(q, m, eta, bend, farthest, points):
 @kernel
 def finely(path):
     """Return the path of a sketch, with the step of the rule."""
-    return noise_path(path.shape[4], path.m, path.shape[3], path.shape[0], path.shape[5], 0)
+    return lay_path(path.shape[4], path.m, path.shape[3], path.shape[0], path.shape[5], 0)
 
 
 @kernel

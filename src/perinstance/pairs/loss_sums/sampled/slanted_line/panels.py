@@ -24,9 +24,9 @@ from perinstance.pairs.loss_sums.sampled.slanted_line.noise_path import (
     alive,
     coarse_size,
     finely,
+    lay_path,
     line_size,
     moment,
-    noise_path,
 )
 
 TANGENT = 2.5
@@ -119,14 +119,14 @@ def _best_path(paths, first, last, p):
 @kernel
 def _sketch(steps, start):
     """Return sketches of all paths, and where those of each kind begin."""
-    sketches = [noise_path(steps[0, 0], steps[1, 0], HIGH, 0.0, 20.0, SKETCH)]
+    sketches = [lay_path(steps[0, 0], steps[1, 0], HIGH, 0.0, 20.0, SKETCH)]
     first = np.ones(steps.shape[1] + 1, np.int64)
     for j in range(steps.shape[1]):
         q, m = steps[0, j], steps[1, j]
         shapes = _candidates(start, q, m)
         for k in range(shapes.shape[0]):
             farthest = 20.0 + 1.4 * m * max(start, 0.0)
-            sketches.append(noise_path(q, m, shapes[k, 0], shapes[k, 1], farthest, SKETCH))
+            sketches.append(lay_path(q, m, shapes[k, 0], shapes[k, 1], farthest, SKETCH))
         first[j + 1] = len(sketches)
     return sketches, first
 

@@ -162,7 +162,7 @@ def answer_slanted(view: LossCoordinates, tables: LineTables, c: Floats, goals: 
     rows = np.arange(0 if view.has_others or len(different) > MOST_PEOPLE else len(c))
     for _ in range(TIMES if solving else 1):
         for i in rows:
-            out[i] = np.minimum(out[i], _answer(steps, i, c[i], goals[i], solving, known))
+            out[i] = np.minimum(out[i], _answer(steps, int(i), c[i], goals[i], solving, known))
         with np.errstate(invalid="ignore"):
             moved = np.abs(out[rows, 0] - goals[rows, 1]) * c[rows]
         rows = rows[(moved > MOVED) & np.isfinite(out[rows, 0])]
