@@ -248,6 +248,17 @@ def test_renyi_of_large_orders(order):
     assert (found >= truth * (1 - 1e-12)).all() and found == pytest.approx([truth], rel=1e-10)
 
 
+def test_orders_of_which_only_a_bound_is_known_are_refused():
+    """One step is exact: a bound under that label must be next to the moment, or be asked for as a bound."""
+    with pytest.raises(InvalidInput, match="order 2e\\+09"):
+        SampledGaussian(0.5, [1e-4]).renyi(2e9, "with")
+    assert np.isfinite(SampledGaussian(0.5, [1e-4], kind="upper").renyi(2e9, "with")).all()
+    assert SampledGaussian(0.5, [50.0]).renyi(1e5, "without") == pytest.approx([np.log(2)], rel=1e-9)
+    with pytest.raises(InvalidInput, match="order"):
+        SampledGaussian(0.5, [0.01]).renyi(1e8, "without")
+    assert SampledGaussian(0.5, [0.01]).renyi(np.inf, "without") == pytest.approx([np.log(2)], rel=1e-12)
+
+
 def test_googles_accountant_brackets_it():
     accounting = pytest.importorskip("dp_accounting")
     pld = accounting.pld.privacy_loss_distribution
