@@ -48,7 +48,9 @@ def outside(view: LossCoordinates) -> Floats:
     return np.maximum(view.sampled.steps.sum(axis=1) * np.exp(LOG_OUTSIDE + 60.0) * np.exp(-60.0), SMALLEST)
 
 
-def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool) -> Floats:
+def invert(
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool, slant: bool = True
+) -> Floats:
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Along a straight line first;
@@ -59,7 +61,7 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
     _invert_straight(view, tables, places, goals, solving, out, cost)
     worth = out[:, 0] if solving else goals[:, 1]
     again = np.flatnonzero(places.tried & ~(cost < SLANT * np.abs(worth)))
-    if again.size:
+    if slant and again.size:
         from perinstance.pairs.loss_sums.sampled.slanted_line.slanted_line import answer_slanted
 
         better = answer_slanted(view[again], tables, places.c[again], goals[again], solving)
