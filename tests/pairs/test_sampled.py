@@ -176,7 +176,9 @@ def test_more_of_anything_costs_more(person, delta, direction):
     room = 1e-9 * epsilon[0] + 1e-13
     assert (epsilon[1:4] >= epsilon[0] - room).all() and epsilon[4] <= epsilon[0] + room
     assert pairs.epsilon(2 * delta, direction)[0] <= epsilon[0] + room
-    assert (pairs.delta(epsilon, direction) <= delta * (1 + 1e-6)).all()
+    # both are bounds, by lines of their own: as close to each other as the docs say that each is to the truth
+    loose = 1e-6 if rate * steps >= 1.0 else 1e-4
+    assert (pairs.delta(epsilon, direction) <= delta * (1 + loose)).all()
 
 
 def test_fewer_than_one_line_can_hold_are_charged_a_little_more():

@@ -191,4 +191,7 @@ def _answer(
             known[key] = (slanted_epsilon(table, place, goal[2], RULE), 1.0)
         else:
             known[key] = slanted_log_delta(table, place, RULE)
+            if known[key][0] < goal[0] - 1.0:  # Chernoff's bound, to which the line was laid, was far above
+                place[3] = known[key][0]
+                known[key] = min(known[key], slanted_log_delta(table, place, RULE))
     return known[key]
