@@ -22,6 +22,8 @@ from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.noise_cells import LOG_OUTSIDE
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
+#: Where a straight line costs more than this share of epsilon a slanted one is tried.
+SLANT = 0.1 * PROMISED
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -46,15 +48,40 @@ def outside(view: LossCoordinates) -> Floats:
     return np.maximum(view.sampled.steps.sum(axis=1) * np.exp(LOG_OUTSIDE + 60.0) * np.exp(-60.0), SMALLEST)
 
 
-def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool) -> Floats:
+def invert(
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool, slant: bool = True
+) -> Floats:
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
-    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss.
+    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Along a straight line first;
+    where that costs more than it may, along a slanted one too.
     """
     out = np.full((len(goals), 2), np.inf)
+    cost = np.where(places.found, np.inf, 0.0)
+    _invert_straight(view, tables, places, goals, solving, out, cost)
+    worth = out[:, 0] if solving else goals[:, 1]
+    again = np.flatnonzero(places.tried & ~(cost < SLANT * np.abs(worth)))
+    if slant and again.size:
+        from perinstance.pairs.loss_sums.sampled.slanted_line.slanted_line import answer_slanted
+
+        better = answer_slanted(view[again], tables, places.c[again], goals[again], solving)
+        out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
+    return out
+
+
+def _invert_straight(
+    view: LossCoordinates,
+    tables: LineTables,
+    places: Places,
+    goals: Floats,
+    solving: bool,
+    out: Floats,
+    cost: Floats,
+) -> None:
+    """Integrate along straight lines; ``cost`` is how much epsilon grows, about, by the shift that was added."""
     rows = np.flatnonzero(places.found)
     if not rows.size:
-        return out
+        return
     places = places.of(rows)
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
     octave, share = lay(view, tables, places, goals, solving)
@@ -69,7 +96,7 @@ def invert(view: LossCoordinates, tables: LineTables, places: Places, goals: Flo
             found = np.empty((len(part), 2))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
             out[rows[some[part]]] = found
-    return out
+            cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c)
 
 
 def _on_line(

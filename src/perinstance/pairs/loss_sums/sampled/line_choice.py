@@ -27,13 +27,17 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Of each person: the place c, its octave, epsilon and log delta (of which one is given, one Chernoff's bound)."""
+    """Of each person: the place c, its octave, epsilon and log delta (of which one is given, one Chernoff's bound).
+
+    ``found``: whether a straight line may go through it; ``tried``: whether any may.
+    """
 
     octave: Floats
     c: Floats
     epsilon: Floats
     log_delta: Floats
     found: NDArray[np.bool_]
+    tried: NDArray[np.bool_]
 
     def of(self, rows: Any) -> Places:
         """Return those of some people."""
@@ -41,7 +45,7 @@ class Places:
 
     def without(self, lost: NDArray[np.bool_]) -> Places:
         """Return the same, some of them not found."""
-        return replace(self, found=self.found & ~lost)
+        return replace(self, found=self.found & ~lost, tried=self.tried & ~lost)
 
 
 def place_of(octave: Floats, top: Floats) -> Floats:
@@ -89,9 +93,14 @@ def _too_far(K: Floats, c: Floats, goal: Floats, solving: bool) -> NDArray[np.bo
     where Chernoff's bound of epsilon is least, ``(K(c) + s(c) - log delta)/c``, ``s = c log c - (1 + c) log(1 + c)``.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        if not solving:
-            return np.asarray(~(K[..., 1] - 1.0 / c - 1.0 / (1.0 + c) < goal))
-        return np.asarray(~(c * K[..., 1] - K[..., 0] + np.log1p(c) < -goal))
+        return _is_beyond(c * K[..., 1] - K[..., 0] if solving else K[..., 1], c, goal, solving)
+
+
+def _is_beyond(height: Floats, c: Floats, goal: Floats, solving: bool) -> NDArray[np.bool_]:
+    """Whether a place lies at or beyond that of the goal, from ``c K' - K`` or ``K'`` there."""
+    if not solving:
+        return np.asarray(~(height - 1.0 / c - 1.0 / (1.0 + c) < goal))
+    return np.asarray(~(height + np.log1p(c) < -goal))
 
 
 def choose(view: LossCoordinates, tables: LineTables, goal: Floats, solving: bool) -> Places:
@@ -131,7 +140,8 @@ def bisect(
     chernoff = K[:, 0] + c * np.log(c) - (1.0 + c) * np.log1p(c)
     epsilon = (chernoff - goal) / c if solving else goal
     log_delta = goal if solving else np.minimum(chernoff - c * goal, 0.0)
-    return Places(low, c, epsilon, log_delta, (low > LOWEST) & (high < HIGHEST) & np.isfinite(K).all(axis=1))
+    placed = (low > LOWEST) & (high < HIGHEST)
+    return Places(low, c, epsilon, log_delta, placed & np.isfinite(K).all(axis=1), placed)
 
 
 def _bracket(
@@ -152,13 +162,16 @@ def _bracket(
     steps = view.sampled
     assert steps is not None
     kinds = steps.kinds()
-    table = np.stack([tables.real(float(place), kinds) for place in c], axis=1)  # kinds, rungs, three numbers
-    flat = np.ascontiguousarray(table.reshape(len(kinds), -1))
+    table = np.empty((len(kinds), len(c)))  # of each kind the one number that decides, which is a sum over the steps
+    for j, place in enumerate(c):
+        K = tables.real(float(place), kinds)
+        with np.errstate(over="ignore"):
+            table[:, j] = np.where(K[:, 0] < BEYOND, place * K[:, 1] - K[:, 0] if solving else K[:, 1], BEYOND)
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
-        K = (steps.steps[part] @ flat).reshape(-1, len(c), 3)
-        K[K >= BEYOND] = np.inf
-        far = _too_far(K, c, goal[part, None], solving)
+        height = steps.steps[part] @ table
+        height[height >= BEYOND] = np.inf
+        far = _is_beyond(height, c, goal[part, None], solving)
         first = far.argmax(axis=1)
         inside = far.any(axis=1) & (first > 0)
         low[part] = np.where(inside, rungs[first - 1], low[part])

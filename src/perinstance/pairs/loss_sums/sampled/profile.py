@@ -13,11 +13,15 @@ from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 
 
 class SampledProfile:
-    """The profile of some people in both directions: P over Q of the view, and with P and Q exchanged."""
+    """The profile of some people in both directions: P over Q of the view, and with P and Q exchanged.
 
-    __slots__ = ("_edges", "_tables", "_views")
+    ``slant``: whether slanted lines are tried where straight ones are loose; they take some tenths of a second each.
+    """
 
-    def __init__(self, view: LossCoordinates) -> None:
+    __slots__ = ("_edges", "_slant", "_tables", "_views")
+
+    def __init__(self, view: LossCoordinates, slant: bool) -> None:
+        self._slant = slant
         self._views = (view, view.swapped())
         self._edges = tuple(edge_of(one) for one in self._views)
         self._tables = tuple(LineTables.of(one) for one in self._views)
@@ -49,7 +53,7 @@ class SampledProfile:
         view, tables, e = self._views[side][rows[inside]], self._tables[side], epsilon[inside]
         places = choose(view, tables, e, solving=False)
         goals = np.stack([places.log_delta, e, self._edges[side][rows[inside]]], axis=1)
-        log, rate = invert(view, tables, places, goals, solving=False).T
+        log, rate = invert(view, tables, places, goals, solving=False, slant=self._slant).T
         lost = np.flatnonzero(~np.isfinite(log))
         if lost.size:
             c, K = chernoff(view[lost], tables, places.octave[lost])
@@ -65,7 +69,7 @@ class SampledProfile:
 
 def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:
     """Return delta at epsilon, rounded up, in the direction of the view."""
-    return SampledProfile(view).at(epsilon)[0]
+    return SampledProfile(view, slant=True).at(epsilon)[0]
 
 
 def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
@@ -75,7 +79,7 @@ def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
     """
     n = len(level)
     best = np.where(level > 0.0, 1.0, 0.0)
-    profile = SampledProfile(view)
+    profile = SampledProfile(view, slant=False)  # it is asked dozens of times
     low, high, span = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, 0.5)
     e = np.zeros(n)
     inner = (level > 0.0) & (level < 1.0)

@@ -10,10 +10,12 @@ which it approaches.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import FEW_ROUNDINGS, QUADRATURE_UP
+from perinstance.numerics.rounding import FEW_ROUNDINGS, PROMISED, QUADRATURE_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, fill_log_moments
 from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind
@@ -42,6 +44,27 @@ def renyi_of_steps(view: LossCoordinates, alpha: Floats) -> Floats:
         each = np.where(moments < BEYOND, moments, bound) / order
         out[rows] = np.minimum(out[rows], some.total(each[:, None], kinds)[:, 0])
     return out * QUADRATURE_UP
+
+
+def loose_orders(rate: Floats, distance: Floats, alpha: Floats, over: bool) -> NDArray[np.bool_]:
+    """Whether the divergence of one step of each person is a bound, and not next to what it bounds.
+
+    With the person a moment is at least that of the samples with them alone; without them at least
+    ``Phi(x) w(x)^-order`` for any x. Where that is next to the bound, so is the moment.
+    """
+    order = np.where(np.isfinite(alpha), alpha - 1.0, 0.0)
+    out = order * distance * (1.0 if over else rate / (1.0 - rate)) > FARTHEST
+    for i in np.flatnonzero(out):
+        t, q, m = float(order[i]), rate[i], distance[i]
+        if over:
+            least = (t + 1.0) * np.log(q) + 0.5 * m * m * t * (t + 1.0)
+            most = float(_bound(rate[i : i + 1], distance[i : i + 1], t)[0])
+        else:
+            k = np.linspace(5.0, 80.0, 76)  # x where q e^{m x - m^2/2} = e^-k
+            least = float(np.max(log_ndtr(0.5 * m - (k + np.log(q)) / m) - t * np.log1p(np.exp(-k) - q)))
+            most = -np.log1p(-q) * t
+        out[i] = most > least * (1.0 + PROMISED)
+    return np.asarray(out)
 
 
 def _bound(q: Floats, m: Floats, order: float) -> Floats:

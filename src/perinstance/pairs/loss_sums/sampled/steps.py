@@ -100,6 +100,12 @@ class SampledSteps:
             out[taken] += self.steps[taken, j, None] * table[where[taken, j]]
         return out
 
+    def of_person(self, i: int) -> Floats:
+        """Return the steps of one person: a row of rates, one of distances, one of how many."""
+        taken = np.flatnonzero(self.steps[i] > 0.0)
+        which = taken if self.index is None else self.index[i, taken]
+        return np.stack([self.rates[which], self.distances[which], self.steps[i, taken]])
+
     def kinds(self) -> NDArray[np.intp]:
         """Return the kinds that these people take, sorted."""
         if self.index is None:
