@@ -422,8 +422,6 @@ def test_any_parameters_give_a_mechanism_or_a_typed_error(parameters):
 def test_models_that_cannot_be_descended_are_refused():
     with pytest.raises(RefusedModel, match="number of people"):
         pi.NoisyDescent(PoissonRegressor(), noise=1.0).mechanism()
-    with pytest.raises(InvalidInput, match="two classes"):
-        pi.NoisyDescent(LogisticRegression(), noise=1.0).fit(X, np.arange(60) % 3)
     with pytest.raises(NumericalTrouble, match="learning_rate"):
         pi.NoisyDescent(steps=200, learning_rate=1e9, noise=1.0).fit(X, Y)
     with pytest.raises(InvalidInput, match="steps times parameters"):
@@ -432,8 +430,26 @@ def test_models_that_cannot_be_descended_are_refused():
 
 def test_text_labels_are_classes():
     labels = np.where(CLASSES > 0, "yes", "no")
-    model = pi.NoisyDescent(LogisticRegression(), steps=5, noise=1.0).fit(X, labels)
+    declared = pi.NoisyDescent(LogisticRegression(), steps=5, noise=1.0, classes=("no", "yes"))
+    model = declared.fit(X, labels)
     assert set(model.predict(X)) <= {"yes", "no"} and model.predict_proba(X).shape == (60, 2)
+    with pytest.raises(InvalidInput, match="classes must be declared"):
+        pi.NoisyDescent(LogisticRegression(), noise=1.0).fit(X, labels.astype(object))
+    with pytest.raises(InvalidInput, match="every row would count as missing"):
+        declared.fit(X, CLASSES)
+    audit = pi.audit(declared, X, labels, delta=1e-6)
+    numbers = pi.audit(pi.NoisyDescent(LogisticRegression(), steps=5, noise=1.0), X, CLASSES, delta=1e-6)
+    assert (audit.losses == numbers.losses).all()
+
+
+def test_labels_of_no_declared_class_are_absent():
+    """Nothing that labels hold is refused: one class, three classes, none; a third one counts as no gradient."""
+    release = pi.NoisyDescent(LogisticRegression(), steps=3, clip=1.0, noise=2.0**-36)
+    for labels in (np.zeros(60), np.arange(60) % 3, np.full(60, np.nan), np.full(60, 7.0)):
+        assert np.isfinite(release.fit(X, labels).coef_).all()
+    third = np.arange(60) % 3
+    with_them, without = release.fit(X, third).coef_, release.fit(X[third < 2], third[third < 2]).coef_
+    np.testing.assert_allclose(with_them, without, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -43,6 +43,7 @@ from perinstance.releases.descent.realised_path import (
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
 from perinstance.releases.descent.step_losses import DescentPromise, equal_steps, largest_distance
 from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.class_labels import class_array, classes_of_labels, labels_as_they_are, signs
 from perinstance.sampling import GRID, ExactDescent, draw
 
 PUBLISHED = ("last", "all")
@@ -52,7 +53,7 @@ class NoisyDescent(AnsweringModel):
     """``theta_{t+1} = theta_t - learning_rate (noisy sum of clipped gradients / rate + gradient of the penalty)``.
 
     The start is zero. Sums are taken, not means, so the number of people is used nowhere: a good learning rate is about
-    one over the largest eigenvalue of the Hessian of the whole sum. The two classes of a classifier are public.
+    one over the largest eigenvalue of the Hessian of the whole sum. The two classes of a classifier are declared.
 
     What may be claimed about a person (``pi.audit``):
 
@@ -92,6 +93,9 @@ class NoisyDescent(AnsweringModel):
         Every so many steps is a public time, at which the filter sets everybody's own clip anew.
     grid
         The public power of two to whose multiples noisy sums and coefficients are rounded.
+    classes
+        Of a classifier: the two classes, as the labels are written; the second is the one whose probability is
+        modelled. None: 0 and 1, for labels that are numbers. A row with another label counts as absent.
 
     Attributes
     ----------
@@ -124,8 +128,10 @@ class NoisyDescent(AnsweringModel):
         filter: tuple[float, float] | None = None,
         refresh: int = 1,
         grid: float = GRID,
+        classes: tuple[Any, Any] | None = None,
     ) -> None:
         self.estimator = estimator
+        self.classes = classes
         self.steps = steps
         self.learning_rate = learning_rate
         self.clip = clip
@@ -251,17 +257,19 @@ class NoisyDescent(AnsweringModel):
         """Descend, and publish the last iterate (and all of them if asked to).
 
         With a clip, nothing that a row holds is a reason to refuse, because a refusal would tell: a row with a missing
-        or infinite cell, or a target outside the domain of the loss, is a row of which the gradient is what it is, and
-        counts as zero where it is no number.
+        or infinite cell, or a target outside the domain of the loss or the declared classes, is a row of which the
+        gradient is what it is, and counts as zero where it is no number.
         """
         refuse_weights(refused)
         warn_inside_search(self)
         steps, problem = self.declared_steps(), self.problem()
         gradients, labels = gradients_of(problem), None
-        y = y if y is None else in_order_of(X, y)
-        if is_classifier(problem) and y is not None:
-            labels, y = _two_classes(y)
+        if is_classifier(problem):
+            y = labels_as_they_are(self, X, y)
+            two = classes_of_labels(self.classes, y)
+            labels, y = class_array(two), (signs(y, two) + 1.0) / 2.0
         if self.clip is None:
+            y = y if y is None else in_order_of(X, y)
             X, y = validated(self, X, y, y_numeric=True, dtype=(np.float64, np.float32))
             values = draw(self.ideal(X, np.asarray(y, dtype=np.float64)), self.grid).values
             path = values.reshape(-1, gradients.width(X.shape[1]))
@@ -281,7 +289,7 @@ class NoisyDescent(AnsweringModel):
             last = np.round(path[-1] / self.grid) * self.grid
         if not np.isfinite(last).all():
             raise NumericalTrouble("the descent ran away to infinity; use a smaller learning_rate")
-        self._publish(last, y)
+        self._publish(last, y if labels is None else np.array([0.0, 1.0]))  # declared, whichever occur
         if labels is not None:
             self.classes_ = labels
         if self.publish == "all":
@@ -352,13 +360,6 @@ def _filter_words(budget: PersonalBudget | None) -> tuple[str | float, ...]:
     if budget is None:
         return ()
     return (", under a personal Renyi filter of order ", budget.order, " and budget ", budget.budget)
-
-
-def _two_classes(y: Any) -> tuple[NDArray, NDArray]:
-    labels, codes = np.unique(np.asarray(y), return_inverse=True)
-    if len(labels) != 2:
-        raise InvalidInput(f"a classifier is descended for two classes, got {len(labels)}")
-    return labels, codes.reshape(np.shape(y))
 
 
 def _is_ridge(problem: Problem) -> bool:

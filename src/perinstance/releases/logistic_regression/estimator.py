@@ -30,16 +30,16 @@ from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.logistic_regression import mechanism as slope_mechanism
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE, slopes
-from perinstance.releases.logistic_regression.class_labels import (
+from perinstance.releases.logistic_regression.confidential_fit import NoiselessSums, SignSweep, SlopeFit
+from perinstance.releases.logistic_regression.noisy_sums import ExactSums
+from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.promises.class_labels import (
     class_array,
     classes_of_labels,
     declared_classes,
     labels_as_they_are,
     signs,
 )
-from perinstance.releases.logistic_regression.confidential_fit import NoiselessSums, SignSweep, SlopeFit
-from perinstance.releases.logistic_regression.noisy_sums import ExactSums
-from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, counted
 from perinstance.releases.promises.promise import Promise
@@ -141,7 +141,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         refuse_weights(refused)
         warn_inside_search(self)
         check_promise(self.epsilon, self.delta)
-        labels = labels_as_they_are(X, y)
+        labels = labels_as_they_are(self, X, y)
         classes = classes_of_labels(self.classes, labels)
         X, sign = rows_as_they_are(self, X, signs(labels, classes))
         box = self._box(X.shape[1])
@@ -158,7 +158,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
     def clipped(self, X: Any, y: Any) -> Clipped:
         """Count the rows that the declared bounds clip. Confidential, for the curator; the estimator keeps nothing."""
-        labels = labels_as_they_are(X, y)
+        labels = labels_as_they_are(self, X, y)
         sign = signs(labels, classes_of_labels(self.classes, labels))
         X, sign = rows_as_they_are(clone(self), X, sign)  # the clone keeps what is learnt of X
         return counted(self._box(X.shape[1]).rows(X, sign))

@@ -123,10 +123,10 @@ def _sign(cell: Any, sign: dict[Any, float]) -> float:
         return float("nan")
 
 
-def labels_as_they_are(X: Any, y: Any) -> Any:
+def labels_as_they_are(estimator: Any, X: Any, y: Any) -> Any:
     """Return one label per person in the order of X; refused are declared facts, the number of columns of y."""
     if y is None:
-        raise InvalidTable("PrivateLogisticRegression requires y to be passed, but the target y is None")
+        raise InvalidTable(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     y = in_order_of(X, y)
     if not hasattr(y, "shape") and hasattr(y, "__array__"):
         y = np.asarray(y)
