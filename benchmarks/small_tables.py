@@ -44,7 +44,9 @@ PENALTIES = (1, 3, 10, 30, 100, 300, 1000, 3000)
 STEPS = (1, 3, 10, 30, 100)
 RATES = (1, 4, 16, 64, 256)
 #: the constants of ``gram_reading`` were chosen looking at these
-CHOSEN_ON = ("breast cancer", "digits", "wine", "housing", "concrete", "yacht", "skillcraft", "sml", "machine", "solar")
+CHOSEN_ON = (
+    "breast cancer", "digits", "wine", "housing", "concrete", "yacht", "skillcraft", "sml", "machine", "solar", "kin40k"
+)  # fmt: skip
 REGRESSION = (
     "housing .5", "housing .8", "concrete .5", "yacht .5", "skillcraft .8", "sml .5", "machine .5", "solar .5",
     "pendulum .5", "bike .5", "bike .8", "elevators .5", "protein .5", "protein .8", "keggdirected .5", "kin40k .5",

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -383,6 +384,7 @@ OF_ANOTHER_TYPE = {
     "words for numbers": (None, np.array(WORDS)),
     "words for 0 and 1": ((0, 1), np.array(WORDS)),
     "a column of words": ((0, 1), pd.Series(WORDS, dtype="string")),
+    "Arrow's words": ((0, 1), pa.array(WORDS)),
     "objects, nothing declared": (None, np.array(WORDS, dtype=object)),
     "categories, nothing declared": (None, pd.Series(WORDS, dtype="category")),
     "numbers for words": (("no", "yes"), np.array([0, 1, 0])),
@@ -416,8 +418,17 @@ def test_truth_values_are_0_and_1_and_declared_words_take_any_column():
     by_default = pi.PrivateLogisticRegression(x_bound=1.0)
     assert by_default.clipped(X, np.array([True, False, True])).missing == 0
     assert by_default.clipped(X, pd.Series([True, None, False], dtype="boolean")).missing == 1
+    nullable = pd.array([True, None, False], dtype="boolean")
+    for y in (pa.array([True, None, False]), pd.DataFrame({"ill": nullable}), pa.table({"ill": [True, None, False]})):
+        assert by_default.clipped(X, y).missing == 1  # not refused: the type says what they are, whatever is missing
     words = pi.PrivateLogisticRegression(x_bound=1.0, classes=("no", "yes"))
-    for y in (WORDS, np.array(WORDS), np.array(WORDS, dtype=object), pd.Series(WORDS, dtype="category")):
+    for y in (
+        pa.array(WORDS),
+        WORDS,
+        np.array(WORDS),
+        np.array(WORDS, dtype=object),
+        pd.Series(WORDS, dtype="category"),
+    ):
         assert words.clipped(X, y).missing == 0
 
 

@@ -42,8 +42,10 @@ class PersonGradients:
             eta = np.zeros(len(rows))
             for j, coefficient in enumerate(theta):
                 eta += rows[:, j] * coefficient
-            slope = self.objective.loss.slope(np.asarray(y, dtype=np.float64), eta)
-            return slope[:, None] * rows
+            targets = np.asarray(y, dtype=np.float64)
+            slope = self.objective.loss.slope(targets, eta)
+            # losses of two classes compare their targets, and a comparison with no number is an answer, too
+            return np.where(np.isnan(targets), np.nan, slope)[:, None] * rows
 
     def penalty(self, theta: Floats) -> Floats:
         """Return the gradient of the penalty."""

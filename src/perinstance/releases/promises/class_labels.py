@@ -14,6 +14,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.checked_numbers import got
@@ -123,12 +124,24 @@ def _sign(cell: Any, sign: dict[Any, float]) -> float:
         return float("nan")
 
 
+def _one_column(y: Any) -> Any:
+    """Return the column of a frame of one, and Arrow's arrays as columns: they keep the type, whatever is missing."""
+    import narwhals.stable.v1 as nw
+
+    if isinstance(y, pa.Array):
+        return pa.chunked_array([y])
+    frame = nw.from_native(y, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.DataFrame) and len(frame.columns) == 1:
+        return frame.get_column(frame.columns[0]).to_native()
+    return y
+
+
 def labels_as_they_are(estimator: Any, X: Any, y: Any) -> Any:
     """Return one label per person in the order of X; refused are declared facts, the number of columns of y."""
     if y is None:
         raise InvalidTable(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    y = in_order_of(X, y)
-    if not hasattr(y, "shape") and hasattr(y, "__array__"):
+    y = _one_column(in_order_of(X, y))
+    if not hasattr(y, "shape") and hasattr(y, "__array__") and not isinstance(y, pa.ChunkedArray):
         y = np.asarray(y)
     shape: Any = np.shape(y) if hasattr(y, "shape") else (len(y),) if hasattr(y, "__len__") else ()
     if len(shape) == 2 and shape[1] == 1:
