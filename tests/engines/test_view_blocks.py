@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perinstance as pi
-from perinstance.auditing.map_people import _Gather, _Part
+from perinstance.auditing.map_people import _Gather
 from perinstance.data.source import FEW_BYTES, SHARED_BLOCKS, VIEW_BYTES, rows_per_view
 from perinstance.engines import Local, LocalSweep
 from perinstance.pairs import Posterior
+from perinstance.releases.base.block_losses import BlockLosses
 
 
 @given(st.integers(1, 10**9), st.integers(1, 3000))
@@ -29,7 +30,7 @@ def test_blocks_are_equal_neither_tiny_nor_huge_and_many_enough_to_share(n, d):
 def part_of(leverage, same):
     pairs = Posterior(leverage if same else leverage.copy(), np.ones(len(leverage)))
     people = SimpleNamespace(leverage=leverage, residual=np.ones(len(leverage)), pairs=pairs, open=None)
-    return _Part(people, leverage + 1.0, None)
+    return BlockLosses(people, leverage + 1.0, None)
 
 
 @pytest.mark.parametrize("same", [(True, True), (True, False), (False, True), (False, False)])
