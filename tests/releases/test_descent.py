@@ -442,6 +442,22 @@ def test_text_labels_are_classes():
     assert (audit.losses == numbers.losses).all()
 
 
+@pytest.mark.parametrize("order", [("no", "yes"), ("yes", "no")])
+def test_readings_and_realised_losses_take_classes_in_their_declared_order(order):
+    """The same gradients as with numbers: the second class is the one that is modelled, whatever the alphabet says."""
+    steps = {"steps": 4, "clip": 0.6, "noise": 2.0, "publish": "all"}
+    words, codes = np.where(CLASSES > 0, "yes", "no"), np.where((CLASSES > 0) == (order[1] == "yes"), 1.0, 0.0)
+    declared = pi.NoisyDescent(LogisticRegression(), classes=order, **steps).fit(X, words)
+    numbers = pi.NoisyDescent(LogisticRegression(), **steps).fit(X, codes)
+    numbers.path_ = declared.path_
+    for method in ("exact", "estimate"):
+        ours, theirs = pi.audit(declared, X, words, method=method), pi.audit(numbers, X, codes, method=method)
+        np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-12)
+    ours = pi.audit(declared, X, words).realised(declared, X, words)
+    theirs = pi.audit(numbers, X, codes).realised(numbers, X, codes)
+    np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-9)
+
+
 def test_labels_of_no_declared_class_are_absent():
     """Nothing that labels hold is refused: one class, three classes, none; a third one counts as no gradient."""
     release = pi.NoisyDescent(LogisticRegression(), steps=3, clip=1.0, noise=2.0**-36)

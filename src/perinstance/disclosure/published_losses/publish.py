@@ -134,8 +134,9 @@ def publish_losses(
 def _promised(release: Any, mechanism: Mechanism, delta: float) -> float:
     """Return the epsilon that the release itself promised to everybody at this delta."""
     epsilon = getattr(release, "epsilon", None)
-    kept = mechanism.promises and epsilon is not None and float(release.delta) <= delta
-    return float(epsilon) if kept else np.inf  # type: ignore[arg-type]
+    if epsilon is None or not mechanism.promises or float(release.delta) > delta:
+        return np.inf
+    return float(epsilon)
 
 
 def _declared(mechanism: Mechanism, x_bound: Any) -> float:

@@ -122,7 +122,7 @@ class CudaSweep:
             with LocalSweep(self.source) as again:
                 return again.fold(step)
         self._checked = True
-        return total  # type: ignore[return-value]
+        return total  # type: ignore[return-value]  # the step is gram's, so M is Gram
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
@@ -135,7 +135,7 @@ class CudaSweep:
         ):
             return self.host.map(step)
         walk = LinearWalk(**parameters, device=self.device)
-        return self._losses(walk)  # type: ignore[return-value]
+        return self._losses(walk)  # type: ignore[return-value]  # the step is losses_of_block's: T is BlockLosses
 
     def _losses(self, walk: Any) -> Generator[Any, None, None]:
         with closing(self._blocks("map")) as blocks:

@@ -140,7 +140,7 @@ def usable(X: Any, y: Any) -> bool:
 @functools.cache
 def _has_cupy() -> bool:
     try:
-        import cupy  # noqa: F401
+        import cupy  # noqa: F401 - it may be there and not load, without a driver for one
     except ImportError:
         return False
     return True

@@ -43,7 +43,13 @@ from perinstance.releases.descent.realised_path import (
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
 from perinstance.releases.descent.step_losses import DescentPromise, equal_steps, largest_distance
 from perinstance.releases.promises.calibration import check_promise
-from perinstance.releases.promises.class_labels import class_array, classes_of_labels, labels_as_they_are, signs
+from perinstance.releases.promises.class_labels import (
+    class_array,
+    classes_of_labels,
+    declared_classes,
+    labels_as_they_are,
+    signs,
+)
 from perinstance.sampling import GRID, ExactDescent, draw
 
 PUBLISHED = ("last", "all")
@@ -95,7 +101,8 @@ class NoisyDescent(AnsweringModel):
         The public power of two to whose multiples noisy sums and coefficients are rounded.
     classes
         Of a classifier: the two classes, as the labels are written; the second is the one whose probability is
-        modelled. None: 0 and 1, for labels that are numbers. A row with another label counts as absent.
+        modelled. None: 0 and 1, for labels that are numbers. A row with another label counts as absent; an audit
+        wants such rows left out.
 
     Attributes
     ----------
@@ -191,7 +198,7 @@ class NoisyDescent(AnsweringModel):
         """Minimise with everyone; for readings also descend without noise, where no path was published."""
         steps, problem = self.declared_steps(), self.problem()
         gradients = gradients_of(problem)
-        fit = DescentFit(problem.fit(sweep, None, "estimate"))
+        fit = self._fit(problem, sweep)
         if self.clip is None:
             objective = gradients.objective
             return replace(fit, moments=fold_moments(sweep, _alpha(problem), objective.fit_intercept))
@@ -202,6 +209,10 @@ class NoisyDescent(AnsweringModel):
         rows: GatheredRows = sweep.fold(gather)
         X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
         return replace(fit, path=quiet_path(gradients, X, fit.codes(y), steps))
+
+    def _fit(self, problem: Problem, sweep: Sweep) -> DescentFit:
+        classes = declared_classes(self.classes) if is_classifier(problem) else None
+        return DescentFit(problem.fit(sweep, None, "estimate"), classes=classes)
 
     def people(self, fit: DescentFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
@@ -238,7 +249,7 @@ class NoisyDescent(AnsweringModel):
         check_path(path, steps, width)
         if self.clip is None:
             return unclipped_log_ratios(fold_moments(sweep, _alpha(problem), intercept), X, y, path, steps)
-        codes = DescentFit(problem.fit(sweep, None, "estimate")).codes(y)
+        codes = self._fit(problem, sweep).codes(y)
         return clipped_log_ratios(gradients, X, codes, path, steps)
 
     def ideal(self, X: NDArray, y: Floats) -> ExactDescent:

@@ -17,6 +17,7 @@ from perinstance.releases.descent.clipped_steps import OwnClips, Steps, clipped_
 from perinstance.releases.descent.person_gradients import PersonGradients
 from perinstance.releases.descent.ridge_iterates import RidgeMoments
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, equal_steps
+from perinstance.releases.promises.class_labels import signs_of_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class DescentFit:
     inner: Any  #: the model's own confidential fit
     path: Floats | None = None  #: iterates along which lengths are read
     moments: RidgeMoments | None = None  #: of ridge regression without clipping
+    classes: tuple[Any, Any] | None = None  #: of a classifier, as they were declared
 
     @property
     def theta(self) -> Floats:
@@ -43,9 +45,10 @@ class DescentFit:
         return None
 
     def codes(self, y: NDArray) -> Floats:
-        """Return targets as the loss wants them: the two classes of a classifier are 0 and 1."""
-        classes = getattr(self.inner, "classes", None)
-        return np.asarray(y, dtype=np.float64) if classes is None else classes.codes(y)
+        """Return targets as ``fit`` takes them: of a classifier the declared classes are 0 and 1, others missing."""
+        if self.classes is None:
+            return np.asarray(y, dtype=np.float64)
+        return (signs_of_numbers(y, self.classes) + 1.0) / 2.0
 
 
 def reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps) -> Pairs:

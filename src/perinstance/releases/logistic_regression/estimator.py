@@ -36,9 +36,9 @@ from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.class_labels import (
     class_array,
     classes_of_labels,
-    declared_classes,
     labels_as_they_are,
     signs,
+    signs_of_numbers,
 )
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
 from perinstance.releases.promises.estimator import Clipped, ClippedSweep, counted
@@ -242,11 +242,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         return box.rows(block.X, self._signs_of_numbers(block.y))
 
     def _signs_of_numbers(self, y: NDArray) -> Floats:
-        """Signs of a target that an audit has made numbers: of texts, their places in alphabetical order."""
-        classes = declared_classes(self.classes)
-        if isinstance(classes[0], str):
-            classes = (0, 1) if classes[0] < classes[1] else (1, 0)
-        return signs(np.asarray(y), classes)
+        return signs_of_numbers(y, self.classes)
 
     def _box(self, d: int) -> DeclaredBox:
         """Validate what was declared, for a table of d columns."""

@@ -117,6 +117,18 @@ def signs(y: Any, classes: tuple[Any, Any]) -> Floats:
     return np.array([_sign(cell, sign) for cell in cells], dtype=np.float64)
 
 
+def signs_of_numbers(y: Any, classes: Any) -> Floats:
+    """Return the signs of a target that an audit has made numbers: of texts, their places in alphabetical order.
+
+    >>> signs_of_numbers(np.array([0.0, 1.0]), ("yes", "no")).tolist()  # no, yes
+    [1.0, -1.0]
+    """
+    two = declared_classes(classes)
+    if isinstance(two[0], str):
+        two = (0, 1) if two[0] < two[1] else (1, 0)
+    return signs(np.asarray(y), two)
+
+
 def _sign(cell: Any, sign: dict[Any, float]) -> float:
     try:
         return sign.get(cell, float("nan"))
