@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
@@ -226,6 +227,10 @@ def test_people_are_charged_before_anything_is_drawn(tmp_path, monkeypatch):
     assert ledger.person("p3").epsilon == pytest.approx(told.pairs(1).epsilon(1e-6)[0])
     with pytest.raises(LedgerConflict, match="another draw costs again"):
         publish_losses(audit, fitted, X, y, key="losses", **ask)
+    for published, people in ((pi.PosteriorSample(alpha=5.0), 40), (fitted, 39), (np.zeros(7), 40)):
+        with pytest.raises((InvalidInput, NotFittedError)):  # a refused call leaves no charge behind
+            publish_losses(audit, published, X[:people], y[:people], key="refused", **ask)
+    assert len(ledger.releases()) == 1
     monkeypatch.setattr(publish, "drawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         publish_losses(audit, fitted, X, y, key="broken", **ask)

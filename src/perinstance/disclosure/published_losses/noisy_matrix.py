@@ -54,7 +54,7 @@ def looks(sweep: Sweep, rows: Rows, penalties: Floats, x_bound: float, split: Sp
     if split.looks == 1:
         return (first,)
     n_scale = noise_scale(1.0, split.count)
-    counted = float(drawn([_people(sweep)], [n_scale])[0])
+    counted = float(drawn([people_of(sweep)], [n_scale])[0])
     most = max(counted, 1.0) + tail_quantile(split.each, 0.0) * n_scale
     frame, square = _second_frame(first, max(counted, 1.0))
     scale = noise_scale(square, split.matrix)
@@ -109,7 +109,8 @@ def squared_norms(Z: Floats) -> Floats:
     return total
 
 
-def _people(sweep: Sweep) -> int:
+def people_of(sweep: Sweep) -> int:
+    """Count the rows."""
     return int(sweep.fold(lambda block: len(block)))
 
 

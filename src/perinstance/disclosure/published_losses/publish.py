@@ -20,7 +20,7 @@ from perinstance.auditing.raw_tables import read_rows
 from perinstance.checked_numbers import positive, probability
 from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
 from perinstance.disclosure.published_losses.loss_bins import Bins, bins_of, checked_edges
-from perinstance.disclosure.published_losses.noisy_matrix import Rows, looks, squared_norms
+from perinstance.disclosure.published_losses.noisy_matrix import Rows, looks, people_of, squared_norms
 from perinstance.disclosure.published_losses.record import PublishedLosses
 from perinstance.disclosure.published_losses.split_promise import SplitPromise
 from perinstance.disclosure.statements import statement
@@ -33,7 +33,7 @@ from perinstance.numerics.rounding import BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_U
 from perinstance.pairs import Shift
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.own_row import KnowsOwnRow
-from perinstance.releases.base.realised.log_ratios import output_of
+from perinstance.releases.base.realised.log_ratios import Output, output_of
 from perinstance.releases.promises.noisy_queries import drawn
 
 if TYPE_CHECKING:
@@ -101,17 +101,18 @@ def publish_losses(
         )
     lines, split = checked_edges(edges), _split(mechanism, ridge, epsilon, delta, failure)
     sweep = Local(threads=1).sweep(read_rows(release, X, y, **columns, preparation=audit.preparation))
-    try:
+    try:  # whatever is wrong is said before anybody is charged
+        if people_of(sweep) != len(audit):
+            raise InvalidInput("the table and the audit have different numbers of people; pass the audited table")
+        output = output_of(release, published, sweep.n_features + mechanism.fit_intercept) if ridge else None
         if ridge and mechanism.family == "output":
             _check_lengths(sweep, _rows(mechanism), bound)
         with _charged(ledger, key, audit, split):
-            if not ridge:
+            if output is None:
                 terms, bins = None, _told_bins(sweep, published, lines, audit.delta)
             else:
-                terms = _terms(sweep, release, published, mechanism, bound, split)
+                terms = _terms(sweep, output, mechanism, bound, split)
                 bins = _bounded_bins(sweep, _rows(mechanism), terms, lines, audit.delta)
-            if len(bins) != len(audit):
-                raise InvalidInput("the table and the audit have different numbers of people; pass the audited table")
             true = np.bincount(bins, minlength=len(lines) + 1).tolist()
             counts = drawn(true, [split.noise] * len(true))
     finally:
@@ -164,11 +165,8 @@ def _charged(ledger: LedgerOfPeople | None, key: str, audit: Audit, split: Split
     return ledger.reserve_pairs(audit.ids, pairs, key, mechanism="a noisy histogram of losses")
 
 
-def _terms(
-    sweep: Sweep, release: Any, published: Any, mechanism: Mechanism, bound: float, split: SplitPromise
-) -> PublicTerms:
+def _terms(sweep: Sweep, output: Output, mechanism: Mechanism, bound: float, split: SplitPromise) -> PublicTerms:
     p = sweep.n_features + mechanism.fit_intercept
-    output = output_of(release, published, p)
     penalties = np.array([mechanism.alpha] * sweep.n_features + [0.0] * mechanism.fit_intercept)
     smallest, largest = _extremes(mechanism.precision)
     longest = 1.0 if mechanism.family == "posterior" else math.sqrt(largest) / mechanism.scale * OWN_ROW_UP

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from flint import arb
+from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
@@ -81,6 +82,7 @@ def output_of(release: Any, published: Any, count: int) -> Output:
     numbers = published
     if hasattr(published, "mechanism"):
         check_same_release(release, published)
+        check_is_fitted(published)
         numbers = published.published_numbers()
     elif hasattr(published, "numbers"):  # a published model
         if published.method != release.mechanism().name:
