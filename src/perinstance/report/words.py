@@ -145,8 +145,12 @@ def verdict(
     power: float,
     false_positive_rate: float,
     kind: Kind = "exact",
+    at_most: bool = False,
 ) -> str:
-    """Give the answer in two sentences, and one more where the answers are less than exact."""
+    """Give the answer in two sentences, and one more where the answers are less than exact.
+
+    ``at_most``: the power is that of any release of the largest loss, and a bound where the loss is one.
+    """
     first = f"Half of the {people(n)} lost at most ε = {loss(median)}; the most exposed person lost {loss(largest)}"
     if n == 1:
         first = f"The one person in this table lost ε = {loss(largest)}"
@@ -159,8 +163,9 @@ def verdict(
         first += f", where the release promises everybody at most {loss(promise)}"
     if dp is not None:
         first += f", where a worst-case statement would have said {loss(dp)} to everyone"
+    found = f"at most {share_at_most(power)}" if at_most and is_bound(kind) else share(power)
     second = (
         f"Somebody who knows all the other rows and wants to know whether the most exposed person is in the data "
-        f"would find them with probability {share(power)} at the price of {share(false_positive_rate)} false alarms"
+        f"would find them with probability {found} at the price of {share(false_positive_rate)} false alarms"
     )
     return " ".join([f"{first}.", f"{second}.", *filter(None, [kind_note(kind)])])

@@ -11,7 +11,7 @@ import numpy as np
 from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR, LossSketch
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import KINDS, Kind, is_bound
+from perinstance.pairs.interface.kinds import KINDS, Kind
 from perinstance.report import words
 from perinstance.report.audit_sections.figures import attack_bounds, distribution_of
 from perinstance.report.audit_sections.group_lines import SMALL_GROUP, all_groups, shared_groups
@@ -115,10 +115,7 @@ def _where(audit: ScatteredAudit) -> str:
 def _verdict(audit: ScatteredAudit, quantiles: Floats, kind: Kind, said: CommonStatements) -> str:
     median, top = float(quantiles[0]), float(quantiles[3])
     power = most_attack_power(top, audit.delta, VERDICT_RATE)
-    sentence = words.verdict(len(audit), median, top, said.dp, said.promise, power, VERDICT_RATE, kind)
-    if not is_bound(kind):
-        return sentence
-    return sentence.replace("find them with probability", "find them with probability at most")
+    return words.verdict(len(audit), median, top, said.dp, said.promise, power, VERDICT_RATE, kind, at_most=True)
 
 
 def _most_exposed(audit: ScatteredAudit, unit: str, promise: float | None) -> list[ExposedPerson]:
