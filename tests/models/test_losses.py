@@ -172,7 +172,8 @@ def test_largest_slope_and_curvature_within_a_radius(name, eta, u, t):
     assert (curvature <= loss.curvature_supremum * last_digit).all()
     far = np.array([np.inf])
     assert loss.largest_slope(y, e, far)[0] == loss.slope_supremum
-    assert curvature.max() <= loss.largest_curvature(y, e, far)[0] <= loss.curvature_supremum
+    assert curvature.max() <= loss.largest_curvature(y, e, far)[0] * last_digit
+    assert loss.largest_curvature(y, e, far)[0] <= loss.curvature_supremum
     if loss.slope_keeps_sign:
         assert (slope >= 0).all() or (slope <= 0).all()
     if loss.predicts_probabilities:
