@@ -199,6 +199,7 @@ def test_a_filter_on_exact_composition_breaks_its_promise():
     assert adaptive < renyi_to_delta(max(spent), 6.0, epsilon)
 
 
+@pytest.mark.slow
 def test_at_rate_one_choosing_gains_nothing():
     first = LossDistribution(1.0, 0.5)
     choices = [LossDistribution(1.0, 0.8), LossDistribution(1.0, 0.8 / math.sqrt(50), 50)]
