@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
-from perinstance.models.linear import column_kernels, row_kernels
-from perinstance.models.linear.loops import eight_lanes, library_loops
+from perinstance.models.linear import row_kernels
+from perinstance.models.linear.loops import column_kernels, eight_lanes, library_loops
 from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
 from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST, by_columns
 from perinstance.numerics.array_types import Floats

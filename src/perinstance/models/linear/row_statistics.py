@@ -17,18 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.cache_pieces import pieces
-from perinstance.models.linear.column_kernels import ColumnPanels
+from perinstance.models.linear.loops.column_kernels import ColumnPanels
 from perinstance.models.linear.loops.eight_lanes import EightPanels
 from perinstance.models.linear.loops.library_loops import Products
 from perinstance.models.linear.row_kernels import WIDEST, WIDEST_ROWS, Panels, by_columns, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
+from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
 from perinstance.numerics.simd_vectors import eight_in_a_register
 
 #: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
 HARD_LEVERAGE = 0.95
+
+#: people who go through a loop together: their room stays in the first-level cache
+TOGETHER = 512
 
 #: codes of people who are not known well enough: only the residual is not, or something else
 ROUGH_RESIDUAL, HARD = 1, 2
@@ -177,41 +180,117 @@ def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Float
 def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard.
 
-    ``part`` is empty where every row is taken to be the worst.
+    ``part`` is empty where every row is taken to be the worst: then some people go through loops without a branch, and
+    only whoever looks hard there is looked at again.
     """
-    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), (norm_share, floor) = limits
     length, share = moves
-    hard, looked = 0, len(part) > 0
+    quick, wanted = inside and len(part) == 0, len(length) > 0
+    new_mu, new_r, root, doubt = np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
+    new_length, new_share = np.empty(TOGETHER), np.empty(TOGETHER)
+    hard = 0
+    for start in range(0, len(y), TOGETHER):
+        stop = min(start + TOGETHER, len(y))
+        looked = stop - start
+        if quick:
+            kind_code[start:stop] = 0
+            looked = _most(y[start:stop], mu[start:stop], r[start:stop], limits, (new_mu, new_r, root, doubt))
+            if wanted:
+                looked += _most_lengths(length[start:stop], root, limits, (new_length, new_share, doubt))
+        for i in range(start, stop if looked else start):
+            k = i - start
+            if not quick or doubt[k] > 0.0:
+                hard += _one(i, y, part, limits, inside, (mu, r), moves, kind_code)
+                if quick:
+                    new_mu[k], new_r[k] = mu[i], r[i]
+                    if wanted:
+                        new_length[k], new_share[k] = length[i], share[i]
+        if quick:
+            mu[start:stop] = new_mu[: stop - start]
+            r[start:stop] = new_r[: stop - start]
+            if wanted:
+                length[start:stop] = new_length[: stop - start]
+                share[start:stop] = new_share[: stop - start]
+    return hard
+
+
+@kernel
+def _most(y, mu, r, limits, new):  # pragma: no cover - compiled
+    """Do what ``_one`` does to people inside whose rows are the worst; count those who may be hard."""
+    new_mu, new_r, roots, doubt = new
+    (leverage, leverage_row), (residual, residual_row), _, (_, floor) = limits
+    away, per_root = leverage + leverage_row, residual + residual_row
+    looked = 0
     for i in range(len(y)):
         m = mu[i]
         e = y[i] - r[i]
-        worst = part[i] if looked else 1.0
-        away = leverage + worst * leverage_row
+        size = abs(e)
         root = np.sqrt(m) * (1.0 + away)
-        lost = root * (residual + worst * residual_row) + UNIT * abs(e)
+        lost = root * per_root + UNIT * size
         up = root * root
-        near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
-        left = 1.0 - up if inside and not near else 1.0
-        rest = 1.0 / left if left > 0.0 else np.inf
-        mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
-        # a larger leverage tells more of a posterior sample only together with sqrt((1 + mu')/(1 + mu)) times the
-        # residual; of those inside both are divided by 1 - m, which is more than that
-        along = 1.0 if inside else 1.0 + 2.5 * away * min(1.0, up)
-        r[i] = np.copysign((abs(e) + lost) * rest * along, e)
-        rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
-        residual_rough = parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
-        kind_code[i] = HARD if near or rough else ROUGH_RESIDUAL if residual_rough else 0
-        hard += kind_code[i] > 0
+        rest = 1.0 / (1.0 - up)
+        new_mu[i] = up * rest
+        raised = (size + lost) * rest
+        new_r[i] = raised if e > 0.0 else -raised
+        roots[i] = root
+        least = floor * (root if root < 1.0 else 1.0)
+        known = (lost <= EXACT_PARAMETER * size) | (lost <= EXACT_PARAMETER * least)
+        sound = (m > UNDERFLOWN) & (m <= HARD_LEVERAGE) & (up < 1.0) & (4.0 * away * rest <= EXACT_PARAMETER)
+        open_yet = 0 if known & sound else 1
+        doubt[i] = open_yet
+        looked += open_yet
+    return looked
+
+
+@kernel
+def _most_lengths(length, roots, limits, new):  # pragma: no cover - compiled
+    new_length, new_share, doubt = new
+    (leverage, leverage_row), _, (length_all, length_row), (norm_share, _) = limits
+    away, per_root = 4.0 * (leverage + leverage_row), length_all + length_row
+    looked = 0
     for i in range(len(length)):
         b = np.sqrt(length[i])
+        lost = roots[i] * per_root + b * norm_share
+        new_length[i] = b + lost
+        part = lost / b + away
+        new_share[i] = part
+        sound = (b * part <= EXACT_PARAMETER * b) & (length[i] > UNDERFLOWN) & (length[i] < LARGEST_SQUARE)
+        open_yet = 0 if sound else 1
+        doubt[i] += open_yet
+        looked += open_yet
+    return looked
+
+
+@kernel
+def _one(i, y, part, limits, inside, seen, moves, kind_code):  # pragma: no cover - compiled
+    """Do the same to one person, whoever they are; tell whether they are hard."""
+    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), (norm_share, floor) = limits
+    mu, r = seen
+    length, share = moves
+    m = mu[i]
+    e = y[i] - r[i]
+    worst = part[i] if len(part) > 0 else 1.0
+    away = leverage + worst * leverage_row
+    root = np.sqrt(m) * (1.0 + away)
+    lost = root * (residual + worst * residual_row) + UNIT * abs(e)
+    up = root * root
+    near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
+    left = 1.0 - up if inside and not near else 1.0
+    rest = 1.0 / left if left > 0.0 else np.inf
+    mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
+    # a larger leverage tells more of a posterior sample only together with sqrt((1 + mu')/(1 + mu)) times the
+    # residual; of those inside both are divided by 1 - m, which is more than that
+    along = 1.0 if inside else 1.0 + 2.5 * away * min(1.0, up)
+    r[i] = np.copysign((abs(e) + lost) * rest * along, e)
+    rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
+    residual_rough = parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
+    kind_code[i] = HARD if near or rough else ROUGH_RESIDUAL if residual_rough else 0
+    if len(length) > 0:
+        b = np.sqrt(length[i])
         m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
-        root = np.sqrt(m)
-        worst = part[i] if looked else 1.0
-        away = 4.0 * (leverage + worst * leverage_row)
-        lost = root * (length_all + worst * length_row) + b * norm_share
+        away *= 4.0
+        lost = np.sqrt(m) * (length_all + worst * length_row) + b * norm_share
         length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
         share[i] = lost / b + away
         if parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE:
-            hard += kind_code[i] == 0
             kind_code[i] = HARD
-    return hard
+    return 1 if kind_code[i] > 0 else 0
