@@ -28,6 +28,10 @@ class Charged:
     value: Floats
     kind_code: NDArray[np.uint8]  #: 0 exact, 1 upper
 
+    def within(self, most: float) -> bool:
+        """Tell whether all are numbers from 0 to ``most``."""
+        return bool(_within(np.ravel(self.value), most))
+
 
 @kernel
 def charged_too_much(value, lost):  # pragma: no cover - compiled
@@ -73,6 +77,14 @@ def _divide_each(value, unit, kind_code, found, codes):  # pragma: no cover - co
         lost = quotient < TINY and value[i] > 0.0
         found[i] = quotient + SMALLEST if lost else quotient
         codes[i] = max(kind_code[i], UPPER) if lost else kind_code[i]
+
+
+@kernel
+def _within(value, most):  # pragma: no cover - compiled
+    outside = 0
+    for i in range(len(value)):
+        outside += 0 if (value[i] >= 0.0) & (value[i] <= most) else 1
+    return outside == 0
 
 
 @kernel

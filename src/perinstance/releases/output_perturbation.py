@@ -140,7 +140,11 @@ class OutputPerturbation(AnsweringModel):
 
     def _people(self, move: Movement) -> People:
         found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
-        return People(move.leverage, move.residual, Shift(found.value, kind=found.kind_code), move.open)
+        if found.within(Shift.EXACT_UP_TO["distance"]):
+            pairs = Shift.of_checked(found.kind_code, {"distance": found.value})
+        else:
+            pairs = Shift(found.value, kind=found.kind_code)  # which labels them, or says what is wrong
+        return People(move.leverage, move.residual, pairs, move.open)
 
 
 def check_precision(precision: ArrayLike) -> Floats:
