@@ -30,7 +30,7 @@ class Charged:
 
     def within(self, most: float) -> bool:
         """Tell whether all are numbers from 0 to ``most``."""
-        return bool(_within(np.ravel(self.value), most))
+        return bool(all_within(np.ravel(self.value), most))
 
 
 @kernel
@@ -66,12 +66,13 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
 def in_units(value: Floats, unit: float, kind_code: NDArray[np.uint8]) -> Charged:
     """Divide by the scale of the noise; what underflows is the smallest float above zero, and an upper bound."""
     found, codes = np.empty(len(value)), np.empty(len(value), dtype=np.uint8)
-    _divide_each(np.ascontiguousarray(value, dtype=np.float64), float(unit), kind_code, found, codes)
+    divide_each(np.ascontiguousarray(value, dtype=np.float64), float(unit), kind_code, found, codes)
     return Charged(found, codes)
 
 
 @kernel
-def _divide_each(value, unit, kind_code, found, codes):  # pragma: no cover - compiled
+def divide_each(value, unit, kind_code, found, codes):  # pragma: no cover - compiled
+    """``in_units`` for compiled code; ``found`` may be ``value`` itself."""
     for i in range(len(value)):
         quotient = value[i] / unit
         lost = quotient < TINY and value[i] > 0.0
@@ -80,7 +81,8 @@ def _divide_each(value, unit, kind_code, found, codes):  # pragma: no cover - co
 
 
 @kernel
-def _within(value, most):  # pragma: no cover - compiled
+def all_within(value, most):  # pragma: no cover - compiled
+    """Tell whether all are numbers from 0 to ``most``."""
     outside = 0
     for i in range(len(value)):
         outside += 0 if (value[i] >= 0.0) & (value[i] <= most) else 1

@@ -112,7 +112,7 @@ class Panels:
         square[:] = found[2, : len(square)]
 
     def _sums(self, X: NDArray, out: RowSums) -> None:
-        _row_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+        row_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
 # A piece has no loop: in a loop's place numba would count the references of its arrays at every call.
@@ -174,7 +174,8 @@ def _squares(a):  # pragma: no cover - compiled
 
 
 @kernel
-def _row_sums(x, d, W, out):  # pragma: no cover - compiled
+def row_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write the sums of each row, of four people or more."""
     # the arrays are taken out of their records here: in the loop that would count references
     (entries, depth, offset, image, weights), (m, t, square) = W, out
     n, wide, moves = len(m), len(depth), len(square) > 0

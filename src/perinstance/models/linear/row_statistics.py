@@ -17,10 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.cache_pieces import pieces
+from perinstance.models.linear.loops import eight_lanes
 from perinstance.models.linear.loops.column_kernels import ColumnPanels
 from perinstance.models.linear.loops.eight_lanes import EightPanels
 from perinstance.models.linear.loops.library_loops import Products
-from perinstance.models.linear.row_kernels import WIDEST, WIDEST_ROWS, Panels, by_columns, contiguous
+from perinstance.models.linear.row_kernels import (
+    WIDEST,
+    WIDEST_ROWS,
+    CutMatrix,
+    Panels,
+    RowSums,
+    by_columns,
+    contiguous,
+    row_sums,
+)
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.numba_compile import kernel
@@ -33,8 +43,17 @@ HARD_LEVERAGE = 0.95
 #: people who go through a loop together: their room stays in the first-level cache
 TOGETHER = 512
 
+#: people whose rows are multiplied and finished before the next: their numbers stay in the second-level cache
+AT_A_TIME = 2048
+#: the loops over rows that lie one after the other which compiled code calls on this machine, and who cuts W for them
+ROW_LOOP: type[Panels] = EightPanels if eight_in_a_register() else Panels
+TWO_SUMS, THREE_SUMS = (eight_lanes.two_sums, eight_lanes.three_sums) if eight_in_a_register() else (row_sums, row_sums)
+
 #: codes of people who are not known well enough: only the residual is not, or something else
 ROUGH_RESIDUAL, HARD = 1, 2
+
+
+Limits = tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +78,15 @@ class RowRounding:
     def total(self) -> float:
         """The relative error of sqrt(m), whatever the row."""
         return self.leverage + self.leverage_row
+
+    def limits(self, floor: float) -> Limits:
+        """Return what compiled code takes."""
+        return (
+            (self.leverage, self.leverage_row),
+            (self.residual, self.residual_row),
+            (self.length, self.length_row),
+            (self.share, floor),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +156,7 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
     mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
     share = np.empty(len(length))
     kind_code = np.empty(n, dtype=np.uint8)
-    limits = (
-        (rounding.leverage, rounding.leverage_row),
-        (rounding.residual, rounding.residual_row),
-        (rounding.length, rounding.length_row),
-        (rounding.share, floor),
-    )
+    limits = rounding.limits(floor)
     rows = _loop_for(rows_map, X)
     part = np.empty(0 if rounding.column_cost is None else n)
     whole = X.dtype == np.float64 and X.flags.aligned and (X.flags.c_contiguous or by_columns(X))
@@ -142,9 +165,25 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
     if rounding.column_cost is not None:
         for run in pieces(X, d):
             part[run] = _parts(X[run], mu[run], rounding.column_cost, rows_map.intercept)
-    hard = _finish(contiguous(y), part, limits, inside, mu, r, (length, share), kind_code)
-    left = None if not hard else kind_code == HARD if rows_map.large else kind_code > 0
-    return Without(mu, r, length, share, np.minimum(kind_code, 1) if hard else kind_code, left)
+    hard = finish(contiguous(y), part, limits, inside, mu, r, (length, share), kind_code)
+    return labelled(rows_map, Without(mu, r, length, share, kind_code), hard > 0)
+
+
+def labelled(rows_map: RowMap, rows: Without, hard: bool) -> Without:
+    """Turn the codes of people who are not known well enough into labels, and say who is left open."""
+    if not hard:
+        return rows
+    code = rows.kind_code
+    left = code == HARD if rows_map.large else code > 0
+    return Without(rows.leverage, rows.residual, rows.length, rows.share, np.minimum(code, 1), left)
+
+
+def cut_for_rows(rows_map: RowMap, X: NDArray) -> CutMatrix | None:
+    """Return W cut for ``TWO_SUMS`` and ``THREE_SUMS``; None where such rows are not for them, or each is looked at."""
+    if not (X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned and len(X) >= AT_A_TIME):
+        return None
+    rows = None if rows_map.rounding.column_cost is not None else _loop_for(rows_map, X)
+    return rows.cut if type(rows) is ROW_LOOP and isinstance(rows, Panels) else None
 
 
 def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
@@ -177,7 +216,7 @@ def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Float
 
 
 @kernel
-def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cover - compiled
+def finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cover - compiled
     """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard.
 
     ``part`` is empty where every row is taken to be the worst: then some people go through loops without a branch, and
@@ -211,6 +250,23 @@ def _finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cov
                 length[start:stop] = new_length[: stop - start]
                 share[start:stop] = new_share[: stop - start]
     return hard
+
+
+@kernel
+def two_statistics(rows, W, limits, mu, r, kind_code):  # pragma: no cover - compiled
+    """Do sums and ``finish`` to some people inside, who lie one after the other: leverage and residual."""
+    x, y, d = rows
+    nothing = np.empty(0)
+    TWO_SUMS(x, d, W, RowSums(mu, r, nothing))
+    return finish(y, nothing, limits, True, mu, r, (nothing, nothing), kind_code)
+
+
+@kernel
+def three_statistics(rows, W, limits, mu, r, moves, kind_code):  # pragma: no cover - compiled
+    """The same, and the length."""
+    x, y, d = rows
+    THREE_SUMS(x, d, W, RowSums(mu, r, moves[0]))
+    return finish(y, np.empty(0), limits, True, mu, r, moves, kind_code)
 
 
 @kernel

@@ -44,7 +44,7 @@ class EightPanels(Panels):
         return cls(CutMatrix(np.concatenate(parts), depth, *padded[d:]))
 
     def _sums(self, X: NDArray, out: RowSums) -> None:
-        (_three_sums if len(out.square) else _two_sums)(contiguous(X).ravel(), X.shape[1], self.cut, out)
+        (three_sums if len(out.square) else two_sums)(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
 @piece
@@ -102,7 +102,8 @@ def _in_room(room):  # pragma: no cover - compiled
 
 
 @kernel
-def _two_sums(x, d, W, out):  # pragma: no cover - compiled
+def two_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write leverages and predictions of eight people or more."""
     # the arrays are taken out of their records here: in the loop that would count references
     (entries, depth, offset, image, _), (m, t, _) = W, out
     n, wide = len(m), len(depth)
@@ -122,7 +123,7 @@ def _two_sums(x, d, W, out):  # pragma: no cover - compiled
 
 
 @kernel
-def _three_sums(x, d, W, out):  # pragma: no cover - compiled
+def three_sums(x, d, W, out):  # pragma: no cover - compiled
     """The same and the squared movements, which lie in memory meanwhile: there is no register left for them."""
     (entries, depth, offset, image, weights), (m, t, square) = W, out
     n, wide, room = len(m), len(depth), np.empty(64)
