@@ -21,14 +21,14 @@ from perinstance.models.linear.ridge import (
     distances,
     movement_of,
     row_map,
-    settled,
+    settled_rows,
 )
 from perinstance.models.linear.row_kernels import contiguous
 from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, three_statistics
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
+from perinstance.numerics.charged_rounding import UPPER, all_within, divide_each, in_units
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
@@ -122,11 +122,12 @@ class OutputPerturbation(AnsweringModel):
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
         out = mu, r, length, share, distance, epsilon
         hard, within = _losses(given, cut, rows_map.rounding.limits(0.0), scale, solve, out, code, kind)
-        if hard or not within:
-            rows = labelled(rows_map, Without(mu, r, length, share, code), hard > 0)
-            people = self.from_row_statistics(fit, settled(fit, X, y, inside, rows))
+        rows, changed = settled_rows(fit, X, y, labelled(rows_map, Without(mu, r, length, share, code), hard > 0))
+        if changed or not within:
+            people = self.from_row_statistics(fit, rows)
             return people, people.pairs.epsilon(delta)
-        return People(mu, r, Shift.of_checked(kind, {"distance": distance})), epsilon
+        pairs = Shift.of_checked(np.minimum(kind, UPPER) if hard else kind, {"distance": distance})
+        return People(mu, r, pairs, rows.open), epsilon
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""

@@ -12,7 +12,16 @@ from perinstance.checked_numbers import non_negative, positive
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, row_map, settled, without
+from perinstance.models.linear.ridge import (
+    DualFit,
+    LinearFit,
+    Without,
+    linear_fit,
+    refined,
+    row_map,
+    settled_rows,
+    without,
+)
 from perinstance.models.linear.row_kernels import contiguous
 from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, two_statistics
 from perinstance.numerics.array_types import Floats
@@ -94,11 +103,13 @@ class PosteriorSample(Publishing):
         scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
         given = X.reshape(-1), y, X.shape[1]
         hard, sound = _losses(given, cut, limits, scale, posterior_tables(delta), (mu, r, rho, epsilon), code, kind)
-        if hard or not sound:
-            rows = labelled(rows_map, Without(mu, r, np.empty(0), np.empty(0), code), hard > 0)
-            people = self.from_row_statistics(fit, settled(fit, X, y, inside, rows))
+        found = Without(mu, r, np.empty(0), np.empty(0), code)
+        rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
+        if changed or not sound:
+            people = self.from_row_statistics(fit, rows)
             return people, people.pairs.epsilon(delta)
-        return People(mu, r, Posterior.of_checked(kind, {"leverage": mu, "residual": rho})), epsilon
+        pairs = Posterior.of_checked(np.minimum(kind, UPPER) if hard else kind, {"leverage": mu, "residual": rho})
+        return People(mu, r, pairs, rows.open), epsilon
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""

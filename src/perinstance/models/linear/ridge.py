@@ -257,10 +257,19 @@ def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = Tru
     """
     if isinstance(fit, DualFit):
         return fit.without(X, y, inside, floor)
-    return settled(fit, X, y, inside, row_statistics_of(row_map(fit), X, y, inside, floor))
+    return _settled(fit, X, y, inside, row_statistics_of(row_map(fit), X, y, inside, floor))
 
 
-def settled(fit: LinearFit, X: NDArray, y: NDArray, inside: bool, rows: Without) -> Without:
+def settled_rows(fit: LinearFit, X: NDArray, y: NDArray, rows: Without) -> tuple[Without, bool]:
+    """Do what ``without`` does after the rows' statistics, to people inside; tell whether it changed a number."""
+    if rows.open is None:
+        return rows, False
+    hard = int(np.count_nonzero(rows.open))
+    found = _settled(fit, X, y, True, rows)
+    return found, hard != (0 if found.open is None else int(np.count_nonzero(found.open)))
+
+
+def _settled(fit: LinearFit, X: NDArray, y: NDArray, inside: bool, rows: Without) -> Without:
     """Answer for whom nothing has to be computed: those in no equation, and outsiders beyond the span."""
     hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
