@@ -93,7 +93,7 @@ def _tables() -> None:
             pi.audit(pi.NoisyMean(), table)
         pi.audit(posterior, X, y, targets=(X[:3], y[:3]))
     pi.audit(posterior, *_table(310, n=400))
-    ridge = pi.OutputPerturbation(LinearProblem(1e-9), scale=1.0)
+    ridge = pi.OutputPerturbation(LinearProblem(0.0), scale=1.0)
     for release in (posterior, ridge):
         pi.audit(release, *_table(50, n=2100))  # enough for a block to be answered in one call
     X, y = _table(3, n=400)
