@@ -80,6 +80,8 @@ def _table(d: int, n: int = 60) -> tuple[Any, Any]:
 def _tables() -> None:
     """Fit and map: rows of float64 and float32, columns, few and many features, people outside, named people."""
     import perinstance as pi
+    from perinstance.engines import Local
+    from perinstance.models.linear.ridge import LinearProblem
 
     posterior = pi.PosteriorSample(1.0, 1.0)
     output = pi.OutputPerturbation(scale=1.0)
@@ -91,6 +93,12 @@ def _tables() -> None:
             pi.audit(pi.NoisyMean(), table)
         pi.audit(posterior, X, y, targets=(X[:3], y[:3]))
     pi.audit(posterior, *_table(310, n=400))
+    ridge = pi.OutputPerturbation(LinearProblem(0.0), scale=1.0)
+    for release in (posterior, ridge):
+        pi.audit(release, *_table(50, n=2100))  # enough for a block to be answered in one call
+    X, y = _table(3, n=400)
+    y[0] = X[0] @ np.linalg.lstsq(X[1:], y[1:], rcond=None)[0]  # almost fitted: folded again, in pairs
+    pi.audit(ridge, X, y, engine=Local(block_bytes=1 << 12))
     X, y = _table(10)
     pi.audit(posterior, np.hstack([X, X[:, :1] + 1e-6 * X[:, 1:2]]), y)  # folded twice
     pi.audit(posterior, X, y, ids=[f"person {i}" for i in range(len(y))]).summary()

@@ -18,7 +18,7 @@ if COMPILER is None:
     pytest.skip("there is no C++ compiler here", allow_module_level=True)
 
 from perinstance.engines.cuda import fused_kernels  # noqa: E402
-from perinstance.models.linear.row_statistics import _finish  # noqa: E402
+from perinstance.models.linear.row_statistics import finish  # noqa: E402
 from perinstance.pairs import Posterior  # noqa: E402
 from perinstance.pairs.closed_form.tables_per_delta import start_table  # noqa: E402
 
@@ -75,7 +75,7 @@ def test_one_person_is_the_processors(library, inside):
     got_mu, got_r, got, code = one_by_one(library, m, predicted, y, inside)
     mu, r, kinds = m.copy(), predicted.copy(), np.empty(n, dtype=np.uint8)
     limits = ((AWAY, 0.0), (RESIDUAL, 0.0), (0.0, 0.0), (0.0, FLOOR))
-    _finish(y, np.ones(n), limits, inside, mu, r, (np.empty(0), np.empty(0)), kinds)
+    finish(y, np.ones(n), limits, inside, mu, r, (np.empty(0), np.empty(0)), kinds)
     np.testing.assert_allclose(got_mu, mu, rtol=1e-12)
     np.testing.assert_allclose(got_r, r, rtol=1e-12)
     assert (code == kinds).mean() > 0.9999  # a last bit may decide at a limit

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perinstance.folds.block import Block
-from perinstance.models.linear.column_kernels import RUN_BYTES, ColumnPanels, _crowded, add_cross
 from perinstance.models.linear.gram_matrix import gram
+from perinstance.models.linear.loops.column_kernels import RUN_BYTES, ColumnPanels, _crowded, add_cross
 from perinstance.models.linear.row_kernels import NARROWEST, by_columns
 from tests.models.test_narrow import WIDTHS, dumb_sums
 

@@ -161,6 +161,8 @@ def _folder_for(sweep: TableSweep, out: Any) -> Path:
 
 def _tell_of_clipping(found: Audit) -> None:
     """Warn the curator when a release clipped many rows: its estimate is then one of other data."""
+    if not hasattr(found.fit, "clipped"):  # most fits: their health takes longer than the answer is worth
+        return
     health = found.fit.health
     for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
         if count is not None and count > MANY_CLIPPED * health.n_people:

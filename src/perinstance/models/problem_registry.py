@@ -69,13 +69,13 @@ def problem_of(estimator: Any) -> Problem:
     ...
     perinstance.errors.RefusedModel: Lasso is refused: the l1 penalty is not smooth: one person can switch a ...
     """
-    if not isinstance(estimator, type) and isinstance(estimator, Problem):
-        return estimator
     kind = type(estimator)
     name = kind.__name__
-    if kind.__module__.split(".")[0] == "sklearn" and name in REGISTRY:
+    if name in REGISTRY and kind.__module__.split(".")[0] == "sklearn":
         module, function = REGISTRY[name].split(":")
         return getattr(importlib.import_module(module), function)(estimator)
+    if not isinstance(estimator, type) and isinstance(estimator, Problem):
+        return estimator
     if name in _REASONS:
         raise RefusedModel(f"{name} is refused: {_REASONS[name]}")
     known = ", ".join(sorted(REGISTRY))

@@ -168,6 +168,21 @@ def _eight_sums(typingctx, a, b, c, d, e, f, g, h):
     return _eight(*[_eight] * 8), generate
 
 
+def _fetch(typingctx, array, at):
+    """Ask for the memory around an entry, which may lie outside, to be brought to the second-level cache."""
+    _check(array)
+
+    def generate(context, builder, signature, arguments):
+        address = _address(context, builder, signature, arguments)
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(function, [builder.bitcast(address, byte), whole(0), whole(2), whole(1)])  # read, level, data
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp), generate
+
+
 def _spread(builder, number):
     nothing = ir.Constant(_two.vector, ir.Undefined)
     return builder.shuffle_vector(builder.insert_element(nothing, number, _INDEX(0)), nothing, _order(0, 0))
@@ -192,6 +207,8 @@ spread2 = _arithmetic(_spread, _two, types.float64)  #: one number in both lanes
 first = _arithmetic(lambda builder, a: builder.extract_element(a, _INDEX(0)), types.float64, _two)
 second = _arithmetic(lambda builder, a: builder.extract_element(a, _INDEX(1)), types.float64, _two)
 sums2 = _arithmetic(_sums, _two, _four, _four)  #: the sums of two fours
+#: read ahead: the line of memory that holds entry ``at`` of an array, or would
+fetch: Any = intrinsic(_fetch)
 #: the first, the second of two numbers in all four lanes
 first4 = _arithmetic(lambda builder, a: builder.shuffle_vector(a, a, _order(0, 0, 0, 0)), _four, _two)
 second4 = _arithmetic(lambda builder, a: builder.shuffle_vector(a, a, _order(1, 1, 1, 1)), _four, _two)

@@ -13,13 +13,26 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
-from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
+from perinstance.models.linear.ridge import (
+    DualFit,
+    LinearFit,
+    LinearProblem,
+    Without,
+    distances,
+    movement_of,
+    row_map,
+    settled_rows,
+)
+from perinstance.models.linear.row_kernels import contiguous
+from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, three_statistics
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import in_units
+from perinstance.numerics.charged_rounding import UPPER, all_within, divide_each, in_units
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
+from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
 from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
@@ -93,6 +106,29 @@ class OutputPerturbation(AnsweringModel):
         """Map: the pairs of the people of one block."""
         return self._people(self.problem().movement(fit, block, inside))
 
+    def people_with_epsilon(self, fit: Any, block: Block, inside: bool, delta: float) -> tuple[People, Floats] | None:
+        """Map: ``people`` and epsilon in one call of compiled code; None where there is none for such a block."""
+        X, y = block.X, contiguous(block.y)
+        if not isinstance(fit, LinearFit) or type(self).people is not OutputPerturbation.people:
+            return None
+        rows_map = row_map(fit)
+        cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
+        if cut is None:
+            return None
+        mu, r, length, share, distance, epsilon = (np.empty(len(y)) for _ in range(6))
+        code, kind = np.empty(len(y), dtype=np.uint8), np.empty(len(y), dtype=np.uint8)
+        table = shift_table(delta)
+        given, solve = (X.reshape(-1), y, X.shape[1]), (delta, table.polynomials, table.first_cell)
+        scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
+        out = mu, r, length, share, distance, epsilon
+        hard, within = _losses(given, cut, rows_map.rounding.limits(0.0), scale, solve, out, code, kind)
+        rows, changed = settled_rows(fit, X, y, labelled(rows_map, Without(mu, r, length, share, code), hard > 0))
+        if changed or not within:
+            people = self.from_row_statistics(fit, rows)
+            return people, people.pairs.epsilon(delta)
+        pairs = Shift.of_checked(np.minimum(kind, UPPER) if hard else kind, {"distance": distance})
+        return People(mu, r, pairs, rows.open), epsilon
+
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         return self._people(self.problem().refine(fit, sweep, block, inside))
@@ -140,7 +176,30 @@ class OutputPerturbation(AnsweringModel):
 
     def _people(self, move: Movement) -> People:
         found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
-        return People(move.leverage, move.residual, Shift(found.value, kind=found.kind_code), move.open)
+        if found.within(Shift.EXACT_UP_TO["distance"]):
+            pairs = Shift.of_checked(found.kind_code, {"distance": found.value})
+        else:
+            pairs = Shift(found.value, kind=found.kind_code)  # which labels them, or says what is wrong
+        return People(move.leverage, move.residual, pairs, move.open)
+
+
+@kernel
+def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover - compiled
+    """Fill in everything of a block's people; count the hard, and tell whether all distances are within bounds."""
+    x, y, d = rows
+    mu, r, length, share, distance, epsilon = out
+    delta, polynomials, first_cell = solve
+    hard, within, labels = 0, True, np.empty(2 * AT_A_TIME, dtype=np.uint8)
+    count = max(1, len(y) // AT_A_TIME)
+    for k in range(count):
+        a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
+        moves, D, some = (length[a:b], share[a:b]), distance[a:b], labels[: b - a]
+        hard += three_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], moves, code[a:b])
+        distances(r[a:b], moves[0], code[a:b], D, some)
+        divide_each(D, scale[0], some, D, kind[a:b])
+        within &= all_within(D, scale[1])
+        solve_shifts(D, delta, polynomials, first_cell, epsilon[a:b])
+    return hard, within
 
 
 def check_precision(precision: ArrayLike) -> Floats:

@@ -12,11 +12,24 @@ from perinstance.checked_numbers import non_negative, positive
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.linear.ridge import DualFit, LinearFit, Without, linear_fit, refined, without
+from perinstance.models.linear.ridge import (
+    DualFit,
+    LinearFit,
+    Without,
+    linear_fit,
+    refined,
+    row_map,
+    settled_rows,
+    without,
+)
+from perinstance.models.linear.row_kernels import contiguous
+from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, two_statistics
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
+from perinstance.pairs.closed_form.many_epsilons import posterior_tables
+from perinstance.pairs.closed_form.many_posteriors import solve_many
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
@@ -72,6 +85,31 @@ class PosteriorSample(Publishing):
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
         return self.from_row_statistics(fit, without(fit, X, y, inside, self.residual_floor))
+
+    def people_with_epsilon(
+        self, fit: LinearFit | DualFit, block: Block, inside: bool, delta: float
+    ) -> tuple[People, Floats] | None:
+        """Map: ``people`` and epsilon in one call of compiled code; None where there is none for such a block."""
+        X, y = block.X, contiguous(block.y)
+        if not isinstance(fit, LinearFit) or type(self).people is not PosteriorSample.people:
+            return None
+        rows_map = row_map(fit)
+        cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
+        if cut is None:
+            return None
+        mu, r, rho, epsilon = (np.empty(len(y)) for _ in range(4))
+        code, kind = np.empty(len(y), dtype=np.uint8), np.empty(len(y), dtype=np.uint8)
+        limits = rows_map.rounding.limits(self.residual_floor)
+        scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
+        given = X.reshape(-1), y, X.shape[1]
+        hard, sound = _losses(given, cut, limits, scale, posterior_tables(delta), (mu, r, rho, epsilon), code, kind)
+        found = Without(mu, r, np.empty(0), np.empty(0), code)
+        rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
+        if changed or not sound:
+            people = self.from_row_statistics(fit, rows)
+            return people, people.pairs.epsilon(delta)
+        pairs = Posterior.of_checked(np.minimum(kind, UPPER) if hard else kind, {"leverage": mu, "residual": rho})
+        return People(mu, r, pairs, rows.open), epsilon
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -137,3 +175,19 @@ def _standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma:
         kind[i] = UPPER if beyond and codes[i] == EXACT else codes[i]
         sound &= leverage[i] >= 0.0
     return sound
+
+
+@kernel
+def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cover - compiled
+    """Fill in everything of a block's people; count the hard, and tell whether all leverages are numbers >= 0."""
+    x, y, d = rows
+    mu, r, rho, epsilon = out
+    hard, sound = 0, True
+    count = max(1, len(y) // AT_A_TIME)
+    for k in range(count):
+        a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
+        hard += two_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], code[a:b])
+        beyond = scale[1], scale[2]
+        sound &= _standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])
+        solve_many(mu[a:b], rho[a:b], tables, epsilon[a:b])
+    return hard, sound

@@ -43,7 +43,6 @@ class Factor:
     W: Floats  #: (p, rank); upper triangular when ``triangular``
     null: Floats  #: (p, p - rank): orthonormal in scaled coordinates; H null = 0
     scale: Floats  #: (p,) the scaled coordinates of x are x * scale
-    condition: float  #: of H on its range, columns scaled to length one
     method: str  #: "cholesky", "cholesky-qr2", "shifted cholesky-qr3" ...
     error: float  #: bound of ``||E||``, ``W'HW = I + E``; infinite where there is none
     image_error: float  #: bound of ``||image - W'X'y||``
@@ -54,6 +53,11 @@ class Factor:
     def rank(self) -> int:
         """The number of directions that the data (and the penalty) determines."""
         return self.R.shape[0]
+
+    @property
+    def condition(self) -> float:
+        """The condition number of H on its range, columns scaled to length one; not free: singular values."""
+        return float(np.linalg.cond(self.R / _lengths(self.R))) ** 2 if self.R.size else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +120,17 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
             error, image_error = _measured(values, lost.target, len(H))
         else:
             error, image_error = lost.factor(G, moment, W / scale[:, None], inverse)
-        R, W = chol @ R, W @ inverse
+        # a product with a diagonal matrix is the rows or columns, times a power of two
+        R, W = (chol / scale, scale[:, None] * inverse) if passes == 1 else (chol @ R, W @ inverse)
         image = inverse.T @ moment
         if small:
             from perinstance.models.linear.sharpened_factor import sharpened
 
             W, image, error, image_error = sharpened(sweep, penalty, intercept, W)
         null = np.zeros((len(H), 0))
-    condition = float(np.linalg.cond(R / _lengths(R))) ** 2 if R.size else 1.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
     error, image_error = (error, image_error) if error < USABLE_ERROR else (np.inf, np.inf)
-    factor = Factor(R, W, null, scale, condition, name, error, image_error, longest, triangular)
+    factor = Factor(R, W, null, scale, name, error, image_error, longest, triangular)
     return Solved(factor, H, image, first.n, first.square)
 
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
-from perinstance.models.linear import column_kernels, row_kernels
-from perinstance.models.linear.loops import eight_lanes, library_loops
+from perinstance.models.linear import row_kernels
+from perinstance.models.linear.loops import column_kernels, eight_lanes, library_loops
 from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
 from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST, by_columns
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.numba_compile import brief_kernel
 from perinstance.numerics.simd_vectors import eight_in_a_register
 
 
@@ -99,7 +99,7 @@ def _by_kernels(X: NDArray, y: Floats, intercept: bool, square: float) -> Gram:
 # Compiled not for speed: every step of numpy's over a large array gives the interpreter's lock away and waits for it.
 
 
-@kernel
+@brief_kernel
 def _add_upper(upper, lower):  # pragma: no cover - compiled
     """Add the upper half of a matrix to the lower half of another."""
     for j in range(len(upper)):
@@ -107,7 +107,7 @@ def _add_upper(upper, lower):  # pragma: no cover - compiled
             lower[k, j] += upper[j, k]
 
 
-@kernel
+@brief_kernel
 def _mirror(lower):  # pragma: no cover - compiled
     """Fill the upper half of a symmetric matrix."""
     for j in range(len(lower)):

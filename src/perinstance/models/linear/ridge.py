@@ -257,7 +257,20 @@ def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = Tru
     """
     if isinstance(fit, DualFit):
         return fit.without(X, y, inside, floor)
-    rows = row_statistics_of(row_map(fit), X, y, inside, floor)
+    return _settled(fit, X, y, inside, row_statistics_of(row_map(fit), X, y, inside, floor))
+
+
+def settled_rows(fit: LinearFit, X: NDArray, y: NDArray, rows: Without) -> tuple[Without, bool]:
+    """Do what ``without`` does after the rows' statistics, to people inside; tell whether it changed a number."""
+    if rows.open is None:
+        return rows, False
+    hard = int(np.count_nonzero(rows.open))
+    found = _settled(fit, X, y, True, rows)
+    return found, hard != (0 if found.open is None else int(np.count_nonzero(found.open)))
+
+
+def _settled(fit: LinearFit, X: NDArray, y: NDArray, inside: bool, rows: Without) -> Without:
+    """Answer for whom nothing has to be computed: those in no equation, and outsiders beyond the span."""
     hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
         known = ~fit.span.contains(X, fit.fit_intercept)
@@ -333,12 +346,12 @@ class LinearProblem:
 def movement_of(found: Without) -> Movement:
     """Return how far people move the coefficients, of whom residual and length are known."""
     distance, kind = np.empty(len(found.residual)), np.empty(len(found.residual), dtype=np.uint8)
-    _distances(found.residual, found.length, found.kind_code, distance, kind)
+    distances(found.residual, found.length, found.kind_code, distance, kind)
     return Movement(found.leverage, found.residual, distance, kind, found.open)
 
 
 @kernel
-def _distances(residual, length, codes, distance, kind):  # pragma: no cover - compiled
+def distances(residual, length, codes, distance, kind):  # pragma: no cover - compiled
     """``|r| ||H^-1x||``; infinite where it is not determined, and an upper bound where it underflows."""
     for i in range(len(residual)):
         d = abs(residual[i]) * length[i]

@@ -18,6 +18,7 @@ from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.simd_vectors import (
     add2,
     add4,
+    fetch,
     first4,
     load2,
     load4,
@@ -42,6 +43,8 @@ RUN_BYTES = 1 << 15
 
 def contiguous(array: NDArray) -> Floats:
     """Return the array itself where the kernels can read it, else a copy."""
+    if array.dtype == np.float64 and array.flags.c_contiguous and array.flags.aligned:
+        return array
     return np.require(array, dtype=np.float64, requirements=["C", "A"])
 
 
@@ -109,7 +112,7 @@ class Panels:
         square[:] = found[2, : len(square)]
 
     def _sums(self, X: NDArray, out: RowSums) -> None:
-        _row_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+        row_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
 # A piece has no loop: in a loop's place numba would count the references of its arrays at every call.
@@ -171,7 +174,8 @@ def _squares(a):  # pragma: no cover - compiled
 
 
 @kernel
-def _row_sums(x, d, W, out):  # pragma: no cover - compiled
+def row_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write the sums of each row, of four people or more."""
     # the arrays are taken out of their records here: in the loop that would count references
     (entries, depth, offset, image, weights), (m, t, square) = W, out
     n, wide, moves = len(m), len(depth), len(square) > 0
@@ -236,13 +240,15 @@ def _add_cross(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
         add_moment(x, y, d, start, stop, flat, moment)
+        ahead = stop * d  # the next run is read while this one is multiplied: eight numbers with every row of a tile
         for row in range(0, d, 4):
             j = min(row, d - 4)  # the last tiles may overlap those before: they are written again, not added
             k = j
             while k < d:
                 if d - k > 4:
                     k = min(k, d - 8)
-                    _eight_columns(x, d, start, stop, j, k, flat)
+                    _eight_columns(x, d, (start, stop), j, k, flat, ahead)
+                    ahead = min(ahead + 8 * (stop - start), (stop + rows) * d)
                     k += 8
                 else:
                     k = d - 4
@@ -254,11 +260,13 @@ def _add_cross(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
 
 
 @kernel
-def _eight_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
+def _eight_columns(x, d, run, j, k, out, ahead):  # pragma: no cover - compiled
     """Write rows j to j + 3, columns k to k + 7 of X'X over some people."""
+    start, stop = run
     a0, a1, a2, a3, b0, b1, b2, b3 = zero4(), zero4(), zero4(), zero4(), zero4(), zero4(), zero4(), zero4()
     for i in range(start, stop):
         at = i * d
+        fetch(x, ahead + 8 * (i - start))
         v, w = load4(x, at + k), load4(x, at + k + 4)
         p, q = load2(x, at + j), load2(x, at + j + 2)
         a0, b0 = multiply_add4(first4(p), v, a0), multiply_add4(first4(p), w, b0)

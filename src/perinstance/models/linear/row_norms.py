@@ -39,12 +39,8 @@ def rotated_basis(factor: Factor, image: Floats, A: Floats, small: bool) -> tupl
     are left out, a direction is longer than W says, and nobody's length is answered here.
     """
     W, p = factor.W, len(A)
-    C = np.linalg.cholesky(A).T
-    lift = C @ W
-    half = np.sqrt(np.diag(A))
-    least = float(np.linalg.eigvalsh(A / np.outer(half, half))[0])
+    lift, least, sizes = _lifted(A, W)
     share = (p + 2) * p * HALF_UNIT / max(least, UNIT)  # of A = C'C, relatively to v'Av
-    sizes = float(np.linalg.norm(np.abs(C) @ np.abs(W)))
     lost = (p + 2) * HALF_UNIT * sizes if not factor.null.size else np.inf
     M = lift.T @ lift
     a, U = np.linalg.eigh(M)
@@ -58,6 +54,16 @@ def rotated_basis(factor: Factor, image: Floats, A: Floats, small: bool) -> tupl
         cost = Rotated(2 * orthogonal + _product(p, small) * (1 + factor.largest * size), lost, share + off)
         return np.ascontiguousarray(W @ U), U.T @ image, Norm(a, None), cost
     return W, image, Norm(np.empty(0), np.ascontiguousarray(lift.T)), Rotated(0.0, 2 * lost, share)
+
+
+def _lifted(A: Floats, W: Floats) -> tuple[Floats, float, float]:
+    """Return C W with ``A = C'C``, the least eigenvalue of A scaled to a diagonal of ones, and ``|| |C| |W| ||``."""
+    if np.array_equal(A, np.eye(len(A))):  # most often, and between the passes one thread works for all
+        return W, 1.0, float(np.linalg.norm(W))
+    C = np.linalg.cholesky(A).T
+    half = np.sqrt(np.diag(A))
+    least = float(np.linalg.eigvalsh(A / np.outer(half, half))[0])
+    return C @ W, least, float(np.linalg.norm(np.abs(C) @ np.abs(W)))
 
 
 def row_rounding(

@@ -23,11 +23,15 @@ def posterior_epsilon(mu: Floats, rho: Floats, delta: float, out: Floats) -> Boo
     """Fill ``out`` with the epsilon of every posterior sample (P over Q, the larger direction); return the doubt."""
     if not 0.0 < delta <= 0.5:
         return posterior_epsilons(mu, rho, np.full(len(out), delta), False, out)
+    solve_many(mu, rho, posterior_tables(delta), out)
+    return None
+
+
+def posterior_tables(delta: float) -> DeltaTables:
+    """Return what ``solve_many`` takes for a delta in (0, 1/2]."""
     table, known = start_table(delta), surface(delta)
     thresholds = table.thresholds.ravel()
-    tables = DeltaTables(delta, table.log_goal, thresholds, table.first_row, known.polynomials, known.first_row)
-    solve_many(mu, rho, tables, out)
-    return None
+    return DeltaTables(delta, table.log_goal, thresholds, table.first_row, known.polynomials, known.first_row)
 
 
 def shift_epsilon(distance: Floats, delta: float, out: Floats) -> Bools | None:

@@ -67,7 +67,9 @@ def order_array(alpha: ArrayLike, n: int) -> Floats:
 def spread(array: ArrayLike, n: int) -> Floats:
     """Return one entry per person, contiguous and writeable, which is the one layout the kernels are compiled for."""
     array = np.asarray(array, dtype=np.float64)
-    return np.full(n, array) if array.shape != (n,) else np.require(array, requirements=["C", "W"])
+    if array.shape != (n,):
+        return np.full(n, array)
+    return array if array.flags.carray else np.require(array, requirements=["C", "W"])
 
 
 def frozen(array: Floats) -> Floats:

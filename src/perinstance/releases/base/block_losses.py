@@ -22,6 +22,11 @@ class BlockLosses:
 
 def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:
     """Map: each person's pair and its epsilon at delta; an engine may have its own way (``folds.named_operations``)."""
-    people = release.people(fit, block, inside)
-    epsilon = people.pairs.epsilon(delta)
+    at_once = getattr(release, "people_with_epsilon", None)
+    found = None if at_once is None else at_once(fit, block, inside, delta)
+    if found is None:
+        people = release.people(fit, block, inside)
+        epsilon = people.pairs.epsilon(delta)
+    else:
+        people, epsilon = found
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))

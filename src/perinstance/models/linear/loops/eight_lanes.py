@@ -13,6 +13,7 @@ from perinstance.models.linear.row_kernels import RUN_BYTES, CutMatrix, Panels, 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.simd_vectors import (
+    fetch,
     load8,
     multiply8,
     multiply_add8,
@@ -43,7 +44,7 @@ class EightPanels(Panels):
         return cls(CutMatrix(np.concatenate(parts), depth, *padded[d:]))
 
     def _sums(self, X: NDArray, out: RowSums) -> None:
-        (_three_sums if len(out.square) else _two_sums)(contiguous(X).ravel(), X.shape[1], self.cut, out)
+        (three_sums if len(out.square) else two_sums)(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
 @piece
@@ -101,7 +102,8 @@ def _in_room(room):  # pragma: no cover - compiled
 
 
 @kernel
-def _two_sums(x, d, W, out):  # pragma: no cover - compiled
+def two_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write leverages and predictions of eight people or more."""
     # the arrays are taken out of their records here: in the loop that would count references
     (entries, depth, offset, image, _), (m, t, _) = W, out
     n, wide = len(m), len(depth)
@@ -121,7 +123,7 @@ def _two_sums(x, d, W, out):  # pragma: no cover - compiled
 
 
 @kernel
-def _three_sums(x, d, W, out):  # pragma: no cover - compiled
+def three_sums(x, d, W, out):  # pragma: no cover - compiled
     """The same and the squared movements, which lie in memory meanwhile: there is no register left for them."""
     (entries, depth, offset, image, weights), (m, t, square) = W, out
     n, wide, room = len(m), len(depth), np.empty(64)
@@ -156,18 +158,20 @@ def _add_cross(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
         add_moment(x, y, d, start, stop, flat, moment)
+        ahead = stop * d  # the next run is read while this one is multiplied: eight numbers with every row of a tile
         for row in range(0, d, 8):
             j = min(row, d - 8)  # the last tiles may overlap those before: they are written again, not added
             k = j
             while k < d:
                 if d - k > 8 and d >= j + 16:
                     k = min(k, d - 16)
-                    _sixteen_columns(x, d, start, stop, j, k, flat)
+                    _sixteen_columns(x, d, (start, stop), j, k, flat, ahead)
                     k += 16
                 else:
                     k = min(k, d - 8)
-                    _eight_columns(x, d, start, stop, j, k, flat)
+                    _eight_columns(x, d, (start, stop), j, k, flat, ahead)
                     k += 8
+                ahead = min(ahead + 8 * (stop - start), (stop + rows) * d)
         for j in range(d):
             for k in range(j, d):
                 cross[j, k] += part[j, k]
@@ -186,11 +190,13 @@ def _store_tile(out, at, d, a):  # pragma: no cover - compiled
 
 
 @kernel
-def _sixteen_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
+def _sixteen_columns(x, d, run, j, k, out, ahead):  # pragma: no cover - compiled
     """Write rows j to j + 7, columns k to k + 15 of X'X over some people."""
+    start, stop = run
     a, b = _eight_times(zero8()), _eight_times(zero8())
     for i in range(start, stop):
         at = i * d
+        fetch(x, ahead + 8 * (i - start))
         a = _one_feature(x, at + j, 1, load8(x, at + k), a)
         b = _one_feature(x, at + j, 1, load8(x, at + k + 8), b)
     _store_tile(out, j * d + k, d, a)
@@ -198,10 +204,12 @@ def _sixteen_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compil
 
 
 @kernel
-def _eight_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
+def _eight_columns(x, d, run, j, k, out, ahead):  # pragma: no cover - compiled
     """Write rows j to j + 7, columns k to k + 7 of X'X over some people."""
+    start, stop = run
     a = _eight_times(zero8())
     for i in range(start, stop):
         at = i * d
+        fetch(x, ahead + 8 * (i - start))
         a = _one_feature(x, at + j, 1, load8(x, at + k), a)
     _store_tile(out, j * d + k, d, a)
