@@ -17,6 +17,9 @@ from perinstance.numerics.array_types import Floats
 
 T = TypeVar("T")
 
+#: so many different targets are no classes
+MOST_CLASSES = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Classes:
@@ -56,7 +59,7 @@ def classes_of(block: Block) -> Classes:
     except (TypeError, ValueError):
         raise InvalidInput("classes must be coded as numbers; encode the labels first (LabelEncoder)") from None
     labels, counts = np.unique(target, return_counts=True)
-    if len(labels) > 1000:
+    if len(labels) > MOST_CLASSES:
         raise InvalidInput(f"a block has {len(labels)} different classes; is the target a number to be regressed?")
     return Classes(tuple(labels.tolist()), tuple(counts.tolist()))
 

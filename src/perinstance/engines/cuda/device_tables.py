@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
@@ -80,8 +81,14 @@ class DeviceTable:
 
     def host_block(self, start: int, stop: int) -> Block:
         """Copy some rows to the processor's memory."""
-        X, y = (one[start:stop].to(torch_module().float64).cpu().numpy().copy() for one in (self.X, self.y))
-        return Block(X, y, start)
+        return Block(_copied(self.X[start:stop]), _copied(self.y[start:stop]), start)
+
+
+def _copied(rows: Any) -> NDArray[np.float64]:
+    """Return rows as an array of the host's own, copied once: the table itself may lie in its memory, too."""
+    torch = torch_module()
+    there = torch.empty(rows.shape, dtype=torch.float64)
+    return np.asarray(there.copy_(rows).numpy())
 
 
 def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable:

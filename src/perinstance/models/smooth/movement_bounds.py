@@ -186,9 +186,7 @@ def _piece(model: SmoothModel, products: RowProducts, inside: bool) -> Sensitivi
     return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
 
 
-def _bounded(
-    model: SmoothModel, side: Neighbourhood, products: RowProducts, first: FirstSteps, inside: bool
-) -> Floats:
+def _bounded(model: SmoothModel, side: Neighbourhood, products: RowProducts, first: FirstSteps, inside: bool) -> Floats:
     """Bound the distances; inf where only a refit can tell."""
     assert side.hessian_bounds is not None
     loss, lam, inflation = model.fit.objective.loss, first.lam, np.maximum(1 / first.left, 1.0)

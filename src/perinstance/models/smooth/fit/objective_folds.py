@@ -132,10 +132,15 @@ class GradientRounding:
 
     vector: Floats
     left_out: int = 0  #: see Slopes
+    absolute: Floats | None = None  #: what one more addition to the sum would lose; None where it is in the bound
     finite = True  # see Slopes
 
     def __add__(self, other: GradientRounding) -> GradientRounding:
-        return GradientRounding(self.vector + other.vector, self.left_out + other.left_out)
+        vector, left_out = self.vector + other.vector, self.left_out + other.left_out
+        if self.absolute is None or other.absolute is None:
+            return GradientRounding(vector, left_out)
+        absolute = self.absolute + other.absolute
+        return GradientRounding(vector + absolute, left_out, absolute)
 
 
 def gradient_rounding(
