@@ -12,6 +12,7 @@ import pyarrow as pa
 from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.host_to_device import DeviceBlock, Uploads
+from perinstance.engines.cuda.operations.run_sums import all_finite
 from perinstance.engines.first_look import CellNames
 from perinstance.engines.local import Local, LocalSweep, blas_libraries
 from perinstance.engines.protocol import Progress
@@ -129,8 +130,7 @@ class CudaSweep:
         finite = getattr(total, "finite", None)
         if finite is not None or self._checked:
             return finite is None or bool(finite)
-        torch = torch_module()
-        return bool(torch.isfinite(block.X).all() and torch.isfinite(block.y).all())
+        return all_finite(block.X, block.y)
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
@@ -146,11 +146,10 @@ class CudaSweep:
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
         """Refuse cells that are not finite, where no fold has looked at them."""
-        torch = torch_module()
         for block in blocks:
             if not self._checked:
                 block.wait()
-                if not (torch.isfinite(block.X).all() and torch.isfinite(block.y).all()):
+                if not all_finite(block.X, block.y):
                     rows = Block(block.X.cpu().numpy(), block.y.cpu().numpy(), block.start)
                     CellNames.of(self.source).refuse(rows)
             yield block

@@ -31,6 +31,7 @@ from perinstance.folds.class_labels import classes_of, on_codes
 from perinstance.folds.named_operations import Step, operation_of
 from perinstance.models.linear.gram_matrix import gram
 from perinstance.models.linear.ridge import LinearFit
+from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.certificates.hessian_bounds import highest, steepest, weighted_grams
 from perinstance.models.smooth.certificates.third_order_step import thirds
 from perinstance.models.smooth.fit.objective_folds import (
@@ -53,16 +54,19 @@ FOLDS: dict[Any, DeviceFold] = {
     gram: device_gram,
     classes_of: classes_there,
     check_targets: targets_there,
-    slopes: slopes_there,
-    gradient_rounding: gradient_rounding_there,
-    values_along: values_there,
     farthest: farthest_there,
-    gradient_changes: gradient_changes_there,
     highest: highest_there,
-    steepest: steepest_there,
-    weighted_grams: weighted_grams_there,
-    thirds: thirds_there,
-    clipped_total: clipped_total_there,
+}
+#: those that want a loss in torch, and the parameter that has it
+LOSS_FOLDS: dict[Any, tuple[DeviceFold, str]] = {
+    slopes: (slopes_there, "objective"),
+    gradient_rounding: (gradient_rounding_there, "objective"),
+    values_along: (values_there, "objective"),
+    gradient_changes: (gradient_changes_there, "fit"),
+    steepest: (steepest_there, "fit"),
+    weighted_grams: (weighted_grams_there, "fit"),
+    thirds: (thirds_there, "fit"),
+    clipped_total: (clipped_total_there, "gradients"),
 }
 
 
@@ -73,6 +77,11 @@ def device_fold(step: Step) -> DeviceFold | None:
         inner = device_fold(parameters["step"])
         return None if inner is None else partial(_on_codes, inner=inner, classes=parameters["classes"])
     found = FOLDS.get(operation)
+    if operation in LOSS_FOLDS:
+        way, where = LOSS_FOLDS[operation]
+        holder = parameters[where]
+        objective = holder if isinstance(holder, SmoothObjective) else holder.objective
+        found = way if device_loss(objective.loss) is not None else None
     return None if found is None else partial(found, **parameters)
 
 

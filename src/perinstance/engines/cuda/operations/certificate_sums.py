@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
-from perinstance.engines.cuda.operations.device_losses import device_loss
+from perinstance.engines.cuda.operations.device_losses import known_loss
 from perinstance.engines.cuda.operations.run_sums import chain, chunks, cross, predictor, there, total, weighted
 from perinstance.models.smooth.certificates.hessian_bounds import WeightedGrams
 from perinstance.models.smooth.certificates.third_order_step import Thirds
@@ -29,21 +29,17 @@ def highest_there(X: Any, y: Any, T: Floats, intercept: bool) -> Highest:
     return Highest(float(np.max(found)))
 
 
-def steepest_there(X: Any, y: Any, fit: SmoothFit) -> Highest | None:
+def steepest_there(X: Any, y: Any, fit: SmoothFit) -> Highest:
     """``steepest``: the largest ``|l'|``."""
-    loss = device_loss(fit.objective.loss)
-    if loss is None:
-        return None
+    loss = known_loss(fit.objective)
     theta, intercept = there(fit.theta, X), fit.objective.fit_intercept
     slopes = (loss.derivatives(t, predictor(x, theta, intercept))[0] for x, t in chunks(X, y, len(theta)))
     return Highest(float(np.max([float(one.abs().max()) for one in slopes])))
 
 
-def weighted_grams_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> WeightedGrams | None:
+def weighted_grams_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> WeightedGrams:
     """``weighted_grams``, of losses without knots: sums of ``sqrt(h) max|l'''| x x'``."""
-    loss = device_loss(fit.objective.loss)
-    if loss is None:
-        return None
+    loss = known_loss(fit.objective)
     theta, by, intercept = there(fit.theta, X), there(T.T, X), fit.objective.fit_intercept
     sums = [0.0] * len(radii)
     for x, t in chunks(X, y, 2 * len(theta)):
@@ -55,16 +51,14 @@ def weighted_grams_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Float
     return WeightedGrams(np.array([one.cpu().numpy() for one in sums]))  # type: ignore[attr-defined]  # tensors by now
 
 
-def thirds_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds | None:
+def thirds_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
     """``thirds``: third derivatives in whitened coordinates, and bounds on the fourth.
 
     An entry of the tensor is off by at most ``chain u/2 sum_j |l'''_j t_ja t_jb t_jc|``, all of them together, as a
     norm, by ``chain u/2 sum_j |l'''_j| |t_j|^3``.
     """
     torch = torch_module()
-    loss, p = device_loss(fit.objective.loss), len(fit.theta)
-    if loss is None:
-        return None
+    loss, p = known_loss(fit.objective), len(fit.theta)
     theta, by, intercept = there(fit.theta, X), there(T.T, X), fit.objective.fit_intercept
     i, j = torch.triu_indices(p, p, device=X.device)
     tensor, sizes, fourth = 0.0, 0.0, [0.0] * len(radii)

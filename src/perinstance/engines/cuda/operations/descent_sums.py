@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
-from perinstance.engines.cuda.operations.device_losses import DeviceLoss, device_loss
+from perinstance.engines.cuda.operations.device_losses import DeviceLoss, known_loss
 from perinstance.engines.cuda.operations.run_sums import chunks, predictor, there, weighted_total
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, NORM_UP, TINY
@@ -23,12 +23,10 @@ from perinstance.releases.descent.step_losses import levels_of
 
 def clipped_total_there(
     X: Any, y: Any, gradients: PersonGradients, theta: Floats, clip: float, labels: tuple[float, float] | None
-) -> GradientTotal | None:
+) -> GradientTotal:
     """``clipped_total``: the sum of everybody's clipped gradients."""
     torch = torch_module()
-    loss, intercept = device_loss(gradients.objective.loss), gradients.objective.fit_intercept
-    if loss is None:
-        return None
+    loss, intercept = known_loss(gradients.objective), gradients.objective.fit_intercept
     at, sums = there(theta, X), 0.0
     for x, t in chunks(X, y, len(theta)):
         slope = _slope(loss, labelled(t, labels), predictor(x, at, intercept))
@@ -72,8 +70,7 @@ def longest_there(x: Any, gradients: PersonGradients) -> Any:
 def lengths_along_there(x: Any, t: Any, gradients: PersonGradients, path: Any, clip: float) -> Any:
     """Return the clipped lengths of each row's gradient (rows) along a path (columns); NaN counts as zero."""
     torch = torch_module()
-    loss, intercept = device_loss(gradients.objective.loss), gradients.objective.fit_intercept
-    assert loss is not None  # asked by the caller
+    loss, intercept = known_loss(gradients.objective), gradients.objective.fit_intercept
     slope = _slope(loss, t[:, None], predictor(x, path.T, intercept))
     lengths = slope.abs() * row_lengths_there(x, intercept)[:, None]
     return torch.nan_to_num(lengths, nan=0.0, posinf=torch.inf).clamp(max=clip)

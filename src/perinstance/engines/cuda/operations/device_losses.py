@@ -12,6 +12,7 @@ import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.models.losses.base import Loss
+from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, Squared
 
 
@@ -173,6 +174,13 @@ def device_loss(loss: Loss) -> DeviceLoss | None:
         Gamma: _Gamma(),
     }
     return _PseudoHuber(loss.width) if isinstance(loss, PseudoHuber) else plain.get(type(loss))
+
+
+def known_loss(objective: SmoothObjective) -> DeviceLoss:
+    """Return an objective's loss in torch, of which the caller knows that there is one."""
+    loss = device_loss(objective.loss)
+    assert loss is not None
+    return loss
 
 
 def _root(u: Any) -> Any:

@@ -2,7 +2,7 @@
 
 Every sum goes through a counted chain of additions (``run_sums``). The Hessian states it (``Slopes.chain``), and is
 charged for it where it is whitened; the gradient is charged here, by a bound for the worst case, where the processor's
-has one for rounding errors that are independent. Each function returns None where only the processor can tell.
+has one for rounding errors that are independent. Targets that are none are the processor's to refuse: None.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
-from perinstance.engines.cuda.operations.device_losses import device_loss
+from perinstance.engines.cuda.operations.device_losses import known_loss
 from perinstance.engines.cuda.operations.run_sums import (
     chain,
     chunks,
@@ -68,13 +68,9 @@ def targets_there(X: Any, y: Any, objective: SmoothObjective) -> Targets | None:
     return Targets(len(t), float(t.sum())) if bool(good.all()) else None
 
 
-def slopes_there(
-    X: Any, y: Any, objective: SmoothObjective, theta: Floats, out: Outsider | None = None
-) -> Slopes | None:
+def slopes_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, out: Outsider | None = None) -> Slopes:
     """``slopes``: value, gradient and Hessian of the loss."""
-    loss = device_loss(objective.loss)
-    if loss is None:
-        return None
+    loss = known_loss(objective)
     at, intercept, p = there(theta, X), objective.fit_intercept, len(theta)
     value, gradient, hessian, left_out = 0.0, 0.0, 0.0, 0
     for x, t in chunks(X, y, p):
@@ -94,15 +90,13 @@ def slopes_there(
 
 def gradient_rounding_there(
     X: Any, y: Any, objective: SmoothObjective, theta: Floats, out: Outsider | None = None
-) -> GradientRounding | None:
+) -> GradientRounding:
     """``gradient_rounding``, for the chain of ``slopes_there``.
 
     A term ``l' x`` loses half a unit in its product and one in each addition of its chain; ``l'`` itself is off by
     what its formula loses, and by l'' times what x'theta loses: at most ``p + 1`` half units of ``|x|'|theta|``.
     """
-    loss = device_loss(objective.loss)
-    if loss is None:
-        return None
+    loss = known_loss(objective)
     at, intercept, p = there(theta, X), objective.fit_intercept, len(theta)
     in_sum, in_predictor = chain(len(y), p) + TERM_ROUNDINGS, max(8 * np.sqrt(p), p + 2)
     vector, absolute, left_out = 0.0, 0.0, 0
@@ -121,11 +115,9 @@ def gradient_rounding_there(
     return GradientRounding(up * _host(vector), left_out, up * _host(absolute))
 
 
-def values_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, step: Floats) -> Values | None:
+def values_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
     """``values_along``: the loss at several places on a line."""
-    loss = device_loss(objective.loss)
-    if loss is None:
-        return None
+    loss = known_loss(objective)
     line = there(np.stack([theta, step], axis=1), X)
     values = np.zeros(len(LENGTHS))
     for x, t in chunks(X, y, len(theta)):
@@ -141,12 +133,10 @@ def farthest_there(X: Any, y: Any, step: Floats, intercept: bool) -> Highest:
     return Highest(float(np.max(found)))  # NaN stays NaN
 
 
-def gradient_changes_there(X: Any, y: Any, fit: SmoothFit, D: Floats) -> GradientChanges | None:
+def gradient_changes_there(X: Any, y: Any, fit: SmoothFit, D: Floats) -> GradientChanges:
     """``gradient_changes``: the change of the gradient at each of many steps."""
     torch = torch_module()
-    loss = device_loss(fit.objective.loss)
-    if loss is None:
-        return None
+    loss = known_loss(fit.objective)
     theta, steps, intercept = there(fit.theta, X), there(D.T, X), fit.objective.fit_intercept
     change = torch.zeros(D.shape, dtype=torch.float64, device=X.device)
     d = X.shape[1]

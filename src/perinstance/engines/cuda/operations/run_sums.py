@@ -39,6 +39,13 @@ def chunks(X: Any, y: Any, width: int) -> Iterator[tuple[Any, Any]]:
         yield X[part].to(torch.float64), y[part].to(torch.float64)
 
 
+def all_finite(*tensors: Any) -> bool:
+    """Tell whether all numbers are finite, without a temporary as large as a table."""
+    torch = torch_module()
+    rows = (part for one in tensors for part in one.split(rows_of_chunk(one[:1].numel())))
+    return all(bool(torch.isfinite(part).all()) for part in rows)
+
+
 def cross(A: Any, B: Any) -> Any:
     """Return ``A'B``, a sum over rows."""
     whole = len(A) // RUN * RUN
@@ -58,7 +65,7 @@ def total(v: Any) -> Any:
 def there(array: Any, like: Any) -> Any:
     """Copy numbers of the host to where a tensor is, in float64."""
     torch = torch_module()
-    return torch.as_tensor(array, dtype=torch.float64).to(like.device)
+    return torch.tensor(array, dtype=torch.float64, device=like.device)
 
 
 def predictor(x: Any, theta: Any, intercept: bool) -> Any:
