@@ -20,7 +20,7 @@ from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, perturbed_multipliers, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
-from perinstance.models.smooth.row_products import Multipliers, RowProducts, row_products
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, row_products
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
 from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST

@@ -17,7 +17,7 @@ from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, W
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
-from perinstance.models.smooth.row_products import Multipliers, RowProducts
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.numerics.rounding import ASYMMETRY

@@ -21,7 +21,7 @@ from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, Step
 from perinstance.models.smooth.certificates.second_step import PeopleNearFit
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slope_rounding
 from perinstance.models.smooth.fit.whitening import Whitening, whiten
-from perinstance.models.smooth.row_products import Multipliers, RowProducts, row_products
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, row_products
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
 

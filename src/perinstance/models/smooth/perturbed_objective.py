@@ -32,7 +32,7 @@ from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slopes
 from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.models.smooth.movement_bounds import Neighbourhood, SmoothModel, multipliers
-from perinstance.models.smooth.row_products import Multipliers, RowProducts, length_weights, penalty_weights
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, length_weights, penalty_weights
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
 

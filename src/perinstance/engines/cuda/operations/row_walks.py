@@ -33,7 +33,7 @@ from perinstance.models.linear.ridge import LinearFit, movement_of, row_map, wit
 from perinstance.models.linear.row_statistics import HARD, Without
 from perinstance.models.smooth.movement_bounds import multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
-from perinstance.models.smooth.row_products import Multipliers, RowProducts
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.interface.arguments import spread
