@@ -19,7 +19,7 @@ from perinstance.data import read_table  # noqa: E402
 from perinstance.engines import Cuda, Local  # noqa: E402
 from perinstance.engines.cuda import device_source  # noqa: E402
 from perinstance.engines.cuda import engine as engine_file  # noqa: E402
-from perinstance.engines.cuda.operations import newton_sums, run_sums  # noqa: E402
+from perinstance.engines.cuda.operations import certificate_sums, newton_sums, run_sums  # noqa: E402
 from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, device_fold  # noqa: E402
 from perinstance.engines.cuda.operations.descent_sums import longest_there  # noqa: E402
 from perinstance.engines.cuda.operations.device_losses import device_loss  # noqa: E402
@@ -57,7 +57,10 @@ DELTA = 1e-6
 @pytest.fixture
 def short_runs(monkeypatch):
     """Small tables have many runs, chunks and blocks."""
-    monkeypatch.setattr(run_sums, "RUN", 16)
+    for module in (run_sums, newton_sums, certificate_sums):
+        monkeypatch.setattr(module, "RUN", 16)
+    for module in (run_sums, newton_sums):
+        monkeypatch.setattr(module, "SHORT_RUN", 8)
     monkeypatch.setattr(run_sums, "RUNS", 4)
     monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 12)
     monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 13)
@@ -359,11 +362,29 @@ def test_every_operation_has_a_name():
     assert device_fold(partial(slopes, objective=SmoothObjective(Logistic()), theta=theta)) is not None
 
 
-def test_a_chain_is_as_long_as_the_longest_way():
-    """Ones in every place: each addition that rounds shows."""
-    for n in (5, 3000, 100_000):
-        v = torch.full((n,), 0.1, dtype=torch.float64)
+def test_a_chain_is_as_long_as_the_longest_way(short_runs):
+    """Terms that do not cancel, of which every addition rounds; and the additions of each, counted."""
+    for n in (1, 5, 64, 1000, 5003):
+        v = torch.linspace(0.1, 0.3, n, dtype=torch.float64)
         want = math.fsum(v.tolist())
-        bound = run_sums.chain(n, 1) * HALF_UNIT * want
-        assert abs(float(run_sums.total(v)) - want) <= bound
-        assert abs(float(run_sums.cross(v[:, None], torch.ones(n, 1, dtype=torch.float64))[0, 0]) - want) <= bound
+        bound = run_sums.chain(n, 1, 16) * HALF_UNIT * want
+        by_total, by_cross = run_sums.PairedSum(), run_sums.PairedSum()
+        for x, t in run_sums.chunks(v[:, None], v, 1):
+            by_total.add(run_sums.total(t, 16))
+            by_cross.add(run_sums.cross(x, torch.ones_like(x), 16))
+        assert abs(float(by_total.total) - want) <= bound
+        assert abs(float(by_cross.total) - want) <= bound
+    counted = run_sums.PairedSum()
+    for _ in range(1000):
+        counted.add(Counted(0))
+    assert counted.total.additions <= 2 * (1000).bit_length()
+
+
+class Counted:
+    """A term that counts its additions."""
+
+    def __init__(self, additions):
+        self.additions = additions
+
+    def __add__(self, other):
+        return Counted(max(self.additions, other.additions) + 1)

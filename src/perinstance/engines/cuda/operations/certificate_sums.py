@@ -14,7 +14,17 @@ import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.operations.device_losses import known_loss
-from perinstance.engines.cuda.operations.run_sums import chain, chunks, cross, predictor, there, total, weighted
+from perinstance.engines.cuda.operations.run_sums import (
+    RUN,
+    PairedSum,
+    chain,
+    chunks,
+    cross,
+    predictor,
+    there,
+    total,
+    weighted,
+)
 from perinstance.models.smooth.certificates.hessian_bounds import WeightedGrams
 from perinstance.models.smooth.certificates.third_order_step import Thirds
 from perinstance.models.smooth.fit.objective_folds import Highest, SmoothFit
@@ -41,14 +51,14 @@ def weighted_grams_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Float
     """``weighted_grams``, of losses without knots: sums of ``sqrt(h) max|l'''| x x'``."""
     loss = known_loss(fit.objective)
     theta, by, intercept = there(fit.theta, X), there(T.T, X), fit.objective.fit_intercept
-    sums = [0.0] * len(radii)
+    sums = [PairedSum() for _ in radii]
     for x, t in chunks(X, y, 2 * len(theta)):
         eta = predictor(x, theta, intercept)
         root = predictor(x, by, intercept).square_().sum(dim=1).sqrt()
         for k, r in enumerate(radii):
             z = weighted(x, (root * loss.largest_third(t, eta, float(r) * root)).sqrt(), intercept)
-            sums[k] = sums[k] + cross(z, z)
-    return WeightedGrams(np.array([one.cpu().numpy() for one in sums]))  # type: ignore[attr-defined]  # tensors by now
+            sums[k].add(cross(z, z, RUN))
+    return WeightedGrams(np.array([one.on_host() for one in sums]))
 
 
 def thirds_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
@@ -61,17 +71,17 @@ def thirds_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> Th
     loss, p = known_loss(fit.objective), len(fit.theta)
     theta, by, intercept = there(fit.theta, X), there(T.T, X), fit.objective.fit_intercept
     i, j = torch.triu_indices(p, p, device=X.device)
-    tensor, sizes, fourth = 0.0, 0.0, [0.0] * len(radii)
+    tensor, sizes, fourth = PairedSum(), PairedSum(), [PairedSum() for _ in radii]
     for x, t in chunks(X, y, 3 * len(i)):
         eta, w = predictor(x, theta, intercept), predictor(x, by, intercept)
         h = (w * w).sum(dim=1)
         third = loss.third(t, eta)
-        tensor = tensor + cross(w * third[:, None], w[:, i] * w[:, j])
-        sizes = sizes + total(third.abs() * h * h.sqrt())
+        tensor.add(cross(w * third[:, None], w[:, i] * w[:, j], RUN))
+        sizes.add(total(third.abs() * h * h.sqrt(), RUN))
         for k, r in enumerate(radii):
             z = w * (h * loss.largest_fourth(t, eta, float(r) * h.sqrt())).sqrt()[:, None]
-            fourth[k] = fourth[k] + cross(z, z)
+            fourth[k].add(cross(z, z, RUN))
     # twice: blocks that streamed over are added too, and a table for which this is asked has fewer than additions here
-    steps = 2 * chain(len(y), 3 * len(i)) + TERM_ROUNDINGS
-    parts = [np.array(one.cpu().numpy()) for one in (tensor, *fourth)]  # type: ignore[attr-defined]
-    return Thirds(parts[0], np.array(parts[1:]), HALF_UNIT * TABLE_SUM_UP * steps * float(sizes))
+    steps = 2 * chain(len(y), 3 * len(i), RUN) + TERM_ROUNDINGS
+    bounds = np.array([one.on_host() for one in fourth])
+    return Thirds(tensor.on_host(), bounds, HALF_UNIT * TABLE_SUM_UP * steps * float(sizes.total))

@@ -13,7 +13,7 @@ import numpy as np
 
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.operations.device_losses import DeviceLoss, known_loss
-from perinstance.engines.cuda.operations.run_sums import chunks, predictor, there, weighted_total
+from perinstance.engines.cuda.operations.run_sums import PairedSum, chunks, predictor, there, weighted_total
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, NORM_UP, TINY
 from perinstance.releases.descent.clipped_steps import GradientTotal
@@ -27,13 +27,13 @@ def clipped_total_there(
     """``clipped_total``: the sum of everybody's clipped gradients."""
     torch = torch_module()
     loss, intercept = known_loss(gradients.objective), gradients.objective.fit_intercept
-    at, sums = there(theta, X), 0.0
+    at, sums = there(theta, X), PairedSum()
     for x, t in chunks(X, y, len(theta)):
         slope = _slope(loss, labelled(t, labels), predictor(x, at, intercept))
         length = slope.abs() * row_lengths_there(x, intercept)
         shrunk = slope * torch.where(length > clip, clip / length, torch.ones_like(length))
-        sums = sums + weighted_total(x, torch.nan_to_num(shrunk, nan=0.0, posinf=0.0, neginf=0.0), intercept)
-    return GradientTotal(np.array(sums.cpu().numpy()))  # type: ignore[attr-defined]  # a tensor by now
+        sums.add(weighted_total(x, torch.nan_to_num(shrunk, nan=0.0, posinf=0.0, neginf=0.0), intercept))
+    return GradientTotal(sums.on_host())
 
 
 def labelled(y: Any, labels: tuple[float, float] | None) -> Any:

@@ -14,6 +14,9 @@ import numpy as np
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.operations.device_losses import known_loss
 from perinstance.engines.cuda.operations.run_sums import (
+    RUN,
+    SHORT_RUN,
+    PairedSum,
     chain,
     chunks,
     cross,
@@ -72,7 +75,7 @@ def slopes_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, out:
     """``slopes``: value, gradient and Hessian of the loss."""
     loss = known_loss(objective)
     at, intercept, p = there(theta, X), objective.fit_intercept, len(theta)
-    value, gradient, hessian, left_out = 0.0, 0.0, 0.0, 0
+    value, gradient, hessian, left_out = PairedSum(), PairedSum(), PairedSum(), 0
     for x, t in chunks(X, y, p):
         eta = predictor(x, at, intercept)
         l1, l2 = loss.derivatives(t, eta)
@@ -81,11 +84,12 @@ def slopes_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, out:
             same = _same(x, t, out)
             left_out += int(same.sum())
             l1, l2, lost = (one.masked_fill(same, 0.0) for one in (l1, l2, lost))
-        value = value + total(lost)
-        gradient = gradient + weighted_total(x, l1, intercept)
+        value.add(total(lost, SHORT_RUN))
+        gradient.add(weighted_total(x, l1, intercept))
         z = weighted(x, l2.sqrt(), intercept)
-        hessian = hessian + cross(z, z)
-    return Slopes(len(y), float(value), _host(gradient), _host(hessian), left_out, chain(len(y), p))
+        hessian.add(cross(z, z, RUN))
+    counted = chain(len(y), p, RUN)
+    return Slopes(len(y), float(value.total), gradient.on_host(), hessian.on_host(), left_out, counted)
 
 
 def gradient_rounding_there(
@@ -98,8 +102,8 @@ def gradient_rounding_there(
     """
     loss = known_loss(objective)
     at, intercept, p = there(theta, X), objective.fit_intercept, len(theta)
-    in_sum, in_predictor = chain(len(y), p) + TERM_ROUNDINGS, max(8 * np.sqrt(p), p + 2)
-    vector, absolute, left_out = 0.0, 0.0, 0
+    in_sum, in_predictor = chain(len(y), p, SHORT_RUN) + 2, max(8 * np.sqrt(p), p + 2)
+    vector, absolute, left_out = PairedSum(), PairedSum(), 0
     for x, t in chunks(X, y, p):
         l1, l2 = loss.derivatives(t, predictor(x, at, intercept))
         same = None if out is None else _same(x, t, out)
@@ -109,10 +113,10 @@ def gradient_rounding_there(
         if same is not None:
             left_out += int(same.sum())
             off, steep = off.masked_fill(same, 0.0), steep.masked_fill(same, 0.0)
-        vector = vector + weighted_total(x, off, intercept)
-        absolute = absolute + weighted_total(x, steep, intercept)
+        vector.add(weighted_total(x, off, intercept))
+        absolute.add(weighted_total(x, steep, intercept))
     up = HALF_UNIT * TABLE_SUM_UP
-    return GradientRounding(up * _host(vector), left_out, up * _host(absolute))
+    return GradientRounding(up * vector.on_host(), left_out, up * absolute.on_host())
 
 
 def values_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
@@ -122,7 +126,7 @@ def values_there(X: Any, y: Any, objective: SmoothObjective, theta: Floats, step
     values = np.zeros(len(LENGTHS))
     for x, t in chunks(X, y, len(theta)):
         at, by = predictor(x, line, objective.fit_intercept).T
-        values += np.array([float(total(loss.value(t, at + float(s) * by))) for s in LENGTHS])
+        values += np.array([float(total(loss.value(t, at + float(s) * by), RUN)) for s in LENGTHS])
     return Values(values)
 
 
@@ -134,26 +138,20 @@ def farthest_there(X: Any, y: Any, step: Floats, intercept: bool) -> Highest:
 
 
 def gradient_changes_there(X: Any, y: Any, fit: SmoothFit, D: Floats) -> GradientChanges:
-    """``gradient_changes``: the change of the gradient at each of many steps."""
+    """``gradient_changes``: the change of the gradient at each of many steps, in the runs of the gradient itself."""
     torch = torch_module()
     loss = known_loss(fit.objective)
     theta, steps, intercept = there(fit.theta, X), there(D.T, X), fit.objective.fit_intercept
-    change = torch.zeros(D.shape, dtype=torch.float64, device=X.device)
-    d = X.shape[1]
-    for x, t in chunks(X, y, 4 * len(D) + d):
+    change = PairedSum()
+    for x, t in chunks(X, y, 4 * len(D) + X.shape[1]):
         eta = predictor(x, theta, intercept)[:, None]
         moved = loss.slope_change(t[:, None], eta, predictor(x, steps, intercept))
         moved = moved.expand(len(t), len(D)).contiguous()
-        change[:, :d] += cross(moved, x)
-        if intercept:
-            change[:, d] += cross(moved, torch.ones_like(t)[:, None])[:, 0]
-    return GradientChanges(_host(change))
+        x = torch.cat([x, torch.ones_like(t)[:, None]], dim=1) if intercept else x
+        change.add(cross(moved, x, SHORT_RUN))
+    return GradientChanges(change.on_host())
 
 
 def _same(x: Any, t: Any, out: Outsider) -> Any:
     """Tell which rows are the person's who is taken out."""
     return (t == out.y) & (x == there(out.x[: x.shape[1]], x)).all(dim=1)
-
-
-def _host(tensor: Any) -> Floats:
-    return np.array(tensor.cpu().numpy())
