@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
@@ -81,14 +80,19 @@ class DeviceTable:
 
     def host_block(self, start: int, stop: int) -> Block:
         """Copy some rows to the processor's memory."""
-        return Block(_copied(self.X[start:stop]), _copied(self.y[start:stop]), start)
+        double = torch_module().float64
+        return Block(copied(self.X[start:stop], double), copied(self.y[start:stop], double), start)
 
 
-def _copied(rows: Any) -> NDArray[np.float64]:
-    """Return rows as an array of the host's own, copied once: the table itself may lie in its memory, too."""
+def copied(tensor: Any, dtype: Any = None, pinned: bool = False) -> Any:
+    """Return a tensor as an array of the host's own, copied once: it may lie in the host's memory itself.
+
+    ``pinned`` is for numbers that travel back in many small parts: it is fast, and there is not much of it.
+    """
     torch = torch_module()
-    there = torch.empty(rows.shape, dtype=torch.float64)
-    return np.asarray(there.copy_(rows).numpy())
+    found = tensor.dtype if dtype is None else dtype
+    there = torch.empty(tensor.shape, dtype=found, pin_memory=pinned and tensor.device.type == "cuda")
+    return there.copy_(tensor).numpy()
 
 
 def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable:

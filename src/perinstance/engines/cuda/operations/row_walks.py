@@ -6,17 +6,16 @@ by the code that it uses for its own blocks. Rows that it wants to see again are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.engines.cuda.device_tables import copied, torch_module
 from perinstance.engines.cuda.epsilons import shift_epsilons_there, shifts_on_device
 from perinstance.engines.cuda.host_to_device import DeviceBlock
-from perinstance.engines.cuda.linear_losses import to_host
 from perinstance.engines.cuda.operations.descent_sums import (
     labelled,
     lengths_along_there,
@@ -63,7 +62,7 @@ class DeviceRows:
         if isinstance(part, slice):
             return DeviceRows(self.X[part])
         torch = torch_module()
-        return to_host(self.X[torch.as_tensor(part, device=self.X.device)].to(torch.float64))
+        return _answers(self.X[torch.as_tensor(part, device=self.X.device)].to(torch.float64))
 
 
 class DeviceMultipliers:
@@ -72,12 +71,12 @@ class DeviceMultipliers:
     def __init__(self, by: Multipliers, device: Any) -> None:
         torch = torch_module()
 
-        def copied(array: Floats | None) -> Any:
+        def sent(array: Floats | None) -> Any:
             return None if array is None else torch.tensor(array, dtype=torch.float64, device=device)
 
         self.intercept, self.sizes = by.intercept, by.sizes
-        self.theta, self.T, self.powers = copied(by.theta), copied(by.T.T), copied(by.powers)
-        self.share, self.weights = copied(by.share), copied(by.weights)
+        self.theta, self.T, self.powers = sent(by.theta), sent(by.T.T), sent(by.powers)
+        self.share, self.weights = sent(by.share), sent(by.weights)
 
     def products(self, X: Any, y: Floats) -> RowProducts:
         """``row_products``, with the numbers of each row on the host; ``y`` are the codes there."""
@@ -92,7 +91,7 @@ class DeviceMultipliers:
             size = predictor(x.abs(), self.theta.abs(), self.intercept) if self.sizes else None
             parts.append([predictor(x, self.theta, self.intercept), t @ self.powers, cross, lengths, size])
         columns: list[Any] = [
-            None if part[0] is None else to_host(torch.cat(part)) for part in zip(*parts, strict=True)
+            None if part[0] is None else _answers(torch.cat(part)) for part in zip(*parts, strict=True)
         ]
         return RowProducts(DeviceRows(X), y, *columns)
 
@@ -119,13 +118,13 @@ class _Statistics:
             seen = row_answers(self.factor, x.to(torch.float64), t.to(torch.float64), self.inside, self.floor)
             parts.append((seen.leverage, seen.residual, seen.length, seen.share, seen.code))
         leverage, residual, length, share, code = (
-            np.empty(0) if one[0] is None else to_host(torch.cat(one)) for one in zip(*parts, strict=True)
+            np.empty(0) if one[0] is None else _answers(torch.cat(one)) for one in zip(*parts, strict=True)
         )
         codes, open_rows = np.minimum(code, 1).astype(np.uint8), None
         left = np.flatnonzero(code == HARD if self.factor.rows_map.large else code > 0)
         if len(left):
             at = torch.as_tensor(left, device=X.device)
-            rows, aims = (to_host(one[at].to(torch.float64)) for one in (X, y))
+            rows, aims = (_answers(one[at].to(torch.float64)) for one in (X, y))
             better = without(self.fit, rows, aims, self.inside, self.floor)
             leverage[left], residual[left] = better.leverage, better.residual
             if len(length):
@@ -145,8 +144,10 @@ class RowWalk:
     delta: float
     device: Any
 
-    def walk(self, blocks: Iterator[DeviceBlock], threads: int) -> Iterator[BlockLosses]:
-        """Answer block by block; a thread waits for the device while others work."""
+    def walk(
+        self, blocks: Iterator[DeviceBlock], threads: int, place: Callable[[BlockLosses, int], None] | None = None
+    ) -> Iterator[BlockLosses]:
+        """Answer block by block; a thread waits for the device while others work, and places what it made."""
 
         def runs() -> Iterator[DeviceBlock]:
             for block in blocks:
@@ -155,7 +156,13 @@ class RowWalk:
                     part = slice(start, start + CHUNK_ROWS)
                     yield DeviceBlock(block.X[part], block.y[part], block.start + start, None)
 
-        return ordered(self._losses, runs(), min(threads, MOST_THREADS))
+        def answered(block: DeviceBlock) -> BlockLosses:
+            part = self._losses(block)
+            if place is not None:
+                place(part, block.start)
+            return part
+
+        return ordered(answered, runs(), min(threads, MOST_THREADS))
 
     def _losses(self, block: DeviceBlock) -> BlockLosses:
         people = self.answers.people(block.X, block.y)
@@ -164,7 +171,7 @@ class RowWalk:
             return BlockLosses(people, epsilon, None)
         torch = torch_module()
         at = torch.as_tensor(np.flatnonzero(people.open), device=block.X.device)
-        rows = Block(to_host(block.X[at].to(torch.float64)), to_host(block.y[at].to(torch.float64)), block.start)
+        rows = Block(_answers(block.X[at].to(torch.float64)), _answers(block.y[at].to(torch.float64)), block.start)
         return BlockLosses(people, epsilon, rows)
 
     def _epsilon(self, pairs: Pairs) -> Floats:
@@ -173,16 +180,21 @@ class RowWalk:
             return pairs.epsilon(self.delta)
         torch = torch_module()
         D = torch.tensor(spread(pairs.distance, len(pairs)), device=self.device)
-        epsilon: Floats = to_host(shift_epsilons_there(D, shifts_on_device(self.delta, self.device)))
+        epsilon: Floats = _answers(shift_epsilons_there(D, shifts_on_device(self.delta, self.device)))
         left = np.isnan(epsilon)
         if left.any():
             epsilon[left] = pairs[left].epsilon(self.delta)
         return epsilon
 
 
+def _answers(tensor: Any) -> Any:
+    """Copy numbers of some rows to the host."""
+    return copied(tensor, pinned=True)
+
+
 def codes_of(fit: SmoothAudit, y: Any) -> Floats:
     """Return targets on the host, as the model has them."""
-    target: Floats = to_host(y.to(torch_module().float64))
+    target: Floats = _answers(y.to(torch_module().float64))
     return target if fit.classes is None else fit.classes.codes(target)
 
 
@@ -212,7 +224,7 @@ class ObjectivePeople:
         torch = torch_module()
         squares = [part.to(torch.float64).square().sum(dim=1) for part in X.split(rows_of_chunk(X.shape[1]))]
         seen = self.statistics.without(X, y)
-        people: People = self.release.from_row_lengths(self.fit, seen, to_host(torch.cat(squares)))
+        people: People = self.release.from_row_lengths(self.fit, seen, _answers(torch.cat(squares)))
         return people
 
 
@@ -246,7 +258,7 @@ class DescentPeople:
         if self.fit.path is None:
             parts = X.split(rows_of_chunk(X.shape[1]))
             found = [longest_there(x.to(torch.float64), gradients) for x in parts]
-            return GradientLengths(longest=to_host(torch.cat(found)))
+            return GradientLengths(longest=_answers(torch.cat(found)))
         path, found = there(self.fit.path[:-1], X), []
         rows = rows_of_chunk(max(4 * len(path), X.shape[1], LEVELS))
         for x, t in zip(X.split(rows), y.split(rows), strict=True):
@@ -256,5 +268,5 @@ class DescentPeople:
                 found.append((lengths / steps.noise).square_().sum(dim=1))
             else:
                 found.append(level_counts(lengths, steps.clip, LEVELS))
-        answer = to_host(torch.cat(found))
+        answer = _answers(torch.cat(found))
         return GradientLengths(squares=answer) if steps.rate == 1.0 else GradientLengths(counts=answer)

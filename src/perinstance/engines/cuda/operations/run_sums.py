@@ -2,8 +2,8 @@
 
 Rows are taken in chunks, a chunk in runs. A term goes through at most as many additions as its run has rows in the
 product of the run, whatever order the library takes; products of runs are added in pairs, pairs of pairs and so on, as
-are chunks. Each addition, fused with a product or not, loses at most half a unit of what it gives, so a sum is off by at
-most ``chain u/2`` times the sum of the absolute values (to first order, which is where chains of a thousand are).
+are chunks. Each addition, fused with a product or not, loses at most half a unit of what it gives, so a sum is off by
+at most ``chain u/2`` times the sum of the absolute values (to first order, which is where chains of a thousand are).
 Products of float64 on NVIDIA's matrix units are fused multiply-adds of float64.
 """
 
