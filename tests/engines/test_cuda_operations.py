@@ -62,8 +62,8 @@ def short_runs(monkeypatch):
     for module in (run_sums, newton_sums):
         monkeypatch.setattr(module, "SHORT_RUN", 8)
     monkeypatch.setattr(run_sums, "RUNS", 4)
-    monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 12)
-    monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 13)
+    monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 10)
+    monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 11)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
 
 
@@ -223,6 +223,8 @@ def test_sums_lose_no_more_than_is_charged(device, intercept, short_runs):
             for mine, row, a in zip(got.hessian.tolist(), hessian, np.diag(got.hessian).tolist(), strict=True)
         ]
     assert (np.array(off) <= charged.vector).all() and (charged.vector < 1e-9 * np.abs(Z).sum(axis=0)).all()
+    twice = charged + charged  # one more addition
+    np.testing.assert_allclose(twice.vector, 2 * (charged.vector + charged.absolute), rtol=1e-12)
     around = whiten(got.hessian + np.eye(len(theta)), chain=got.chain)
     assert np.linalg.norm(share, 2) <= around.lost < 1e-9
     assert got.chain >= 16 and around.error > around.lost

@@ -34,7 +34,7 @@ from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.models.smooth.movement_bounds import Neighbourhood, SmoothModel, multipliers
 from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, length_weights, penalty_weights
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
+from perinstance.numerics.rounding import HALF_UNIT, PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
 
 #: a person's own step, relative to the noise, that the tabulated radii leave room for
 ROOM = 2.5
@@ -97,7 +97,7 @@ def ex_post(sweep: Sweep, objective: SmoothObjective, theta: Floats, scale: floa
 def perturbed_multipliers(model: SmoothModel, inside: bool) -> Multipliers:
     """Return what rows are multiplied by for ``perturbed``."""
     weights = length_weights(model.fit.objective, len(model.fit.theta))
-    return replace(multipliers(model, inside), weights=weights, sizes=False)
+    return replace(multipliers(model, inside), weights=weights, sizes=True)
 
 
 def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: bool = True) -> Perturbed:
@@ -107,7 +107,7 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
     around, constants = side.around, side.hessian_bounds
     if constants is None:
         raise InvalidInput("objective perturbation of a smooth loss has upper bounds only; use method='upper'")
-    assert products.lengths is not None
+    assert products.lengths is not None and products.size is not None
     target, eta, n = products.y, products.eta, len(products)
     l1, l2 = objective.loss.derivatives(target, eta)
     nu = around.nu  # eigenvalues of H^-1 (the precision is the identity)
@@ -142,6 +142,7 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
             # curvature of H along the step: within e^{-c r} of that at the fit
             shrink = np.maximum(shrink, np.exp(constants.c * np.sqrt(inflation) * ball.radius))
     radius = np.where(thin, np.inf, radius) + PREDICTOR_ROUNDING * np.abs(eta)
+    radius = radius + HALF_UNIT * (len(fit.theta) + 2) * products.size  # a sum of products, in any order
     steepest = objective.loss.largest_slope(target, eta, radius)
     without = h * f if inside else h
     with np.errstate(over="ignore", invalid="ignore"):

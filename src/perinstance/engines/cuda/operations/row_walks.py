@@ -22,7 +22,7 @@ from perinstance.engines.cuda.operations.descent_sums import (
     level_counts,
     longest_there,
 )
-from perinstance.engines.cuda.operations.run_sums import predictor, rows_of_chunk, there
+from perinstance.engines.cuda.operations.run_sums import predictor, row_squares, rows_of_chunk, there
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.engines.ordered_results import ordered
 from perinstance.folds.block import Block
@@ -222,7 +222,7 @@ class ObjectivePeople:
     def people(self, X: Any, y: Any) -> People:
         """Take the statistics and lengths."""
         torch = torch_module()
-        squares = [part.to(torch.float64).square().sum(dim=1) for part in X.split(rows_of_chunk(X.shape[1]))]
+        squares = [row_squares(part.to(torch.float64)) for part in X.split(rows_of_chunk(X.shape[1]))]
         seen = self.statistics.without(X, y)
         people: People = self.release.from_row_lengths(self.fit, seen, _answers(torch.cat(squares)))
         return people
