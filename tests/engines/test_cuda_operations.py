@@ -54,6 +54,15 @@ LOSSES = [Squared(), Logistic(), Poisson(), Gamma(), PseudoHuber(0.7)]
 DELTA = 1e-6
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tables: torch's threads would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def short_runs(monkeypatch):
     """Small tables have many runs, chunks and blocks."""
