@@ -259,15 +259,20 @@ def fit_smooth(sweep: Sweep, objective: SmoothObjective) -> SmoothFit:
     theta = np.zeros(objective.width(sweep.n_features))
     if objective.fit_intercept:
         theta[-1] = objective.loss.start(targets.total / targets.n)
-    fit = _fit(Folded(sweep, objective, None, targets.n), theta)
-    if not fit.chain or fit.whitening().lost <= HESSIAN_LOST:
-        return fit
-    return replace(_fit(Folded(NamelessSweep(sweep), objective, None, targets.n), fit.theta), nameless=True)
+    return _well_summed(Folded(sweep, objective, None, targets.n), theta)
 
 
 def fit_neighbour(sweep: Sweep, fit: SmoothFit, other: Outsider) -> SmoothFit:
     """Minimise the objective without or with one person, starting from everyone's minimum."""
-    return _fit(Folded(sweep, fit.objective, other, fit.n + other.sign), fit.theta)
+    return _well_summed(Folded(sweep, fit.objective, other, fit.n + other.sign), fit.theta)
+
+
+def _well_summed(folded: Folded, start: Floats) -> SmoothFit:
+    """Fit, and once more by the processor's sums where counted additions may have taken too much of the Hessian."""
+    fit = _fit(folded, start)
+    if not fit.chain or fit.whitening().lost <= HESSIAN_LOST:
+        return fit
+    return replace(_fit(replace(folded, sweep=NamelessSweep(folded.sweep)), fit.theta), nameless=True)
 
 
 def _fit(folded: Folded, start: Floats) -> SmoothFit:
