@@ -23,7 +23,7 @@ from perinstance.engines.cuda.operations import certificate_sums, newton_sums, r
 from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, device_fold  # noqa: E402
 from perinstance.engines.cuda.operations.descent_sums import longest_there  # noqa: E402
 from perinstance.engines.cuda.operations.device_losses import device_loss  # noqa: E402
-from perinstance.engines.cuda.operations.row_walks import DescentPeople  # noqa: E402
+from perinstance.engines.cuda.operations.row_walks import DescentPeople, RowWalk  # noqa: E402
 from perinstance.engines.local import LocalSweep  # noqa: E402
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble  # noqa: E402
 from perinstance.folds.block import Block  # noqa: E402
@@ -43,6 +43,7 @@ from perinstance.models.smooth.fit.objective_folds import Outsider, slopes  # no
 from perinstance.models.smooth.fit.whitening import whiten  # noqa: E402
 from perinstance.numerics.rounding import HALF_UNIT  # noqa: E402
 from perinstance.pairs import Objective  # noqa: E402
+from perinstance.pairs.bounded_shift import Dominated  # noqa: E402
 from perinstance.releases.descent.clipped_steps import Steps, folded_path, quiet_path  # noqa: E402
 from perinstance.releases.descent.person_gradients import PersonGradients  # noqa: E402
 
@@ -361,6 +362,20 @@ def test_rows_are_copied_once_and_are_the_hosts_own():
     turned = device_source(torch.tensor(np.ascontiguousarray(X.T), dtype=torch.float32).T, y["real"])
     np.testing.assert_array_equal(turned.host_block(0, 10).X, X.astype(np.float32))
     assert turned.host_block(0, 10).X.flags.c_contiguous
+
+
+@DEVICES
+@pytest.mark.parametrize("delta", [1e-6, 1e-10, 1e-11, 0.3, 0.9])
+def test_bounded_shifts_are_inverted_as_here(device, delta):
+    """Two kinds of tails; where delta does not exceed one, the processor answers."""
+    rng = np.random.default_rng(3)
+    D, offset = 10.0 ** rng.uniform(-6, 2, size=300), rng.gamma(1.0, size=300)
+    D[:2] = 0.0, np.inf
+    pairs = Dominated(D, offset, np.where(rng.random(300) < 0.5, 1e-10, 0.0))
+    got = RowWalk(None, delta, torch.device(device))._epsilon(pairs)
+    np.testing.assert_allclose(got, pairs.epsilon(delta), rtol=1e-9, atol=1e-13)
+    with np.errstate(invalid="ignore"):
+        assert (pairs.delta(np.where(np.isfinite(got), got, 1e6)) <= delta * (1 + 1e-11))[np.isfinite(got)].all()
 
 
 def test_every_operation_has_a_name():

@@ -35,6 +35,7 @@ from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs, Shift
+from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import BlockLosses
 from perinstance.releases.descent.lengths_along_path import GradientLengths
@@ -175,15 +176,28 @@ class RowWalk:
         return BlockLosses(people, epsilon, rows)
 
     def _epsilon(self, pairs: Pairs) -> Floats:
-        """Invert shifts on the device, and whatever it leaves, and other pairs, by the processor."""
-        if not isinstance(pairs, Shift) or not 0.0 < self.delta <= 0.5:
-            return pairs.epsilon(self.delta)
+        """Invert shifts, and what is bounded by shifts, on the device; other pairs by the processor."""
+        if isinstance(pairs, Shift) and 0.0 < self.delta <= 0.5:
+            return self._of_shifts(spread(pairs.distance, len(pairs)), self.delta)
+        if isinstance(pairs, Dominated) and self.delta <= 0.5:
+            D, tail = (spread(one, len(pairs)) for one in (pairs.distance, pairs.tail))
+            rooms = self.delta - np.unique(tail)
+            if len(rooms) <= 2 and (rooms > 0.0).all():  # certified, or not
+                inner = np.empty(len(pairs))
+                for room in rooms:
+                    at = self.delta - tail == room
+                    inner[at] = self._of_shifts(D[at], float(room))
+                return pairs.epsilon_of_shift(inner, self.delta)
+        return pairs.epsilon(self.delta)
+
+    def _of_shifts(self, D: Floats, delta: float) -> Floats:
+        """Invert shifts at one delta on the device, and those that it leaves by the processor."""
         torch = torch_module()
-        D = torch.tensor(spread(pairs.distance, len(pairs)), device=self.device)
-        epsilon: Floats = _answers(shift_epsilons_there(D, shifts_on_device(self.delta, self.device)))
+        distances = torch.tensor(D, dtype=torch.float64, device=self.device)
+        epsilon: Floats = _answers(shift_epsilons_there(distances, shifts_on_device(delta, self.device)))
         left = np.isnan(epsilon)
         if left.any():
-            epsilon[left] = pairs[left].epsilon(self.delta)
+            epsilon[left] = Shift(D[left]).epsilon(delta)
         return epsilon
 
 
