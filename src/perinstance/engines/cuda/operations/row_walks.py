@@ -181,12 +181,12 @@ class RowWalk:
             return self._of_shifts(spread(pairs.distance, len(pairs)), self.delta)
         if isinstance(pairs, Dominated) and self.delta <= 0.5:
             D, tail = (spread(one, len(pairs)) for one in (pairs.distance, pairs.tail))
-            rooms = self.delta - np.unique(tail)
-            if len(rooms) <= 2 and (rooms > 0.0).all():  # certified, or not
+            left = self.delta - np.unique(tail)
+            if len(left) <= 2 and (left > 0.0).all():  # certified, or not
                 inner = np.empty(len(pairs))
-                for room in rooms:
-                    at = self.delta - tail == room
-                    inner[at] = self._of_shifts(D[at], float(room))
+                for delta in left:
+                    at = self.delta - tail == delta
+                    inner[at] = self._of_shifts(D[at], float(delta))
                 return pairs.epsilon_of_shift(inner, self.delta)
         return pairs.epsilon(self.delta)
 
