@@ -182,7 +182,7 @@ class RowWalk:
         if isinstance(pairs, Dominated) and self.delta <= 0.5:
             D, tail = (spread(one, len(pairs)) for one in (pairs.distance, pairs.tail))
             left = self.delta - np.unique(tail)
-            if len(left) <= 2 and (left > 0.0).all():  # certified, or not
+            if len(left) <= 2 and (left > 0.0).all():  # people with a certificate, and those without
                 inner = np.empty(len(pairs))
                 for delta in left:
                     at = self.delta - tail == delta
