@@ -95,6 +95,14 @@ class OutputPerturbation(AnsweringModel):
         """Map: the pairs of the people of one block."""
         return self._people(self.problem().movement(fit, block, inside))
 
+    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
+        """Answer for the people that ``people`` left open."""
+        return self._people(self.problem().refine(fit, sweep, block, inside))
+
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
+        """Return the pairs of people of a linear model of whom leverage, residual and length are known."""
+        return self._people(movement_of(loo))
+
     def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
         """Return what rows are multiplied by for ``from_row_products``; of a smooth model."""
         return multipliers(fit.model, inside)
@@ -103,14 +111,6 @@ class OutputPerturbation(AnsweringModel):
         """Return the pairs of people of a smooth model whose rows' products are known; y are codes."""
         move = movement_of_products(fit, products, inside)
         return self._people(move)
-
-    def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
-        """Answer for the people that ``people`` left open."""
-        return self._people(self.problem().refine(fit, sweep, block, inside))
-
-    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
-        """Return the pairs of people of a linear model of whom leverage, residual and length are known."""
-        return self._people(movement_of(loo))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return the same in exact numbers: what ``fit`` draws from.
