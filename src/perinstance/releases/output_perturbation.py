@@ -26,7 +26,9 @@ from perinstance.models.linear.ridge import (
 from perinstance.models.linear.row_kernels import contiguous
 from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, three_statistics
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.problem import SmoothAudit
+from perinstance.models.smooth.movement_bounds import multipliers
+from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, all_within, divide_each, in_units
 from perinstance.numerics.numba_compile import kernel
@@ -136,6 +138,15 @@ class OutputPerturbation(AnsweringModel):
     def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
         """Return the pairs of people of a linear model of whom leverage, residual and length are known."""
         return self._people(movement_of(loo))
+
+    def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
+        """Return what rows are multiplied by for ``from_row_products``; of a smooth model."""
+        return multipliers(fit.model, inside)
+
+    def from_row_products(self, fit: SmoothAudit, products: RowProducts, inside: bool = True) -> People:
+        """Return the pairs of people of a smooth model whose rows' products are known; y are codes."""
+        move = movement_of_products(fit, products, inside)
+        return self._people(move)
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactOutput:
         """Return the same in exact numbers: what ``fit`` draws from.
