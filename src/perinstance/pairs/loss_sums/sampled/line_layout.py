@@ -14,18 +14,26 @@ costs about ``s^2 (1 + c)/2`` of epsilon.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_choice import RUNG, Places, branch_point, equal_blocks, place_of
+from perinstance.pairs.loss_sums.sampled.line_choice import (
+    MANY,
+    RUNG,
+    Places,
+    branch_point,
+    choose,
+    equal_blocks,
+    place_of,
+    sample_of,
+)
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
-from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 #: The step may add so much to delta: e^-26 of it.
 EXTRA = 26.0
@@ -44,6 +52,8 @@ LONGEST = LENGTHS[-1]
 #: Steps are c times a power of this.
 LADDER = 2.0**0.25
 FINEST = 2.0**-14
+#: From so many kinds of steps on a basis of their tables is looked for.
+MANY_KINDS = 32
 
 
 def lay(
@@ -63,13 +73,46 @@ def lay(
     return places.octave + MOVES[rung] * RUNG, share
 
 
+def over_basis(view: LossCoordinates, tables: LineTables, log_delta: Floats) -> tuple[LossCoordinates, LineTables]:
+    """Return many people who share many kinds of steps, over a basis of the tables that a sample of them needs."""
+    steps = view.sampled
+    assert steps is not None
+    if steps.index is not None or len(log_delta) <= MANY or steps.rates.size < MANY_KINDS:
+        return view, tables
+    rows = sample_of(len(log_delta))
+    places = choose(view[rows], tables, log_delta[rows], solving=True)
+    rows, places = rows[places.found], places.of(places.found)
+    if not rows.size:
+        return view, tables
+    some = view[rows]
+    goals = np.stack([places.log_delta, places.epsilon], axis=1)
+    octave, share = lay(some, tables, places, goals, solving=True)
+    at = place_of(octave, branch_point(some))
+    for same in equal_blocks(at, share):
+        c = float(at[same[0]])
+        place = (c, c * float(share[same[0]]))
+        nodes = lengths(some[same], tables, *place).nodes
+        tables.line(*place, min(int(nodes.max()), LENGTHS[USUAL - 1]), steps.kinds())
+    ends = np.array([at.min(), at.max()]) * 2.0 ** (RUNG * MOVES[[0, -1]])
+    based = tables.with_basis(float(ends[0]), float(ends[1]))
+    if based is None or based.basis is None:
+        return view, tables
+    return replace(view, sampled=steps.with_basis(based.basis.vectors)), based
+
+
 def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -> Floats:
     """Return K at some real places, infinite where it is."""
     steps = view.sampled
     assert steps is not None
     kinds = steps.kinds()
-    K = steps.total(np.stack([tables.real(float(place), kinds)[:, 0] for place in places], axis=1), kinds)
-    K[K >= BEYOND] = np.inf
+    found = [tables.real(float(place), kinds) for place in places]
+    if steps.in_basis is not None and all(steps.fits(one) for one in found[LINES[0] : LINES[1] + 1]):
+        # a place of which the basis knows nothing is not used: that makes lines finer at most
+        columns = [np.full(steps.in_basis.shape[1], np.nan) if one.over_basis is None else one.over_basis[:, 0] for one in found]
+        K = steps.in_basis @ np.stack(columns, axis=1)
+    else:
+        K = steps.total(np.stack([one.values[:, 0] for one in found], axis=1), kinds)
+    K[~(K < BEYOND)] = np.inf
     if view.has_others:
         for j, place in enumerate(places):
             values = np.zeros((len(K), 3))
@@ -130,22 +173,21 @@ def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float)
     steps = view.sampled
     assert steps is not None
     kinds = steps.kinds()
-    table = tables.decay(c, spacing, np.array(LENGTHS) * spacing, kinds)
-    own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps.steps))
-    found = _ends(steps, table[:, :USUAL], own, c, spacing, 0)
+    usual, others = tables.decay(c, spacing, np.array(LENGTHS) * spacing, USUAL, kinds)
+    own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps))
+    found = _ends(steps.total_of(usual, kinds), own, c, spacing, 0)
     more = np.flatnonzero(found.shift > 0.0)
     if more.size:
-        rest = _ends(steps[more], table[:, USUAL:], own[more], c, spacing, USUAL)
+        rest = _ends(steps[more].total(others, kinds), own[more], c, spacing, USUAL)
         found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
     return found
 
 
-def _ends(steps: SampledSteps, table: Floats, own: Floats, c: float, spacing: float, start: int) -> LineLengths:
+def _ends(dead: Floats, own: Floats, c: float, spacing: float, start: int) -> LineLengths:
     """Return the first of some lengths at which the line has died, or the last one and a shift."""
-    count = np.array(LENGTHS[start : start + table.shape[1]])
+    count = np.array(LENGTHS[start : start + dead.shape[1]])
     ends = count * spacing
-    kinds = steps.kinds()
-    dead = steps.total(np.ascontiguousarray(table), kinds) + 0.5 * own[:, None] * ends**2
+    dead = dead + 0.5 * own[:, None] * ends**2
     # sum_{k >= n} c (1 + c)/y_k^2 <= c (1 + c)/(h^2 (n - 1)), in units of the first term
     room = np.log(c) + np.log1p(c) - 2.0 * np.log(spacing) - np.log(count - 1.0)
     open_ = np.maximum(REST + room - dead, 0.0)
