@@ -91,7 +91,7 @@ def _invert_straight(
         place = (c, c * float(share[some[0]]))
         people = view[some]
         length = lengths(people, tables, *place)
-        for part in equal_blocks(length.nodes):
+        for part in equal_blocks(-length.nodes):  # the longest first: shorter tables are the beginning of its own
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 2))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)

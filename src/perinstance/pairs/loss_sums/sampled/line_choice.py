@@ -62,6 +62,7 @@ def branch_point(view: LossCoordinates) -> Floats:
 
 def equal_blocks(*keys: Floats) -> Iterator[NDArray[np.intp]]:
     """Yield the positions of people whose keys are all equal, not too many at a time: what they need stays in cache."""
+    keys = tuple(key for key in keys if (key != key[0]).any()) or keys[:1]
     order = np.lexsort(keys)
     new = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
     for same in np.split(order, np.flatnonzero(new) + 1):

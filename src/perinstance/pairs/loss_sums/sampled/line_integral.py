@@ -89,15 +89,19 @@ def line_poles(place, nodes):
 
 
 @kernel
-def _vague_loss(line, scratch):
-    """Return the sum of the errors where some are not small: the phase is unknown, terms are at most modulus e^off."""
+def _vague_loss(line, poles, scratch):
+    """Return the sum of the errors where some are not small: there the phase is unknown, and the largest size counts."""
     lost = 0.0
     for k in range(line.real.size):
         off = scratch[2, k]
         if not off < np.inf:
             return np.inf
         modulus = abs(scratch[0, k]) + abs(scratch[1, k])
-        lost += modulus * (1.1 * off if off < VAGUE else 1.0 + math.exp(min(off, LARGEST)))
+        if off < VAGUE:
+            lost += 1.1 * off * modulus
+        else:
+            size = 1.1 * (abs(poles.real[k]) + abs(poles.imag[k]))
+            lost += modulus + size * math.exp(min(line.real[k] - line.real[0] + off, LARGEST))
     return lost
 
 
@@ -124,7 +128,7 @@ def line_terms(line, poles, scratch):
         turned += k * modulus
         lost += modulus * errors[k]
         vague |= not errors[k] < VAGUE
-    return LineTerms(real, imag, size, turned, _vague_loss(line, scratch) if vague else 1.1 * lost)
+    return LineTerms(real, imag, size, turned, _vague_loss(line, poles, scratch) if vague else 1.1 * lost)
 
 
 @kernel

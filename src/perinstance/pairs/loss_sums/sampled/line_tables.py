@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import NODE_ROUNDING, SPANNED
+from perinstance.numerics.rounding import NODE_ROUNDING, SPANNED, UNPROVED_WEIGHT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_decay import fill_decay
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, fill_log_moments, real_moments
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps, StepTable
 
 #: What a place is chosen by may be so far off, relatively: it proves nothing.
-UNPROVED = 1e-6
+UNPROVED = 1e-3
 #: So much of what a line has died by may be given away.
 DECAY_LOST = 0.02
 #: A basis is worth its products if it is so much smaller than the number of kinds.
@@ -45,6 +45,13 @@ class LineTable:
     error: Floats
     error_over_basis: Floats
 
+    def first(self, nodes: int) -> LineTable:
+        """Return the table of the first nodes."""
+        whole, count = self.values, self.error.size
+        kept = np.r_[:nodes, count : count + nodes]
+        over = None if whole.over_basis is None else np.ascontiguousarray(whole.over_basis[:, kept])
+        return LineTable(StepTable(whole.values[:, kept], over), self.error[:nodes], self.error_over_basis[:nodes])
+
     def error_for(self, steps: SampledSteps) -> Floats:
         """Return the error of what these people add up."""
         return self.error_over_basis if steps.fits(self.values) else self.error
@@ -62,7 +69,7 @@ class Basis:
         """Find the basis of some tables, relative to the first column; None if it would be large."""
         scale = proved[0][:, :1]
         rough = np.hstack(unproved) / scale
-        rough *= UNPROVED / np.abs(rough).max(axis=0)
+        rough *= UNPROVED_WEIGHT / np.abs(rough).max(axis=0)
         left, sizes, _ = np.linalg.svd(np.hstack([*(one / scale for one in proved), rough]), full_matrices=False)
         count = int((sizes > SPANNED * sizes[0]).sum())
         if SMALLER * count > len(scale):
@@ -98,7 +105,7 @@ class Basis:
 
     def decay(self, values: Floats, log: Floats) -> StepTable:
         """Return lower bounds of a decay over the basis: less e, which is relative to log A at the place."""
-        if not (log.max() < BEYOND and log.min() > 0.0 and values.min() > 0.0):
+        if not (log.max() < BEYOND and log.min() > 0.0 and 0.0 < values.min() and values.max() < np.inf):
             return StepTable(values)
         V, e = self.over(values, log)
         of_log, off = self.over(log, log)
@@ -115,7 +122,8 @@ class LineTables:
     basis: Basis | None = None
     _lines: dict[tuple[float, float, int], LineTable] = field(default_factory=dict)
     _reals: dict[float, StepTable] = field(default_factory=dict)
-    _decays: dict[tuple[float, float], tuple[StepTable, Floats]] = field(default_factory=dict)
+    _decays: dict[tuple[float, float], Floats] = field(default_factory=dict)
+    _ends: dict[tuple[float, float], StepTable] = field(default_factory=dict)
 
     @classmethod
     def of(cls, view: LossCoordinates) -> LineTables:
@@ -136,12 +144,8 @@ class LineTables:
             basis,
             {key: basis.line(table) for key, table in self._lines.items()},
             {c: basis.real(table.values) for c, table in self._reals.items()},
-            {key: (basis.decay(usual.values, self._log(key[0])), rest) for key, (usual, rest) in self._decays.items()},
+            self._decays,
         )
-
-    def _log(self, c: float) -> Floats:
-        """Return log A of every kind at a real place, a column."""
-        return self.real(c, np.arange(self.steps.rates.size)).values[:, :1]
 
     def line(self, c: float, spacing: float, nodes: int, kinds: NDArray[np.intp]) -> LineTable:
         """Return the table of some kinds on a line."""
@@ -149,6 +153,10 @@ class LineTables:
         if key in self._lines:
             return self._lines[key]
         s = self.steps
+        longer = self._longest(c, spacing)
+        if longer is not None and longer.error.size > nodes:
+            self._lines[key] = longer.first(nodes)
+            return self._lines[key]
         values, error = np.empty((kinds.size, 2 * nodes)), np.zeros(nodes)
         fill_line(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, np.array([c, spacing]), values, error)
         table = LineTable(StepTable(values), error, error)
@@ -170,26 +178,41 @@ class LineTables:
             self._reals[c] = table
         return table
 
-    def decay(
-        self, c: float, spacing: float, places: Floats, first: int, kinds: NDArray[np.intp]
-    ) -> tuple[StepTable, Floats]:
-        """Return lower bounds of ``-log |A(c + iy)|/A(c)`` for all y beyond each place, a row for each kind.
+    def _longest(self, c: float, spacing: float) -> LineTable | None:
+        """Return the longest table of a line, if there is any."""
+        found = [table for key, table in self._lines.items() if key[:2] == (c, spacing)]
+        return max(found, key=lambda table: table.error.size) if found else None
 
-        Those of the first places (over the basis too) and those of the others.
-        """
+    def decay(self, c: float, spacing: float, places: Floats, kinds: NDArray[np.intp]) -> Floats:
+        """Return lower bounds of ``-log |A(c + iy)|/A(c)`` for all y beyond each place, a row for each kind."""
         key = (c, spacing)
         if key in self._decays:
             return self._decays[key]
         s = self.steps
         values = np.empty((kinds.size, places.size))
         fill_decays(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, c, places, values)
-        usual, others = np.ascontiguousarray(values[:, :first]), np.ascontiguousarray(values[:, first:])
-        table = StepTable(usual)
-        if self.basis is not None:
-            table = self.basis.decay(usual, self._log(c))
         if s.index is None:
-            self._decays[key] = (table, others)
-        return table, others
+            self._decays[key] = values
+        return values
+
+    def ends(self, c: float, spacing: float) -> StepTable | None:
+        """Return what ``put_ends`` made for a line."""
+        return self._ends.get((c, spacing))
+
+    def put_ends(self, c: float, spacing: float, lengths: list[int], beyond: Floats) -> StepTable:
+        """Make lower bounds of the decay at *the nodes* from each of some lengths on to the last, a row for each kind.
+
+        They are what the line's table says, less its error; where a loss is skewed that is twice what is proved for
+        every y beyond a length. The last column is such a bound, ``beyond``, for all that follows.
+        """
+        kinds, last = np.arange(self.steps.rates.size), lengths[-1]
+        table = self.line(c, spacing, last, kinds)
+        log = table.values.values[:, :1]
+        gone = log - table.values.values[:, :last] - (table.error[0] + table.error) * log
+        gone = np.minimum.accumulate(gone[:, ::-1], axis=1)[:, ::-1]
+        found = np.hstack([gone[:, lengths[:-1]], beyond])
+        self._ends[c, spacing] = StepTable(found) if self.basis is None else self.basis.decay(found, log)
+        return self._ends[c, spacing]
 
 
 @kernel
