@@ -22,7 +22,7 @@ RUNG = 0.125  # octaves from one line to the next
 LOWEST, HIGHEST = -60.0, 70.0
 MANY, SAMPLE, MARGIN = 512, 48, 3
 CHUNK = 8192
-BLOCK = 1024
+BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)

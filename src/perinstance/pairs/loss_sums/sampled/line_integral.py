@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perinstance.numerics.inline_exp_log import fast_exp, fast_sin_cos
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, NODE_ROUNDING
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, VAGUE
 
@@ -105,7 +105,7 @@ def _vague_loss(line, poles, scratch):
     return lost
 
 
-@kernel
+@piece
 def line_terms(line, poles, scratch):
     """Return ``e^{K(z_k) - K(c)} c(1 + c)/(z_k(1 + z_k))`` for all nodes, and one of zero behind them."""
     real, imag, errors = scratch[0], scratch[1], scratch[2]
@@ -131,7 +131,7 @@ def line_terms(line, poles, scratch):
     return LineTerms(real, imag, size, turned, _vague_loss(line, poles, scratch) if vague else 1.1 * lost)
 
 
-@kernel
+@piece
 def log_bound(epsilon, line, poles, terms):
     """Return the logarithm of an upper bound of delta at an epsilon, minus its slope, and its second derivative."""
     turn = -poles.spacing * epsilon
@@ -162,7 +162,7 @@ def log_bound(epsilon, line, poles, terms):
     return log, c - slope, -(poles.spacing * poles.spacing) * bend / total - slope * slope
 
 
-@kernel
+@piece
 def _start(goal, epsilon, line, poles):
     """Return an epsilon to start from: one step towards where a normal loss of the same K, K' and K'' would have it."""
     h, c = poles.spacing, poles.c
@@ -175,7 +175,7 @@ def _start(goal, epsilon, line, poles):
     return epsilon + min(max((log - math.log1p(s) - goal) / s, -20.0 / c), 1.0 / c)
 
 
-@kernel
+@piece
 def _next_epsilon(epsilon, excess, slopes, between, c):
     """Return Halley's next epsilon, inside a bracket; ``slopes``: minus the first derivative, and the second."""
     low, high = between
@@ -192,7 +192,7 @@ def _next_epsilon(epsilon, excess, slopes, between, c):
     return 0.5 * (low + high) if high < np.inf else 2.0 * low + 1.0 / c
 
 
-@kernel
+@piece
 def solve_on_line(goal, start, edge, line, poles, scratch):
     """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that this line can prove; or infinity."""
     if not line.real[0] < BEYOND:

@@ -94,8 +94,10 @@ def over_basis(view: LossCoordinates, tables: LineTables, log_delta: Floats) -> 
     for same in equal_blocks(at, share):
         c = float(at[same[0]])
         place = (c, c * float(share[same[0]]))
-        nodes = lengths(some[same], tables, *place).nodes
-        tables.line(*place, int(min(nodes.max(), LENGTHS[USUAL - 1])), steps.kinds())
+        longest = int(lengths(some[same], tables, *place).nodes.max())
+        # one length more: somebody outside of the sample needs it
+        nodes = LENGTHS[min(LENGTHS.index(longest) + 1, USUAL - 1)]
+        tables.line(*place, nodes, steps.kinds())
     ends = np.array([at.min(), at.max()]) * 2.0 ** (RUNG * MOVES[[0, -1]])
     based = tables.with_basis(float(ends[0]), float(ends[1]))
     if based is None or based.basis is None:
@@ -186,7 +188,7 @@ def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float)
     known = tables.ends(c, spacing)
     if known is None:  # the first who ask decide how long the table is that everybody shares
         found = _by_kind(steps, tables, own, place)
-        last = int(min(found.nodes.max(), LENGTHS[USUAL - 1]))
+        last = int(min(max(found.nodes.max(), tables.longest(c, spacing)), LENGTHS[USUAL - 1]))
         beyond = _decay(tables, steps, place)[:, LENGTHS.index(last), None]
         known = tables.put_ends(c, spacing, [n for n in SHORT if n <= last], beyond)
     if not steps.fits(known):

@@ -153,9 +153,9 @@ class LineTables:
         if key in self._lines:
             return self._lines[key]
         s = self.steps
-        longer = self._longest(c, spacing)
-        if longer is not None and longer.error.size > nodes:
-            self._lines[key] = longer.first(nodes)
+        longest = self.longest(c, spacing)
+        if longest > nodes:
+            self._lines[key] = self._lines[c, spacing, longest].first(nodes)
             return self._lines[key]
         values, error = np.empty((kinds.size, 2 * nodes)), np.zeros(nodes)
         fill_line(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, np.array([c, spacing]), values, error)
@@ -178,10 +178,9 @@ class LineTables:
             self._reals[c] = table
         return table
 
-    def _longest(self, c: float, spacing: float) -> LineTable | None:
-        """Return the longest table of a line, if there is any."""
-        found = [table for key, table in self._lines.items() if key[:2] == (c, spacing)]
-        return max(found, key=lambda table: table.error.size) if found else None
+    def longest(self, c: float, spacing: float) -> int:
+        """Return how many nodes the longest table of a line has, or 0."""
+        return max((key[2] for key in self._lines if key[:2] == (c, spacing)), default=0)
 
     def decay(self, c: float, spacing: float, places: Floats, kinds: NDArray[np.intp]) -> Floats:
         """Return lower bounds of ``-log |A(c + iy)|/A(c)`` for all y beyond each place, a row for each kind."""
