@@ -130,7 +130,7 @@ def _on_line(
 
 def _known(K: Floats) -> Floats:
     """Return what everybody's errors are relative to: ``K(c)``, which is above zero or else not known at all."""
-    return np.where((K > 0.0) & (K < np.inf), K, np.inf)
+    return np.where((K > 0.0) & np.isfinite(K), K, np.inf)
 
 
 def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple[Floats, Floats]:

@@ -90,7 +90,7 @@ def line_poles(place, nodes):
 
 @kernel
 def _vague_loss(line, poles, scratch):
-    """Return the sum of the errors where some are not small: there the phase is unknown, and the largest size counts."""
+    """Return the sum of the errors where some are not small: there the phase is unknown, the largest size counts."""
     lost = 0.0
     for k in range(line.real.size):
         off = scratch[2, k]
@@ -131,7 +131,7 @@ def line_terms(line, poles, scratch):
     return LineTerms(real, imag, size, turned, _vague_loss(line, poles, scratch) if vague else 1.1 * lost)
 
 
-@piece
+@kernel
 def log_bound(epsilon, line, poles, terms):
     """Return the logarithm of an upper bound of delta at an epsilon, minus its slope, and its second derivative."""
     turn = -poles.spacing * epsilon

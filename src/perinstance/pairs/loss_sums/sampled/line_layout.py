@@ -114,7 +114,10 @@ def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -
     found = [tables.real(float(place), kinds) for place in places]
     if steps.in_basis is not None and all(steps.fits(one) for one in found[LINES[0] : LINES[1] + 1]):
         # a place of which the basis knows nothing is not used: that makes lines finer at most
-        columns = [np.full(steps.in_basis.shape[1], np.nan) if one.over_basis is None else one.over_basis[:, 0] for one in found]
+        columns = [
+            np.full(steps.in_basis.shape[1], np.nan) if one.over_basis is None else one.over_basis[:, 0]
+            for one in found
+        ]
         K = steps.in_basis @ np.stack(columns, axis=1)
     else:
         K = steps.total(np.stack([one.values[:, 0] for one in found], axis=1), kinds)

@@ -30,7 +30,7 @@ UNPROVED = 1e-3
 #: So much of what a line has died by may be given away.
 DECAY_LOST = 0.02
 #: A basis is worth its products if it is so much smaller than the number of kinds.
-SMALLER = 3
+SMALLER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Basis:
 
     def decay(self, values: Floats, log: Floats) -> StepTable:
         """Return lower bounds of a decay over the basis: less e, which is relative to log A at the place."""
-        if not (log.max() < BEYOND and log.min() > 0.0 and 0.0 < values.min() and values.max() < np.inf):
+        if not (log.max() < BEYOND and log.min() > 0.0 and values.min() > 0.0 and values.max() < np.inf):
             return StepTable(values)
         V, e = self.over(values, log)
         of_log, off = self.over(log, log)
@@ -132,10 +132,10 @@ class LineTables:
         return cls(view.sampled)
 
     def with_basis(self, low: float, high: float) -> LineTables | None:
-        """Return the same tables over the basis of those that were asked for so far; of real ones between two places."""
+        """Return the same tables over a basis of those that were asked for so far; of real ones between two places."""
         lines = [table.values.values for table in self._lines.values() if table.values.values.max() < BEYOND]
         near = [one.values for c, one in self._reals.items() if low <= c <= high]
-        near = [values for values in near if 0.0 < values.min() and values.max() < BEYOND]
+        near = [values for values in near if values.min() > 0.0 and values.max() < BEYOND]
         basis = Basis.of(lines, near) if lines and near and lines[0][:, 0].min() > 0.0 else None
         if basis is None:
             return None

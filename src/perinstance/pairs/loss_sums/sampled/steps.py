@@ -29,8 +29,9 @@ class SampledSteps:
     """Person i takes ``steps[i, j]`` steps of the kind ``index[i, j]``, or of kind j where ``index`` is None.
 
     ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then the error of each)
-    belong to the different kinds. ``taken`` are all steps of a person, ``over`` says whether Q over P is meant. ``in_basis`` are ``steps @ basis`` of these
-    people, where a basis of all tables was found; ``table`` are the steps of everybody then, ``rows`` who is meant.
+    belong to the different kinds. ``taken`` are all steps of a person; ``over`` says whether Q over P is meant.
+    ``in_basis`` are ``steps @ basis`` of these people, where a basis of all tables was found; ``table`` are the steps
+    of everybody then, and ``rows`` says who is meant.
     """
 
     rates: Floats
