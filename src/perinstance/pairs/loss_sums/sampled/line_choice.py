@@ -168,11 +168,11 @@ def _bracket(
     steps = view.sampled
     assert steps is not None
     found = [tables.real(float(place), steps.kinds()) for place in c]
-    # of each kind the one number that decides, which is a sum over the steps
-    if steps.in_basis is not None and all(steps.fits(K) for K in found):
-        own, each = steps.in_basis, [K.over_basis for K in found]
-    else:
+    each = [K.over_basis for K in found if K.over_basis is not None]
+    own = steps.in_basis
+    if own is None or len(each) < len(found):
         own, each = steps.steps, [K.values for K in found]
+    # of each kind the one number that decides, which is a sum over the steps
     table = np.stack([_decides(K, place, solving) for K, place in zip(each, c, strict=True)], axis=1)
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
