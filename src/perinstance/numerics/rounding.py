@@ -172,6 +172,10 @@ LEAST_DISTANCE = 1e-8
 LAST_RAISE = 1e-14
 #: What a quadrature of depth 90 misses of a divergence: ``8 e^-90 (m^2/2 + 6)`` is less than this times ``1 + m^2``.
 KL_QUADRATURE = 1e-36
+#: Directions of the tables of many kinds of steps that are smaller, relatively, are rounding; what is left is charged.
+SPANNED = 2e-15
+#: The weight of tables that only choose a place when such directions are looked for: they need three digits.
+UNPROVED_WEIGHT = 1e-12
 #: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
 QUADRATURE_UP = 1 + 1e-12
 

@@ -158,8 +158,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         check_direction(direction)
         n = len(self)
         deltas = spread(delta_array(delta, n), n)
-        whole, samples = self._whole, self._counts[1]  # who is never sampled loses nothing: delta <= samples
-        single = self._single & (deltas > 0.0)
+        count, samples = self._counts  # who is never sampled loses nothing: delta <= samples
+        whole, single = samples == count, (count == 1.0) & (samples < 1.0) & (deltas > 0.0)
         out = np.zeros(n)
         shifts, rows, many = (np.flatnonzero(who) for who in (whole, single, ~single & ~whole))
         if shifts.size:
@@ -167,20 +167,20 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         others = (self if many.size == n else self[many]).coordinates() if many.size else None
         for side in _sides(direction):
             if others is not None:
-                found = np.minimum(epsilon_of_sum(others, deltas[many], side), self._added(many, deltas[many], side))
+                added = self._added(many, count[many], deltas[many], side)
+                found = np.minimum(epsilon_of_sum(others, deltas[many], side), added)
                 found[samples[many] <= deltas[many] * (1.0 - FEW_ROUNDINGS * (1 + self._rate.shape[1]))] = 0.0
                 out[many] = np.maximum(out[many], found)
             if rows.size:
                 out[rows] = np.maximum(out[rows], _STEP_EPSILON[side](*self._one_step(rows), deltas[rows]))
         return out
 
-    def _added(self, rows: NDArray[np.intp], delta: Floats, side: str) -> Floats:
+    def _added(self, rows: NDArray[np.intp], count: Floats, delta: Floats, side: str) -> Floats:
         """Return the sum over the steps of what each loses at its share of delta: above the truth; for few steps only.
 
         Infinite for everybody else: the inversion is always better where the steps are many.
         """
         out = np.full(len(rows), np.inf)
-        count = self._counts[0][rows]
         some = np.flatnonzero((count <= FEW) & (delta > 0.0))
         rate, distance, steps = self._rate[rows[some]], self._distance[rows[some]], self._steps[rows[some]]
         live = (rate > 0.0) & (distance > 0.0) & (steps > 0.0)

@@ -29,7 +29,7 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Flo
     n = len(delta)
     views = coordinates.views(direction)
     out, above, laid = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n, 4))
-    for i, view in enumerate(views):
+    for i, view in enumerate(views if coordinates.has_others or not coordinates.samples.all() else []):
         epsilons(delta, view.losses, view.terms, out[i], above[i], laid[i])
     short = above > np.maximum(PROMISED * out, PROMISED_ABSOLUTE)
     with np.errstate(invalid="ignore"):  # where both are infinite there is nothing to refine
@@ -44,8 +44,9 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str) -> Flo
     if rows.size:
         from perinstance.pairs.loss_sums.sampled.epsilon import epsilon_of_steps
 
-        for i, view in enumerate(views):
-            out[i, rows] = epsilon_of_steps(view[rows], delta[rows])
+        for i, view in enumerate(views):  # the tables of steps are wide: they are not copied where all have some
+            some = view if rows.size == n else view[rows]
+            out[i, rows] = epsilon_of_steps(some, delta[rows])
     worst = out.max(axis=0)
     worst[coordinates.infinite] = np.inf
     return worst

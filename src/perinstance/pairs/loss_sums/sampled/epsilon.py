@@ -16,7 +16,7 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
     place_of,
 )
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
-from perinstance.pairs.loss_sums.sampled.line_layout import LineLengths, lay, lengths
+from perinstance.pairs.loss_sums.sampled.line_layout import LineLengths, lay, lengths, over_basis
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.noise_cells import LOG_OUTSIDE
@@ -45,7 +45,7 @@ def edge_of(view: LossCoordinates) -> Floats:
 def outside(view: LossCoordinates) -> Floats:
     """Return what the noise that is left out may add to delta (``noise_cells.py``), rounded up."""
     assert view.sampled is not None
-    return np.maximum(view.sampled.steps.sum(axis=1) * np.exp(LOG_OUTSIDE + 60.0) * np.exp(-60.0), SMALLEST)
+    return np.maximum(view.sampled.taken * np.exp(LOG_OUTSIDE + 60.0) * np.exp(-60.0), SMALLEST)
 
 
 def invert(
@@ -91,7 +91,7 @@ def _invert_straight(
         place = (c, c * float(share[some[0]]))
         people = view[some]
         length = lengths(people, tables, *place)
-        for part in equal_blocks(length.nodes):
+        for part in equal_blocks(-length.nodes):  # the longest first: shorter tables are the beginning of its own
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 2))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
@@ -114,25 +114,23 @@ def _on_line(
     kinds = steps.kinds()
     nodes, c = int(length.nodes[0]), place[0]
     table = tables.line(*place, nodes, kinds)
-    values = np.ascontiguousarray(steps.total(table.values, kinds))
-    error = _errors(values[:, :1], table.error)
-    y = place[1] * np.arange(nodes)
-    if view.has_others:
-        add_cumulants_at(c + 1j * y, view.losses, values, error)
-    if length.shift.any():  # s^2 (z^2 + z)/2
-        half = 0.5 * length.shift[:, None]
+    values = np.ascontiguousarray(steps.total_of(table.values, kinds))
+    first, more = _known(values[:, 0]), np.empty((0, 0))
+    if view.has_others or length.shift.any():
+        y, more = place[1] * np.arange(nodes), np.zeros((len(values), nodes))
+        if view.has_others:
+            add_cumulants_at(c + 1j * y, view.losses, values, more)
+        half = 0.5 * length.shift[:, None]  # s^2 (z^2 + z)/2
         values[:, :nodes] += half * (c * c + c - y * y)
         values[:, nodes:] += half * ((2.0 * c + 1.0) * y)
-        error += 8.0 * NODE_ROUNDING * half * (c * c + c + y * y + (2.0 * c + 1.0) * y)
+        more += 8.0 * NODE_ROUNDING * half * (c * c + c + y * y + (2.0 * c + 1.0) * y)
     run = solve_all if solving else profile_all
-    run(np.array(place), values, error, length.rest, np.ascontiguousarray(goals), out)
+    run(np.array(place), values, first, table.error_for(steps), more, length.rest, np.ascontiguousarray(goals), out)
 
 
-def _errors(K: Floats, share: Floats) -> Floats:
-    """Return the error of everybody's K from what it is of ``K(c)``, which is above zero or else not known at all."""
-    with np.errstate(invalid="ignore"):
-        error = K * share
-    return np.where((K > 0.0) & np.isfinite(error), error, np.inf)
+def _known(K: Floats) -> Floats:
+    """Return what everybody's errors are relative to: ``K(c)``, which is above zero or else not known at all."""
+    return np.where((K > 0.0) & np.isfinite(K), K, np.inf)
 
 
 def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple[Floats, Floats]:
@@ -150,8 +148,8 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
             assert some.sampled is not None
             kinds = some.sampled.kinds()
             table = tables.line(c, c, 1, kinds)
-            values = np.ascontiguousarray(some.sampled.total(table.values, kinds))
-            error = _errors(values[:, :1], table.error)
+            values = np.ascontiguousarray(some.sampled.total_of(table.values, kinds))
+            error = _known(values[:, :1]) * table.error_for(some.sampled)
             if some.has_others:
                 add_cumulants_at(np.array([c + 0j]), some.losses, values, error)
             K = values[:, 0] + error[:, 0]
@@ -181,7 +179,7 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
             np.log(inside[rows]),
         )
     )
-    tables = LineTables.of(view)
+    view, tables = over_basis(view, LineTables.of(view), log_delta)
     places = choose(view, tables, log_delta, solving=True)
     # where the largest loss itself is close enough nothing is inverted: it is never too small
     close = np.isfinite(edge) & ((50.0 - log_delta) / places.c < 0.1 * PROMISED * edge)

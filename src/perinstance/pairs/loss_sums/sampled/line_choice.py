@@ -22,7 +22,7 @@ RUNG = 0.125  # octaves from one line to the next
 LOWEST, HIGHEST = -60.0, 70.0
 MANY, SAMPLE, MARGIN = 512, 48, 3
 CHUNK = 8192
-BLOCK = 1024
+BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,17 @@ def branch_point(view: LossCoordinates) -> Floats:
 
 def equal_blocks(*keys: Floats) -> Iterator[NDArray[np.intp]]:
     """Yield the positions of people whose keys are all equal, not too many at a time: what they need stays in cache."""
+    keys = tuple(key for key in keys if (key != key[0]).any()) or keys[:1]
     order = np.lexsort(keys)
     new = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
     for same in np.split(order, np.flatnonzero(new) + 1):
         for start in range(0, len(same), BLOCK):
             yield same[start : start + BLOCK]
+
+
+def sample_of(n: int) -> NDArray[np.intp]:
+    """Return some of n people, evenly."""
+    return np.linspace(0, n - 1, SAMPLE).astype(np.intp)
 
 
 def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats:
@@ -78,7 +84,7 @@ def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats
         steps = some.sampled
         assert steps is not None
         kinds = steps.kinds()
-        values = np.ascontiguousarray(steps.total(tables.real(float(place), kinds), kinds))
+        values = np.ascontiguousarray(steps.total_of(tables.real(float(place), kinds), kinds))
         values[values >= BEYOND] = np.inf
         if some.has_others:
             add_real_cumulants(float(place), some.losses, values)
@@ -154,25 +160,32 @@ def _bracket(
 ) -> None:
     """Settle most of many people at once, on the few rungs that a sample of them needs."""
     n = len(goal)
-    rows = np.linspace(0, n - 1, SAMPLE).astype(np.intp)
+    rows = sample_of(n)
     sample = choose(view[rows], tables, goal[rows], solving).octave
     rungs = np.arange(sample.min() - MARGIN * RUNG, sample.max() + (MARGIN + 0.5) * RUNG, RUNG)
     rungs = rungs[:: 1 + len(rungs) // 48]
     c = 2.0**rungs
     steps = view.sampled
     assert steps is not None
-    kinds = steps.kinds()
-    table = np.empty((len(kinds), len(c)))  # of each kind the one number that decides, which is a sum over the steps
-    for j, place in enumerate(c):
-        K = tables.real(float(place), kinds)
-        with np.errstate(over="ignore"):
-            table[:, j] = np.where(K[:, 0] < BEYOND, place * K[:, 1] - K[:, 0] if solving else K[:, 1], BEYOND)
+    found = [tables.real(float(place), steps.kinds()) for place in c]
+    each = [K.over_basis for K in found if K.over_basis is not None]
+    own = steps.in_basis
+    if own is None or len(each) < len(found):
+        own, each = steps.steps, [K.values for K in found]
+    # of each kind the one number that decides, which is a sum over the steps
+    table = np.stack([_decides(K, place, solving) for K, place in zip(each, c, strict=True)], axis=1)
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
-        height = steps.steps[part] @ table
+        height = own[part] @ table
         height[height >= BEYOND] = np.inf
         far = _is_beyond(height, c, goal[part, None], solving)
         first = far.argmax(axis=1)
         inside = far.any(axis=1) & (first > 0)
         low[part] = np.where(inside, rungs[first - 1], low[part])
         high[part] = np.where(inside, rungs[first], high[part])
+
+
+def _decides(K: Floats, c: float, solving: bool) -> Floats:
+    """Return ``c K' - K`` or ``K'`` of a table, beyond the noise where K is."""
+    with np.errstate(over="ignore"):
+        return np.where(K[:, 0] < BEYOND, c * K[:, 1] - K[:, 0] if solving else K[:, 1], BEYOND)

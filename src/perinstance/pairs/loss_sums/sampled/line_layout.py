@@ -14,14 +14,23 @@ costs about ``s^2 (1 + c)/2`` of epsilon.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_choice import RUNG, Places, branch_point, equal_blocks, place_of
+from perinstance.pairs.loss_sums.sampled.line_choice import (
+    MANY,
+    RUNG,
+    Places,
+    branch_point,
+    choose,
+    equal_blocks,
+    place_of,
+    sample_of,
+)
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
@@ -40,10 +49,14 @@ HIGH = 7.0
 LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 #: So many of them are asked first.
 USUAL = 7
+#: Numbers of nodes that are tried where a table of a longer line is shared.
+SHORT = (8, 10, 12, 14, 16, 18, 20, 22, 24, 28, 32, 40)
 LONGEST = LENGTHS[-1]
 #: Steps are c times a power of this.
 LADDER = 2.0**0.25
 FINEST = 2.0**-14
+#: From so many kinds of steps on a basis of their tables is looked for.
+MANY_KINDS = 32
 
 
 def lay(
@@ -63,13 +76,52 @@ def lay(
     return places.octave + MOVES[rung] * RUNG, share
 
 
+def over_basis(view: LossCoordinates, tables: LineTables, log_delta: Floats) -> tuple[LossCoordinates, LineTables]:
+    """Return many people who share many kinds of steps, over a basis of the tables that a sample of them needs."""
+    steps = view.sampled
+    assert steps is not None
+    if steps.index is not None or len(log_delta) <= MANY or steps.rates.size < MANY_KINDS:
+        return view, tables
+    rows = sample_of(len(log_delta))
+    places = choose(view[rows], tables, log_delta[rows], solving=True)
+    rows, places = rows[places.found], places.of(places.found)
+    if not rows.size:
+        return view, tables
+    some = view[rows]
+    goals = np.stack([places.log_delta, places.epsilon], axis=1)
+    octave, share = lay(some, tables, places, goals, solving=True)
+    at = place_of(octave, branch_point(some))
+    for same in equal_blocks(at, share):
+        c = float(at[same[0]])
+        place = (c, c * float(share[same[0]]))
+        longest = int(lengths(some[same], tables, *place).nodes.max())
+        # one length more: somebody outside of the sample needs it
+        nodes = LENGTHS[min(LENGTHS.index(longest) + 1, USUAL - 1)]
+        tables.line(*place, nodes, steps.kinds())
+    ends = np.array([at.min(), at.max()]) * 2.0 ** (RUNG * MOVES[[0, -1]])
+    based = tables.with_basis(float(ends[0]), float(ends[1]))
+    if based is None or based.basis is None:
+        return view, tables
+    view = replace(view, sampled=steps.with_basis(based.basis.vectors))
+    return view if view.has_others else view.without_others(), based
+
+
 def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -> Floats:
     """Return K at some real places, infinite where it is."""
     steps = view.sampled
     assert steps is not None
     kinds = steps.kinds()
-    K = steps.total(np.stack([tables.real(float(place), kinds)[:, 0] for place in places], axis=1), kinds)
-    K[K >= BEYOND] = np.inf
+    found = [tables.real(float(place), kinds) for place in places]
+    if steps.in_basis is not None and all(steps.fits(one) for one in found[LINES[0] : LINES[1] + 1]):
+        # a place of which the basis knows nothing is not used: that makes lines finer at most
+        columns = [
+            np.full(steps.in_basis.shape[1], np.nan) if one.over_basis is None else one.over_basis[:, 0]
+            for one in found
+        ]
+        K = steps.in_basis @ np.stack(columns, axis=1)
+    else:
+        K = steps.total(np.stack([one.values[:, 0] for one in found], axis=1), kinds)
+    K[~(K < BEYOND)] = np.inf
     if view.has_others:
         for j, place in enumerate(places):
             values = np.zeros((len(K), 3))
@@ -83,6 +135,11 @@ def fill_layout(places, bounds, goals, solving, rung, share):
     """Fill in which of the places gives the widest step without losing digits, and that step as a share of it."""
     n = places.size
     t = places
+    apart = np.empty((n, n))
+    for j in range(n):
+        for k in range(n):
+            apart[j, k] = 1.0 / abs(t[k] - t[j]) if k != j else 0.0
+    height = np.empty(n)
     for i in range(bounds.shape[0]):
         bound, log_delta, epsilon = bounds[i], min(goals[i, 0], 0.0), goals[i, 1]
         best = np.inf
@@ -90,24 +147,22 @@ def fill_layout(places, bounds, goals, solving, rung, share):
             best = min(best, (bound[j] - log_delta) / t[j])
         if solving:  # Chernoff's epsilon is a little above the true one
             epsilon = max(best - 4.0 / t[LINES[1]], 0.0)
+        for j in range(n):
+            height[j] = bound[j] - t[j] * epsilon - log_delta
         widest = 0.0
         rung[i] = LINES[1]
         for j in range(LINES[0], LINES[1] + 1):
-            high = bound[j] - t[j] * epsilon - log_delta
-            if not high < HIGH + (4.0 if solving else 0.0) and j != LINES[1]:
+            if not height[j] < HIGH + (4.0 if solving else 0.0) and j != LINES[1]:
                 continue
             left, right = (EXTRA - log_delta) / t[j], np.inf
-            for k in range(n):
-                if k != j and bound[k] < np.inf:
-                    reach = (bound[k] - t[k] * epsilon - log_delta + EXTRA) / abs(t[k] - t[j])
-                    if k < j:
-                        left = min(left, reach)
-                    else:
-                        right = min(right, reach)
-            step = 2.0 * math.pi / (max(left, right, 1.0 / t[j]) * t[j])
-            if step * t[j] > widest:
-                widest = step * t[j]
-                rung[i], share[i] = j, step
+            for k in range(j):
+                left = min(left, (height[k] + EXTRA) * apart[j, k])
+            for k in range(j + 1, n):
+                right = min(right, (height[k] + EXTRA) * apart[j, k])
+            step = 2.0 * math.pi / max(left, right, 1.0 / t[j])
+            if step > widest:
+                widest = step
+                rung[i], share[i] = j, step / t[j]
         if widest == 0.0:
             share[i] = 1.0 / 16.0
 
@@ -116,7 +171,7 @@ def fill_layout(places, bounds, goals, solving, rung, share):
 class LineLengths:
     """Of each person on a line: the nodes, the square of the shift that is added, the sum that is left out."""
 
-    nodes: np.ndarray
+    nodes: Floats
     shift: Floats
     rest: Floats
 
@@ -129,30 +184,67 @@ def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float)
     """Return how long the line through c must be for each of these people, and what is added to make it end there."""
     steps = view.sampled
     assert steps is not None
-    kinds = steps.kinds()
-    table = tables.decay(c, spacing, np.array(LENGTHS) * spacing, kinds)
-    own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps.steps))
-    found = _ends(steps, table[:, :USUAL], own, c, spacing, 0)
+    own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps))
+    place = np.array([c, spacing])
+    if steps.in_basis is None:
+        return _by_kind(steps, tables, own, place)
+    known = tables.ends(c, spacing)
+    if known is None:  # the first who ask decide how long the table is that everybody shares
+        found = _by_kind(steps, tables, own, place)
+        last = int(min(max(found.nodes.max(), tables.longest(c, spacing)), LENGTHS[USUAL - 1]))
+        beyond = _decay(tables, steps, place)[:, LENGTHS.index(last), None]
+        known = tables.put_ends(c, spacing, [n for n in SHORT if n <= last], beyond)
+    if not steps.fits(known):
+        return _by_kind(steps, tables, own, place)
+    found = _ends(steps.total_of(known, steps.kinds()), own, SHORT, place)
     more = np.flatnonzero(found.shift > 0.0)
     if more.size:
-        rest = _ends(steps[more], table[:, USUAL:], own[more], c, spacing, USUAL)
+        rest = _by_kind(steps[more], tables, own[more], place)
         found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
     return found
 
 
-def _ends(steps: SampledSteps, table: Floats, own: Floats, c: float, spacing: float, start: int) -> LineLengths:
+def _decay(tables: LineTables, steps: SampledSteps, place: Floats) -> Floats:
+    """Return how far every kind has died beyond each of the lengths."""
+    return tables.decay(float(place[0]), float(place[1]), np.array(LENGTHS) * place[1], steps.kinds())
+
+
+def _by_kind(steps: SampledSteps, tables: LineTables, own: Floats, place: Floats) -> LineLengths:
+    """Return how long a line must be by the decay beyond each length, summed kind by kind."""
+    kinds, table = steps.kinds(), _decay(tables, steps, place)
+    found = _ends(steps.total(np.ascontiguousarray(table[:, :USUAL]), kinds), own, LENGTHS, place)
+    more = np.flatnonzero(found.shift > 0.0)
+    if more.size:
+        dead = steps[more].total(np.ascontiguousarray(table[:, USUAL:]), kinds)
+        rest = _ends(dead, own[more], LENGTHS[USUAL:], place)
+        found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
+    return found
+
+
+def _ends(dead: Floats, own: Floats, lengths: tuple[int, ...], place: Floats) -> LineLengths:
     """Return the first of some lengths at which the line has died, or the last one and a shift."""
-    count = np.array(LENGTHS[start : start + table.shape[1]])
-    ends = count * spacing
-    kinds = steps.kinds()
-    dead = steps.total(np.ascontiguousarray(table), kinds) + 0.5 * own[:, None] * ends**2
-    # sum_{k >= n} c (1 + c)/y_k^2 <= c (1 + c)/(h^2 (n - 1)), in units of the first term
+    count = np.array(lengths[: dead.shape[1]], dtype=np.float64)
+    found = LineLengths(*np.empty((3, len(dead))))
+    fill_ends(dead, own, count, place, found.nodes, found.shift, found.rest)
+    return found
+
+
+@kernel
+def fill_ends(dead, own, count, place, nodes, shift, rest):
+    """Fill in the first length at which ``sum_{k >= n} e^-dead c (1 + c)/y_k^2`` is next to nothing.
+
+    The sum is at most ``e^-dead c (1 + c)/(h^2 (n - 1))``, in units of the first term. ``dead`` holds from each length
+    to the last, and the last one for all that follows.
+    """
+    c, spacing = place[0], place[1]
+    last = count.size - 1
     room = np.log(c) + np.log1p(c) - 2.0 * np.log(spacing) - np.log(count - 1.0)
-    open_ = np.maximum(REST + room - dead, 0.0)
-    first = np.where((open_ == 0.0).any(axis=1), (open_ == 0.0).argmax(axis=1), len(count) - 1)
-    pick = np.arange(len(dead))
-    shift = 2.0 * open_[pick, first] / ends[first] ** 2
-    dead = dead[pick, first] + 0.5 * shift * ends[first] ** 2
-    with np.errstate(under="ignore"):
-        rest = np.exp(np.minimum(room[first] - 0.999 * dead, 700.0))
-    return LineLengths(count[first], shift, rest)
+    for i in range(dead.shape[0]):
+        j, most = 0, dead[i, last]
+        while j < last and not min(dead[i, j], most) + 0.5 * own[i] * (count[j] * spacing) ** 2 >= REST + room[j]:
+            j += 1
+        end2 = (count[j] * spacing) ** 2
+        gone = min(dead[i, j], most) + 0.5 * own[i] * end2
+        shift[i] = 2.0 * max(REST + room[j] - gone, 0.0) / end2
+        nodes[i] = count[j]
+        rest[i] = math.exp(min(room[j] - 0.999 * (gone + 0.5 * shift[i] * end2), 700.0))

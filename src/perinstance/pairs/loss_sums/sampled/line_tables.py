@@ -1,4 +1,14 @@
-"""Tables that people share: log moments of every kind of step at the nodes of a line ``c + i k h``, and their decay."""
+r"""Tables that people share: log moments of every kind of step at the nodes of a line ``c + i k h``, and their decay.
+
+**A basis.** Log moments are smooth in the rate and the distance of a step, so that the tables T of many kinds span few
+directions: ``T = U V + R`` with a small remainder, where U has a row for each kind and some 15 columns. Of many people
+``steps @ U`` is taken once, and ``steps @ T`` is ``(steps @ U) @ V`` for every table. It is off by at most
+``sum_j steps_j e_j``, ``e = |R| + u (kinds + 3 columns + 8) (|U| |V| + |T|)``: the remainder, its own rounding and that
+of both products, u half a unit in the last place. Where s_j > 0 are any numbers of the kinds, that is at most
+``max_j(e_j/s_j)`` times ``steps @ s``. R is computed for every table and all of this is charged to it, so that nothing
+rests on how U was found (from the singular vectors of what a sample of people needs); a table that U does not span well
+is taken kind by kind.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +19,99 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import NODE_ROUNDING
+from perinstance.numerics.rounding import NODE_ROUNDING, SPANNED, UNPROVED_WEIGHT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_decay import fill_decay
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, fill_log_moments, real_moments
-from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
+from perinstance.pairs.loss_sums.sampled.steps import SampledSteps, StepTable
+
+#: What a place is chosen by may be so far off, relatively: it proves nothing.
+UNPROVED = 1e-3
+#: So much of what a line has died by may be given away.
+DECAY_LOST = 0.02
+#: A basis is worth its products if it is so much smaller than the number of kinds.
+SMALLER = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LineTable:
     """Real and imaginary parts of log A side by side, a row for each kind; errors relative to log A at the first node.
 
-    Whoever takes any of these steps has ``K = steps @ values``, with an error of at most ``error`` times ``K(c)``.
+    Whoever takes any of these steps has ``K = steps @ values``, with an error of at most ``error`` times ``K(c)``; over
+    the basis ``error_over_basis``.
     """
 
-    values: Floats
+    values: StepTable
     error: Floats
+    error_over_basis: Floats
+
+    def first(self, nodes: int) -> LineTable:
+        """Return the table of the first nodes."""
+        whole, count = self.values, self.error.size
+        kept = np.r_[:nodes, count : count + nodes]
+        over = None if whole.over_basis is None else np.ascontiguousarray(whole.over_basis[:, kept])
+        return LineTable(StepTable(whole.values[:, kept], over), self.error[:nodes], self.error_over_basis[:nodes])
+
+    def error_for(self, steps: SampledSteps) -> Floats:
+        """Return the error of what these people add up."""
+        return self.error_over_basis if steps.fits(self.values) else self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """U, a row for each kind, and what V is found with: ``V = inverse @ T``."""
+
+    vectors: Floats
+    inverse: Floats
+
+    @classmethod
+    def of(cls, proved: list[Floats], unproved: list[Floats]) -> Basis | None:
+        """Find the basis of some tables, relative to the first column; None if it would be large."""
+        scale = proved[0][:, :1]
+        rough = np.hstack(unproved) / scale
+        rough *= UNPROVED_WEIGHT / np.abs(rough).max(axis=0)
+        left, sizes, _ = np.linalg.svd(np.hstack([*(one / scale for one in proved), rough]), full_matrices=False)
+        count = int((sizes > SPANNED * sizes[0]).sum())
+        if SMALLER * count > len(scale):
+            return None
+        left = np.ascontiguousarray(left[:, :count])
+        return cls(left * scale, left.T / scale.T)
+
+    def over(self, values: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Return V of a table, and of each column the largest ``e_j`` over ``scale_j``."""
+        V = self.inverse @ values
+        kinds, count = self.vectors.shape
+        size = np.abs(self.vectors) @ np.abs(V) + np.abs(values)
+        e = np.abs(values - self.vectors @ V) + NODE_ROUNDING * (kinds + 3.0 * count + 8.0) * size
+        return V, np.asarray((e / scale).max(axis=0))
+
+    def line(self, table: LineTable) -> LineTable:
+        """Return a line over the basis, if that loses no more than the table has lost."""
+        values, n = table.values.values, table.error.size
+        if not (values.max() < BEYOND and table.error.max() < np.inf):
+            return table
+        V, e = self.over(values, values[:, :1])
+        more = e[:n] + e[n:]
+        if not (more <= table.error).all():
+            return table
+        return LineTable(StepTable(values, V), table.error, table.error + more)
+
+    def real(self, values: Floats) -> StepTable:
+        """Return log A and derivatives at a real place over the basis."""
+        if not (values.max() < BEYOND and values.min() > 0.0):
+            return StepTable(values)
+        V, e = self.over(values, values)
+        return StepTable(values, V if (e < UNPROVED).all() else None)
+
+    def decay(self, values: Floats, log: Floats) -> StepTable:
+        """Return lower bounds of a decay over the basis: less e, which is relative to log A at the place."""
+        if not (log.max() < BEYOND and log.min() > 0.0 and values.min() > 0.0 and values.max() < np.inf):
+            return StepTable(values)
+        V, e = self.over(values, log)
+        of_log, off = self.over(log, log)
+        if not (off[0] < UNPROVED and (e < DECAY_LOST * (values / log).min(axis=0)).all()):
+            return StepTable(values)
+        return StepTable(values, V - (1.0 + 2.0 * UNPROVED) * e * of_log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +119,11 @@ class LineTables:
     """The tables of one call, kept while everybody has the same kinds of steps."""
 
     steps: SampledSteps
+    basis: Basis | None = None
     _lines: dict[tuple[float, float, int], LineTable] = field(default_factory=dict)
-    _reals: dict[float, Floats] = field(default_factory=dict)
+    _reals: dict[float, StepTable] = field(default_factory=dict)
     _decays: dict[tuple[float, float], Floats] = field(default_factory=dict)
+    _ends: dict[tuple[float, float], StepTable] = field(default_factory=dict)
 
     @classmethod
     def of(cls, view: LossCoordinates) -> LineTables:
@@ -42,29 +131,56 @@ class LineTables:
         assert view.sampled is not None
         return cls(view.sampled)
 
+    def with_basis(self, low: float, high: float) -> LineTables | None:
+        """Return the same tables over a basis of those that were asked for so far; of real ones between two places."""
+        lines = [table.values.values for table in self._lines.values() if table.values.values.max() < BEYOND]
+        near = [one.values for c, one in self._reals.items() if low <= c <= high]
+        near = [values for values in near if values.min() > 0.0 and values.max() < BEYOND]
+        basis = Basis.of(lines, near) if lines and near and lines[0][:, 0].min() > 0.0 else None
+        if basis is None:
+            return None
+        return LineTables(
+            self.steps,
+            basis,
+            {key: basis.line(table) for key, table in self._lines.items()},
+            {c: basis.real(table.values) for c, table in self._reals.items()},
+            self._decays,
+        )
+
     def line(self, c: float, spacing: float, nodes: int, kinds: NDArray[np.intp]) -> LineTable:
         """Return the table of some kinds on a line."""
         key = (c, spacing, nodes)
         if key in self._lines:
             return self._lines[key]
         s = self.steps
+        longest = self.longest(c, spacing)
+        if longest > nodes:
+            self._lines[key] = self._lines[c, spacing, longest].first(nodes)
+            return self._lines[key]
         values, error = np.empty((kinds.size, 2 * nodes)), np.zeros(nodes)
         fill_line(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, np.array([c, spacing]), values, error)
-        table = LineTable(values, error)
+        table = LineTable(StepTable(values), error, error)
+        if self.basis is not None:
+            table = self.basis.line(table)
         if s.index is None:
             self._lines[key] = table
         return table
 
-    def real(self, c: float, kinds: NDArray[np.intp]) -> Floats:
+    def real(self, c: float, kinds: NDArray[np.intp]) -> StepTable:
         """Return log A, its first and its second derivative at a real place, a row for each kind: not proved."""
         if c in self._reals:
             return self._reals[c]
         s = self.steps
         values = np.empty((kinds.size, 3))
         fill_real(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, c, values)
+        table = StepTable(values) if self.basis is None else self.basis.real(values)
         if s.index is None:
-            self._reals[c] = values
-        return values
+            self._reals[c] = table
+        return table
+
+    def longest(self, c: float, spacing: float) -> int:
+        """Return how many nodes the longest table of a line has, or 0."""
+        return max((key[2] for key in self._lines if key[:2] == (c, spacing)), default=0)
 
     def decay(self, c: float, spacing: float, places: Floats, kinds: NDArray[np.intp]) -> Floats:
         """Return lower bounds of ``-log |A(c + iy)|/A(c)`` for all y beyond each place, a row for each kind."""
@@ -77,6 +193,25 @@ class LineTables:
         if s.index is None:
             self._decays[key] = values
         return values
+
+    def ends(self, c: float, spacing: float) -> StepTable | None:
+        """Return what ``put_ends`` made for a line."""
+        return self._ends.get((c, spacing))
+
+    def put_ends(self, c: float, spacing: float, lengths: list[int], beyond: Floats) -> StepTable:
+        """Make lower bounds of the decay at *the nodes* from each of some lengths on to the last, a row for each kind.
+
+        They are what the line's table says, less its error; where a loss is skewed that is twice what is proved for
+        every y beyond a length. The last column is such a bound, ``beyond``, for all that follows.
+        """
+        kinds, last = np.arange(self.steps.rates.size), lengths[-1]
+        table = self.line(c, spacing, last, kinds)
+        log = table.values.values[:, :1]
+        gone = log - table.values.values[:, :last] - (table.error[0] + table.error) * log
+        gone = np.minimum.accumulate(gone[:, ::-1], axis=1)[:, ::-1]
+        found = np.hstack([gone[:, lengths[:-1]], beyond])
+        self._ends[c, spacing] = StepTable(found) if self.basis is None else self.basis.decay(found, log)
+        return self._ends[c, spacing]
 
 
 @kernel

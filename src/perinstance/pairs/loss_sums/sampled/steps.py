@@ -14,19 +14,35 @@ from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence
 
 
 @dataclass(frozen=True, slots=True)
+class StepTable:
+    """A table of which sums over people's steps are taken: a row for each kind, and the same over a basis if it fits.
+
+    ``over_basis`` has a row for each column of the basis (``line_tables.py``).
+    """
+
+    values: Floats
+    over_basis: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SampledSteps:
     """Person i takes ``steps[i, j]`` steps of the kind ``index[i, j]``, or of kind j where ``index`` is None.
 
     ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then the error of each)
-    belong to the different kinds. ``over`` says whether Q over P is meant.
+    belong to the different kinds. ``taken`` are all steps of a person; ``over`` says whether Q over P is meant.
+    ``in_basis`` are ``steps @ basis`` of these people, where a basis of all tables was found; ``table`` are the steps
+    of everybody then, and ``rows`` says who is meant.
     """
 
     rates: Floats
     distances: Floats
     kl: Floats
     index: NDArray[np.intp] | None
-    steps: Floats
+    table: Floats
+    taken: Floats
     over: bool
+    in_basis: Floats | None = None
+    rows: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, rate: Floats, distance: Floats, steps: Floats) -> SampledSteps:
@@ -50,7 +66,7 @@ class SampledSteps:
         for j, (q, m) in enumerate(zip(rates.tolist(), distances.tolist(), strict=True)):
             for i, over in enumerate((False, True)):
                 kl[i, j], kl[2 + i, j] = divergence_of(StepKind(q, m, over, 0.0))
-        return cls(rates, distances, kl, index, steps, False)
+        return cls(rates, distances, kl, index, steps, steps.sum(axis=1), False)
 
     @classmethod
     def join(cls, parts: list[SampledSteps]) -> SampledSteps:
@@ -64,6 +80,7 @@ class SampledSteps:
             np.hstack([part.kl for part in parts]),
             None if shared else np.hstack(indices),
             np.hstack([part.steps for part in parts]),
+            np.sum([part.taken for part in parts], axis=0),
             parts[0].over,
         )
 
@@ -72,28 +89,53 @@ class SampledSteps:
             return self.index
         return np.broadcast_to(np.arange(self.rates.size), self.steps.shape)
 
+    @property
+    def steps(self) -> Floats:
+        """How many steps of each kind, a row for each person."""
+        return self.table if self.rows is None else self.table[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.table) if self.rows is None else len(self.rows)
+
     def swapped(self) -> SampledSteps:
         """Exchange P and Q."""
-        return replace(self, over=not self.over)
+        return replace(self, over=not self.over, in_basis=None)
+
+    def with_basis(self, basis: Floats) -> SampledSteps:
+        """Return the same people with their sums over a basis: the last time that all kinds are added up."""
+        return replace(self, in_basis=self.steps @ basis)
 
     @property
     def costs(self) -> NDArray[np.bool_]:
         """Of each person: whether any step was taken."""
-        return np.asarray((self.steps > 0.0).any(axis=1))
+        return np.asarray(self.taken > 0.0)
 
     def own_kl(self, kinds: NDArray[np.intp]) -> Floats:
         """Return the divergence of some kinds in this direction, and its error: a row for each."""
         return np.ascontiguousarray(self.kl[[1, 3] if self.over else [0, 2]][:, kinds].T)
 
     def __getitem__(self, rows: Any) -> SampledSteps:
+        if self.in_basis is not None:  # the steps themselves, a wide table, are hardly ever asked for again
+            own = _positions(rows, len(self)) if self.rows is None else self.rows[rows]
+            return replace(self, in_basis=self.in_basis[rows], rows=own, taken=self.taken[rows])
         index = None if self.index is None else self.index[rows]
-        return replace(self, index=index, steps=self.steps[rows])
+        return replace(self, index=index, table=self.table[rows], taken=self.taken[rows])
+
+    def fits(self, table: StepTable) -> bool:
+        """Whether sums are taken over the basis."""
+        return self.in_basis is not None and table.over_basis is not None
+
+    def total_of(self, table: StepTable, kinds: NDArray[np.intp]) -> Floats:
+        """Return the sum over a person's steps, over the basis where it fits."""
+        if self.in_basis is not None and table.over_basis is not None:
+            return self.in_basis @ table.over_basis
+        return self.total(table.values, kinds)
 
     def total(self, table: Floats, kinds: NDArray[np.intp]) -> Floats:
         """Return the sum over a person's steps of rows of a table, which has one for each of ``kinds`` (sorted)."""
         if self.index is None:
             return self.steps @ table
-        out = np.zeros((len(self.steps), table.shape[1]))
+        out = np.zeros((len(self), table.shape[1]))
         where = np.minimum(np.searchsorted(kinds, self.index), max(kinds.size - 1, 0))
         for j in range(self.steps.shape[1]):
             taken = self.steps[:, j] > 0.0
@@ -128,6 +170,12 @@ class SampledSteps:
         """Return ``sum steps m^2/2``: at large orders the samples with the person decide, whatever the rate."""
         each = 0.5 * self.distances[:, None] ** 2
         return self.total(each[self.kinds()], self.kinds())[:, 0] * (1.0 + FEW_ROUNDINGS * (1 + self.steps.shape[1]))
+
+
+def _positions(rows: Any, n: int) -> NDArray[np.intp]:
+    """Return the positions that an index means."""
+    given = isinstance(rows, np.ndarray) and rows.dtype == np.intp
+    return rows if given else np.arange(n)[rows]
 
 
 def _same_rows(table: Floats) -> bool:

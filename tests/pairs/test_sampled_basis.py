@@ -1,0 +1,101 @@
+"""Many people who share many kinds of steps: sums over a basis of the tables, and ends of lines at their nodes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled.line_layout import LENGTHS, over_basis
+from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
+
+KINDS, PEOPLE, DELTA = 64, 520, 1e-6
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """The first takes a thousand steps of distance 1, of which the loss was checked when MATH was written down."""
+    random = np.random.default_rng(5)
+    shape = random.uniform(2.0, 4.0, (PEOPLE, 1))
+    edges = np.linspace(1.0 / KINDS, 1.0, KINDS)
+    share = edges**shape * np.exp(-shape * edges)
+    steps = np.floor(2_000 * share / share.sum(axis=1, keepdims=True))
+    steps[0], steps[0, -1] = 0.0, 1000.0
+    return SampledGaussian(0.01, edges[None], steps)
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def tables(request, pairs):
+    view = pairs.coordinates()
+    view = view.swapped() if request.param else view
+    with_basis, tables = over_basis(view, LineTables.of(view), np.full(PEOPLE, np.log(DELTA)))
+    assert with_basis.sampled.in_basis is not None
+    return with_basis.sampled, tables
+
+
+@pytest.mark.parametrize(("direction", "truth"), [("with", 2.1245151711201), ("without", 1.5890887624649)])
+def test_answers_are_those_without_a_basis(pairs, direction, truth):
+    many, few = pairs.epsilon(DELTA, direction), pairs[:30].epsilon(DELTA, direction)
+    assert 0 <= many[0] - truth * (1 - 1e-12) <= 1e-9 * truth
+    assert np.abs(many[:30] / few - 1).max() < 1e-11
+
+
+def test_sums_over_the_basis_are_as_close_as_is_charged(tables):
+    """Against sums of fractions, in units of the table's own first column."""
+    steps, made = tables
+    checked = 0
+    for table in made._lines.values():
+        assert steps.fits(table.values)
+        found = steps.total_of(table.values, steps.kinds())
+        nodes = table.error.size
+        for i in (0, 7, PEOPLE - 1):
+            exact = [
+                sum(Fraction(n) * Fraction(K) for n, K in zip(steps.steps[i], T, strict=True))
+                for T in table.values.values.T[[0, 3, nodes + 3, nodes - 1]]
+            ]
+            off = np.abs(
+                [float(Fraction(x) - y) for x, y in zip(found[i, [0, 3, nodes + 3, nodes - 1]], exact, strict=True)]
+            )
+            more = (table.error_over_basis - table.error)[[0, 3, 3, nodes - 1]]
+            assert (off <= more * float(exact[0])).all()
+            checked += 1
+    assert checked > 3
+
+
+def test_lines_have_died_at_the_nodes_behind_their_ends(tables):
+    """What is said of the nodes from a length on lies below what a table of four times as many nodes has there."""
+    steps, made = tables
+    (c, spacing, nodes) = next(iter(made._lines))
+    decay = made.decay(c, spacing, np.array(LENGTHS) * spacing, steps.kinds())
+    beyond = decay[:, LENGTHS.index(nodes), None]
+    lengths = [8, 12, 16, nodes]
+    ends = made.put_ends(c, spacing, lengths, beyond)
+    assert steps.fits(ends)
+    dead = steps.total_of(ends, steps.kinds())
+    plain = LineTables(made.steps).line(c, spacing, 4 * nodes, steps.kinds()).values.values
+    K = steps.steps @ plain[:, : 4 * nodes]
+    for j, n in enumerate(lengths):
+        true = (K[:, :1] - K[:, n:]).min(axis=1)
+        assert (np.minimum(dead[:, j], dead[:, -1]) <= true * (1 + 1e-9)).all()
+    assert (dead[:, 0] > 0.97 * (K[:, 0] - K[:, 8])).all()
+
+
+def test_what_a_basis_does_not_span_is_added_kind_by_kind(tables):
+    _, made = tables
+    basis = made.basis
+    rough = np.random.default_rng(0).uniform(1.0, 2.0, (len(basis.vectors), 3))
+    assert basis.real(rough).over_basis is None
+    assert basis.decay(rough, rough[:, :1]).over_basis is None
+
+
+def test_people_keep_their_steps_when_they_are_picked(pairs):
+    steps = pairs.coordinates().sampled
+    assert isinstance(steps, SampledSteps)
+    based = steps.with_basis(np.ones((steps.rates.size, 2)))
+    for rows in (np.array([5, 3, 400]), slice(2, 9), np.arange(PEOPLE) % 7 == 0):
+        some = based[rows][np.array([1, 0])]
+        assert np.array_equal(some.steps, steps.steps[rows][[1, 0]])
+        assert np.array_equal(some.in_basis[:, 0], some.taken)
