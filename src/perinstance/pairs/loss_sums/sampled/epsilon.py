@@ -163,10 +163,27 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
 
 
 def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
-    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one."""
+    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one.
+
+    Two steps and nothing else are integrated over the noise, everybody else's losses are inverted along lines.
+    """
+    from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_each, two_steps_epsilon
+
+    edge = edge_of(view)
+    two = two_steps_each(view) & (delta > 0.0)
+    if not two.any():
+        return _epsilon_by_lines(view, delta, edge)
+    out = edge.copy()
+    for rows, answer in ((np.flatnonzero(two), two_steps_epsilon), (np.flatnonzero(~two), _epsilon_by_lines)):
+        if rows.size:
+            out[rows] = answer(view[rows], delta[rows], edge[rows])
+    return out
+
+
+def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats) -> Floats:
+    """Return the same by inversion along lines."""
     steps = view.sampled
     assert steps is not None
-    edge = edge_of(view)
     out = edge.copy()
     inside = delta * (1.0 - LAST_SUM) - outside(view)
     rows = np.flatnonzero((inside > 0.0) & steps.costs)
