@@ -60,11 +60,15 @@ class SampledProfile:
         return delta, slope
 
     def _two_steps(self, side: int, rows: np.ndarray, epsilon: Floats) -> tuple[Floats, Floats]:
-        """Return the same for people with two steps."""
+        """Return the same for people with two steps; by lines within a rounding of the largest loss."""
         from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_profile
 
         log, rate = two_steps_profile(self._views[side][rows], epsilon).T
-        return _delta_of(log, rate)
+        delta, slope = _delta_of(log, rate)
+        lost = np.flatnonzero(~np.isfinite(log))
+        if lost.size:
+            delta[lost], slope[lost] = self._by_lines(side, rows[lost], epsilon[lost])
+        return delta, slope
 
     def _by_lines(self, side: int, rows: np.ndarray, e: Floats) -> tuple[Floats, Floats]:
         """Return the same for everybody else."""

@@ -22,6 +22,7 @@ from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import MILLS_ERROR, NOT_ZERO, UNIT
 
 LARGE = 30.0  # exponentials beyond are not formed
+SMALL = -3.0
 HALVINGS = 64  # of an interval in which an epsilon lies
 HUGE = 1e300
 FAR = 60.0  # from this threshold on a plain bound of S is as good
@@ -80,6 +81,15 @@ def threshold(epsilon, off, step):
         rest = step.p * math.exp(-t)
         E = t - step.log_q + math.log1p(-rest)
         return step.sign * E, off / (1.0 - rest) + 4.0 * UNIT * (t + abs(step.log_q) + 1.0)
+    if t < SMALL:  # p is small: ``1 + v = p/q (e^{t - log p} - 1)``
+        above = t - step.log_p
+        if not above > 0.0:
+            return np.inf if step.sign < 0.0 else -np.inf, np.inf
+        grown = math.expm1(above)
+        E = step.log_p - step.log_q + math.log(grown)
+        moved = (off + UNIT * (abs(t) + abs(step.log_p))) * (1.0 + 1.0 / grown)
+        moved += 8.0 * UNIT * (1.0 + abs(E) + abs(step.log_p))
+        return step.sign * E, 1.2 * moved if moved < 0.1 else np.inf
     v = math.expm1(t) / step.q
     left = 1.0 + v
     if not left > 0.0:
