@@ -156,9 +156,10 @@ def _trainings() -> None:
     many = SampledGaussian(0.1, distance, 100)
     for pair in (SampledGaussian(0.1, distance), many, SampledGaussian(0.1, [[0.5, 1.0]], [[50, 50], [0, 100]])):
         _ask(pair)
-    few = SampledGaussian(0.05, distance, 3)  # along a slanted line
-    few.epsilon(1e-6)
-    few.delta(0.5)
+    for steps in (2, 3):  # over the noise, and along a slanted line
+        few = SampledGaussian(0.05, distance, steps)
+        few.epsilon(1e-6)
+        few.delta(0.5)
     for other in (Shift(distance), Laplace(distance)):
         _ask(many + other)
 

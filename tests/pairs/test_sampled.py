@@ -121,15 +121,19 @@ PROFILE_TRUTHS = list(
 
 @pytest.mark.parametrize("n", [24, pytest.param(len(PROFILE_TRUTHS), marks=pytest.mark.slow)])
 def test_table_of_profiles(n):
-    """At the delta of an epsilon (``make_sampled_truth.py``): never below it; next to it from 16 steps on, or one."""
+    """At the delta of an epsilon (``make_sampled_truth.py``): never below it; next to it with 1, 2 or 16 steps or more.
+
+    Two steps are in ``test_few_steps.py`` as well; here is one whose delta hardly depends on epsilon.
+    """
     for row in PROFILE_TRUTHS[:n]:
         rates, distances, steps = ([float(x) for x in row[name].split()] for name in ("rates", "distances", "steps"))
         truth = float(row["epsilon"])
         (epsilon,) = SampledGaussian([rates], [distances], [steps]).epsilon(float(row["delta"]), row["direction"])
         # a truth has sixteen digits of delta: some parts in 1e13 of epsilon where it is a few standard deviations
         assert epsilon >= truth * (1 - 1e-12) - 1e-20, row
-        if sum(steps) == 1 or sum(steps) >= 16:
-            assert epsilon <= truth * (1 + 1e-9) + 1e-13, row
+        flat = row["epsilon"] == "312.668903389"  # a last digit of delta moves it by 1e-9 of itself
+        if sum(steps) in (1, 2) or sum(steps) >= 16:
+            assert epsilon <= truth * (1 + (1e-6 if flat else 1e-9)) + 1e-13, row
 
 
 @pytest.mark.parametrize(("n", "seed"), [(1, 3), pytest.param(60, 4, marks=pytest.mark.slow)])
@@ -181,7 +185,7 @@ def test_more_of_anything_costs_more(person, delta, direction):
     assert (pairs.delta(epsilon, direction) <= delta * (1 + loose)).all()
 
 
-def test_fewer_than_one_line_can_hold_are_charged_a_little_more():
+def test_a_few_seldom_samples_lie_between_one_and_their_sum():
     """A few seldom samples: the bound is above the sum of two closed forms' lower bound, and below their sum."""
     pairs, once = SampledGaussian(1e-4, [1.0], 3), SampledGaussian(1e-4, [1.0])
     for direction in ("with", "without"):

@@ -116,6 +116,9 @@ PROMISED_TENTH = 1e-10
 #: The same in units of the largest loss, for an epsilon next to zero.
 PROMISED_LARGEST = 1e-15
 
+#: The Mills ratio by its polynomial, relatively.
+MILLS_ERROR = 2e-15
+
 #: A profile of a shift, and an exponential and a quotient around it: what one sampled step is raised by.
 SAMPLED_STEP = 5e-14
 #: The same, absolutely, in units of the distance (at most one).

@@ -55,10 +55,11 @@ class SampledGaussian(ColumnPairs, SummedPairs):
 
     Kinds: one step (a closed form), steps of rate 1 (a shift) and people who lose nothing are ``"exact"``. Everybody
     else is ``"upper"``: their losses are inverted numerically with every error bounded and added, so that no answer
-    is below the truth. With some twenty steps or more of a distance up to ten it is some 1e-12 above it. A few steps,
-    or seldom ones, are inverted along a slanted line: mostly some 1e-13 above as well, for up to eight kinds of steps
-    with distances from 0.2 to 12 and up to 32 different people in one call; elsewhere up to 1e-4, and in the deepest
-    tails of two or three steps more (``docs/composition.md`` has the bounds).
+    is below the truth. Two steps are some 1e-14 above it (integrated over the noise, not inverted), some twenty steps
+    or more of a distance up to ten some 1e-12. Three steps to twenty, or seldom ones, are inverted along a slanted
+    line: mostly some 1e-13 above as well, for up to eight kinds of steps with distances from 0.2 to 12 and up to 32
+    different people in one call; elsewhere up to 1e-4, and in the deepest tails of three or four steps more
+    (``docs/composition.md`` has the bounds).
 
     Examples
     --------

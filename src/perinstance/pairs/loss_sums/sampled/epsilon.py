@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, NODE_ROUNDING, PROMISED, SMALLEST, STEP_UP
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_choice import (
@@ -18,12 +21,16 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
 from perinstance.pairs.loss_sums.sampled.line_layout import LineLengths, lay, lengths, over_basis
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
-from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
-from perinstance.pairs.loss_sums.sampled.noise_cells import LOG_OUTSIDE
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind
+from perinstance.pairs.loss_sums.sampled.noise_cells import DEPTH, LOG_OUTSIDE, noise_window
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
 #: Where a straight line costs more than this share of epsilon a slanted one is tried.
 SLANT = 0.1 * PROMISED
+#: People with up to so many steps are not inverted along a straight line that takes too long: nodes of the noise, and
+#: these times the nodes of the line. They have other bounds.
+FEW = 64.0
+MOST_NOISE, LARGEST_WORK, CHERNOFF_NOISE = 3e5, 1e8, 1e6
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -90,13 +97,41 @@ def _invert_straight(
         c = float(at[some[0]])
         place = (c, c * float(share[some[0]]))
         people = view[some]
+        noise = _noise_nodes(people, c)
+        if noise > MOST_NOISE:
+            continue
         length = lengths(people, tables, *place)
         for part in equal_blocks(-length.nodes):  # the longest first: shorter tables are the beginning of its own
+            if noise * length.nodes[part[0]] > LARGEST_WORK:
+                continue
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 2))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
             out[rows[some[part]]] = found
             cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c)
+
+
+def _noise_nodes(view: LossCoordinates, c: float) -> float:
+    """Return over how many nodes of the noise a moment of people with a few steps is summed up; else zero.
+
+    A few seldom steps next to their largest loss may ask for a c of a billion, and for as many nodes.
+    """
+    steps = view.sampled
+    assert steps is not None
+    if steps.steps.sum(axis=1).max() > FEW:
+        return 0.0
+    kinds = steps.kinds()
+    return float(most_noise(steps.rates[kinds], steps.distances[kinds], steps.over, c))
+
+
+@kernel
+def most_noise(rates, distances, over, c):
+    """Return the most nodes of the noise that a moment of order c of any of some kinds takes."""
+    most = 0.0
+    for j in range(rates.size):
+        window = noise_window(StepKind(rates[j], distances[j], over, 0.0), c)
+        most = max(most, (window.high - window.low) * DEPTH / (2.0 * math.pi * window.theta))
+    return most
 
 
 def _on_line(
@@ -145,6 +180,9 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
         for rows in equal_blocks(places[:, j]):
             c = float(places[rows[0], j])
             some = view[rows]
+            if _noise_nodes(some, c) > CHERNOFF_NOISE:
+                out[rows, j] = np.inf
+                continue
             assert some.sampled is not None
             kinds = some.sampled.kinds()
             table = tables.line(c, c, 1, kinds)
@@ -161,10 +199,27 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
 
 
 def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
-    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one."""
+    """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one.
+
+    Two steps and nothing else are integrated over the noise, everybody else's losses are inverted along lines.
+    """
+    from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_each, two_steps_epsilon
+
+    edge = edge_of(view)
+    two = two_steps_each(view) & (delta > 0.0)
+    if not two.any():
+        return _epsilon_by_lines(view, delta, edge)
+    out = edge.copy()
+    for rows, answer in ((np.flatnonzero(two), two_steps_epsilon), (np.flatnonzero(~two), _epsilon_by_lines)):
+        if rows.size:
+            out[rows] = answer(view[rows], delta[rows], edge[rows])
+    return out
+
+
+def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats) -> Floats:
+    """Return the same by inversion along lines."""
     steps = view.sampled
     assert steps is not None
-    edge = edge_of(view)
     out = edge.copy()
     inside = delta * (1.0 - LAST_SUM) - outside(view)
     rows = np.flatnonzero((inside > 0.0) & steps.costs)

@@ -18,12 +18,15 @@ class SampledProfile:
     ``slant``: whether slanted lines are tried where straight ones are loose; they take some tenths of a second each.
     """
 
-    __slots__ = ("_edges", "_slant", "_tables", "_views")
+    __slots__ = ("_edges", "_slant", "_tables", "_two", "_views")
 
     def __init__(self, view: LossCoordinates, slant: bool) -> None:
+        from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_each
+
         self._slant = slant
         self._views = (view, view.swapped())
         self._edges = tuple(edge_of(one) for one in self._views)
+        self._two = two_steps_each(view)
         self._tables = tuple(LineTables.of(one) for one in self._views)
 
     def at(self, epsilon: Floats) -> tuple[Floats, Floats]:
@@ -50,9 +53,28 @@ class SampledProfile:
         inside = np.flatnonzero(epsilon < self._edges[side][rows])
         if not inside.size:
             return delta, slope
-        view, tables, e = self._views[side][rows[inside]], self._tables[side], epsilon[inside]
+        two = self._two[rows[inside]]
+        for some, answer in ((inside[two], self._two_steps), (inside[~two], self._by_lines)):
+            if some.size:
+                delta[some], slope[some] = answer(side, rows[some], epsilon[some])
+        return delta, slope
+
+    def _two_steps(self, side: int, rows: np.ndarray, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Return the same for people with two steps; by lines within a rounding of the largest loss."""
+        from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_profile
+
+        log, rate = two_steps_profile(self._views[side][rows], epsilon).T
+        delta, slope = _delta_of(log, rate)
+        lost = np.flatnonzero(~np.isfinite(log))
+        if lost.size:
+            delta[lost], slope[lost] = self._by_lines(side, rows[lost], epsilon[lost])
+        return delta, slope
+
+    def _by_lines(self, side: int, rows: np.ndarray, e: Floats) -> tuple[Floats, Floats]:
+        """Return the same for everybody else."""
+        view, tables = self._views[side][rows], self._tables[side]
         places = choose(view, tables, e, solving=False)
-        goals = np.stack([places.log_delta, e, self._edges[side][rows[inside]]], axis=1)
+        goals = np.stack([places.log_delta, e, self._edges[side][rows]], axis=1)
         log, rate = invert(view, tables, places, goals, solving=False, slant=self._slant).T
         lost = np.flatnonzero(~np.isfinite(log))
         if lost.size:
@@ -60,11 +82,16 @@ class SampledProfile:
             bound = K - c * e[lost, None] + CHERNOFF * c * np.abs(e[lost, None])
             best = bound.argmin(axis=1)
             log[lost], rate[lost] = bound[np.arange(lost.size), best], c[np.arange(lost.size), best]
-        with np.errstate(under="ignore"):
-            value = np.exp(np.minimum(log, 0.0)) * (1.0 + FEW_ROUNDINGS * (1.0 + np.abs(np.minimum(log, 0.0))))
-        delta[inside] = np.minimum(np.maximum(value, SMALLEST) + outside(view), 1.0)
-        slope[inside] = delta[inside] * rate
-        return delta, slope
+        delta, slope = _delta_of(log, rate)
+        return np.minimum(delta + outside(view), 1.0), slope
+
+
+def _delta_of(log: Floats, rate: Floats) -> tuple[Floats, Floats]:
+    """Return delta, rounded up, and its slope, of their logarithms."""
+    with np.errstate(under="ignore"):
+        value = np.exp(np.minimum(log, 0.0)) * (1.0 + FEW_ROUNDINGS * (1.0 + np.abs(np.minimum(log, 0.0))))
+    delta = np.minimum(np.maximum(value, SMALLEST), 1.0)
+    return delta, delta * rate
 
 
 def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:

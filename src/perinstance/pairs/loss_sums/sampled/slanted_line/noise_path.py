@@ -156,7 +156,8 @@ def line_size(path, line, a, y):
     n = path.base.shape[1]
     order = math.hypot(a, y)
     start, stop = path.shape[1], path.shape[2]
-    tiny = 12.0 * order * math.exp(-min(stop, 700.0))
+    bent = path.shape[0] if path.shape[0] < np.inf else 0.0  # the path is straight only so far behind its bend
+    tiny = 12.0 * order * math.exp(-min(stop - bent, 700.0))
     falls = path.ends[line, 0] - a + path.ends[line, 1] * y - tiny
     if falls < 0.5 / m or tiny * m * m > 0.3 or 4.0 * order * math.exp(start) * m > 10.0:
         return np.inf, np.inf
