@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -126,6 +127,12 @@ class CudaSweep:
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
+        return self.map_placed(step, None)
+
+    def map_placed(
+        self, step: Callable[[Block], T], place: Callable[[Any, int], None] | None
+    ) -> Generator[T, None, None]:
+        """As ``map``; the thread that made a part calls ``place(part, its first row)`` before it is yielded."""
         from perinstance.engines.cuda.linear_losses import LinearWalk, has_device_losses
         from perinstance.releases.base.block_losses import losses_of_block
 
@@ -133,13 +140,13 @@ class CudaSweep:
         if operation is not losses_of_block or not has_device_losses(
             parameters["release"], parameters["fit"], parameters["inside"]
         ):
-            return self.host.map(step)
+            return self.host.map(step if place is None else partial(_placed, step=step, place=place))
         walk = LinearWalk(**parameters, device=self.device)
-        return self._losses(walk)  # type: ignore[return-value]  # the step is losses_of_block's: T is BlockLosses
+        return self._losses(walk, place)  # type: ignore[return-value]  # the step is losses_of_block's: T is BlockLosses
 
-    def _losses(self, walk: Any) -> Generator[Any, None, None]:
+    def _losses(self, walk: Any, place: Callable[[Any, int], None] | None) -> Generator[Any, None, None]:
         with closing(self._blocks("map")) as blocks:
-            yield from walk.walk(self._looked_at(blocks), self.host.threads)
+            yield from walk.walk(self._looked_at(blocks), self.host.threads, place)
         self._checked = True
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
@@ -161,7 +168,9 @@ class CudaSweep:
             self.tell(stage, len(y), len(y))
             return
         room = self._room()
-        uploads = Uploads(self.device, self.host.threads + 2)
+        uploads = Uploads(self.device, self.host.threads)
+        if room is not None:
+            uploads.holds(*room)
 
         def over(block: Block) -> DeviceBlock:
             if room is None:
@@ -173,10 +182,8 @@ class CudaSweep:
             if room is None:
                 yield from _grouped(blocks)
                 return
-            for block in blocks:
-                block.wait()
+            yield from _arriving(blocks, room)
         self._kept = room
-        yield DeviceBlock(*room, 0, None)
 
     def _room(self) -> tuple[Any, Any] | None:
         """Make room for the whole table where it fits, so that it comes over once."""
@@ -190,6 +197,12 @@ class CudaSweep:
         return X, torch.empty(self.n_rows, dtype=torch.float64, device=self.device)
 
 
+def _placed(block: Block, step: Callable[[Block], T], place: Callable[[T, int], None]) -> T:
+    part = step(block)
+    place(part, block.start)
+    return part
+
+
 def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
     """Put blocks together: a device wants more rows at a time than a thread does."""
     waiting: list[DeviceBlock] = []
@@ -200,6 +213,21 @@ def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
             waiting = []
     if waiting:
         yield _joined(waiting)
+
+
+def _arriving(blocks: Iterator[DeviceBlock], room: tuple[Any, Any]) -> Iterator[DeviceBlock]:
+    """Hand out the rows of a table on the device as they come: it works on some while the next are on their way."""
+    current = torch_module().cuda.current_stream(room[0].device)
+    begin = end = 0
+    for block in blocks:
+        current.wait_event(block.arrived)
+        end = block.start + len(block)
+        cut = end // 16 * 16  # rows begin at whole lines of memory, whatever the number of columns
+        if 8 * (cut - begin) * room[0].shape[1] >= GROUP_BYTES:
+            yield DeviceBlock(room[0][begin:cut], room[1][begin:cut], begin, None)
+            begin = cut
+    if begin < end:
+        yield DeviceBlock(room[0][begin:end], room[1][begin:end], begin, None)
 
 
 def _joined(blocks: list[DeviceBlock]) -> DeviceBlock:

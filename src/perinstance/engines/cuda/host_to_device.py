@@ -1,7 +1,8 @@
-"""Blocks from the processor's memory to the device: through pinned buffers, several under way at a time.
+"""Blocks from the processor's memory to the device: in slices through pinned buffers, several under way at a time.
 
-Copying a block into a pinned buffer is done by the threads that read blocks anyway; the transfer runs on a stream of
-its own while the device works on the blocks before.
+The threads that read blocks copy them, slice by slice, into pinned buffers that are small enough to stay in the
+processor's cache: memory is read once and not written. Transfers run on a stream of their own while the device works on
+the rows before.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.folds.block import Block
+
+#: bytes of a slice; smaller ones cost more calls than they save
+SLICE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +45,24 @@ class DeviceBlock:
 
 
 class Uploads:
-    """Brings blocks over; ``buffers`` pinned ones are reused in turn."""
+    """Brings blocks over; two pinned buffers for each thread are reused in turn."""
 
-    def __init__(self, device: Any, buffers: int) -> None:
+    def __init__(self, device: Any, threads: int) -> None:
         self.device = device
         self.pinned = device.type == "cuda"
         self._free: queue.SimpleQueue[_Pinned] = queue.SimpleQueue()
         if self.pinned:
             torch = torch_module()
             self._stream = torch.cuda.Stream(device)
-            for _ in range(buffers):
+            # the room that rows come into may have been somebody else's, whose work is not done yet
+            self._stream.wait_stream(torch.cuda.current_stream(device))
+            for _ in range(2 * threads):
                 self._free.put(_Pinned())
+
+    def holds(self, *tensors: Any) -> None:
+        """Keep the memory of tensors, should they be let go of, until what is under way has come."""
+        for one in tensors:
+            one.record_stream(self._stream)
 
     def __call__(self, block: Block, into: tuple[Any, Any] | None = None) -> DeviceBlock:
         """Bring one block over, into these rows of a table on the device where they are given."""
@@ -59,26 +71,30 @@ class Uploads:
         if not self.pinned:
             X, y = (torch.tensor(np.asarray(one, dtype=np.float64)) for one in (block.X, block.y))
             return DeviceBlock(X, y, block.start, None)
-        buffer = self._free.get()
-        try:
-            room = buffer.room(n * (d + 1))
-            np.copyto(room[: n * d].reshape(n, d), block.X)
-            np.copyto(room[n * d : n * (d + 1)], block.y)
-            with torch.cuda.stream(self._stream):
-                if into is None:
-                    there = torch.empty(n * (d + 1), dtype=torch.float64, device=self.device)
-                    there.copy_(buffer.tensor[: n * (d + 1)], non_blocking=True)
-                    X, y = there[: n * d].view(n, d), there[n * d :]
-                else:
-                    X, y = into
-                    X.copy_(buffer.tensor[: n * d].view(n, d), non_blocking=True)
-                    y.copy_(buffer.tensor[n * d : n * (d + 1)], non_blocking=True)
+        with torch.cuda.stream(self._stream):
+            if into is None:
+                there = torch.empty(n * (d + 1), dtype=torch.float64, device=self.device)
+                into = there[: n * d].view(n, d), there[n * d :]
+            for array, tensor in zip((block.X, block.y), into, strict=True):
+                self._send(array, tensor)
+            arrived = self._stream.record_event()
+        return DeviceBlock(*into, block.start, arrived)
+
+    def _send(self, array: NDArray, tensor: Any) -> None:
+        """Bring the rows of an array over; its entries become float64 on the way."""
+        width = array.shape[1] if array.ndim == 2 else 1
+        step = max(1, SLICE_BYTES // (8 * width))
+        for start in range(0, len(array), step):
+            part, there = array[start : start + step], tensor[start : start + step]
+            buffer = self._free.get()
+            try:
+                buffer.sent.synchronize()  # the last transfer out of it
+                room, words = buffer.room(part.size)
+                np.copyto(words.reshape(part.shape), part)
+                there.copy_(room.view(there.shape), non_blocking=True)
                 buffer.sent.record(self._stream)
-            arrived = torch.cuda.Event()
-            arrived.record(self._stream)
-        finally:
-            self._free.put(buffer)
-        return DeviceBlock(X, y, block.start, arrived)
+            finally:
+                self._free.put(buffer)
 
 
 class _Pinned:
@@ -86,12 +102,13 @@ class _Pinned:
 
     def __init__(self) -> None:
         self.tensor: Any = None
+        self.words: NDArray = np.empty(0)
         self.sent: Any = torch_module().cuda.Event()
 
-    def room(self, size: int) -> np.ndarray:
-        """Wait for the last transfer out of it, and return it as an array of at least this size."""
-        torch = torch_module()
-        self.sent.synchronize()
-        if self.tensor is None or len(self.tensor) < size:
-            self.tensor = torch.empty(size, dtype=torch.float64, pin_memory=True)
-        return np.asarray(self.tensor.numpy())
+    def room(self, size: int) -> tuple[Any, NDArray]:
+        """Return it as a tensor and as an array of this size; it grows when it has to."""
+        if len(self.words) < size:
+            torch = torch_module()
+            self.tensor = torch.empty(max(size, SLICE_BYTES // 8), dtype=torch.float64, pin_memory=True)
+            self.words = self.tensor.numpy()
+        return self.tensor[:size], self.words[:size]

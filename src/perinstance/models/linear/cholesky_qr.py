@@ -43,12 +43,16 @@ class Factor:
     W: Floats  #: (p, rank); upper triangular when ``triangular``
     null: Floats  #: (p, p - rank): orthonormal in scaled coordinates; H null = 0
     scale: Floats  #: (p,) the scaled coordinates of x are x * scale
-    condition: float  #: of H on its range, columns scaled to length one
     method: str  #: "cholesky", "cholesky-qr2", "shifted cholesky-qr3" ...
     error: float  #: bound of ``||E||``, ``W'HW = I + E``; infinite where there is none
     image_error: float  #: bound of ``||image - W'X'y||``
     largest: float  #: bound of ``||H^(1/2) scale||``: a row is as long as ``largest sqrt(m)`` at most, scaled
     triangular: bool
+
+    @property
+    def condition(self) -> float:
+        """The condition number of H on its range, columns scaled to length one."""
+        return float(np.linalg.cond(self.R / _lengths(self.R))) ** 2 if self.R.size else 1.0
 
     @property
     def rank(self) -> int:
@@ -123,10 +127,9 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
 
             W, image, error, image_error = sharpened(sweep, penalty, intercept, W)
         null = np.zeros((len(H), 0))
-    condition = float(np.linalg.cond(R / _lengths(R))) ** 2 if R.size else 1.0
     name = "cholesky" if passes == 1 else f"{'shifted ' if grown else ''}cholesky-qr{passes}"
     error, image_error = (error, image_error) if error < USABLE_ERROR else (np.inf, np.inf)
-    factor = Factor(R, W, null, scale, condition, name, error, image_error, longest, triangular)
+    factor = Factor(R, W, null, scale, name, error, image_error, longest, triangular)
     return Solved(factor, H, image, first.n, first.square)
 
 
