@@ -145,12 +145,6 @@ def launch(kernel: Any, X: Any, blocks: int, threads: int, arguments: tuple[Any,
         kernel((blocks,), (threads,), arguments, shared_mem=shared)
 
 
-@functools.cache
-def stream_ahead(device: Any) -> Any:
-    """Return a stream whose kernels are preferred to those of others."""
-    return torch_module().cuda.Stream(device, priority=-1)
-
-
 def agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool]) -> bool:
     """Tell whether a kernel gave what torch gives on some rows, once for each shape and device.
 

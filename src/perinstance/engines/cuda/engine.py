@@ -178,11 +178,8 @@ class CudaSweep:
             rows = slice(block.start, block.start + len(block))
             return uploads(block, (room[0][rows], room[1][rows]))
 
-        with closing(self.host.map(over)) as blocks:
-            if room is None:
-                yield from _grouped(blocks)
-                return
-            yield from _arriving(blocks, room)
+        with closing(uploads), closing(self.host.map(over)) as blocks:
+            yield from _grouped(blocks) if room is None else _arriving(blocks, room)
         self._kept = room
 
     def _room(self) -> tuple[Any, Any] | None:
@@ -191,6 +188,7 @@ class CudaSweep:
             return None
         torch = torch_module()
         free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)  # torch's, unused
         if 8 * self.n_rows * (self.n_features + 1) > KEPT_SHARE * free:
             return None
         X = torch.empty((self.n_rows, self.n_features), dtype=torch.float64, device=self.device)

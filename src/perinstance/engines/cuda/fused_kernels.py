@@ -25,7 +25,6 @@ from perinstance.engines.cuda.compiled_kernels import (
     compiled,
     launch,
     processors,
-    stream_ahead,
     usable,
 )
 from perinstance.engines.cuda.device_tables import torch_module
@@ -38,14 +37,12 @@ from perinstance.numerics.rounding import KERNEL_AGREES
 WIDEST = FEW_COLUMNS
 #: warps that sum up rows: see above
 FEWEST_WARPS, MOST_WARPS = 1024, 2040
-#: threads of a block, and blocks on a multiprocessor
-GRAM = (256, 1)
-ROWS = (256, 1)
-FUSED_ROWS = (384, 1)
-#: columns up to which a person's numbers are finished by the warp that multiplied
-ALL_AT_ONCE = 24
-#: rows that one kernel multiplies while another finishes those before; what passes between them stays in the cache
-STEP_ROWS = 1 << 21
+#: threads of a block
+GRAM, ROWS, FUSED_ROWS = 256, 256, 384
+#: columns up to which two blocks find room on a multiprocessor, in ``gram_sums`` and in ``answer_rows``
+NARROW_GRAM, NARROW_ROWS = 16, 8
+#: columns up to which a warp finishes the rows that it multiplied; with more it has no registers left for that
+ALL_AT_ONCE = 32
 #: bytes that a warp has under way at least, and stages of sixteen rows at most
 UNDER_WAY, MOST_STAGES = 1 << 13, 9
 #: a kernel that does something else than torch is off by far more than these, in nearly all rows
@@ -100,14 +97,14 @@ def gram_sums(X: Any, y: Any, intercept: bool) -> Floats | None:
 def _gram(X: Any, y: Any, intercept: bool) -> Floats:
     torch = torch_module()
     d, width = X.shape[1], X.shape[1] + int(intercept) + 1
-    (threads, resident), tiles, each = GRAM, -(-width // 8), GRAM[0] // 32
+    resident, tiles, each = 2 if d <= NARROW_GRAM else 1, -(-width // 8), GRAM // 32
     stages = min(MOST_STAGES, max(3, 1 + UNDER_WAY // (128 * d)))
     shared = each * stages * 8 * (16 * d + 16)
-    shape = _shape(GRAM, D=d, ONES=int(intercept), TILES=tiles, STAGES=stages)
+    shape = _shape(GRAM, resident, D=d, ONES=int(intercept), TILES=tiles, STAGES=stages)
     kernel = compiled("gram_sums", X.device.index or 0, _FILES, shape, shared)
     blocks = max(-(-FEWEST_WARPS // each), min(MOST_WARPS // each, processors(X.device) * resident))
     out = torch.empty((blocks * each, 8 * tiles, 8 * tiles), dtype=torch.float64, device=X.device)
-    launch(kernel, X, blocks, threads, (X.data_ptr(), y.data_ptr(), np.int64(len(X)), out.data_ptr()), shared)
+    launch(kernel, X, blocks, GRAM, (X.data_ptr(), y.data_ptr(), np.int64(len(X)), out.data_ptr()), shared)
     sums, at = out.sum(dim=0).cpu().numpy(), _places(d, width)
     # tiles below the diagonal are not written: take each entry from the half that is
     return np.asarray(sums[np.minimum(at[:, None], at), np.maximum(at[:, None], at)])
@@ -116,9 +113,8 @@ def _gram(X: Any, y: Any, intercept: bool) -> Floats:
 _FILES = ("finish_kernels", "fused_kernels")
 
 
-def _shape(size: tuple[int, int], **given: int) -> tuple[tuple[str, int], ...]:
-    """Return the macros of a kernel; those that it does not use are one."""
-    threads, blocks = size
+def _shape(threads: int, blocks: int, **given: int) -> tuple[tuple[str, int], ...]:
+    """Return the macros of a kernel, with others for those that it does not use."""
     others = {"D": 1, "ONES": 0, "TILES": 1, "OUT_TILES": 1, "TRIANGULAR": 0, "STAGES": 2, "FUSED": 1}
     return tuple({**others, "THREADS": threads, "BLOCKS": blocks, **given}.items())
 
@@ -163,34 +159,14 @@ def _losses(setting: PosteriorSetting, X: Any, y: Any) -> tuple[Any, Any, Any, A
     found = mu, r, epsilon, code
     if max(factor.inner_shape) <= ALL_AT_ONCE:
         _rows(setting, X, y, found, fused=True)
+        return found
+    if max(factor.inner_shape) <= WIDEST:
+        _rows(setting, X, y, found, fused=False)
     else:
-        _two_streams(setting, X, y, found)
+        (wide_kernels.sum_wide if wide_kernels.fits(factor) else _sum_products)(factor, X, mu, r)
+    kernel = compiled("finish_rows", X.device.index or 0, ("finish_kernels",), (), 0)
+    launch(kernel, X, -(-n // 128), 128, _arguments(setting, y, found))
     return found
-
-
-def _two_streams(setting: PosteriorSetting, X: Any, y: Any, found: tuple[Any, ...]) -> None:
-    """Leverages and predictions of some rows, beside what follows from them for the rows before.
-
-    The first read memory and multiply tiles, the second is arithmetic of single numbers: each leaves the other room.
-    """
-    torch = torch_module()
-    factor, n = setting.factor, len(X)
-    finish = compiled("finish_rows", X.device.index or 0, ("finish_kernels",), (), 0)
-    here, ahead = torch.cuda.current_stream(X.device), stream_ahead(X.device)
-    ahead.wait_stream(here)
-    for start in range(0, n, STEP_ROWS):
-        rows, aim = X[start : start + STEP_ROWS], y[start : start + STEP_ROWS]
-        part = tuple(one[start : start + STEP_ROWS] for one in found)
-        with torch.cuda.stream(ahead):
-            if max(factor.inner_shape) <= WIDEST:
-                _rows(setting, rows, aim, part, fused=False)
-            elif wide_kernels.fits(factor):
-                wide_kernels.sum_wide(factor, rows, part[0], part[1])
-            else:
-                _sum_products(factor, rows, part[0], part[1])
-            done = ahead.record_event()
-        here.wait_event(done)
-        launch(finish, X, -(-len(rows) // 128), 128, _arguments(setting, aim, part))
 
 
 def _arguments(setting: PosteriorSetting, y: Any, found: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -202,8 +178,10 @@ def _rows(setting: PosteriorSetting, X: Any, y: Any, found: tuple[Any, ...], fus
     factor = setting.factor
     d, rank = factor.inner_shape
     tiles, depth = -(-rank // 8), -(-d // 8)
-    size = threads, resident = FUSED_ROWS if fused else ROWS
-    shape = _shape(size, D=d, OUT_TILES=tiles, TRIANGULAR=int(factor.rows_map.triangular), FUSED=int(fused))
+    threads, resident = FUSED_ROWS if fused else ROWS, 2 if d <= NARROW_ROWS else 1
+    shape = _shape(
+        threads, resident, D=d, OUT_TILES=tiles, TRIANGULAR=int(factor.rows_map.triangular), FUSED=int(fused)
+    )
     shared = 16 * (tiles * depth * 32 + 8 * tiles) + threads // 32 * 8 * 32 * d
     kernel = compiled("answer_rows", X.device.index or 0, _FILES, shape, shared)
     blocks = min(processors(X.device) * resident, -(-len(X) // 32))

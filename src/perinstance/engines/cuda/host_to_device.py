@@ -7,6 +7,8 @@ the rows before.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import queue
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
 
 #: bytes of a slice; smaller ones cost more calls than they save
 SLICE_BYTES = 4 << 20
+#: CUDA's number for copies from the host to a device
+TO_DEVICE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,17 @@ class Uploads:
             # the room that rows come into may have been somebody else's, whose work is not done yet
             self._stream.wait_stream(torch.cuda.current_stream(device))
             for _ in range(2 * threads):
-                self._free.put(_Pinned())
+                self._free.put(_Pinned(self._stream))
 
     def holds(self, *tensors: Any) -> None:
         """Keep the memory of tensors, should they be let go of, until what is under way has come."""
         for one in tensors:
             one.record_stream(self._stream)
+
+    def close(self) -> None:
+        """Wait for what is under way: the buffers are torch's again, which does not know of it."""
+        if self.pinned:
+            self._stream.synchronize()
 
     def __call__(self, block: Block, into: tuple[Any, Any] | None = None) -> DeviceBlock:
         """Bring one block over, into these rows of a table on the device where they are given."""
@@ -83,16 +93,12 @@ class Uploads:
     def _send(self, array: NDArray, tensor: Any) -> None:
         """Bring the rows of an array over; its entries become float64 on the way."""
         width = array.shape[1] if array.ndim == 2 else 1
-        step = max(1, SLICE_BYTES // (8 * width))
+        step, there = max(1, SLICE_BYTES // (8 * width)), tensor.data_ptr()
         for start in range(0, len(array), step):
-            part, there = array[start : start + step], tensor[start : start + step]
+            part = array[start : start + step]
             buffer = self._free.get()
             try:
-                buffer.sent.synchronize()  # the last transfer out of it
-                room, words = buffer.room(part.size)
-                np.copyto(words.reshape(part.shape), part)
-                there.copy_(room.view(there.shape), non_blocking=True)
-                buffer.sent.record(self._stream)
+                buffer.send(part, there + 8 * start * width)
             finally:
                 self._free.put(buffer)
 
@@ -100,15 +106,40 @@ class Uploads:
 class _Pinned:
     """One pinned buffer and the event after which it may be written again."""
 
-    def __init__(self) -> None:
-        self.tensor: Any = None
+    def __init__(self, stream: Any) -> None:
+        torch = torch_module()
+        self.stream = stream
         self.words: NDArray = np.empty(0)
-        self.sent: Any = torch_module().cuda.Event()
+        self.sent: Any = torch.cuda.Event()
+        self.sent.record(stream)
 
-    def room(self, size: int) -> tuple[Any, NDArray]:
-        """Return it as a tensor and as an array of this size; it grows when it has to."""
-        if len(self.words) < size:
+    def send(self, part: NDArray, there: int) -> None:
+        """Copy some rows here, and begin their transfer to an address on the device."""
+        runtime, event, stream = cuda_runtime(), self.sent.cuda_event, self.stream.cuda_stream
+        if runtime.cudaEventQuery(event):  # the last transfer out of this buffer is still under way
+            runtime.cudaGetLastError()  # forget that this was an answer
+            self.sent.synchronize()
+        if len(self.words) < part.size:
             torch = torch_module()
-            self.tensor = torch.empty(max(size, SLICE_BYTES // 8), dtype=torch.float64, pin_memory=True)
-            self.words = self.tensor.numpy()
-        return self.tensor[:size], self.words[:size]
+            room = torch.empty(max(part.size, SLICE_BYTES // 8), dtype=torch.float64, pin_memory=True)
+            self.words = room.numpy()  # which holds the tensor's memory
+        np.copyto(self.words[: part.size].reshape(part.shape), part)
+        begun = runtime.cudaMemcpyAsync(there, self.words.ctypes.data, 8 * part.size, TO_DEVICE, stream)
+        begun = begun or runtime.cudaEventRecord(event, stream)
+        if begun:
+            raise PerinstanceError(f"rows could not be copied to the GPU: CUDA's error {begun}; is it still there?")
+
+
+@functools.cache
+def cuda_runtime() -> Any:
+    """Return CUDA's own library, which torch has loaded, with calls that keep the interpreter's lock.
+
+    Torch's way to begin a transfer lets the lock go several times and waits for it again, which with sixteen threads
+    took far longer than the transfer.
+    """
+    library = ctypes.PyDLL(f"libcudart.so.{str(torch_module().version.cuda).split('.')[0]}")
+    pointer = ctypes.c_void_p
+    library.cudaMemcpyAsync.argtypes = [pointer, pointer, ctypes.c_size_t, ctypes.c_int, pointer]
+    library.cudaEventRecord.argtypes = [pointer, pointer]
+    library.cudaEventQuery.argtypes = [pointer]
+    return library

@@ -116,8 +116,8 @@ class LinearWalk:
         open_rows = None
         if len(at):
             left = torch.as_tensor(at, device=block.X.device)
-            rows = Block(*to_host(block.X[left], block.y[left]), block.start)
-            better = without(self.fit, rows.X.astype(np.float64), rows.y.astype(np.float64), self.inside, self.floor)
+            X, y = (one.astype(np.float64) for one in to_host(block.X[left], block.y[left]))
+            better = without(self.fit, X, y, self.inside, self.floor)
             for name in ("leverage", "residual", "length", "share"):
                 if name in host:
                     host[name][at] = getattr(better, name)
@@ -134,8 +134,8 @@ class LinearWalk:
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
         picked = torch.as_tensor(np.flatnonzero(open_rows), device=block.X.device)
-        rows = Block(*to_host(block.X[picked], block.y[picked]), block.start)
-        return BlockLosses(people, epsilon, rows)
+        X, y = to_host(block.X[picked], block.y[picked])
+        return BlockLosses(people, epsilon, Block(X, y, block.start))
 
     def _epsilon(self, pairs: Pairs) -> Floats:
         """Invert pairs that were made here: shifts on the device, others by the processor."""

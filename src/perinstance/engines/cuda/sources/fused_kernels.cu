@@ -1,8 +1,9 @@
 // X'X with X'y, and a posterior sample's losses, each in one reading of X, for few columns.
 //
 // D columns of X; ONES 1 with an intercept; TILES of eight columns of [X 1 y]; OUT_TILES of eight columns of W, of which
-// each reaches down to its own last row where TRIANGULAR; STAGES of sixteen rows that a warp has in shared memory; BLOCKS
-// of THREADS each are meant to run on a multiprocessor at once.
+// each reaches down to its own last row where TRIANGULAR; STAGES of sixteen rows that a warp has in shared memory; FUSED
+// 1 where a warp also finishes the rows that it multiplied; BLOCKS of THREADS each are meant to run on a multiprocessor
+// at once.
 
 #define PAIRS ((TILES + 1) / 2)
 #define PAIRED ((D % 2 == 0) ? D / 16 : 0)  // tiles 2 p and 2 p + 1 hold the even and the odd of sixteen columns of X
@@ -83,18 +84,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncwarp();  // what every lane copied is there, and every lane is done with the stage before
         bring_stage(ring + next * STAGE, X, y, base + (STAGES - 1) * step, n, lane);
         const double* stage = ring + here * STAGE;
-        double v[2 * PAIRS][2], w[2 * PAIRS][2];
-        load_rows(stage, 0, n - base, g, k, v);
-        load_rows(stage, 1, n - base, g, k, w);
-        int at = 0;
 #pragma unroll
-        for (int p = 0; p < PAIRS; p++) {
+        for (int u = 0; u < 2; u++) {
+            double v[2 * PAIRS][2];
+            load_rows(stage, u, n - base, g, k, v);
+            int at = 0;
 #pragma unroll
-            for (int t = 2 * p; t < 2 * PAIRS; t++, at++)
-                if (t < TILES)
-                    multiply_add_twice(sum[at], v[2 * p][0], v[2 * p + 1][0], v[2 * p][1], v[2 * p + 1][1], w[2 * p][0],
-                                       w[2 * p + 1][0], w[2 * p][1], w[2 * p + 1][1], v[t][0], v[t][1], w[t][0],
-                                       w[t][1]);
+            for (int p = 0; p < PAIRS; p++) {
+#pragma unroll
+                for (int t = 2 * p; t < 2 * PAIRS; t++, at++)
+                    if (t < TILES)
+                        multiply_add(sum[at], v[2 * p][0], v[2 * p + 1][0], v[2 * p][1], v[2 * p + 1][1], v[t][0],
+                                     v[t][1]);
+            }
         }
         next = here;
         here = here + 1 < STAGES ? here + 1 : 0;
@@ -146,7 +148,7 @@ __device__ __forceinline__ int row_of(int g) {
     return D % 2 == 0 && half % 2 ? 4 * (g & 1) + (g >> 1) : half % 4 == 2 ? (g & 1) * 2 + (g & 4) + (g >> 1 & 1) : g;
 }
 
-// Everybody's answers in one reading of X. factor: (OUT_TILES, DEPTH, 32 lanes, 2), then offset and image
+// Everybody's answers in one reading of X or, where not FUSED, leverages and predictions in the places of mu and r. factor: (OUT_TILES, DEPTH, 32 lanes, 2), then offset and image
 // (OUT_TILES, 4, 2) each. A warp takes 32 rows at a time, and while it works on them the next ones come.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     answer_rows(const double* X, const double* factor, const double* y, whole n, const double* table, whole first_row,
@@ -192,15 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
             for (int h = 0; h < 2; h++) c[h][0] = c[h][2] = o.x, c[h][1] = c[h][3] = o.y;
 #pragma unroll
-            for (int s = 0; s + 1 < REACH(j); s += 2) {
-                const double2 f = shared[(j * DEPTH + s) * 32 + lane], e = shared[(j * DEPTH + s + 1) * 32 + lane];
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-                    multiply_add_twice(c[h], a[h][s][0], b[h][s][0], a[h][s][1], b[h][s][1], a[h][s + 1][0],
-                                       b[h][s + 1][0], a[h][s + 1][1], b[h][s + 1][1], f.x, f.y, e.x, e.y);
-            }
-            if (REACH(j) % 2) {
-                const int s = REACH(j) - 1;
+            for (int s = 0; s < REACH(j); s++) {
                 const double2 f = shared[(j * DEPTH + s) * 32 + lane];
 #pragma unroll
                 for (int h = 0; h < 2; h++)

@@ -11,16 +11,6 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], double a0, double a
         : "d"(a0), "d"(a1), "d"(a2), "d"(a3), "d"(b0), "d"(b1));
 }
 
-// Two of them at once (mma m16n8k16), which takes less time: entries k + 8 and k + 12 follow.
-__device__ __forceinline__ void multiply_add_twice(double (&c)[4], double a0, double a1, double a2, double a3, double a4,
-                                                   double a5, double a6, double a7, double b0, double b1, double b2,
-                                                   double b3) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, "
-        "{%12,%13,%14,%15}, {%0,%1,%2,%3};"
-        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-        : "d"(a0), "d"(a1), "d"(a2), "d"(a3), "d"(a4), "d"(a5), "d"(a6), "d"(a7), "d"(b0), "d"(b1), "d"(b2), "d"(b3));
-}
-
 // Bytes from the device's memory straight into shared memory; those beyond the first are zeros.
 __device__ __forceinline__ void copy_16(double* to, const double* from, int bytes) {
     const unsigned there = (unsigned)__cvta_generic_to_shared(to);

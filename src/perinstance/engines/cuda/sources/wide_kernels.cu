@@ -77,10 +77,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     b[h] = *reinterpret_cast<const double2*>(z + 4 * h * LINE + 16 * q);
                     if (p == q) a[h] = b[h];
                 }
-                multiply_add_twice(sum[i][0], a[0].x, a[0].y, a[1].x, a[1].y, a[2].x, a[2].y, a[3].x, a[3].y, b[0].x,
-                                   b[1].x, b[2].x, b[3].x);
-                multiply_add_twice(sum[i][1], a[0].x, a[0].y, a[1].x, a[1].y, a[2].x, a[2].y, a[3].x, a[3].y, b[0].y,
-                                   b[1].y, b[2].y, b[3].y);
+#pragma unroll
+                for (int h = 0; h < 4; h += 2) {
+                    multiply_add(sum[i][0], a[h].x, a[h].y, a[h + 1].x, a[h + 1].y, b[h].x, b[h + 1].x);
+                    multiply_add(sum[i][1], a[h].x, a[h].y, a[h + 1].x, a[h + 1].y, b[h].y, b[h + 1].y);
+                }
                 next_block(p, q);
             }
         }
@@ -165,13 +166,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int j = s; j < OUT_TILES; j++) {
                 const double2 f = shared[(BEFORE(s) + j - s) * 32 + lane];
-                if (j == s || s + 1 == DEPTH) {
-                    multiply_add(c[j], x[0][0], x[0][1], x[0][2], x[0][3], f.x, f.y);
-                } else {
-                    const double2 e = shared[(BEFORE(s + 1) + j - s - 1) * 32 + lane];
-                    multiply_add_twice(c[j], x[0][0], x[0][1], x[0][2], x[0][3], x[1][0], x[1][1], x[1][2], x[1][3],
-                                       f.x, f.y, e.x, e.y);
-                }
+                multiply_add(c[j], x[0][0], x[0][1], x[0][2], x[0][3], f.x, f.y);
+                if (j == s || s + 1 == DEPTH) continue;
+                const double2 e = shared[(BEFORE(s + 1) + j - s - 1) * 32 + lane];
+                multiply_add(c[j], x[1][0], x[1][1], x[1][2], x[1][3], e.x, e.y);
             }
         }
         double sum[4] = {0.0, 0.0, 0.0, 0.0};  // of rows g and g + 8: leverages, then predictions
