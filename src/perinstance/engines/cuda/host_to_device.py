@@ -1,8 +1,7 @@
 """Blocks from the processor's memory to the device: in slices through pinned buffers, several under way at a time.
 
-The threads that read blocks copy them, slice by slice, into pinned buffers that are small enough to stay in the
-processor's cache: memory is read once and not written. Transfers run on a stream of their own while the device works on
-the rows before.
+The threads that read blocks copy them, slice by slice, into pinned buffers. Transfers run on a stream of their own while
+the device works on the rows before.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
 
-#: bytes of a slice; smaller ones cost more calls than they save
-SLICE_BYTES = 4 << 20
+#: bytes of a slice: larger ones leave the processor's cache, of smaller ones every call waits for the interpreter's lock
+SLICE_BYTES = 16 << 20
 #: CUDA's number for copies from the host to a device
 TO_DEVICE = 1
 
@@ -85,20 +84,21 @@ class Uploads:
             if into is None:
                 there = torch.empty(n * (d + 1), dtype=torch.float64, device=self.device)
                 into = there[: n * d].view(n, d), there[n * d :]
+            least = min(n * d, SLICE_BYTES // 8)
             for array, tensor in zip((block.X, block.y), into, strict=True):
-                self._send(array, tensor)
+                self._send(array, tensor, least)
             arrived = self._stream.record_event()
         return DeviceBlock(*into, block.start, arrived)
 
-    def _send(self, array: NDArray, tensor: Any) -> None:
-        """Bring the rows of an array over; its entries become float64 on the way."""
+    def _send(self, array: NDArray, tensor: Any, least: int) -> None:
+        """Bring the rows of an array over; its entries become float64 on the way. Buffers hold ``least`` numbers."""
         width = array.shape[1] if array.ndim == 2 else 1
         step, there = max(1, SLICE_BYTES // (8 * width)), tensor.data_ptr()
         for start in range(0, len(array), step):
             part = array[start : start + step]
             buffer = self._free.get()
             try:
-                buffer.send(part, there + 8 * start * width)
+                buffer.send(part, there + 8 * start * width, least)
             finally:
                 self._free.put(buffer)
 
@@ -113,7 +113,7 @@ class _Pinned:
         self.sent: Any = torch.cuda.Event()
         self.sent.record(stream)
 
-    def send(self, part: NDArray, there: int) -> None:
+    def send(self, part: NDArray, there: int, least: int) -> None:
         """Copy some rows here, and begin their transfer to an address on the device."""
         runtime, event, stream = cuda_runtime(), self.sent.cuda_event, self.stream.cuda_stream
         if runtime.cudaEventQuery(event):  # the last transfer out of this buffer is still under way
@@ -121,7 +121,7 @@ class _Pinned:
             self.sent.synchronize()
         if len(self.words) < part.size:
             torch = torch_module()
-            room = torch.empty(max(part.size, SLICE_BYTES // 8), dtype=torch.float64, pin_memory=True)
+            room = torch.empty(max(part.size, least), dtype=torch.float64, pin_memory=True)
             self.words = room.numpy()  # which holds the tensor's memory
         np.copyto(self.words[: part.size].reshape(part.shape), part)
         begun = runtime.cudaMemcpyAsync(there, self.words.ctypes.data, 8 * part.size, TO_DEVICE, stream)
