@@ -1,7 +1,7 @@
 """Blocks from the processor's memory to the device: in slices through pinned buffers, several under way at a time.
 
-The threads that read blocks copy them, slice by slice, into pinned buffers. Transfers run on a stream of their own while
-the device works on the rows before.
+The threads that read blocks copy them, slice by slice, into pinned buffers. Transfers run on a stream of their own,
+while the device works on the rows before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
 
-#: bytes of a slice: larger ones leave the processor's cache, of smaller ones every call waits for the interpreter's lock
+#: bytes of a slice: larger ones leave the processor's cache, with smaller ones threads wait for the interpreter's lock
 SLICE_BYTES = 16 << 20
 #: CUDA's number for copies from the host to a device
 TO_DEVICE = 1
@@ -92,13 +92,11 @@ class Uploads:
 
     def _send(self, array: NDArray, tensor: Any, least: int) -> None:
         """Bring the rows of an array over; its entries become float64 on the way. Buffers hold ``least`` numbers."""
-        width = array.shape[1] if array.ndim == 2 else 1
-        step, there = max(1, SLICE_BYTES // (8 * width)), tensor.data_ptr()
+        step = max(1, SLICE_BYTES // (8 * (array.shape[1] if array.ndim == 2 else 1)))
         for start in range(0, len(array), step):
-            part = array[start : start + step]
             buffer = self._free.get()
             try:
-                buffer.send(part, there + 8 * start * width, least)
+                buffer.send(array[start : start + step], tensor, start, least)
             finally:
                 self._free.put(buffer)
 
@@ -109,21 +107,30 @@ class _Pinned:
     def __init__(self, stream: Any) -> None:
         torch = torch_module()
         self.stream = stream
+        self.room: Any = None
         self.words: NDArray = np.empty(0)
         self.sent: Any = torch.cuda.Event()
         self.sent.record(stream)
 
-    def send(self, part: NDArray, there: int, least: int) -> None:
-        """Copy some rows here, and begin their transfer to an address on the device."""
-        runtime, event, stream = cuda_runtime(), self.sent.cuda_event, self.stream.cuda_stream
-        if runtime.cudaEventQuery(event):  # the last transfer out of this buffer is still under way
+    def send(self, part: NDArray, tensor: Any, start: int, least: int) -> None:
+        """Copy some rows here, and begin their transfer to the rows of a tensor from ``start`` on."""
+        torch, runtime = torch_module(), cuda_runtime()
+        event, stream = self.sent.cuda_event, self.stream.cuda_stream
+        if runtime is None:
+            self.sent.synchronize()
+        elif runtime.cudaEventQuery(event):  # the last transfer out of this buffer is still under way
             runtime.cudaGetLastError()  # forget that this was an answer
             self.sent.synchronize()
         if len(self.words) < part.size:
-            torch = torch_module()
-            room = torch.empty(max(part.size, least), dtype=torch.float64, pin_memory=True)
-            self.words = room.numpy()  # which holds the tensor's memory
+            self.room = torch.empty(max(part.size, least), dtype=torch.float64, pin_memory=True)
+            self.words = self.room.numpy()
         np.copyto(self.words[: part.size].reshape(part.shape), part)
+        if runtime is None:
+            there = tensor[start : start + len(part)]
+            there.copy_(self.room[: part.size].view(there.shape), non_blocking=True)
+            self.sent.record(self.stream)
+            return
+        there = tensor.data_ptr() + 8 * start * (part.size // len(part))
         begun = runtime.cudaMemcpyAsync(there, self.words.ctypes.data, 8 * part.size, TO_DEVICE, stream)
         begun = begun or runtime.cudaEventRecord(event, stream)
         if begun:
@@ -132,12 +139,15 @@ class _Pinned:
 
 @functools.cache
 def cuda_runtime() -> Any:
-    """Return CUDA's own library, which torch has loaded, with calls that keep the interpreter's lock.
+    """Return CUDA's own library, which torch has loaded, with calls that keep the interpreter's lock; None without it.
 
     Torch's way to begin a transfer lets the lock go several times and waits for it again, which with sixteen threads
     took far longer than the transfer.
     """
-    library = ctypes.PyDLL(f"libcudart.so.{str(torch_module().version.cuda).split('.')[0]}")
+    try:
+        library = ctypes.PyDLL(f"libcudart.so.{str(torch_module().version.cuda).split('.')[0]}")
+    except OSError:  # it is linked into torch, or has another name
+        return None
     pointer = ctypes.c_void_p
     library.cudaMemcpyAsync.argtypes = [pointer, pointer, ctypes.c_size_t, ctypes.c_int, pointer]
     library.cudaEventRecord.argtypes = [pointer, pointer]
