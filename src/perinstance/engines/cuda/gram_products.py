@@ -28,7 +28,7 @@ WIDE = 96
 
 
 def chain(n: int) -> float:
-    """Return how many additions a term goes through at most, here and in the kernels of ``fused_kernels`` and ``wide_kernels``."""
+    """Return how many additions a term goes through at most, here and in the CUDA kernels."""
     return 2048.0 + n / 1024.0
 
 
