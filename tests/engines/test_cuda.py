@@ -10,9 +10,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
+from sklearn.svm import LinearSVC  # noqa: E402
 
 import perinstance as pi  # noqa: E402
-from perinstance import ObjectivePerturbation, OutputPerturbation, PosteriorSample, audit  # noqa: E402
+from perinstance import OutputPerturbation, PosteriorSample, audit  # noqa: E402
 from perinstance.data import read_table  # noqa: E402
 from perinstance.engines import Cuda, Engine, Local  # noqa: E402
 from perinstance.engines.cuda import (  # noqa: E402
@@ -164,8 +165,8 @@ def test_what_has_no_operation_runs_here(device):
     X, y = people(200, 3)
     both = Cuda(device), Local()
     for release, target in (
-        (OutputPerturbation(LogisticRegression(C=1.0)), (y > 0).astype(float)),
-        (ObjectivePerturbation(Ridge(alpha=1.0), scale=5.0), y),
+        (OutputPerturbation(LogisticRegression(C=1.0)), np.digitize(y, [-1.0, 1.0]).astype(float)),  # three classes
+        (OutputPerturbation(LinearSVC(C=1.0), scale=5.0), (y > 0).astype(float)),
     ):
         ours, here = (audit(release, X, target, engine=one) for one in both)
         np.testing.assert_allclose(ours.losses, here.losses, rtol=1e-7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,9 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 
 T = TypeVar("T")
+
+#: so many different targets are no classes
+MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,14 @@ def classes_of(block: Block) -> Classes:
     except (TypeError, ValueError):
         raise InvalidInput("classes must be coded as numbers; encode the labels first (LabelEncoder)") from None
     labels, counts = np.unique(target, return_counts=True)
-    if len(labels) > 1000:
+    if len(labels) > MOST_CLASSES:
         raise InvalidInput(f"a block has {len(labels)} different classes; is the target a number to be regressed?")
     return Classes(tuple(labels.tolist()), tuple(counts.tolist()))
+
+
+def on_codes(block: Block, step: Callable[[Block], T], classes: Classes) -> T:
+    """Step over a block whose targets are replaced by the codes of their classes."""
+    return step(block.with_target(classes.codes(block.y)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +81,17 @@ class CodedSweep(Sweep):
         """The number of columns of X."""
         return self.sweep.n_features
 
-    def coded(self, block: Block) -> Block:
-        """Return the block with its targets coded."""
-        return block.with_target(self.classes.codes(block.y))
-
     def tell(self, stage: str, done: int, total: int | None) -> None:
         """Pass on how far the work between two passes is."""
         self.sweep.tell(stage, done, total)
 
     def fold(self, step: Callable[[Block], Any]) -> Any:
         """Fold with coded targets."""
-        return self.sweep.fold(lambda block: step(self.coded(block)))
+        return self.sweep.fold(partial(on_codes, step=step, classes=self.classes))
 
     def map(self, step: Callable[[Block], T]) -> Iterator[T]:
         """Map with coded targets."""
-        return self.sweep.map(lambda block: step(self.coded(block)))
+        return self.sweep.map(partial(on_codes, step=step, classes=self.classes))
 
 
 def binary_classes(sweep: Sweep) -> Classes:

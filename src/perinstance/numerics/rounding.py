@@ -188,6 +188,13 @@ EXACT_PARAMETER = EXACT_SHARE / 32
 #: Half the distance from 1 to the next float: what one operation loses at most, relatively.
 HALF_UNIT = UNIT / 2
 
+#: What a term of a sum over the rows lost before it was added, in half units: an exponential good to one unit in the
+#: last place, half a dozen operations on it, a root and a product.
+TERM_ROUNDINGS = 16
+
+#: Counted additions may have taken this share of a Hessian in some direction; beyond, the processor adds them up again.
+HESSIAN_LOST = 1e-6
+
 #: A bound of a linear fit's rounding is used up to here: beyond, its square would count as well.
 USABLE_ERROR = 0.1
 

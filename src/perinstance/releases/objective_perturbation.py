@@ -18,8 +18,9 @@ from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothOb
 from perinstance.models.losses.smooth import Squared
 from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, prepare_perturbed
+from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, perturbed_multipliers, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, row_products
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
 from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST
@@ -104,14 +105,29 @@ class ObjectivePerturbation(AnsweringModel):
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self._people(fit, X, without(fit, X, y, inside))
+        return self.from_row_lengths(fit, without(fit, X, y, inside), row_lengths(X))
+
+    def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
+        """Return what rows are multiplied by for ``from_row_products``; of logistic regression."""
+        return perturbed_multipliers(fit.model, inside)
+
+    def from_row_products(self, fit: SmoothAudit, products: RowProducts, inside: bool = True) -> People:
+        """Return the pairs of people of logistic regression whose rows' products are known; y are codes."""
+        found = perturbed(fit.model, products, float(self.scale), inside)
+        alone = np.zeros(len(products), dtype=bool)
+        if fit.classes is not None:
+            alone = fit.classes.alone(products.y, inside)
+        distance = np.where(alone, np.inf, found.distance)  # without the person there is one class, and no release
+        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
+        residual = found.distance * float(self.scale) / np.maximum(found.length, ROW_OF_ZEROS)
+        return People(found.leverage, residual, pairs)
 
     def refine(self, fit: LinearFit | DualFit | SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self._people(fit, X, refined(fit, sweep, X, y, inside))
+        return self.from_row_lengths(fit, refined(fit, sweep, X, y, inside), row_lengths(X))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
@@ -157,12 +173,7 @@ class ObjectivePerturbation(AnsweringModel):
 
     def _bounded(self, fit: SmoothAudit, X: NDArray, y: NDArray, inside: bool) -> People:
         codes = y if fit.classes is None else fit.classes.codes(y)
-        found = perturbed(fit.model, X, codes, float(self.scale), inside)
-        alone = np.zeros(len(X), dtype=bool) if fit.classes is None else fit.classes.alone(codes, inside)
-        distance = np.where(alone, np.inf, found.distance)  # without the person there is one class, and no release
-        pairs = Dominated(distance, np.log1p(found.leverage), found.tail)
-        residual = found.distance * float(self.scale) / np.maximum(np.linalg.norm(X, axis=1), ROW_OF_ZEROS)
-        return People(found.leverage, residual, pairs)
+        return self.from_row_products(fit, row_products(self.multipliers(fit, inside), X, codes), inside)
 
     def law(self, fit: LinearFit | DualFit) -> Law:
         """Return ``N(theta, scale^2 H^-2)``; of linear models."""
@@ -174,8 +185,9 @@ class ObjectivePerturbation(AnsweringModel):
             )
         return Law(fit.theta, float(self.scale) * fit.inverse())
 
-    def _people(self, fit: LinearFit | DualFit, X: NDArray, loo: Without) -> People:
-        rows = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit.fit_intercept)
+    def from_row_lengths(self, fit: LinearFit | DualFit, loo: Without, squares: Floats) -> People:
+        """Return the pairs of people of a linear model whose statistics and whose rows' squared lengths are known."""
+        rows = squares + float(fit.fit_intercept)
         with np.errstate(invalid="ignore", over="ignore"):
             direction = loo.length * (1.0 + loo.leverage)  # ||H_without^-1 x|| = (1 + mu) ||H_with^-1 x||
             squares = direction**2
@@ -193,3 +205,8 @@ class ObjectivePerturbation(AnsweringModel):
         kind = np.where(rough & np.isfinite(loo.leverage), UPPER, loo.kind_code)
         pairs = Objective(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)
         return People(loo.leverage, loo.residual, pairs, loo.open)
+
+
+def row_lengths(X: NDArray) -> Floats:
+    """Return the squared length of each row; a sum of squares in any order loses at most a unit for each of them."""
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)

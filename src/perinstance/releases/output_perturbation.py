@@ -15,7 +15,9 @@ from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.problem import SmoothAudit
+from perinstance.models.smooth.movement_bounds import multipliers
+from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.numerics.rounding import ASYMMETRY
@@ -92,6 +94,15 @@ class OutputPerturbation(AnsweringModel):
     def people(self, fit: Any, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
         return self._people(self.problem().movement(fit, block, inside))
+
+    def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
+        """Return what rows are multiplied by for ``from_row_products``; of a smooth model."""
+        return multipliers(fit.model, inside)
+
+    def from_row_products(self, fit: SmoothAudit, products: RowProducts, inside: bool = True) -> People:
+        """Return the pairs of people of a smooth model whose rows' products are known; y are codes."""
+        move = movement_of_products(fit, products, inside)
+        return self._people(move)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""

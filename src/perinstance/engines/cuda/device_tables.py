@@ -80,8 +80,19 @@ class DeviceTable:
 
     def host_block(self, start: int, stop: int) -> Block:
         """Copy some rows to the processor's memory."""
-        X, y = (one[start:stop].to(torch_module().float64).cpu().numpy().copy() for one in (self.X, self.y))
-        return Block(X, y, start)
+        double = torch_module().float64
+        return Block(copied(self.X[start:stop], double), copied(self.y[start:stop], double), start)
+
+
+def copied(tensor: Any, dtype: Any = None, pinned: bool = False) -> Any:
+    """Return a tensor as an array of the host's own, copied once: it may lie in the host's memory itself.
+
+    ``pinned`` is for numbers that travel back in many small parts: it is fast, and there is not much of it.
+    """
+    torch = torch_module()
+    found = tensor.dtype if dtype is None else dtype
+    there = torch.empty(tensor.shape, dtype=found, pin_memory=pinned and tensor.device.type == "cuda")
+    return there.copy_(tensor).numpy()
 
 
 def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable:

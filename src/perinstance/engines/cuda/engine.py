@@ -13,12 +13,12 @@ import pyarrow as pa
 from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.host_to_device import DeviceBlock, Uploads
+from perinstance.engines.cuda.operations.run_sums import all_finite
 from perinstance.engines.first_look import CellNames
 from perinstance.engines.local import Local, LocalSweep, blas_libraries
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
-from perinstance.folds.named_operations import operation_of
 from perinstance.folds.sweep import M
 
 T = TypeVar("T")
@@ -106,24 +106,32 @@ class CudaSweep:
 
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all blocks, by the device's own operation where it has one."""
-        from perinstance.engines.cuda.gram_products import device_gram
-        from perinstance.models.linear.gram_matrix import Gram, gram
+        from perinstance.engines.cuda.operations.catalogue import device_fold
 
-        operation, parameters = operation_of(step)
-        if operation is not gram:
+        there = device_fold(step)
+        if there is None:
             return self.host.fold(step)
-        total: Gram | None = None
+        total: Any = None
         with closing(self._blocks("fold")) as blocks:
             for block in blocks:
                 block.wait()
-                part = device_gram(block.X, block.y, **parameters)
-                total = part if total is None else total + part
-        assert total is not None  # a table without rows was refused by the walk
-        if not total.finite:  # a look by the processor names the cell, or finds that sums of finite cells overflow
-            with LocalSweep(self.source) as again:
-                return again.fold(step)
-        self._checked = True
-        return total  # type: ignore[return-value]  # the step is gram's, so M is Gram
+                part = there(block.X, block.y)
+                total = part if total is None or part is None else total + part
+                if part is None or not self._finite(total, block):
+                    break
+            else:
+                self._checked = True
+                return total  # type: ignore[no-any-return]  # the device's part of an operation is of its type
+        # a look by the processor names the cell or the target, or finds that sums of finite cells overflow
+        with LocalSweep(self.source) as again:
+            return again.fold(step)
+
+    def _finite(self, total: Any, block: DeviceBlock) -> bool:
+        """Tell whether a block that nobody has looked at is finite; a statistic may show it by itself."""
+        finite = getattr(total, "finite", None)
+        if finite is not None or self._checked:
+            return finite is None or bool(finite)
+        return all_finite(block.X, block.y)
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
@@ -133,16 +141,12 @@ class CudaSweep:
         self, step: Callable[[Block], T], place: Callable[[Any, int], None] | None
     ) -> Generator[T, None, None]:
         """As ``map``; the thread that made a part calls ``place(part, its first row)`` before it is yielded."""
-        from perinstance.engines.cuda.linear_losses import LinearWalk, has_device_losses
-        from perinstance.releases.base.block_losses import losses_of_block
+        from perinstance.engines.cuda.operations.catalogue import device_walk
 
-        operation, parameters = operation_of(step)
-        if operation is not losses_of_block or not has_device_losses(
-            parameters["release"], parameters["fit"], parameters["inside"]
-        ):
+        walk = device_walk(step, self.device)
+        if walk is None:
             return self.host.map(step if place is None else partial(_placed, step=step, place=place))
-        walk = LinearWalk(**parameters, device=self.device)
-        return self._losses(walk, place)  # type: ignore[return-value]  # the step is losses_of_block's: T is BlockLosses
+        return self._losses(walk, place)  # type: ignore[return-value]
 
     def _losses(self, walk: Any, place: Callable[[Any, int], None] | None) -> Generator[Any, None, None]:
         with closing(self._blocks("map")) as blocks:
@@ -151,11 +155,10 @@ class CudaSweep:
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
         """Refuse cells that are not finite, where no fold has looked at them."""
-        torch = torch_module()
         for block in blocks:
             if not self._checked:
                 block.wait()
-                if not (torch.isfinite(block.X).all() and torch.isfinite(block.y).all()):
+                if not all_finite(block.X, block.y):
                     rows = Block(block.X.cpu().numpy(), block.y.cpu().numpy(), block.start)
                     CellNames.of(self.source).refuse(rows)
             yield block

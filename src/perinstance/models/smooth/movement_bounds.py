@@ -16,11 +16,12 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design, predictor
 from perinstance.models.smooth.certificates.hessian_bounds import HessianBounds, bound_hessian
-from perinstance.models.smooth.certificates.near_knot_step import undecided
+from perinstance.models.smooth.certificates.near_knot_step import undecided_by_size
 from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, Step, distance_bound, step_ball
 from perinstance.models.smooth.certificates.second_step import PeopleNearFit
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slope_rounding
 from perinstance.models.smooth.fit.whitening import Whitening, whiten
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, row_products
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
 
@@ -77,13 +78,13 @@ def _neighbourhood(
     sweep: Sweep, fit: SmoothFit, precision: Floats | None, kind: Kind, own: Floats | None, sign: int
 ) -> Neighbourhood:
     H = fit.hessian if own is None else fit.hessian + sign * np.diag(own)
-    around = whiten(H, precision)
+    around = whiten(H, precision, fit.chain)
     gradient = fit.objective.penalty_slope(fit.theta) if fit.objective.mean else np.zeros_like(fit.theta)
     return Neighbourhood(
         around,
         around.T @ gradient,
         fit.gradient_bound(around),
-        bound_hessian(sweep, fit, around) if kind == "upper" else None,
+        bound_hessian(fit.walk(sweep), fit, around) if kind == "upper" else None,
     )
 
 
@@ -92,9 +93,31 @@ def sensitivity(model: SmoothModel, X: NDArray, y: NDArray, inside: bool = True)
     fit = model.fit
     if X.shape[1] + int(fit.objective.fit_intercept) != len(fit.theta):
         raise InvalidInput(f"the model has another number of features than these rows, which have {X.shape[1]}")
-    rows = max(256, PIECE // len(fit.theta))
+    rows, by = max(256, PIECE // len(fit.theta)), multipliers(model, inside)
     with np.errstate(over="ignore", invalid="ignore"):  # of an outsider so far out that only a refit can tell
-        parts = [_piece(model, X[i : i + rows], y[i : i + rows], inside) for i in range(0, len(X), rows)]
+        runs = (slice(i, i + rows) for i in range(0, len(X), rows))
+        return _joined([_piece(model, row_products(by, X[run], y[run]), inside) for run in runs])
+
+
+def sensitivity_of(model: SmoothModel, products: RowProducts, inside: bool = True) -> Sensitivity:
+    """Return the same of people whose products were computed elsewhere."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        starts = range(0, len(products), PIECE // 8)
+        return _joined([_piece(model, products[i : i + PIECE // 8], inside) for i in starts])
+
+
+def multipliers(model: SmoothModel, inside: bool) -> Multipliers:
+    """Return what rows are multiplied by."""
+    side, fit = model.inside if inside else model.outside, model.fit
+    nu, kinked = side.around.nu, not np.isfinite(fit.objective.loss.concordance)
+    powers = np.stack([np.ones_like(nu), nu, nu * nu], axis=1)
+    share = powers * side.share[:, None] if side.share.any() else None
+    # the rounding of an insider's own slope is part of the fit's; at a knot it decides which side they are on
+    sizes = kinked or (not inside and side.hessian_bounds is not None)
+    return Multipliers(fit.theta, side.around.T, powers, share, None, fit.objective.fit_intercept, sizes)
+
+
+def _joined(parts: list[Sensitivity]) -> Sensitivity:
     if not parts:
         none = np.zeros(0)
         return Sensitivity(none, none, none, np.zeros(0, dtype=bool))
@@ -123,29 +146,20 @@ class FirstSteps:
     lam: Floats  #: bound on the largest eigenvalue of A relative to G
 
 
-def _first_steps(fit: SmoothFit, side: Neighbourhood, X: NDArray, y: NDArray, inside: bool) -> FirstSteps:
-    loss = fit.objective.loss
-    T, nu = side.around.T, side.around.nu
-    d = X.shape[1]
-    target = np.asarray(y, dtype=np.float64)
-    t = np.asarray(X, dtype=np.float64) @ T[:, :d].T
-    eta = X @ fit.theta[:d]
-    if fit.objective.fit_intercept:
-        t += T[:, d]
-        eta = eta + fit.theta[d]
+def _first_steps(fit: SmoothFit, side: Neighbourhood, products: RowProducts, inside: bool) -> FirstSteps:
+    loss, nu = fit.objective.loss, side.around.nu
+    target, eta = products.y, products.eta
     l1, l2 = loss.derivatives(target, eta)
-    powers = np.stack([np.ones_like(nu), nu, nu * nu], axis=1)
-    cross = t @ (powers * side.share[:, None]) if side.share.any() else np.zeros((len(t), 3))
-    whole = side.share**2 @ powers
-    np.multiply(t, t, out=t)
-    h0, h1, h2 = (t @ powers).T
+    cross = np.zeros((len(target), 3)) if products.cross is None else products.cross
+    whole = side.share**2 @ np.stack([np.ones_like(nu), nu, nu * nu], axis=1)
+    h0, h1, h2 = products.squares.T
 
     sign = -1.0 if inside else 1.0
     left = 1 + sign * l2 * h0  # what remains without somebody who leaves
     thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
     if not np.isfinite(loss.concordance):  # rounding decides whether H has the person's curvature
-        x = design(X, fit.objective.fit_intercept)
-        thin = thin | undecided(loss.knot_distance(target, eta), target, x, fit.theta)
+        assert products.size is not None
+        thin = thin | undecided_by_size(loss.knot_distance(target, eta), target, products.size)
     left = np.where(thin, 1.0, left)
     k = -sign * l2 / left  # G^-1 = T'(I + k t t')T
     # whitened, q is l' t + share, so Delta is b t + share: nothing cancels, however large the curvature is
@@ -158,9 +172,9 @@ def _first_steps(fit: SmoothFit, side: Neighbourhood, X: NDArray, y: NDArray, in
     return FirstSteps(target, eta, l1, l2, h0, left, thin, a2, np.maximum(d1, 0), dual2, lam)
 
 
-def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitivity:
+def _piece(model: SmoothModel, products: RowProducts, inside: bool) -> Sensitivity:
     side = model.inside if inside else model.outside
-    first = _first_steps(model.fit, side, X, y, inside)
+    first = _first_steps(model.fit, side, products, inside)
     leverage = first.curvature * first.h / first.left if inside else first.curvature * first.h
     residual = -first.slope / first.left if inside else -first.slope
     if side.hessian_bounds is None:
@@ -168,17 +182,19 @@ def _piece(model: SmoothModel, X: NDArray, y: NDArray, inside: bool) -> Sensitiv
         # where almost nothing is left without the person, even an estimate needs the refit
         opened = first.thin | (model.kind == "exact")
         return Sensitivity(np.where(first.thin, np.inf, distance), leverage, residual, opened)
-    distance = _bounded(model, side, X, first, inside)
+    distance = _bounded(model, side, products, first, inside)
     return Sensitivity(distance, leverage, residual, ~np.isfinite(distance))
 
 
-def _bounded(model: SmoothModel, side: Neighbourhood, X: NDArray, first: FirstSteps, inside: bool) -> Floats:
+def _bounded(model: SmoothModel, side: Neighbourhood, products: RowProducts, first: FirstSteps, inside: bool) -> Floats:
     """Bound the distances; inf where only a refit can tell."""
     assert side.hessian_bounds is not None
     loss, lam, inflation = model.fit.objective.loss, first.lam, np.maximum(1 / first.left, 1.0)
     off = side.gradient_bound * np.sqrt(inflation)
     if not inside:  # the rounding of an insider's own slope is part of the fit's
-        off = off + _slope_rounding(model.fit, X, first.slope, first.curvature) * np.sqrt(first.h / first.left)
+        assert products.size is not None
+        lost = slope_rounding(first.slope, first.curvature, products.size, len(model.fit.theta))
+        off = off + lost * np.sqrt(first.h / first.left)
     step = Step(
         np.sqrt(first.a2) + off,
         np.sqrt(first.size2) + np.sqrt(lam) * off,
@@ -197,7 +213,7 @@ def _bounded(model: SmoothModel, side: Neighbourhood, X: NDArray, first: FirstSt
     if side.hessian_bounds.second is not None:
         loose = np.flatnonzero(~first.thin & ~(distance <= LOOSE * step.size))
         if len(loose):
-            better = _corrected(model, side, X[loose], first.y[loose], inside)
+            better = _corrected(model, side, products.X[loose], first.y[loose], inside)
             distance[loose] = np.minimum(distance[loose], slack[loose] * better)
     return distance
 

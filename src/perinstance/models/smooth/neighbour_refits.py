@@ -23,7 +23,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design, predictor
 from perinstance.models.smooth.fit.objective_folds import Outsider, SmoothFit, fit_neighbour, slope_rounding
-from perinstance.models.smooth.fit.whitening import Whitening, whiten
+from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
@@ -233,7 +233,7 @@ class SmoothNeighbours:
         fit = self.model.fit
         assert self.sweep is not None
         found = fit_neighbour(self.sweep, fit, Outsider(self.x[i], float(self.y[i]), self.sign))
-        there = whiten(found.hessian, self.model.precision)
+        there = found.whitening(self.model.precision)
         error = np.sqrt(there.nu[-1]) * (4 * found.decrement + there.norm_bound(found.rounding))
         if self.sign > 0:  # T x, not |T||x|: however far out the person is, that direction is well known
             x, y = self.x[i], self.y[i : i + 1]
@@ -259,6 +259,7 @@ def leave_one_out(
     target = np.asarray(y, dtype=np.float64)
     D, error = np.zeros_like(rows), np.zeros(len(rows))
     side = model.inside if inside else model.outside
+    sweep = model.fit.walk(sweep)
     lost = side.around.norm_bound(model.fit.rounding)  # of the fit, and the same of a neighbour
     for start in range(0, len(rows), BATCH):
         part = slice(start, start + BATCH)

@@ -16,7 +16,7 @@ and a ball,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,15 +25,16 @@ from scipy.special import ndtri
 
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
-from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
+from perinstance.models.losses.penalised_objective import SmoothObjective, design
 from perinstance.models.smooth.certificates.hessian_bounds import HessianBounds, bound_hessian
 from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, step_ball
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import SmoothFit, slopes
 from perinstance.models.smooth.fit.whitening import whiten
-from perinstance.models.smooth.movement_bounds import Neighbourhood, SmoothModel
+from perinstance.models.smooth.movement_bounds import Neighbourhood, SmoothModel, multipliers
+from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, length_weights, penalty_weights
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
+from perinstance.numerics.rounding import HALF_UNIT, PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
 
 #: a person's own step, relative to the noise, that the tabulated radii leave room for
 ROOM = 2.5
@@ -46,6 +47,7 @@ class Perturbed:
     distance: Floats  #: D
     leverage: Floats  #: mu at most
     tail: Floats
+    length: Floats  #: of the features, without an intercept
 
 
 def check_perturbable(objective: SmoothObjective) -> None:
@@ -68,8 +70,8 @@ def noise_radius(nu: Floats, scale: float) -> float:
 def prepare_perturbed(sweep: Sweep, fit: SmoothFit, scale: float) -> SmoothModel:
     """Fold for the constants, tabulated as far out as the noise carries the minimum."""
     check_perturbable(fit.objective)
-    around = whiten(fit.hessian)
-    constants = bound_hessian(sweep, fit, around, ROOM * noise_radius(around.nu, scale))
+    around = fit.whitening()
+    constants = bound_hessian(fit.walk(sweep), fit, around, ROOM * noise_radius(around.nu, scale))
     side = Neighbourhood(around, np.zeros_like(fit.theta), fit.gradient_bound(around), constants)
     return SmoothModel(fit, None, "upper", side, side)
 
@@ -92,37 +94,42 @@ def ex_post(sweep: Sweep, objective: SmoothObjective, theta: Floats, scale: floa
     return (2 * l1 * (x @ gradient) - l1 * l1 * square) / (2 * scale**2) + np.log1p(-m)
 
 
-def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: bool = True) -> Perturbed:
+def perturbed_multipliers(model: SmoothModel, inside: bool) -> Multipliers:
+    """Return what rows are multiplied by for ``perturbed``."""
+    weights = length_weights(model.fit.objective, len(model.fit.theta))
+    return replace(multipliers(model, inside), weights=weights, sizes=True)
+
+
+def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: bool = True) -> Perturbed:
     """Bound D and mu of each person in both worlds; where it cannot be done, by the loss's own bounds."""
     fit, objective = model.fit, model.fit.objective
     side = model.inside if inside else model.outside
     around, constants = side.around, side.hessian_bounds
     if constants is None:
         raise InvalidInput("objective perturbation of a smooth loss has upper bounds only; use method='upper'")
-    x = design(X, objective.fit_intercept)
-    target = np.asarray(y, dtype=np.float64)
-    eta = predictor(X, fit.theta, objective.fit_intercept)
+    assert products.lengths is not None and products.size is not None
+    target, eta, n = products.y, products.eta, len(products)
     l1, l2 = objective.loss.derivatives(target, eta)
-    t = x @ around.T.T
     nu = around.nu  # eigenvalues of H^-1 (the precision is the identity)
-    h, h1 = np.einsum("ij,ij->i", t, t), (t * t) @ nu
+    h, h1, _ = products.squares.T
     noise = noise_radius(nu, scale)
     z = -float(ndtri(PERTURBATION_TAIL / 4))  # the other half of the tail, for x'H^-1b
-    length = np.sqrt(np.einsum("ij,ij->i", x, x))
+    features, length, by_penalty = products.lengths.T
+    features, length = np.sqrt(features), np.sqrt(length)
 
     # the smaller data set: without the person (inside), the fit's own (outside); the larger one vice versa
     left = np.maximum(1 - l2 * h, 0.0) if inside else 1 + l2 * h
     thin = left < 1e-3
     safe = np.where(thin, 1.0, left)
-    f = 1 / safe if inside else np.ones(len(x))
-    none = np.zeros(len(x))
-    worlds = [(False, np.ones(len(x)), h, h1, none, none)]  # the fit's own world: no step, only noise
+    f = 1 / safe if inside else np.ones(n)
+    none = np.zeros(n)
+    worlds = [(False, np.ones(n), h, h1, none, none)]  # the fit's own world: no step, only noise
     if inside:  # G = H - l'' x x'
         third = np.abs(objective.loss.third(target, eta)) * h**1.5
         worlds.append((False, f, h * f, h1 * f * f, np.abs(l1), third))
     else:  # G = H + l'' x x'
         worlds.append((True, f, h / safe, h1 / safe**2, np.abs(l1), none))
-    radius, shrink = np.zeros(len(x)), np.ones(len(x))
+    radius, shrink = np.zeros(n), np.ones(n)
     for joins, inflation, hG, h1G, slope, leaving in worlds:
         a = np.sqrt(inflation) * (noise + side.gradient_bound) + slope * np.sqrt(hG)
         own = OwnRow(hG, l2, _own_third(model, constants, eta, target, hG)) if joins else None
@@ -135,14 +142,22 @@ def perturbed(model: SmoothModel, X: NDArray, y: NDArray, scale: float, inside: 
             # curvature of H along the step: within e^{-c r} of that at the fit
             shrink = np.maximum(shrink, np.exp(constants.c * np.sqrt(inflation) * ball.radius))
     radius = np.where(thin, np.inf, radius) + PREDICTOR_ROUNDING * np.abs(eta)
+    radius = radius + HALF_UNIT * (len(fit.theta) + 2) * products.size  # a sum of products, in any order
     steepest = objective.loss.largest_slope(target, eta, radius)
     without = h * f if inside else h
     with np.errstate(over="ignore", invalid="ignore"):
         mu = objective.loss.largest_curvature(target, eta, radius) * without * shrink
-    mu = np.minimum(np.where(np.isfinite(radius), mu, np.inf), _by_penalty(objective, x))
+    if (penalty_weights(objective, len(fit.theta)) > 0).all():  # l'' x'H^-1x with nothing but the penalty in H:
+        by_penalty = objective.loss.curvature_supremum * by_penalty  # what holds wherever theta is
+    else:
+        by_penalty = np.full(n, np.inf)
+    mu = np.minimum(np.where(np.isfinite(radius), mu, np.inf), by_penalty)
     slack = 1 + 16 * around.error * f
     return Perturbed(
-        slack * steepest * length / scale, slack * mu, np.where(np.isfinite(radius), PERTURBATION_TAIL, 0.0)
+        slack * steepest * length / scale,
+        slack * mu,
+        np.where(np.isfinite(radius), PERTURBATION_TAIL, 0.0),
+        features,
     )
 
 
@@ -150,11 +165,3 @@ def _own_third(model: SmoothModel, constants: HessianBounds, eta: Floats, y: Flo
     radii = np.zeros(0) if constants.average is None else constants.average.radius
     third = [model.fit.objective.loss.largest_third(y, eta, rho * np.sqrt(h)) for rho in radii]
     return np.array(third).reshape(len(radii), len(y))
-
-
-def _by_penalty(objective: SmoothObjective, x: Floats) -> Floats:
-    """``max l'' x'H^-1x`` with nothing but the penalty in H: what holds wherever theta is."""
-    weight = objective.penalty_curvature(np.zeros(x.shape[1])) if objective.penalty.concordance == 0 else np.zeros(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        square = (x * x / np.where(weight > 0, weight, 1.0)).sum(axis=1)
-        return np.where((weight > 0).all(), square * objective.loss.curvature_supremum, np.inf)

@@ -22,8 +22,9 @@ from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.fit.newton import Slopes
 from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
-from perinstance.models.smooth.movement_bounds import Sensitivity, SmoothModel, prepare, sensitivity
+from perinstance.models.smooth.movement_bounds import Sensitivity, SmoothModel, prepare, sensitivity, sensitivity_of
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
+from perinstance.models.smooth.products_of_rows import RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT
 from perinstance.pairs.interface.kinds import Kind, check_method
@@ -100,15 +101,8 @@ class SmoothProblem:
 
     def movement(self, fit: SmoothAudit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
-        X, y = block.X, block.y
-        codes = _coded(fit, y)
-        found = sensitivity(fit.model, X, codes, inside)
-        kind = np.full(len(found.distance), "estimate" if fit.model.kind == "estimate" else "upper")
-        distance, opened = found.distance, found.open
-        if fit.classes is not None:
-            alone = fit.classes.alone(codes, inside)
-            distance, opened = np.where(alone, np.inf, distance), opened | alone
-        return Movement(found.leverage, found.residual, distance, kind, opened if opened.any() else None)
+        codes = _coded(fit, block.y)
+        return _movement(fit, sensitivity(fit.model, block.X, codes, inside), codes, inside)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
@@ -139,6 +133,20 @@ class SmoothProblem:
                 "the fitted estimator is not at the minimum of its objective on this data; pass the data it was "
                 "fitted on, fit it to a smaller tol, or pass it unfitted"
             )
+
+
+def movement_of_products(fit: SmoothAudit, products: RowProducts, inside: bool = True) -> Movement:
+    """Return how the people move the fit whose rows' products are known; y are codes."""
+    return _movement(fit, sensitivity_of(fit.model, products, inside), products.y, inside)
+
+
+def _movement(fit: SmoothAudit, found: Sensitivity, codes: Floats, inside: bool) -> Movement:
+    kind = np.full(len(found.distance), "estimate" if fit.model.kind == "estimate" else "upper")
+    distance, opened = found.distance, found.open
+    if fit.classes is not None:
+        alone = fit.classes.alone(codes, inside)
+        distance, opened = np.where(alone, np.inf, distance), opened | alone
+    return Movement(found.leverage, found.residual, distance, kind, opened if opened.any() else None)
 
 
 def _coded(fit: SmoothAudit, y: NDArray) -> Floats:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.descent.person_gradients import PersonGradients
 from perinstance.releases.descent.personal_budgets import Accounts, PersonalBudget, levels_used
@@ -51,8 +54,43 @@ def noisy_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) 
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class GradientTotal:
+    """The sum of some people's clipped gradients."""
+
+    vector: Floats
+    finite = True  # the fold of the fit has looked at every cell
+
+    def __add__(self, other: GradientTotal) -> GradientTotal:
+        return GradientTotal(self.vector + other.vector)
+
+
+def clipped_total(
+    block: Block, gradients: PersonGradients, theta: Floats, clip: float, labels: tuple[float, float] | None
+) -> GradientTotal:
+    """Sum the clipped gradients of a block at theta; ``labels`` are the two classes of a classifier, as numbers."""
+    return GradientTotal(clipped(gradients.of(block.X, coded_targets(block.y, labels), theta), clip).sum(axis=0))
+
+
+def coded_targets(y: NDArray, labels: tuple[float, float] | None) -> Floats:
+    """Return targets as ``fit`` takes them: of a classifier the declared classes are 0 and 1, others missing."""
+    targets = np.asarray(y, dtype=np.float64)
+    if labels is None:
+        return targets
+    return np.where(targets == labels[1], 1.0, np.where(targets == labels[0], 0.0, np.nan))
+
+
+def folded_path(gradients: PersonGradients, sweep: Sweep, steps: Steps, labels: tuple[float, float] | None) -> Floats:
+    """Return the iterates of everybody's gradients without noise, by one fold per step. Confidential."""
+    path = np.zeros((steps.count + 1, gradients.width(sweep.n_features)))
+    for t in range(steps.count):
+        step = partial(clipped_total, gradients=gradients, theta=path[t], clip=steps.clip, labels=labels)
+        path[t + 1] = _next(path[t], sweep.fold(step).vector * steps.rate, gradients, steps)
+    return path
+
+
 def quiet_path(gradients: PersonGradients, X: NDArray, y: Floats, steps: Steps) -> Floats:
-    """Return the iterates of everybody's gradients without noise: what a run would look like. Confidential."""
+    """Return the same under a filter, where everybody's clip follows from their own steps before."""
     path = np.zeros((steps.count + 1, gradients.width(X.shape[1])))
     clips = OwnClips(gradients, X, y, steps)
     for t in range(steps.count):

@@ -28,9 +28,9 @@ from perinstance.releases.base.predicting import AnsweringModel, is_classifier
 from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
 from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
 from perinstance.releases.base.repeated_fits import warn_inside_search
-from perinstance.releases.descent.clipped_steps import Steps, noisy_path, quiet_path
+from perinstance.releases.descent.clipped_steps import Steps, folded_path, noisy_path, quiet_path
 from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
-from perinstance.releases.descent.lengths_along_path import DescentFit, reading
+from perinstance.releases.descent.lengths_along_path import DescentFit, GradientLengths, pairs_read, reading
 from perinstance.releases.descent.person_gradients import gradients_of, model_of
 from perinstance.releases.descent.personal_budgets import FilterPromise, PersonalBudget
 from perinstance.releases.descent.realised_path import (
@@ -206,6 +206,8 @@ class NoisyDescent(AnsweringModel):
             return fit
         if hasattr(self, "path_"):
             return replace(fit, path=self.path_)
+        if steps.filter is None:
+            return replace(fit, path=folded_path(gradients, sweep, steps, fit.labels))
         rows: GatheredRows = sweep.fold(gather)
         X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
         return replace(fit, path=quiet_path(gradients, X, fit.codes(y), steps))
@@ -320,10 +322,21 @@ class NoisyDescent(AnsweringModel):
         gradients = gradients_of(self.problem())
         return self._own_row_pairs(block.X) if fit.path is None else reading(gradients, fit, block, steps)
 
+    def from_gradient_lengths(self, fit: DescentFit, move: Movement, lengths: GradientLengths) -> People:
+        """Return the pairs of people of whom the movement and the lengths of their gradients are known."""
+        if lengths.longest is not None:
+            pairs = self._pairs_of_longest(lengths.longest)
+        else:
+            pairs = pairs_read(lengths, self.declared_steps())
+        return People(move.leverage, move.residual, pairs, move.open)
+
     def _own_row_pairs(self, X: NDArray) -> Pairs:
         """Return pairs that hold whatever the path and the other rows: each step charged with the longest gradient."""
+        return self._pairs_of_longest(gradients_of(self.problem()).longest(X))
+
+    def _pairs_of_longest(self, longest: Floats) -> Pairs:
         steps = self.declared_steps()
-        longest = np.minimum(gradients_of(self.problem()).longest(X), steps.clip)
+        longest = np.minimum(longest, steps.clip)
         if steps.filter is not None and steps.rate == 1.0:  # the filter keeps the sum of squares below its own
             longest = np.minimum(longest, steps.filter.distance / np.sqrt(steps.count) * steps.noise * NORM_UP)
         return equal_steps(steps.rate, longest / steps.noise * STEP_UP, steps.count)

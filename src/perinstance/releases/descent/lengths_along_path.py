@@ -13,11 +13,11 @@ from perinstance.models.interface.fit_health import FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.base import Pairs
-from perinstance.releases.descent.clipped_steps import OwnClips, Steps, clipped_lengths
+from perinstance.releases.descent.clipped_steps import OwnClips, Steps, clipped_lengths, coded_targets
 from perinstance.releases.descent.person_gradients import PersonGradients
 from perinstance.releases.descent.ridge_iterates import RidgeMoments
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, equal_steps
-from perinstance.releases.promises.class_labels import signs_of_numbers
+from perinstance.releases.promises.class_labels import numbers_of_classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,23 @@ class DescentFit:
         """None: the iterates have no Gaussian law around the minimum."""
         return None
 
+    @property
+    def labels(self) -> tuple[float, float] | None:
+        """The declared classes as an audit has them: numbers; of texts, their places in alphabetical order."""
+        return None if self.classes is None else numbers_of_classes(self.classes)
+
     def codes(self, y: NDArray) -> Floats:
         """Return targets as ``fit`` takes them: of a classifier the declared classes are 0 and 1, others missing."""
-        if self.classes is None:
-            return np.asarray(y, dtype=np.float64)
-        return (signs_of_numbers(y, self.classes) + 1.0) / 2.0
+        return coded_targets(y, self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class GradientLengths:
+    """What the losses of some people follow from; one of the three is known."""
+
+    longest: Floats | None = None  #: bounds from their own rows, whatever the path
+    squares: Floats | None = None  #: along a path: sums of squared lengths over the noise
+    counts: Floats | None = None  #: along a path: (people, levels), how often a length was at each level
 
 
 def reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: Steps) -> Pairs:
@@ -63,6 +75,13 @@ def reading(gradients: PersonGradients, fit: DescentFit, block: Block, steps: St
         lengths = np.minimum(lengths, clips.at(t, theta))
         squares += (lengths / steps.noise) ** 2
         counts[people, counted(lengths, steps.clip)] += 1
+    return pairs_read(GradientLengths(squares=squares, counts=counts), steps)
+
+
+def pairs_read(lengths: GradientLengths, steps: Steps) -> Pairs:
+    """Return the pairs of people whose lengths along a path are known."""
     if steps.rate == 1.0:
-        return equal_steps(1.0, np.sqrt(squares / steps.count) * (STEP_UP * STEP_UP), steps.count, "estimate")
-    return counted_steps(steps.rate, steps.noise, steps.clip, counts)
+        assert lengths.squares is not None
+        return equal_steps(1.0, np.sqrt(lengths.squares / steps.count) * (STEP_UP * STEP_UP), steps.count, "estimate")
+    assert lengths.counts is not None
+    return counted_steps(steps.rate, steps.noise, steps.clip, lengths.counts)

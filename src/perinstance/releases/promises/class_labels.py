@@ -123,10 +123,15 @@ def signs_of_numbers(y: Any, classes: Any) -> Floats:
     >>> signs_of_numbers(np.array([0.0, 1.0]), ("yes", "no")).tolist()  # no, yes
     [1.0, -1.0]
     """
+    return signs(np.asarray(y), numbers_of_classes(classes))
+
+
+def numbers_of_classes(classes: Any) -> tuple[float, float]:
+    """Return the two declared classes as numbers: of texts, their places in alphabetical order."""
     two = declared_classes(classes)
     if isinstance(two[0], str):
-        two = (0, 1) if two[0] < two[1] else (1, 0)
-    return signs(np.asarray(y), two)
+        return (0.0, 1.0) if two[0] < two[1] else (1.0, 0.0)
+    return two
 
 
 def _sign(cell: Any, sign: dict[Any, float]) -> float:

@@ -180,10 +180,7 @@ def bound_hessian(sweep: Sweep, fit: SmoothFit, around: Whitening, farthest: flo
     p = len(fit.theta)
     if kinked or c * c > AVERAGE_ABOVE or farthest > 0:
         most = (
-            1.5 * sweep.fold(partial(_steepest, fit=fit)).h * np.sqrt(top)
-            + 10 * fit.decrement
-            + farthest
-            + LEAST_RADIUS
+            1.5 * sweep.fold(partial(steepest, fit=fit)).h * np.sqrt(top) + 10 * fit.decrement + farthest + LEAST_RADIUS
         )
         radii = most * (0.7 ** np.arange(RADII) if kinked else 0.2 ** np.arange(-1, 3))[::-1]
         sums = sweep.fold(partial(weighted_grams, fit=fit, T=around.T, radii=radii)).sums
@@ -239,7 +236,8 @@ def _penalty_change(fit: SmoothFit, around: Whitening, radius: float) -> Floats:
     return np.diag(fit.objective.times(fit.n + 1) * root * third) if kappa else np.zeros((len(root), len(root)))
 
 
-def _steepest(block: Block, fit: SmoothFit) -> Highest:
+def steepest(block: Block, fit: SmoothFit) -> Highest:
+    """Return the largest ``|l'|`` of a block at the fit."""
     X, y = block.X, block.y
     objective = fit.objective
     t = np.asarray(y, dtype=np.float64)

@@ -102,7 +102,12 @@ def undecided(knot: Floats, y: Floats, x: Floats, theta: Floats) -> NDArray[np.b
 
     The terms of x'theta may be much larger than their sum.
     """
-    return np.asarray(knot <= KNOT_ROUNDING * (1 + np.abs(x) @ np.abs(theta) + np.abs(y)), dtype=np.bool_)
+    return undecided_by_size(knot, y, np.abs(x) @ np.abs(theta))
+
+
+def undecided_by_size(knot: Floats, y: Floats, size: Floats) -> NDArray[np.bool_]:
+    """Tell the same of rows whose ``|x|'|theta|`` is known."""
+    return np.asarray(knot <= KNOT_ROUNDING * (1 + size + np.abs(y)), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,12 @@ class Thirds:
 
     tensor: Floats  #: (p, p(p+1)/2): the pairs of the last two places once
     fourth: Floats  #: (radii, p, p): Q of each radius
+    lost: float = 0.0  #: what counted additions may have taken from the tensor, as a norm
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: Thirds) -> Thirds:
         with np.errstate(over="ignore", invalid="ignore"):  # a radius that overflows is dropped
-            return Thirds(self.tensor + other.tensor, self.fourth + other.fourth)
+            return Thirds(self.tensor + other.tensor, self.fourth + other.fourth, self.lost + other.lost)
 
 
 def thirds(block: Block, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
@@ -81,6 +82,7 @@ class Cubic:
     radius: Floats
     fourth: Floats  #: (radii, p, p): Q
     fourth_size: Floats  #: lam_Q
+    lost: float = 0.0  #: |C[u]| may be off by this times |u|, besides what the whitening's error says
 
     def distance(self, people: PeopleNearFit, loss: Loss, around: Whitening, gradient_bound: float) -> Floats:
         """Bound ``|D|_A`` of each person; inf where this cannot be done."""
@@ -117,6 +119,7 @@ class Cubic:
                 + mine * np.abs(people.predictor_step(w)) ** 3 * np.sqrt(h)
             ) / 6
             error = 64 * around.error * (np.einsum("bii->b", G) + np.linalg.norm(N - G, axis=(1, 2)))
+            error = error + self.lost * length
             eps = np.linalg.norm(left, axis=1) + rest + gradient_bound + error * (np.linalg.norm(q, axis=1) + length)
             eps = eps + people.q_error
             far = (1 + ROOM) * length
@@ -144,8 +147,8 @@ def cubic(found: Thirds, radii: Floats, slack: float) -> Cubic:
     tensor = np.empty((p, p, p))
     tensor[:, i, j] = tensor[:, j, i] = found.tensor
     flat = tensor.reshape(p, -1)
-    tau = slack * float(np.sqrt(max(np.linalg.eigvalsh(flat @ flat.T)[-1], 0.0)))
+    tau = slack * float(np.sqrt(max(np.linalg.eigvalsh(flat @ flat.T)[-1], 0.0))) + found.lost
     sound = np.isfinite(found.fourth).all(axis=(1, 2)) & (np.einsum("rii->r", found.fourth) < 1e100)
     fourth = slack * found.fourth[sound]
     fourth_size = slack * np.maximum(np.linalg.eigvalsh(fourth)[:, -1], 0.0)
-    return Cubic(tensor, tau, radii[sound], fourth, fourth_size)
+    return Cubic(tensor, tau, radii[sound], fourth, fourth_size, found.lost)

@@ -38,6 +38,8 @@ class Slopes:
     gradient: Floats
     hessian: Floats
     left_out: int = 0  #: rows equal to the person who is taken out; they are in n but in none of the sums
+    #: additions that a term of the sums went through at most, where they are charged one by one (``whiten``)
+    chain: float = 0.0
 
     #: the targets' fold has looked at every cell; a step that overflows is no fault of the table
     finite = True
@@ -49,7 +51,13 @@ class Slopes:
             self.gradient + other.gradient,
             self.hessian + other.hessian,
             self.left_out + other.left_out,
+            longer_chain(self.chain, other.chain),
         )
+
+
+def longer_chain(one: float, other: float) -> float:
+    """Return how many additions a term of the sum of two sums went through at most; 0 where none are counted."""
+    return max(one, other) + 1 if one or other else 0.0
 
 
 class FoldedObjective(Protocol):

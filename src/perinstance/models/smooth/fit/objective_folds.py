@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy as np
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.named_operations import NamelessSweep
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
 from perinstance.models.smooth.fit.newton import LENGTHS, Slopes, minimise
-from perinstance.models.smooth.fit.whitening import Whitening
+from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import HESSIAN_LOST, UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,20 @@ class SmoothFit:
     steps: int
     rounding: Floats  #: how far each entry of the gradient may be off: the float64 minimum is not the true one
     #: (of a neighbour's fit without the person who joins: that slope is off along the person's own row alone)
+    chain: float = 0.0  #: additions that a term of the Hessian went through, where they are counted
+    nameless: bool = False  #: whether the processor's sums are wanted: the Hessian leaves no room for longer chains
 
     def gradient_bound(self, around: Whitening) -> float:
         """Bound the true gradient at theta in the norm of a whitening: what is left of it and its rounding."""
         return around.norm(self.gradient) + around.norm_bound(self.rounding)
+
+    def whitening(self, precision: Floats | None = None) -> Whitening:
+        """Return the whitening of the Hessian, which knows how it was summed."""
+        return whiten(self.hessian, precision, self.chain)
+
+    def walk(self, sweep: Sweep) -> Sweep:
+        """Return the sweep that further sums are taken by."""
+        return NamelessSweep(sweep) if self.nameless else sweep
 
     @property
     def gradient_norm(self) -> float:
@@ -121,10 +132,15 @@ class GradientRounding:
 
     vector: Floats
     left_out: int = 0  #: see Slopes
+    absolute: Floats | None = None  #: what one more addition to the sum would lose; None where it is in the bound
     finite = True  # see Slopes
 
     def __add__(self, other: GradientRounding) -> GradientRounding:
-        return GradientRounding(self.vector + other.vector, self.left_out + other.left_out)
+        vector, left_out = self.vector + other.vector, self.left_out + other.left_out
+        if self.absolute is None or other.absolute is None:
+            return GradientRounding(vector, left_out)
+        absolute = self.absolute + other.absolute
+        return GradientRounding(vector + absolute, left_out, absolute)
 
 
 def gradient_rounding(
@@ -155,9 +171,10 @@ def gradient_rounding(
 def slope_rounding(l1: Floats, l2: Floats, size: Floats, p: int) -> Floats:
     """Bound what rounding does to each ``l'``: through eta = x'theta (``size`` is |x|'|theta|), and in its formula.
 
-    The formula may be a difference of two terms of the size of ``l''`` that cancel, like ``e^eta - y``.
+    The formula may be a difference of two terms of the size of ``l''`` that cancel, like ``e^eta - y``. A sum of p
+    products loses at most ``p + 1`` half units of ``size``, in any order.
     """
-    return UNIT / 2 * (l2 * (8 * np.sqrt(p) * size + 4) + 4 * np.abs(l1))
+    return UNIT / 2 * (l2 * (max(8 * np.sqrt(p), p + 2) * size + 4) + 4 * np.abs(l1))
 
 
 def values_along(block: Block, objective: SmoothObjective, theta: Floats, step: Floats) -> Values:
@@ -213,6 +230,7 @@ class Folded:
             value + k * objective.penalty_value(theta),
             gradient + k * objective.penalty_slope(theta),
             hessian + np.diag(k * objective.penalty_curvature(theta)),
+            chain=s.chain + 2 if s.chain else 0.0,
         )
 
     def along(self, theta: Floats, step: Floats) -> Floats:
@@ -241,12 +259,20 @@ def fit_smooth(sweep: Sweep, objective: SmoothObjective) -> SmoothFit:
     theta = np.zeros(objective.width(sweep.n_features))
     if objective.fit_intercept:
         theta[-1] = objective.loss.start(targets.total / targets.n)
-    return _fit(Folded(sweep, objective, None, targets.n), theta)
+    return _well_summed(Folded(sweep, objective, None, targets.n), theta)
 
 
 def fit_neighbour(sweep: Sweep, fit: SmoothFit, other: Outsider) -> SmoothFit:
     """Minimise the objective without or with one person, starting from everyone's minimum."""
-    return _fit(Folded(sweep, fit.objective, other, fit.n + other.sign), fit.theta)
+    return _well_summed(Folded(sweep, fit.objective, other, fit.n + other.sign), fit.theta)
+
+
+def _well_summed(folded: Folded, start: Floats) -> SmoothFit:
+    """Fit, and once more by the processor's sums where counted additions may have taken too much of the Hessian."""
+    fit = _fit(folded, start)
+    if not fit.chain or fit.whitening().lost <= HESSIAN_LOST:
+        return fit
+    return replace(_fit(replace(folded, sweep=NamelessSweep(folded.sweep)), fit.theta), nameless=True)
 
 
 def _fit(folded: Folded, start: Floats) -> SmoothFit:
@@ -265,5 +291,5 @@ def _fit(folded: Folded, start: Floats) -> SmoothFit:
         vector = vector + times * one.vector
     vector = vector + UNIT * np.abs(objective.times(folded.n) * objective.penalty_slope(found.theta))
     return SmoothFit(
-        objective, found.theta, folded.n, s.value, s.gradient, s.hessian, found.decrement, found.steps, vector
+        objective, found.theta, folded.n, s.value, s.gradient, s.hessian, found.decrement, found.steps, vector, s.chain
     )

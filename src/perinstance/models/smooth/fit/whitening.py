@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import UNIT
+from perinstance.numerics.rounding import HALF_UNIT, TERM_ROUNDINGS, UNIT
 
 #: above this condition number (columns scaled) no bound can be stated in double precision
 CONDITION_LIMIT = 1e13
@@ -34,11 +34,12 @@ class Whitening:
     T: Floats  #: (d, d)
     nu: Floats  #: (d,) eigenvalues of A relative to H, from above: what rounding may have taken from them is added
     condition: float  #: of H, columns scaled to length one
+    lost: float = 0.0  #: what a counted chain of additions may have taken from H, as a share of it in any direction
 
     @property
     def error(self) -> float:
         """Bound the relative error of a leverage."""
-        return UNIT * (len(self.nu) + self.condition)
+        return UNIT * (len(self.nu) + self.condition) + self.lost
 
     def solve(self, g: Floats) -> Floats:
         """``H^-1 g`` for rows g."""
@@ -53,8 +54,15 @@ class Whitening:
         return float(np.linalg.norm(np.abs(self.T) @ entries))
 
 
-def whiten(H: Floats, precision: Floats | None = None) -> Whitening:
-    """Return the whitening of H (positive definite) and of a precision A (None: the identity)."""
+def whiten(H: Floats, precision: Floats | None = None, chain: float = 0.0) -> Whitening:
+    """Return the whitening of H (positive definite) and of a precision A (None: the identity).
+
+    ``chain`` is how many additions a term of H went through at most, where the sums state it. Then entry (i, j) is off
+    by at most ``chain u/2 sqrt(H_ii H_jj)`` (Cauchy and Schwarz), the p x p matrix of these with columns scaled has a
+    norm of at most ``p chain u/2``, and in the norm of H that is ``p chain u/2`` over the smallest eigenvalue of the
+    scaled H. The same holds for any other sum of ``w z z'``, relative to its own largest eigenvalue in that norm: its
+    diagonal is at most that eigenvalue times H's.
+    """
     diagonal = np.diag(H)
     if not np.isfinite(H).all():
         raise NumericalTrouble("the Hessian overflows float64; divide the largest columns by a public constant")
@@ -84,4 +92,5 @@ def whiten(H: Floats, precision: Floats | None = None) -> Whitening:
         )
     # a step along the small eigenvalues of a precision must not be measured too short by the rounding of the large ones
     lost = 4 * UNIT * len(nu) * float(np.linalg.norm(size))
-    return Whitening(V.T @ W, np.maximum(nu, 0.0) + lost, float(values[-1] / values[0]))
+    in_sums = (chain + TERM_ROUNDINGS) * HALF_UNIT * len(nu) / float(values[0]) if chain else 0.0
+    return Whitening(V.T @ W, np.maximum(nu, 0.0) + lost, float(values[-1] / values[0]), in_sums)

@@ -1,0 +1,416 @@
+"""Operations of a GPU for smooth models, objective perturbation and descents: through torch on the processor here."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
+
+from flint import arb, fmpq, fmpq_mat  # noqa: E402
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge  # noqa: E402
+
+from perinstance import NoisyDescent, ObjectivePerturbation, OutputPerturbation, audit  # noqa: E402
+from perinstance.data import read_table  # noqa: E402
+from perinstance.engines import Cuda, Local  # noqa: E402
+from perinstance.engines.cuda import device_source  # noqa: E402
+from perinstance.engines.cuda import engine as engine_file  # noqa: E402
+from perinstance.engines.cuda.operations import certificate_sums, newton_sums, run_sums  # noqa: E402
+from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, device_fold  # noqa: E402
+from perinstance.engines.cuda.operations.descent_sums import longest_there  # noqa: E402
+from perinstance.engines.cuda.operations.device_losses import device_loss  # noqa: E402
+from perinstance.engines.cuda.operations.row_walks import DescentPeople, RowWalk  # noqa: E402
+from perinstance.engines.local import LocalSweep  # noqa: E402
+from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble  # noqa: E402
+from perinstance.folds.block import Block  # noqa: E402
+from perinstance.folds.named_operations import NamelessSweep  # noqa: E402
+from perinstance.folds.sweep import ArraySweep  # noqa: E402
+from perinstance.models import (  # noqa: E402
+    Gamma,
+    Logistic,
+    Poisson,
+    PseudoHuber,
+    RidgePenalty,
+    SmoothHinge,
+    SmoothObjective,
+    Squared,
+)
+from perinstance.models.smooth.fit.objective_folds import Outsider, slopes  # noqa: E402
+from perinstance.models.smooth.fit.whitening import whiten  # noqa: E402
+from perinstance.numerics.rounding import HALF_UNIT  # noqa: E402
+from perinstance.pairs import Objective  # noqa: E402
+from perinstance.pairs.bounded_shift import Dominated  # noqa: E402
+from perinstance.releases.descent.clipped_steps import Steps, folded_path, quiet_path  # noqa: E402
+from perinstance.releases.descent.person_gradients import PersonGradients  # noqa: E402
+
+from ..models.sharp_minima import exact, many_digits, minimum, one_predictor  # noqa: E402
+
+GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here"))
+DEVICES = pytest.mark.parametrize("device", ["cpu", GPU])
+LOSSES = [Squared(), Logistic(), Poisson(), Gamma(), PseudoHuber(0.7)]
+DELTA = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tables: torch's threads would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Small tables have many runs, chunks and blocks."""
+    for module in (run_sums, newton_sums, certificate_sums):
+        monkeypatch.setattr(module, "RUN", 16)
+    for module in (run_sums, newton_sums):
+        monkeypatch.setattr(module, "SHORT_RUN", 8)
+    monkeypatch.setattr(run_sums, "RUNS", 4)
+    monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 10)
+    monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 11)
+    monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
+
+
+def people(n=300, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * rng.gamma(2.0, 0.5, size=(n, 1))
+    y = X @ rng.normal(size=d) * 0.7 + rng.normal(size=n)
+    return X, {"real": y, "class": (y > 0).astype(float), "count": np.floor(np.abs(y))}
+
+
+#: release, target, arguments of ``audit``, and by what share the bounds of the two engines may differ
+CASES = {
+    "refits": (OutputPerturbation(LogisticRegression(C=0.5), scale=0.1), "class", {}, 1e-7),
+    "bounds": (OutputPerturbation(LogisticRegression(C=0.5), scale=0.1), "class", {"method": "upper"}, 1e-7),
+    "counts": (OutputPerturbation(PoissonRegressor(alpha=0.1), scale=0.1), "count", {"method": "upper"}, 1e-5),
+    "estimate": (OutputPerturbation(LogisticRegression(), scale=0.1), "class", {"method": "estimate"}, 1e-9),
+    "objective, logistic": (ObjectivePerturbation(LogisticRegression(), scale=3.0), "class", {}, 1e-7),
+    "objective, ridge": (ObjectivePerturbation(Ridge(alpha=0.5), scale=3.0), "real", {}, 1e-9),
+    "descent, own row": (NoisyDescent(LogisticRegression(), noise=5.0, steps=4), "class", {}, 1e-12),
+    "descent, ridge": (NoisyDescent(Ridge(), noise=5.0, steps=4), "real", {}, 1e-12),
+    "descent, reading": (
+        NoisyDescent(LogisticRegression(), noise=5.0, steps=4),
+        "class",
+        {"method": "estimate"},
+        1e-9,
+    ),
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_answers_as_here(device, case, short_runs):
+    release, target, arguments, share = CASES[case]
+    X, y = people()
+    new = people(20, seed=5)
+    for others in (None, (new[0] * 2, new[1][target])):
+        asked = {"delta": DELTA, "targets": others, **arguments}
+        ours, here = (audit(release, X, y[target], engine=one, **asked) for one in (Cuda(device), Local()))
+        np.testing.assert_allclose(ours.losses, here.losses, rtol=share, atol=1e-12)
+        np.testing.assert_allclose(ours.leverage, here.leverage, rtol=1e-7)
+        np.testing.assert_allclose(ours.residual, here.residual, rtol=1e-7, atol=1e-9)
+        assert (ours.kind == here.kind).all()
+
+
+@DEVICES
+def test_nothing_is_walked_by_the_processor(device, monkeypatch):
+    """Tables on the device: every fold and the map of these audits has an implementation there."""
+    X, y = people(5000)
+    table = torch.tensor(X, device=device)
+
+    def refused(self, step):
+        raise AssertionError(f"{step} ran on the processor")
+
+    monkeypatch.setattr(LocalSweep, "fold", refused)
+    monkeypatch.setattr(LocalSweep, "map", refused)
+    for case in ("bounds", "objective, logistic", "descent, own row", "descent, reading"):
+        release, target, arguments, _ = CASES[case]
+        source = device_source(table, torch.tensor(y[target].astype(np.int32), device=device))
+        assert audit(release, source, **arguments).losses.max() > 0
+
+
+@DEVICES
+def test_never_below_minima_of_many_digits(device, short_runs):
+    """The slow road: minima without each person, at 120 digits."""
+    X, y = people(60, 2, seed=3)
+    codes, scale = y["class"], 0.1
+    release = OutputPerturbation(LogisticRegression(C=2.0, fit_intercept=False), scale=scale)
+    found = {m: audit(release, X, codes, method=m, engine=Cuda(device)) for m in ("exact", "upper")}
+    with many_digits():
+        term, rows, targets = partial(one_predictor, "logistic"), exact(X), exact(codes)
+        weights = [arb(0.5)] * 2
+        everyone = minimum(term, rows, targets, weights, [0.0, 0.0])
+        for i in range(0, 60, 5):
+            without = minimum(term, rows[:i] + rows[i + 1 :], targets[:i] + targets[i + 1 :], weights, [0.0, 0.0])
+            gap = sum(((a - b) ** 2 for a, b in zip(everyone, without, strict=True)), arb(0)).sqrt() / arb(scale)
+            for method, one in found.items():
+                D = one.pairs.distance[i]
+                assert arb(D) >= gap
+                assert float(gap) * (1 + (1e-6 if method == "exact" else 0.05)) >= D
+
+
+@DEVICES
+def test_objective_perturbation_is_never_below(device):
+    """Leverage, residual and lengths of a ridge regression without each person, in rationals."""
+    rng = np.random.default_rng(2)
+    X, y = rng.integers(-8, 9, size=(30, 2)) / 4.0, rng.integers(-8, 9, size=30) / 4.0
+    found = audit(
+        ObjectivePerturbation(Ridge(alpha=0.5, fit_intercept=False), scale=2.0), X, y, delta=DELTA, engine=Cuda(device)
+    )
+    q = [[fmpq(*Fraction(v).as_integer_ratio()) for v in row] for row in X.tolist()]
+    t = [fmpq(*Fraction(v).as_integer_ratio()) for v in y.tolist()]
+    for i in range(0, 30, 3):
+        others = [j for j in range(30) if j != i]
+        A, x = fmpq_mat([q[j] for j in others]), fmpq_mat([[v] for v in q[i]])
+        b = A.transpose() * fmpq_mat([[t[j]] for j in others])
+        H = A.transpose() * A + fmpq_mat([[fmpq(1, 2), fmpq(0)], [fmpq(0), fmpq(1, 2)]])
+        v = H.solve(x)
+        mu, r = (x.transpose() * v)[0, 0], t[i] - (x.transpose() * H.solve(b))[0, 0]
+        lengths = [float(Fraction(int(s.p), int(s.q))) for s in ((x.transpose() * x)[0, 0], (v.transpose() * v)[0, 0])]
+        mu, r = (float(Fraction(int(s.p), int(s.q))) for s in (mu, r))
+        truth = Objective([mu], [abs(r) / 2.0], [lengths[0]], [lengths[1]]).epsilon(DELTA)[0]
+        assert truth * (1 - 1e-9) <= found.losses[i] <= truth * (1 + 1e-7) + 1e-12
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_losses_are_the_processors(loss):
+    rng = np.random.default_rng(1)
+    eta, step, radius = rng.normal(size=400) * 8, rng.normal(size=400) * 3, rng.gamma(1.0, size=400)
+    y = rng.integers(0, 2, size=400).astype(float) + (0.5 if isinstance(loss, Gamma) else 0.0)
+    there = device_loss(loss)
+    assert there is not None
+    at = [torch.tensor(one) for one in (y, eta)]
+    with np.errstate(over="ignore"):
+        for name, more in (
+            ("value", ()),
+            ("third", ()),
+            ("slope_change", (step,)),
+            ("largest_third", (radius,)),
+            ("largest_fourth", (radius,)),
+        ):
+            want, got = getattr(loss, name)(y, eta, *more), getattr(there, name)(*at, *map(torch.tensor, more))
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13 * np.abs(want).max(), err_msg=name)
+        for got, want in zip(there.derivatives(*at), loss.derivatives(y, eta), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-13)
+    assert device_loss(SmoothHinge()) is None
+
+
+@DEVICES
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sums_lose_no_more_than_is_charged(device, intercept, short_runs):
+    """Gradient and Hessian against sums of many digits; sizes differ widely, and terms cancel."""
+    X, y = people(2000, 3, seed=7)
+    X[:, 1] *= 1e4
+    X, codes = np.vstack([X, -X]), np.concatenate([y["class"], y["class"]])
+    objective = SmoothObjective(Logistic(), RidgePenalty(1.0), fit_intercept=intercept)
+    theta = np.array([0.3, -1e-4, 0.2, 0.1][: 3 + intercept])
+    there = torch.tensor(X, device=device), torch.tensor(codes, device=device)
+    got = newton_sums.slopes_there(*there, objective, theta)
+    charged = newton_sums.gradient_rounding_there(*there, objective, theta)
+    Z = np.hstack([X, np.ones((len(X), 1))]) if intercept else X
+    with many_digits():
+        gradient, hessian = [arb(0)] * len(theta), [[arb(0)] * len(theta) for _ in theta]
+        for x, t in zip(exact(Z), exact(codes), strict=True):
+            eta = sum((a * b for a, b in zip(x, exact(theta), strict=True)), arb(0))
+            p = 1 / (1 + (-eta).exp())
+            gradient = [g + (p - t) * a for g, a in zip(gradient, x, strict=True)]
+            hessian = [
+                [h + p * (1 - p) * a * b for h, b in zip(row, x, strict=True)]
+                for row, a in zip(hessian, x, strict=True)
+            ]
+        off = [abs(float(arb(g) - w)) for g, w in zip(got.gradient.tolist(), gradient, strict=True)]
+        share = [
+            [
+                float((arb(g) - w) / (arb(a) * arb(b)).sqrt())
+                for g, w, b in zip(mine, row, np.diag(got.hessian).tolist(), strict=True)
+            ]
+            for mine, row, a in zip(got.hessian.tolist(), hessian, np.diag(got.hessian).tolist(), strict=True)
+        ]
+    assert (np.array(off) <= charged.vector).all() and (charged.vector < 1e-9 * np.abs(Z).sum(axis=0)).all()
+    twice = charged + charged  # one more addition
+    np.testing.assert_allclose(twice.vector, 2 * (charged.vector + charged.absolute), rtol=1e-12)
+    around = whiten(got.hessian + np.eye(len(theta)), chain=got.chain)
+    assert np.linalg.norm(share, 2) <= around.lost < 1e-9
+    assert got.chain >= 16 and around.error > around.lost
+
+
+@DEVICES
+def test_whoever_is_taken_out_is_in_no_sum(device, short_runs):
+    X, y = people(200)
+    X[150] = X[7]
+    codes = y["class"].copy()
+    codes[150] = codes[7]
+    objective = SmoothObjective(Logistic(), RidgePenalty(1.0), fit_intercept=True)
+    theta, out = np.array([0.1, 0.2, -0.3, 0.05]), Outsider(np.append(X[7], 1.0), float(codes[7]), -1)
+    want = slopes(Block(X, codes), objective, theta, out)
+    got = newton_sums.slopes_there(
+        torch.tensor(X, device=device), torch.tensor(codes, device=device), objective, theta, out
+    )
+    assert got.left_out == want.left_out == 2 and got.n == want.n
+    np.testing.assert_allclose(got.hessian, want.hessian, rtol=1e-12)
+    np.testing.assert_allclose(got.gradient, want.gradient, atol=1e-11)
+    both = got + got
+    assert both.chain == got.chain + 1 and (want + want).chain == 0
+
+
+@DEVICES
+def test_a_nearly_flat_objective_is_summed_here_again(device):
+    """Columns that nearly repeat each other leave no room for long chains of additions."""
+    X, y = people(3000)
+    X = np.hstack([X, X[:, :1] + 1e-5 * people(3000, 1, seed=9)[0]])
+    release = OutputPerturbation(LogisticRegression(C=1e6), scale=1.0)
+    ours, here = (audit(release, X, y["class"], method="upper", engine=one) for one in (Cuda(device), Local()))
+    assert ours.fit.model.fit.nameless and not here.fit.model.fit.nameless
+    assert ours.fit.model.fit.chain == 0
+    np.testing.assert_allclose(ours.losses, here.losses, rtol=1e-4, atol=1e-6)
+    with Cuda(device).sweep(read_table(X, y["class"])) as sweep:
+        found = NamelessSweep(sweep).fold(partial(slopes, objective=SmoothObjective(Logistic()), theta=np.zeros(4)))
+    assert found.chain == 0
+
+
+BAD = {
+    "missing cell": lambda X, y: (np.where(np.arange(X.size).reshape(X.shape) == 44, np.nan, X), y),
+    "infinite target": lambda X, y: (X, np.where(np.arange(len(y)) == 5, np.inf, y)),
+    "one class": lambda X, y: (X, np.zeros(len(y))),
+    "one row": lambda X, y: (X[:1], y[:1]),
+    "negative count": lambda X, y: (X, y - 3.0),
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("release", ["bounds", "counts", "objective, logistic", "objective, ridge", "descent, own row"])
+def test_bad_tables_are_refused_alike(device, bad, release):
+    kind = CASES[release]
+    X, y = people(40)
+    table = BAD[bad](X, y[kind[1]])
+    said = []
+    for engine in (Cuda(device), Local()):
+        try:
+            said.append(np.round(audit(kind[0], *table, engine=engine, **kind[2]).losses, 6).tolist())
+        except (InvalidInput, InvalidTable) as refused:
+            said.append((type(refused), str(refused)))
+        except NumericalTrouble:  # whose words quote what Newton's method came down to
+            said.append(NumericalTrouble)
+    assert said[0] == said[1]
+
+
+@DEVICES
+def test_outsiders_of_another_width_or_class_are_refused(device):
+    X, y = people(60)
+    release, codes = CASES["bounds"][0], y["class"]
+    for others, error in (((X[:2, :2], codes[:2]), InvalidTable), ((X[:2], codes[:2] + 5), InvalidInput)):
+        words = []
+        for engine in (Cuda(device), Local()):
+            with pytest.raises(error) as refused:
+                audit(release, X, codes, targets=others, engine=engine)
+            words.append(str(refused.value))
+        assert words[0] == words[1]
+
+
+def test_own_rows_are_never_below():
+    """Lengths of rows against exact squares; huge and tiny cells."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 5)) * 10.0 ** rng.integers(-150, 151, size=(60, 1))
+    X[0] = 0.0
+    for intercept in (False, True):
+        gradients = PersonGradients(SmoothObjective(Logistic(), RidgePenalty(1.0), fit_intercept=intercept))
+        got = longest_there(torch.tensor(X), gradients).numpy()
+        for row, length in zip(X.tolist(), got.tolist(), strict=True):
+            square = sum((Fraction(v) ** 2 for v in row), Fraction(int(intercept)))
+            assert Fraction(length) ** 2 >= square
+            assert Fraction(length) ** 2 <= square * (1 + Fraction(1, 10**12)) + Fraction(1, 10**600)
+    assert torch.isinf(longest_there(torch.tensor(X), PersonGradients(SmoothObjective(Squared())))).all()
+
+
+def test_a_path_by_folds_is_the_path_of_all_rows(short_runs):
+    X, y = people(200)
+    gradients = PersonGradients(SmoothObjective(Logistic(), RidgePenalty(0.5), fit_intercept=True))
+    steps = Steps(6, 0.01, 0.8, 3.0, 0.5, 2.0**-40)
+    want = quiet_path(gradients, X, y["class"], steps)
+    labelled = y["class"] * 2 - 1  # classes -1 and 1
+    np.testing.assert_allclose(
+        folded_path(gradients, ArraySweep(X, labelled, 64), steps, (-1.0, 1.0)), want, rtol=1e-12
+    )
+    with Cuda("cpu").sweep(read_table(X, labelled)) as sweep:
+        np.testing.assert_allclose(folded_path(gradients, sweep, steps, (-1.0, 1.0)), want, rtol=1e-9)
+
+
+def test_sampled_readings():
+    """Below rate 1 lengths are counted by levels."""
+    X, y = people(60)
+    release = NoisyDescent(LogisticRegression(), noise=5.0, steps=3, rate=0.5)
+    fit = release.confidential_fit(ArraySweep(X, y["class"]), "estimate")
+    here = release.people(fit, Block(X, y["class"])).pairs
+    there = DescentPeople(release, fit, True, torch.device("cpu")).people(torch.tensor(X), torch.tensor(y["class"]))
+    np.testing.assert_array_equal(there.pairs._counts, here._counts)
+
+
+def test_rows_are_copied_once_and_are_the_hosts_own():
+    X, y = people(10)
+    table = device_source(torch.tensor(X), torch.tensor(y["class"].astype(np.int32)))
+    block = table.host_block(2, 6)
+    assert block.X.dtype == block.y.dtype == np.float64 and block.start == 2
+    block.X[:] = 0.0
+    np.testing.assert_array_equal(table.X.numpy(), X)
+    turned = device_source(torch.tensor(np.ascontiguousarray(X.T), dtype=torch.float32).T, y["real"])
+    np.testing.assert_array_equal(turned.host_block(0, 10).X, X.astype(np.float32))
+    assert turned.host_block(0, 10).X.flags.c_contiguous
+
+
+@DEVICES
+@pytest.mark.parametrize("delta", [1e-6, 1e-10, 1e-11, 0.3, 0.9])
+def test_bounded_shifts_are_inverted_as_here(device, delta):
+    """Two kinds of tails; where delta does not exceed one, the processor answers."""
+    rng = np.random.default_rng(3)
+    D, offset = 10.0 ** rng.uniform(-6, 2, size=300), rng.gamma(1.0, size=300)
+    D[:2] = 0.0, np.inf
+    pairs = Dominated(D, offset, np.where(rng.random(300) < 0.5, 1e-10, 0.0))
+    got = RowWalk(None, delta, torch.device(device))._epsilon(pairs)
+    np.testing.assert_allclose(got, pairs.epsilon(delta), rtol=1e-9, atol=1e-13)
+    with np.errstate(invalid="ignore"):
+        assert (pairs.delta(np.where(np.isfinite(got), got, 1e6)) <= delta * (1 + 1e-11))[np.isfinite(got)].all()
+
+
+def test_every_operation_has_a_name():
+    """Parameters go by name, so that a step is found whatever wraps it; steps without a name have no device's way."""
+    for operation in [*FOLDS, *LOSS_FOLDS]:
+        assert operation.__module__.startswith("perinstance.") and operation.__name__ == operation.__qualname__
+    assert device_fold(lambda block: block) is None and device_fold(len) is None
+    theta, kinked = np.zeros(2), SmoothObjective(SmoothHinge())
+    assert device_fold(partial(slopes, objective=kinked, theta=theta)) is None
+    assert device_fold(partial(slopes, objective=SmoothObjective(Logistic()), theta=theta)) is not None
+
+
+def test_a_chain_is_as_long_as_the_longest_way(short_runs):
+    """Terms that do not cancel, of which every addition rounds; and the additions of each, counted."""
+    for n in (1, 5, 64, 1000, 5003):
+        v = torch.linspace(0.1, 0.3, n, dtype=torch.float64)
+        want = math.fsum(v.tolist())
+        bound = run_sums.chain(n, 1, 16) * HALF_UNIT * want
+        by_total, by_cross = run_sums.PairedSum(), run_sums.PairedSum()
+        for x, t in run_sums.chunks(v[:, None], v, 1):
+            by_total.add(run_sums.total(t, 16))
+            by_cross.add(run_sums.cross(x, torch.ones_like(x), 16))
+        assert abs(float(by_total.total) - want) <= bound
+        assert abs(float(by_cross.total) - want) <= bound
+    counted = run_sums.PairedSum()
+    for _ in range(1000):
+        counted.add(Counted(0))
+    assert counted.total.additions <= 2 * (1000).bit_length()
+
+
+class Counted:
+    """A term that counts its additions."""
+
+    def __init__(self, additions):
+        self.additions = additions
+
+    def __add__(self, other):
+        return Counted(max(self.additions, other.additions) + 1)
