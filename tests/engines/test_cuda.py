@@ -18,8 +18,9 @@ from perinstance.data import read_table  # noqa: E402
 from perinstance.engines import Cuda, Engine, Local  # noqa: E402
 from perinstance.engines.cuda import (  # noqa: E402
     DeviceTable,
+    compiled_kernels,
     device_source,
-    fused_kernels,  # noqa: E402
+    fused_kernels,
     is_on_device,
 )
 from perinstance.engines.cuda import engine as engine_file  # noqa: E402
@@ -275,7 +276,7 @@ def test_a_kernel_that_disagrees_is_not_used(caplog):
     """Looked at once for each shape; then torch answers."""
     X, looks = torch.zeros((2, 2)), []
     for _ in range(2):
-        assert not fused_kernels._agrees("some kernel", X, (2, 2), lambda: bool(looks.append(1)))
-    assert fused_kernels._agrees("some kernel", X, (3, 2), lambda: True)
+        assert not compiled_kernels.agrees("some kernel", X, (2, 2), lambda: bool(looks.append(1)))
+    assert compiled_kernels.agrees("some kernel", X, (3, 2), lambda: True)
     assert len(looks) == 1 and caplog.text.count("does not give what torch gives") == 1
     assert fused_kernels.gram_sums(X, X[:, 0], False) is None  # no kernels on a processor

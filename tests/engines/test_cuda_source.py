@@ -17,20 +17,19 @@ COMPILER = shutil.which("g++") or shutil.which("c++")
 if COMPILER is None:
     pytest.skip("there is no C++ compiler here", allow_module_level=True)
 
-from perinstance.engines.cuda import fused_kernels  # noqa: E402
+from perinstance.engines.cuda import compiled_kernels  # noqa: E402
 from perinstance.models.linear.row_statistics import finish  # noqa: E402
 from perinstance.pairs import Posterior  # noqa: E402
 from perinstance.pairs.closed_form.tables_per_delta import start_table  # noqa: E402
 
 DELTA = 1e-6
-SHAPE = {"D": 1, "ONES": 0, "TILES": 1, "OUT_TILES": 1, "TRIANGULAR": 0}
 AWAY, RESIDUAL, FLOOR, ROOT = 3e-14, 2e-13, 0.5, 2.0
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("source")
-    (folder / "one.cpp").write_text(fused_kernels.source(**SHAPE))
+    (folder / "one.cpp").write_text(compiled_kernels.source("one_person"))
     built = folder / "one.so"
     command = [
         COMPILER,

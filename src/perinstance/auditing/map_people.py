@@ -52,10 +52,13 @@ def walk_people(
     # threads write their own rows: one that wrote everybody's would be what the others wait for
     placed = getattr(who, "in_this_process", False)
     step = partial(_placed, step=step, place=gather.place) if placed else step
+    own = getattr(who, "map_placed", None)  # an engine whose own threads make the parts
     keep_freed_memory()
-    with closing(who.map(step)) as parts:  # no thread works on when a block cannot be written
+    with closing(
+        who.map(step) if own is None else own(step, gather.place)
+    ) as parts:  # no thread works on when a block cannot be written
         for part in parts:
-            gather.add(part, placed)
+            gather.add(part, placed or own is not None)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
     answer = gather.answer()

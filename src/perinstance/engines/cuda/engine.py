@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -134,14 +135,22 @@ class CudaSweep:
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
+        return self.map_placed(step, None)
+
+    def map_placed(
+        self, step: Callable[[Block], T], place: Callable[[Any, int], None] | None
+    ) -> Generator[T, None, None]:
+        """As ``map``; the thread that made a part calls ``place(part, its first row)`` before it is yielded."""
         from perinstance.engines.cuda.operations.catalogue import device_walk
 
         walk = device_walk(step, self.device)
-        return self.host.map(step) if walk is None else self._losses(walk)  # type: ignore[return-value]
+        if walk is None:
+            return self.host.map(step if place is None else partial(_placed, step=step, place=place))
+        return self._losses(walk, place)  # type: ignore[return-value]
 
-    def _losses(self, walk: Any) -> Generator[Any, None, None]:
+    def _losses(self, walk: Any, place: Callable[[Any, int], None] | None) -> Generator[Any, None, None]:
         with closing(self._blocks("map")) as blocks:
-            yield from walk.walk(self._looked_at(blocks), self.host.threads)
+            yield from walk.walk(self._looked_at(blocks), self.host.threads, place)
         self._checked = True
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
@@ -162,7 +171,9 @@ class CudaSweep:
             self.tell(stage, len(y), len(y))
             return
         room = self._room()
-        uploads = Uploads(self.device, self.host.threads + 2)
+        uploads = Uploads(self.device, self.host.threads)
+        if room is not None:
+            uploads.holds(*room)
 
         def over(block: Block) -> DeviceBlock:
             if room is None:
@@ -170,14 +181,9 @@ class CudaSweep:
             rows = slice(block.start, block.start + len(block))
             return uploads(block, (room[0][rows], room[1][rows]))
 
-        with closing(self.host.map(over)) as blocks:
-            if room is None:
-                yield from _grouped(blocks)
-                return
-            for block in blocks:
-                block.wait()
+        with closing(uploads), closing(self.host.map(over)) as blocks:
+            yield from _grouped(blocks) if room is None else _arriving(blocks, room)
         self._kept = room
-        yield DeviceBlock(*room, 0, None)
 
     def _room(self) -> tuple[Any, Any] | None:
         """Make room for the whole table where it fits, so that it comes over once."""
@@ -185,10 +191,17 @@ class CudaSweep:
             return None
         torch = torch_module()
         free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)  # torch's, unused
         if 8 * self.n_rows * (self.n_features + 1) > KEPT_SHARE * free:
             return None
         X = torch.empty((self.n_rows, self.n_features), dtype=torch.float64, device=self.device)
         return X, torch.empty(self.n_rows, dtype=torch.float64, device=self.device)
+
+
+def _placed(block: Block, step: Callable[[Block], T], place: Callable[[T, int], None]) -> T:
+    part = step(block)
+    place(part, block.start)
+    return part
 
 
 def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
@@ -201,6 +214,21 @@ def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
             waiting = []
     if waiting:
         yield _joined(waiting)
+
+
+def _arriving(blocks: Iterator[DeviceBlock], room: tuple[Any, Any]) -> Iterator[DeviceBlock]:
+    """Hand out the rows of a table on the device as they come: it works on some while the next are on their way."""
+    current = torch_module().cuda.current_stream(room[0].device)
+    begin = end = 0
+    for block in blocks:
+        current.wait_event(block.arrived)
+        end = block.start + len(block)
+        cut = end // 16 * 16  # rows begin at whole lines of memory, whatever the number of columns
+        if 8 * (cut - begin) * room[0].shape[1] >= GROUP_BYTES:
+            yield DeviceBlock(room[0][begin:cut], room[1][begin:cut], begin, None)
+            begin = cut
+    if begin < end:
+        yield DeviceBlock(room[0][begin:end], room[1][begin:end], begin, None)
 
 
 def _joined(blocks: list[DeviceBlock]) -> DeviceBlock:

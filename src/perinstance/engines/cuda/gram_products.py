@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from perinstance.models.linear.gram_matrix import Gram
 from perinstance.numerics.array_types import Floats
 
@@ -30,7 +28,7 @@ WIDE = 96
 
 
 def chain(n: int) -> float:
-    """Return how many additions a term goes through at most, here and in the kernels of ``fused_kernels``."""
+    """Return how many additions a term goes through at most, here and in the CUDA kernels."""
     return 2048.0 + n / 1024.0
 
 
@@ -110,7 +108,5 @@ def _total(Z: Any, t: Any, run: int) -> Any:
 
 
 def _from_sums(n: int, p: int, sums: Floats) -> Gram:
-    """Take apart ``[X 1 y]'[X 1 y]``, of which the upper triangle is given."""
-    upper = np.triu(sums)
-    cross = upper[:p, :p] + np.triu(upper[:p, :p], 1).T
-    return Gram(n, cross, upper[:p, p].copy(), float(upper[p, p]), chain(n))
+    """Take apart ``[X 1 y]'[X 1 y]``."""
+    return Gram(n, sums[:p, :p].copy(), sums[:p, p].copy(), float(sums[p, p]), chain(n))

@@ -1,19 +1,28 @@
-"""Blocks from the processor's memory to the device: through pinned buffers, several under way at a time.
+"""Blocks from the processor's memory to the device: in slices through pinned buffers, several under way at a time.
 
-Copying a block into a pinned buffer is done by the threads that read blocks anyway; the transfer runs on a stream of
-its own while the device works on the blocks before.
+The threads that read blocks copy them, slice by slice, into pinned buffers. Transfers run on a stream of their own,
+while the device works on the rows before.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import queue
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
+
+#: bytes of a slice: larger ones leave the processor's cache, with smaller ones threads wait for the interpreter's lock
+SLICE_BYTES = 16 << 20
+#: CUDA's number for copies from the host to a device
+TO_DEVICE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +49,29 @@ class DeviceBlock:
 
 
 class Uploads:
-    """Brings blocks over; ``buffers`` pinned ones are reused in turn."""
+    """Brings blocks over; two pinned buffers for each thread are reused in turn."""
 
-    def __init__(self, device: Any, buffers: int) -> None:
+    def __init__(self, device: Any, threads: int) -> None:
         self.device = device
         self.pinned = device.type == "cuda"
         self._free: queue.SimpleQueue[_Pinned] = queue.SimpleQueue()
         if self.pinned:
             torch = torch_module()
             self._stream = torch.cuda.Stream(device)
-            for _ in range(buffers):
-                self._free.put(_Pinned())
+            # the room that rows come into may have been somebody else's, whose work is not done yet
+            self._stream.wait_stream(torch.cuda.current_stream(device))
+            for _ in range(2 * threads):
+                self._free.put(_Pinned(self._stream))
+
+    def holds(self, *tensors: Any) -> None:
+        """Keep the memory of tensors, should they be let go of, until what is under way has come."""
+        for one in tensors:
+            one.record_stream(self._stream)
+
+    def close(self) -> None:
+        """Wait for what is under way: the buffers are torch's again, which does not know of it."""
+        if self.pinned:
+            self._stream.synchronize()
 
     def __call__(self, block: Block, into: tuple[Any, Any] | None = None) -> DeviceBlock:
         """Bring one block over, into these rows of a table on the device where they are given."""
@@ -59,39 +80,76 @@ class Uploads:
         if not self.pinned:
             X, y = (torch.tensor(np.asarray(one, dtype=np.float64)) for one in (block.X, block.y))
             return DeviceBlock(X, y, block.start, None)
-        buffer = self._free.get()
-        try:
-            room = buffer.room(n * (d + 1))
-            np.copyto(room[: n * d].reshape(n, d), block.X)
-            np.copyto(room[n * d : n * (d + 1)], block.y)
-            with torch.cuda.stream(self._stream):
-                if into is None:
-                    there = torch.empty(n * (d + 1), dtype=torch.float64, device=self.device)
-                    there.copy_(buffer.tensor[: n * (d + 1)], non_blocking=True)
-                    X, y = there[: n * d].view(n, d), there[n * d :]
-                else:
-                    X, y = into
-                    X.copy_(buffer.tensor[: n * d].view(n, d), non_blocking=True)
-                    y.copy_(buffer.tensor[n * d : n * (d + 1)], non_blocking=True)
-                buffer.sent.record(self._stream)
-            arrived = torch.cuda.Event()
-            arrived.record(self._stream)
-        finally:
-            self._free.put(buffer)
-        return DeviceBlock(X, y, block.start, arrived)
+        with torch.cuda.stream(self._stream):
+            if into is None:
+                there = torch.empty(n * (d + 1), dtype=torch.float64, device=self.device)
+                into = there[: n * d].view(n, d), there[n * d :]
+            least = min(n * d, SLICE_BYTES // 8)
+            for array, tensor in zip((block.X, block.y), into, strict=True):
+                self._send(array, tensor, least)
+            arrived = self._stream.record_event()
+        return DeviceBlock(*into, block.start, arrived)
+
+    def _send(self, array: NDArray, tensor: Any, least: int) -> None:
+        """Bring the rows of an array over; its entries become float64 on the way. Buffers hold ``least`` numbers."""
+        step = max(1, SLICE_BYTES // (8 * (array.shape[1] if array.ndim == 2 else 1)))
+        for start in range(0, len(array), step):
+            buffer = self._free.get()
+            try:
+                buffer.send(array[start : start + step], tensor, start, least)
+            finally:
+                self._free.put(buffer)
 
 
 class _Pinned:
     """One pinned buffer and the event after which it may be written again."""
 
-    def __init__(self) -> None:
-        self.tensor: Any = None
-        self.sent: Any = torch_module().cuda.Event()
-
-    def room(self, size: int) -> np.ndarray:
-        """Wait for the last transfer out of it, and return it as an array of at least this size."""
+    def __init__(self, stream: Any) -> None:
         torch = torch_module()
-        self.sent.synchronize()
-        if self.tensor is None or len(self.tensor) < size:
-            self.tensor = torch.empty(size, dtype=torch.float64, pin_memory=True)
-        return np.asarray(self.tensor.numpy())
+        self.stream = stream
+        self.room: Any = None
+        self.words: NDArray = np.empty(0)
+        self.sent: Any = torch.cuda.Event()
+        self.sent.record(stream)
+
+    def send(self, part: NDArray, tensor: Any, start: int, least: int) -> None:
+        """Copy some rows here, and begin their transfer to the rows of a tensor from ``start`` on."""
+        torch, runtime = torch_module(), cuda_runtime()
+        event, stream = self.sent.cuda_event, self.stream.cuda_stream
+        if runtime is None:
+            self.sent.synchronize()
+        elif runtime.cudaEventQuery(event):  # the last transfer out of this buffer is still under way
+            runtime.cudaGetLastError()  # forget that this was an answer
+            self.sent.synchronize()
+        if len(self.words) < part.size:
+            self.room = torch.empty(max(part.size, least), dtype=torch.float64, pin_memory=True)
+            self.words = self.room.numpy()
+        np.copyto(self.words[: part.size].reshape(part.shape), part)
+        if runtime is None:
+            there = tensor[start : start + len(part)]
+            there.copy_(self.room[: part.size].view(there.shape), non_blocking=True)
+            self.sent.record(self.stream)
+            return
+        there = tensor.data_ptr() + 8 * start * (part.size // len(part))
+        begun = runtime.cudaMemcpyAsync(there, self.words.ctypes.data, 8 * part.size, TO_DEVICE, stream)
+        begun = begun or runtime.cudaEventRecord(event, stream)
+        if begun:
+            raise PerinstanceError(f"rows could not be copied to the GPU: CUDA's error {begun}; is it still there?")
+
+
+@functools.cache
+def cuda_runtime() -> Any:
+    """Return CUDA's own library, which torch has loaded, with calls that keep the interpreter's lock; None without it.
+
+    Torch's way to begin a transfer lets the lock go several times and waits for it again, which with sixteen threads
+    took far longer than the transfer.
+    """
+    try:
+        library = ctypes.PyDLL(f"libcudart.so.{str(torch_module().version.cuda).split('.')[0]}")
+    except OSError:  # it is linked into torch, or has another name
+        return None
+    pointer = ctypes.c_void_p
+    library.cudaMemcpyAsync.argtypes = [pointer, pointer, ctypes.c_size_t, ctypes.c_int, pointer]
+    library.cudaEventRecord.argtypes = [pointer, pointer]
+    library.cudaEventQuery.argtypes = [pointer]
+    return library

@@ -7,7 +7,8 @@ own code, so that their numbers and labels are its.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +35,9 @@ from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import BlockLosses
 
 #: rows that are answered at a time: their numbers travel back while the next ones are computed
-CHUNK_ROWS = 1 << 21
+CHUNK_ROWS = 1 << 20
 #: threads that copy answers and make records of them
-MOST_THREADS = 8
+MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
 PRODUCT_BYTES = 1 << 26
 
@@ -104,20 +105,21 @@ class LinearWalk:
         )
         return DeviceLosses(mu, r, length, share, epsilon, code, large)
 
-    def on_host(self, block: DeviceBlock, found: DeviceLosses) -> BlockLosses:
+    def on_host(self, block: DeviceBlock, found: DeviceLosses, ready: Any = None) -> BlockLosses:
         """Copy the answers, and let the processor answer whom the device left."""
         torch = torch_module()
-        left = torch.nonzero(found.code == HARD if found.hard else found.code > 0)[:, 0]
-        columns = {name: getattr(found, name) for name in ("leverage", "residual", "length", "share", "code")}
-        host = {name: np.empty(0) if one is None else to_host(one) for name, one in columns.items()}
-        epsilon = None if found.epsilon is None else to_host(found.epsilon)
-        codes = np.minimum(host["code"], 1).astype(np.uint8)
+        there = {name: getattr(found, name) for name in ("leverage", "residual", "length", "share", "epsilon", "code")}
+        known = {name: one for name, one in there.items() if one is not None}
+        host = dict(zip(known, to_host(*known.values(), ready=ready), strict=True))
+        codes, epsilon, nothing = host["code"], host.get("epsilon"), np.empty(0)
+        at = np.flatnonzero(codes == HARD if found.hard else codes)
         open_rows = None
-        if len(left):
-            at, rows = to_host(left), Block(to_host(block.X[left]), to_host(block.y[left]), block.start)
-            better = without(self.fit, rows.X.astype(np.float64), rows.y.astype(np.float64), self.inside, self.floor)
+        if len(at):
+            left = torch.as_tensor(at, device=block.X.device)
+            X, y = (one.astype(np.float64) for one in to_host(block.X[left], block.y[left]))
+            better = without(self.fit, X, y, self.inside, self.floor)
             for name in ("leverage", "residual", "length", "share"):
-                if len(host[name]):
+                if name in host:
                     host[name][at] = getattr(better, name)
             codes[at] = better.kind_code
             if better.open is not None:
@@ -125,14 +127,15 @@ class LinearWalk:
                 open_rows[at] = better.open
             if epsilon is not None:
                 epsilon[at] = np.nan
-        seen = Without(host["leverage"], host["residual"], host["length"], host["share"], codes, open_rows)
+        length, share = host.get("length", nothing), host.get("share", nothing)
+        seen = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
         people: People = self.release.from_row_statistics(self.fit, seen)
         epsilon = self._epsilon(people.pairs) if epsilon is None else _settled(people.pairs, epsilon, self.delta)
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
         picked = torch.as_tensor(np.flatnonzero(open_rows), device=block.X.device)
-        rows = Block(to_host(block.X[picked]), to_host(block.y[picked]), block.start)
-        return BlockLosses(people, epsilon, rows)
+        X, y = to_host(block.X[picked], block.y[picked])
+        return BlockLosses(people, epsilon, Block(X, y, block.start))
 
     def _epsilon(self, pairs: Pairs) -> Floats:
         """Invert pairs that were made here: shifts on the device, others by the processor."""
@@ -140,20 +143,29 @@ class LinearWalk:
             return pairs.epsilon(self.delta)
         torch = torch_module()
         D = torch.tensor(spread(pairs.distance, len(pairs)), device=self.device)
-        return _settled(pairs, to_host(shift_epsilons_there(D, shifts_on_device(self.delta, self.device))), self.delta)
+        (epsilon,) = to_host(shift_epsilons_there(D, shifts_on_device(self.delta, self.device)))
+        return _settled(pairs, epsilon, self.delta)
 
-    def walk(self, blocks: Iterator[DeviceBlock], threads: int) -> Iterator[BlockLosses]:
-        """Answer block by block; threads make the host's records while the device goes on."""
+    def walk(
+        self, blocks: Iterator[DeviceBlock], threads: int, place: Callable[[BlockLosses, int], None] | None = None
+    ) -> Iterator[BlockLosses]:
+        """Answer block by block; threads make the host's records, and place them, while the device goes on."""
 
-        def chunks() -> Iterator[tuple[DeviceBlock, DeviceLosses]]:
+        def chunks() -> Iterator[tuple[DeviceBlock, DeviceLosses, Any]]:
             for block in blocks:
                 block.wait()
                 for start in range(0, len(block), CHUNK_ROWS):
                     part = slice(start, start + CHUNK_ROWS)
                     chunk = DeviceBlock(block.X[part], block.y[part], block.start + start, None)
-                    yield chunk, self.losses(chunk.X, chunk.y)
+                    yield chunk, self.losses(chunk.X, chunk.y), _event(self.device)
 
-        return ordered(lambda found: self.on_host(*found), chunks(), min(threads, MOST_THREADS))
+        def answered(found: tuple[DeviceBlock, DeviceLosses, Any]) -> BlockLosses:
+            part = self.on_host(*found)
+            if place is not None:
+                place(part, found[0].start)
+            return part
+
+        return ordered(answered, chunks(), min(threads, MOST_THREADS))
 
 
 def _settled(pairs: Pairs, epsilon: Floats, delta: float) -> Floats:
@@ -164,12 +176,29 @@ def _settled(pairs: Pairs, epsilon: Floats, delta: float) -> Floats:
     return epsilon
 
 
-def to_host(tensor: Any) -> Any:
-    """Return a tensor as a numpy array of its own, through pinned memory where it comes from a GPU."""
+def _event(device: Any) -> Any:
+    """Return the event after which what was asked of a GPU so far is done; None on a processor."""
+    return torch_module().cuda.current_stream(device).record_event() if device.type == "cuda" else None
+
+
+@functools.cache
+def _downwards(device: Any) -> Any:
+    """Return the stream on which answers come back, so that none waits for the rows behind it."""
+    return torch_module().cuda.Stream(device)
+
+
+def to_host(*tensors: Any, ready: Any = None) -> list[Any]:
+    """Return tensors as numpy arrays of their own; from a GPU through pinned memory, after the event ``ready``."""
     torch = torch_module()
-    if tensor.device.type != "cuda":
-        return tensor.numpy().copy()
-    there = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    there.copy_(tensor, non_blocking=True)
-    torch.cuda.current_stream(tensor.device).synchronize()
-    return there.numpy()
+    if tensors[0].device.type != "cuda":
+        return [one.numpy().copy() for one in tensors]
+    device = tensors[0].device
+    stream, ready = _downwards(device), _event(device) if ready is None else ready
+    there = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in tensors]
+    with torch.cuda.stream(stream):
+        stream.wait_event(ready)
+        for one, other in zip(there, tensors, strict=True):
+            one.copy_(other, non_blocking=True)
+        done = stream.record_event()
+    done.synchronize()
+    return [one.numpy() for one in there]

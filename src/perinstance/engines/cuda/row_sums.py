@@ -8,6 +8,7 @@ correctly on CUDA devices as on processors.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ import numpy as np
 
 from perinstance.models.linear.row_statistics import HARD, HARD_LEVERAGE, ROUGH_RESIDUAL, RowMap
 from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
+
+#: columns up to which the kernels take all tiles of W, whether it is triangular or not
+FEW_COLUMNS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +33,76 @@ class DeviceStatistics:
 
 
 class DeviceFactor:
-    """What rows are multiplied by, copied to a device once."""
+    """What rows are multiplied by; copied to a device when it is first needed there."""
 
     def __init__(self, rows_map: RowMap, n_features: int, device: Any) -> None:
+        self.rows_map = rows_map
+        self.device = device
+        self.inner_shape = (n_features, rows_map.W.shape[1])
+
+    def _there(self, array: Any) -> Any:
         import torch
 
-        def there(array: Any) -> Any:
-            return torch.tensor(np.ascontiguousarray(array), dtype=torch.float64, device=device)
+        return torch.tensor(np.ascontiguousarray(array), dtype=torch.float64, device=self.device)
 
-        W, norm = rows_map.W, rows_map.norm
-        self.rows_map = rows_map
-        self.inner = there(W[:n_features])
-        self.offset = there(W[n_features]) if rows_map.intercept else None
-        self.image = there(rows_map.image)
-        self.weights = there(norm.weights) if norm is not None and norm.lift is None else None
-        self.lift = there(norm.lift) if norm is not None and norm.lift is not None else None
-        cost = rows_map.rounding.column_cost
-        self.column_cost = None if cost is None else there(cost)
+    @property
+    def plain(self) -> bool:
+        """Whether leverage and residual are all that is asked, with the same limits for every row."""
+        return self.rows_map.norm is None and self.rows_map.rounding.column_cost is None
+
+    @functools.cached_property
+    def inner(self) -> Any:
+        """W, without the row of the intercept."""
+        return self._there(self.rows_map.W[: self.inner_shape[0]])
+
+    @functools.cached_property
+    def offset(self) -> Any:
+        """The row of the intercept, or None."""
+        return self._there(self.rows_map.W[self.inner_shape[0]]) if self.rows_map.intercept else None
+
+    @functools.cached_property
+    def image(self) -> Any:
+        """W'X'y."""
+        return self._there(self.rows_map.image)
+
+    @functools.cached_property
+    def weights(self) -> Any:
+        """Of the squares of q in a length; None without a norm, or where ``lift`` is used."""
+        norm = self.rows_map.norm
+        return self._there(norm.weights) if norm is not None and norm.lift is None else None
+
+    @functools.cached_property
+    def lift(self) -> Any:
+        """What q is multiplied by for a length, or None."""
+        norm = self.rows_map.norm
+        return self._there(norm.lift) if norm is not None and norm.lift is not None else None
+
+    @functools.cached_property
+    def column_cost(self) -> Any:
+        """See ``RowRounding``; None where rows are not looked at."""
+        cost = self.rows_map.rounding.column_cost
+        return None if cost is None else self._there(cost)
+
+    @functools.cached_property
+    def fragments(self) -> Any:
+        """W in the order in which the lanes of the kernels read it, and behind it offset and image.
+
+        A tile (s, j) is rows 8 s to 8 s + 7 and columns 8 j to 8 j + 7; lane 4 g + k has of it rows 2 k and 2 k + 1 of
+        column g. For few columns all tiles, j by j; for many those with j >= s, s by s.
+        """
+        d, rank = self.inner_shape
+        tiles, depth = -(-rank // 8), -(-d // 8)
+        W, ends = np.zeros((8 * depth, 8 * tiles)), np.zeros((2, 8 * tiles))
+        W[:d, :rank] = self.rows_map.W[:d]
+        if self.rows_map.intercept:
+            ends[0, :rank] = self.rows_map.W[d]
+        ends[1, :rank] = self.rows_map.image
+        cut = W.reshape(depth, 4, 2, tiles, 8).transpose(0, 3, 4, 1, 2)  # [s, j, g, k, i]
+        if max(d, rank) <= FEW_COLUMNS:
+            cut = cut.swapaxes(0, 1)
+        else:
+            cut = cut[np.nonzero(np.arange(tiles) >= np.arange(depth)[:, None])]
+        return self._there(np.concatenate([cut.reshape(-1), ends.reshape(-1)]))
 
     def image_of(self, X: Any) -> Any:
         """Return ``q = x W``, of ``[x 1]`` with an intercept."""
