@@ -45,7 +45,8 @@ def test_one_call_is_its_steps(name, large, kind, monkeypatch):
     release, (X, y) = RELEASES[name], rows(1, 2 * AT_A_TIME + 7, 9, kind)
     fit = release.confidential_fit(ArraySweep(X, y))
     block = Block(X, y)
-    people, epsilon = release.people_with_epsilon(fit, block, True, 1e-6)
+    answer = losses_of_block(block, release, fit, True, 1e-6)
+    people, epsilon = answer.people, answer.epsilon
     steps = release.people(fit, block)
     for ours, theirs in zip(
         (people.leverage, people.residual, epsilon, people.pairs.kinds, *people.pairs.parameters().values()),

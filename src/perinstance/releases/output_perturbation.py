@@ -117,17 +117,17 @@ class OutputPerturbation(AnsweringModel):
         cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
         if cut is None:
             return None
-        mu, r, length, share, distance, epsilon = (np.empty(len(y)) for _ in range(6))
+        mu, r, distance, epsilon = (np.empty(len(y)) for _ in range(4))
         code, kind = np.empty(len(y), dtype=np.uint8), np.empty(len(y), dtype=np.uint8)
         table = shift_table(delta)
         given, solve = (X.reshape(-1), y, X.shape[1]), (delta, table.polynomials, table.first_cell)
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
-        out = mu, r, length, share, distance, epsilon
-        hard, within = _losses(given, cut, rows_map.rounding.limits(0.0), scale, solve, out, code, kind)
-        rows, changed = settled_rows(fit, X, y, labelled(rows_map, Without(mu, r, length, share, code), hard > 0))
+        out, limits = (mu, r, distance, epsilon), rows_map.rounding.limits(0.0)
+        hard, within = _losses(given, cut, limits, scale, solve, out, code, kind)
+        found = Without(mu, r, np.empty(0), np.empty(0), code)  # lengths are not kept
+        rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
         if changed or not within:
-            people = self.from_row_statistics(fit, rows)
-            return people, people.pairs.epsilon(delta)
+            return None
         pairs = Shift.of_checked(np.minimum(kind, UPPER) if hard else kind, {"distance": distance})
         return People(mu, r, pairs, rows.open), epsilon
 
@@ -198,13 +198,14 @@ class OutputPerturbation(AnsweringModel):
 def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover - compiled
     """Fill in everything of a block's people; count the hard, and tell whether all distances are within bounds."""
     x, y, d = rows
-    mu, r, length, share, distance, epsilon = out
+    mu, r, distance, epsilon = out
     delta, polynomials, first_cell = solve
     hard, within, labels = 0, True, np.empty(2 * AT_A_TIME, dtype=np.uint8)
+    length, share = np.empty(2 * AT_A_TIME), np.empty(2 * AT_A_TIME)
     count = max(1, len(y) // AT_A_TIME)
     for k in range(count):
         a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
-        moves, D, some = (length[a:b], share[a:b]), distance[a:b], labels[: b - a]
+        moves, D, some = (length[: b - a], share[: b - a]), distance[a:b], labels[: b - a]
         hard += three_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], moves, code[a:b])
         distances(r[a:b], moves[0], code[a:b], D, some)
         divide_each(D, scale[0], some, D, kind[a:b])
