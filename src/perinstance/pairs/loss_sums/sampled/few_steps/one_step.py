@@ -190,3 +190,9 @@ def log_value(epsilon, step):
     """Return the logarithm of the upper bound of the profile."""
     bound = step_bound(epsilon, 0.0, step, 1.0)
     return bound.power + math.log(bound.factor + NOT_ZERO)
+
+
+@kernel
+def scaled(power):
+    """Return ``e^power``, infinite where that is too large: never less than it is."""
+    return math.exp(power) if power < 700.0 else np.inf

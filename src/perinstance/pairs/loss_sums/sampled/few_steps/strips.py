@@ -37,7 +37,7 @@ import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NOT_ZERO, UNIT
-from perinstance.pairs.loss_sums.sampled.few_steps.one_step import NORMAL, log_upper, loss_at, step_bound
+from perinstance.pairs.loss_sums.sampled.few_steps.one_step import NORMAL, log_upper, loss_at, scaled, step_bound
 
 RHO = 4.0
 ALONG, ACROSS = 0.5 * (RHO + 1.0 / RHO), 0.5 * (RHO - 1.0 / RHO)
@@ -203,23 +203,18 @@ def log_peak(epsilon, end, steps):
 
 @kernel
 def strip(epsilon, end, scale, steps, rule):
-    """Integrate f of two steps, in this order, up to an ``end`` and its error; errors are small beside ``e^scale``."""
+    """Integrate f of two steps, in this order, up to an end; errors are small beside ``e^scale``."""
     first, second = steps
     n = rule.shape[1]
     missed = math.log(64.0 / 15.0 / (1.0 - RHO**-2.0)) - 2.0 * (n - 1.0) * math.log(RHO)
-    right, off = end
+    right = _begin(end, first)
     half = 0.25 * min(1.0, 4.0 / first.m)
-    power, factor, _u, _loss = value_at(right, epsilon, first, second)
-    value, slope = 0.0, 0.0
-    charged = 1.1 * off * factor * math.exp(min(power - scale, 600.0))
-    if _begin(right, first) < right:
-        right = _begin(right, first)
-        charged += math.exp(min(log_upper(RIGHT) - scale, 600.0))
-    panels = 0
+    value, slope, panels = 0.0, 0.0, 0
+    charged = scaled(log_upper(RIGHT) - scale) if right < end else 0.0
     for _ in range(MOST_TRIES):
         tail = _tail(right, epsilon, first, second)
         if tail < scale - SMALL or right < LEFT:
-            charged += math.exp(min(tail - scale, 600.0))
+            charged += scaled(tail - scale)
             return Strip(value * (1.0 + UNIT * (2.0 * n + panels + 8.0)) + charged, charged, slope)
         if panels == MOST_PANELS or not half > 0.0:
             break
@@ -233,13 +228,13 @@ def strip(epsilon, end, scale, steps, rule):
         for i in range(n):
             x = middle + half * rule[0, i]
             power, factor, u, loss = value_at(x, epsilon, first, second)
-            total += rule[1, i] * factor * math.exp(min(power - scale, 600.0))
+            total += rule[1, i] * factor * scaled(power - scale)
             rate += rule[1, i] * math.exp(min(_slope_at(x, u, loss, epsilon, first, second) - scale, 600.0))
         value += half * total * (1.0 + UNIT * (abs(scale) + 8.0))
         slope += half * rate
         right = middle - half
         power, factor, _u, _loss = value_at(right, epsilon, first, second)  # panels meet up to a rounding
-        charged += 8.0 * UNIT * (abs(right) + half) * factor * math.exp(min(power - scale, 600.0))
+        charged += 8.0 * UNIT * (abs(right) + half) * factor * scaled(power - scale)
         half = min(1.5 * half, LONGEST)
         panels += 1
     return Strip(np.inf, np.inf, 1.0)

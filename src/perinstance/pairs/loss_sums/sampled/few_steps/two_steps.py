@@ -16,9 +16,9 @@ Without over with, ``int int phi phi (1 - e^epsilon w_1 w_2)_+``, ``l_i(d_i) = -
 ``e_1 = (epsilon +- (log p_1 - log p_2))/2`` makes ``w_i(d_i)/p_i`` the same number s for both, and then the point that
 is avoided lies at least ``log(2)/m`` beyond ``d_i``, since ``(s^2 - 1)/(s - 1) >= 2``.
 
-**What is added**: the rule's error and the tail of each strip (``strips.py``), what may lie between ``d_i`` and its
-float, every rounding; thresholds are moved by their errors to where the profile is larger (``one_step.py``). An epsilon
-is returned only if all this lies below delta at that epsilon.
+**What is added**: the rule's error and the tail of each strip (``strips.py``) and every rounding; strips reach as far
+as ``d_i`` may be, thresholds are moved by their errors to where the profile is larger (``one_step.py``). An epsilon is
+returned only if all this lies below delta at that epsilon.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from perinstance.pairs.loss_sums.sampled.few_steps.one_step import (
     log_upper,
     make_step,
     one_step_epsilon,
+    scaled,
     step_bound,
 )
 from perinstance.pairs.loss_sums.sampled.few_steps.strips import log_peak, strip
@@ -58,9 +59,10 @@ def _tails(bound, step):
 
 @kernel
 def _end(bound, step):
-    """Return d and its error."""
+    """Return d, rounded up, and by how much: a strip that reaches a little further is only larger."""
     d = step.sign * bound.E / step.m + 0.5 * step.m
-    return d, 2.0 * bound.moved / step.m + 4.0 * UNIT * (abs(d) + step.m)
+    off = 2.0 * bound.moved / step.m + 16.0 * UNIT * (abs(d) + step.m)
+    return d + off, off
 
 
 @kernel
@@ -69,11 +71,11 @@ def _quadrant(epsilon, e_1, scale, bounds, steps, off):
     (one, two), (first, second) = bounds, steps
     sign = first.sign
     if max(one.u, two.u) > OUT:  # a factor of it is a probability of being so far out
-        return (math.exp(min(log_upper(0.5 * OUT) - scale, 600.0)) if sign > 0.0 else 0.0), 0.0
+        return (scaled(log_upper(0.5 * OUT) - scale) if sign > 0.0 else 0.0), 0.0
     (P_1, Q_1), (P_2, Q_2) = _tails(one, first), _tails(two, second)
     other, rest = (Q_2, e_1 + P_1) if sign > 0.0 else (P_2, e_1 + Q_1)
-    value = one.factor * math.exp(min(one.power + other - scale, 600.0))
-    value += two.factor * math.exp(min(two.power + rest - scale, 600.0))
+    value = one.factor * scaled(one.power + other - scale)
+    value += two.factor * scaled(two.power + rest - scale)
     far_1, far_2 = max(one.u + first.m, 0.0), max(two.u + second.m, 0.0)
     lost = 8.0 * UNIT * (24.0 + far_1 * far_1 + far_2 * far_2 + abs(scale) + epsilon)
     lost += 2.0 * (off[0] * hazard(one.u + first.m) + off[1] * hazard(two.u + second.m))
@@ -104,8 +106,8 @@ def log_delta(epsilon, floor, first, second, rule):
     corner, rate = _quadrant(epsilon, e_1, scale, (one, two), (first, second), (d_1[1], d_2[1]))
     if not corner < np.inf:
         return np.inf, 1.0
-    here = strip(epsilon, d_1, scale, (first, second), rule)
-    there = here if same else strip(epsilon, d_2, scale, (second, first), rule)
+    here = strip(epsilon, d_1[0], scale, (first, second), rule)
+    there = here if same else strip(epsilon, d_2[0], scale, (second, first), rule)
     total, slope = here.value + there.value + sign * corner, here.slope + there.slope + sign * rate
     if not 0.0 < total < np.inf:
         return np.inf, 1.0
