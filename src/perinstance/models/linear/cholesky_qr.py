@@ -50,11 +50,6 @@ class Factor:
     triangular: bool
 
     @property
-    def condition(self) -> float:
-        """The condition number of H on its range, columns scaled to length one."""
-        return float(np.linalg.cond(self.R / _lengths(self.R))) ** 2 if self.R.size else 1.0
-
-    @property
     def rank(self) -> int:
         """The number of directions that the data (and the penalty) determines."""
         return self.R.shape[0]
