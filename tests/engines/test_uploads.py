@@ -20,18 +20,29 @@ SLICE_BYTES = 1 << 10
 
 
 class Runtime:
-    """What is asked of CUDA's library, done at once."""
+    """What is asked of CUDA's library, done at once, by functions that have an address."""
 
     def __init__(self, error=0):
-        self.error, self.sizes = error, []
+        self.error, self.sizes, self.waited, self.recorded = error, [], [], []
+        address = ctypes.c_void_p
+        self.cudaMemcpyAsync = ctypes.CFUNCTYPE(ctypes.c_int, address, address, ctypes.c_size_t, ctypes.c_int, address)(
+            self.transfer
+        )
+        self.cudaEventRecord = ctypes.CFUNCTYPE(ctypes.c_int, address, address)(self.record)
+        self.cudaEventSynchronize = ctypes.CFUNCTYPE(ctypes.c_int, address)(self.wait)
 
-    def cudaMemcpyAsync(self, to, source, size, kind, stream):
+    def transfer(self, to, source, size, kind, stream):
         assert (kind, stream) == (1, 7)
         self.sizes.append(size)
         ctypes.memmove(to, source, size)
         return self.error
 
-    def cudaEventRecord(self, event, stream):
+    def record(self, event, stream):
+        self.recorded.append(event)
+        return 0
+
+    def wait(self, event):
+        self.waited.append(event)
         return 0
 
     def cudaEventQuery(self, event):
@@ -42,7 +53,10 @@ class Runtime:
 
 
 class Handle:
-    cuda_event, cuda_stream = 3, 7
+    cuda_stream = 7
+
+    def __init__(self, event=3):
+        self.cuda_event = event
 
     def synchronize(self):
         pass
@@ -59,6 +73,7 @@ def uploads(monkeypatch, runtime):
     for _ in range(2):
         buffer = _Pinned.__new__(_Pinned)
         buffer.stream = buffer.sent = Handle()
+        buffer.pieces = [Handle(10 + k) for k in range(host_to_device.PIECES)]
         buffer.room = torch.full((SLICE_BYTES // 8,), torch.nan, dtype=torch.float64)
         buffer.words = buffer.room.numpy()
         made._free.put(buffer)
@@ -85,6 +100,16 @@ def test_every_row_arrives_in_its_place(monkeypatch, array, way):
     np.testing.assert_array_equal(there.numpy(), array.astype(np.float64))
     if runtime is not None:
         assert sum(runtime.sizes) == 8 * array.size and max(runtime.sizes) <= SLICE_BYTES
+
+
+def test_numbers_in_a_row_go_by_pieces_in_turn(monkeypatch):
+    runtime = Runtime()
+    there = torch.full((500,), torch.nan, dtype=torch.float64)
+    uploads(monkeypatch, runtime)._send(np.arange(500.0), there, 1)
+    np.testing.assert_array_equal(there.numpy(), np.arange(500.0))
+    turns = -(-4000 // (SLICE_BYTES // 4))
+    assert runtime.waited == runtime.recorded == [10 + k % 4 for k in range(turns)]
+    assert runtime.sizes == [256] * (turns - 1) + [4000 - 256 * (turns - 1)]
 
 
 def test_a_refused_transfer_is_told_and_its_buffer_comes_back(monkeypatch):

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.engines.cuda.sliced_transfers import TO_DEVICE, send_slices, transfer_addresses
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
 
-#: bytes of a slice: larger ones leave the processor's cache, with smaller ones threads wait for the interpreter's lock
+#: bytes of a slice that the interpreter sends: with smaller ones threads wait for its lock
 SLICE_BYTES = 16 << 20
-#: CUDA's number for copies from the host to a device
-TO_DEVICE = 1
+#: pieces of a buffer that compiled code fills in turn: larger ones leave the processor's cache
+PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ class Uploads:
 
     def _send(self, array: NDArray, tensor: Any, least: int) -> None:
         """Bring the rows of an array over; its entries become float64 on the way. Buffers hold ``least`` numbers."""
+        runtime = cuda_runtime()
+        if runtime is not None and array.flags.c_contiguous and array.dtype == np.float64:
+            buffer = self._free.get()
+            try:
+                buffer.send_all(array, tensor, runtime)
+            finally:
+                self._free.put(buffer)
+            return
         step = max(1, SLICE_BYTES // (8 * (array.shape[1] if array.ndim == 2 else 1)))
         for start in range(0, len(array), step):
             buffer = self._free.get()
@@ -102,19 +111,44 @@ class Uploads:
 
 
 class _Pinned:
-    """One pinned buffer and the event after which it may be written again."""
+    """One pinned buffer and the events after which it, or a piece of it, may be written again."""
 
     def __init__(self, stream: Any) -> None:
         torch = torch_module()
         self.stream = stream
         self.room: Any = None
         self.words: NDArray = np.empty(0)
+        self.pieces: list[Any] = [torch.cuda.Event() for _ in range(PIECES)]
         self.sent: Any = torch.cuda.Event()
-        self.sent.record(stream)
+        for event in (self.sent, *self.pieces):
+            event.record(stream)
+
+    def send_all(self, array: NDArray, tensor: Any, runtime: Any) -> None:
+        """Bring a whole array of numbers that lie one after the other over, in one compiled call."""
+        piece = SLICE_BYTES // (8 * PIECES)
+        if len(self.words) < min(array.size, SLICE_BYTES // 8):
+            self._widen(min(array.size, SLICE_BYTES // 8))
+        count = max(1, min(PIECES, len(self.words) // piece))
+        piece = min(piece, len(self.words))
+        self.sent.synchronize()
+        buffers = self.words.ctypes.data + 8 * piece * np.arange(count)
+        events = np.array([event.cuda_event for event in self.pieces[:count]])
+        where, there = array.ctypes.data, tensor.data_ptr()
+        error = send_slices(
+            where, there, array.nbytes, 8 * piece, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)
+        )
+        self.sent.record(self.stream)
+        _check(error)
+
+    def _widen(self, numbers: int) -> None:
+        """Make room for so many numbers; what is under way out of the old room ends first."""
+        self.sent.synchronize()
+        self.room = torch_module().empty(numbers, dtype=torch_module().float64, pin_memory=True)
+        self.words = self.room.numpy()
 
     def send(self, part: NDArray, tensor: Any, start: int, least: int) -> None:
         """Copy some rows here, and begin their transfer to the rows of a tensor from ``start`` on."""
-        torch, runtime = torch_module(), cuda_runtime()
+        runtime = cuda_runtime()
         event, stream = self.sent.cuda_event, self.stream.cuda_stream
         if runtime is None:
             self.sent.synchronize()
@@ -122,8 +156,7 @@ class _Pinned:
             runtime.cudaGetLastError()  # forget that this was an answer
             self.sent.synchronize()
         if len(self.words) < part.size:
-            self.room = torch.empty(max(part.size, least), dtype=torch.float64, pin_memory=True)
-            self.words = self.room.numpy()
+            self._widen(max(part.size, least))
         np.copyto(self.words[: part.size].reshape(part.shape), part)
         if runtime is None:
             there = tensor[start : start + len(part)]
@@ -133,8 +166,12 @@ class _Pinned:
         there = tensor.data_ptr() + 8 * start * (part.size // len(part))
         begun = runtime.cudaMemcpyAsync(there, self.words.ctypes.data, 8 * part.size, TO_DEVICE, stream)
         begun = begun or runtime.cudaEventRecord(event, stream)
-        if begun:
-            raise PerinstanceError(f"rows could not be copied to the GPU: CUDA's error {begun}; is it still there?")
+        _check(begun)
+
+
+def _check(error: int) -> None:
+    if error:
+        raise PerinstanceError(f"rows could not be copied to the GPU: CUDA's error {error}; is it still there?")
 
 
 @functools.cache

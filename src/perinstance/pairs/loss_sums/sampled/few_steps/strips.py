@@ -88,7 +88,7 @@ def box_bound(epsilon, box, first, second):
     e = epsilon - first.sign * loss
     # z(x_2) in units of p_2, inverted
     back = second.p * math.exp(min(-second.sign * e, 600.0))
-    if back < math.cos(alpha):
+    if alpha < 0.5 * math.pi and back < math.cos(alpha):
         turned = math.atan2(math.sin(alpha), math.cos(alpha) - back)
     elif back < 1.0:
         turned = alpha + math.asin(back)

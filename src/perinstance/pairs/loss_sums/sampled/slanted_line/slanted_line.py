@@ -71,7 +71,7 @@ def log_bound(epsilon, sign, edge, line):
         f *= complex(COSINE, SINE) * line.weight[k]
         total += f.imag
         slope += (f * z).imag
-        off = line.error[k] + NODE_ROUNDING * (24.0 + abs(scale) + 8.0 * (abs(z) * epsilon + abs(p) * edge))
+        off = line.error[k] + NODE_ROUNDING * (24.0 + abs(scale) + 16.0 * (abs(z) * epsilon + abs(p) * edge))
         off += 8.0 * NODE_ROUNDING * (abs(line.log[k]) + 1.0 + abs(p) / abs(p - 1.0))
         lost += abs(f) * (1.1 * off if off < VAGUE else 1.0 + math.exp(min(off, 600.0)))
         size += abs(f)
