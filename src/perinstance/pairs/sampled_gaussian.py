@@ -58,8 +58,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     is below the truth. Two steps are some 1e-14 above it (integrated over the noise, not inverted), some twenty steps
     or more of a distance up to ten some 1e-12. Three steps to twenty, or seldom ones, are inverted along a slanted
     line: mostly some 1e-13 above as well, for up to eight kinds of steps with distances from 0.2 to 12 and up to 32
-    different people in one call; elsewhere up to 1e-4, and in the deepest tails of three or four steps more
-    (``docs/composition.md`` has the bounds).
+    different people in one call; elsewhere up to 1e-4, and several times the truth where three steps or more sample so
+    seldom that delta is far below rate times steps (``docs/composition.md`` has figures).
 
     Examples
     --------
