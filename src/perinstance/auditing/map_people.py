@@ -20,7 +20,7 @@ from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
-from perinstance.releases.base.block_losses import BlockLosses, losses_of_block
+from perinstance.releases.base.block_losses import AnswerRoom, BlockLosses, losses_of_block
 from perinstance.releases.base.release import Release
 
 
@@ -51,7 +51,7 @@ def walk_people(
     )
     # threads write their own rows: one that wrote everybody's would be what the others wait for
     placed = getattr(who, "in_this_process", False)
-    step = partial(_placed, step=step, place=gather.place) if placed else step
+    step = partial(_placed, step=step, gather=gather) if placed else step
     own = getattr(who, "map_placed", None)  # an engine whose own threads make the parts
     keep_freed_memory()
     with closing(
@@ -72,12 +72,10 @@ def walk_people(
     return Answer(leverage, answer.residual, answer.epsilon, with_better(answer.pairs, better.pairs, at), len(at))
 
 
-def _placed(
-    block: Block, step: Callable[[Block], BlockLosses], place: Callable[[BlockLosses, int], None]
-) -> BlockLosses:
+def _placed(block: Block, step: Callable[..., BlockLosses], gather: _Gather) -> BlockLosses:
     """Answer for one block, and write its rows where everybody's are."""
-    part = step(block)
-    place(part, block.start)
+    part = step(block, room=gather.room(block.start, len(block)))
+    gather.place(part, block.start)
     return part
 
 
@@ -136,11 +134,23 @@ class _Gather:
         pairs = part.people.pairs
         return self.n is not None and isinstance(pairs, ColumnPairs) and pairs.one_number_each
 
+    def room(self, start: int, n: int) -> AnswerRoom | None:
+        """Return the places of some people, once it is known what their pairs are made of."""
+        if not self.columns:
+            return None
+        others = [name for name in self.columns if name not in ("0", "1", "2", "3")]
+        if len(others) != 1:
+            return None
+        run = slice(start, start + n)
+        return AnswerRoom(*(self.columns[name][run] for name in ("0", "1", others[0], "2", "3")))
+
     def place(self, part: BlockLosses, start: int) -> None:
         """Write the numbers of a part where they belong; parts may come in any order, from several threads."""
         people = part.people
         pairs = people.pairs
         if not self._has_place(part) or not isinstance(pairs, ColumnPairs):
+            return
+        if self.columns and part.epsilon.base is self.columns["2"]:  # written there at once
             return
         run = slice(start, start + len(part.epsilon))
         values: dict[str, NDArray] = {

@@ -36,6 +36,7 @@ from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
 from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
 from perinstance.pairs.interface.kinds import Method, kind_codes
+from perinstance.releases.base.block_losses import AnswerRoom
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
@@ -108,8 +109,10 @@ class OutputPerturbation(AnsweringModel):
         """Map: the pairs of the people of one block."""
         return self._people(self.problem().movement(fit, block, inside))
 
-    def people_with_epsilon(self, fit: Any, block: Block, inside: bool, delta: float) -> tuple[People, Floats] | None:
-        """Map: ``people`` and epsilon in one call of compiled code; None where there is none for such a block."""
+    def people_with_epsilon(
+        self, fit: Any, block: Block, inside: bool, delta: float, room: AnswerRoom
+    ) -> tuple[People, Floats] | None:
+        """Map: ``people`` and epsilon in one call of compiled code, written to ``room``; None: not such a block."""
         X, y = block.X, contiguous(block.y)
         if not isinstance(fit, LinearFit) or type(self).people is not OutputPerturbation.people:
             return None
@@ -117,8 +120,8 @@ class OutputPerturbation(AnsweringModel):
         cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
         if cut is None:
             return None
-        mu, r, distance, epsilon = (np.empty(len(y)) for _ in range(4))
-        code, kind = np.empty(len(y), dtype=np.uint8), np.empty(len(y), dtype=np.uint8)
+        mu, r, distance, epsilon = room.leverage, room.residual, room.parameter, room.epsilon
+        code, kind = np.empty(len(y), dtype=np.uint8), room.code
         table = shift_table(delta)
         given, solve = (X.reshape(-1), y, X.shape[1]), (delta, table.polynomials, table.first_cell)
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
@@ -128,7 +131,7 @@ class OutputPerturbation(AnsweringModel):
         rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
         if changed or not within:
             return None
-        pairs = Shift.of_checked(np.minimum(kind, UPPER) if hard else kind, {"distance": distance})
+        pairs = Shift.of_checked(np.minimum(kind, UPPER, out=kind), {"distance": distance})
         return People(mu, r, pairs, rows.open), epsilon
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:

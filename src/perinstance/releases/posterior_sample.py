@@ -31,6 +31,7 @@ from perinstance.pairs import Posterior
 from perinstance.pairs.closed_form.many_epsilons import posterior_tables
 from perinstance.pairs.closed_form.many_posteriors import solve_many
 from perinstance.pairs.interface.kinds import Method
+from perinstance.releases.base.block_losses import AnswerRoom
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.own_row_posterior import posterior_own_row
@@ -87,9 +88,9 @@ class PosteriorSample(Publishing):
         return self.from_row_statistics(fit, without(fit, X, y, inside, self.residual_floor))
 
     def people_with_epsilon(
-        self, fit: LinearFit | DualFit, block: Block, inside: bool, delta: float
+        self, fit: LinearFit | DualFit, block: Block, inside: bool, delta: float, room: AnswerRoom
     ) -> tuple[People, Floats] | None:
-        """Map: ``people`` and epsilon in one call of compiled code; None where there is none for such a block."""
+        """Map: ``people`` and epsilon in one call of compiled code, written to ``room``; None: not such a block."""
         X, y = block.X, contiguous(block.y)
         if not isinstance(fit, LinearFit) or type(self).people is not PosteriorSample.people:
             return None
@@ -97,8 +98,8 @@ class PosteriorSample(Publishing):
         cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
         if cut is None:
             return None
-        mu, r, rho, epsilon = (np.empty(len(y)) for _ in range(4))
-        code, kind = np.empty(len(y), dtype=np.uint8), np.empty(len(y), dtype=np.uint8)
+        mu, r, rho, epsilon = room.leverage, room.residual, room.parameter, room.epsilon
+        code, kind = np.empty(len(y), dtype=np.uint8), room.code
         limits = rows_map.rounding.limits(self.residual_floor)
         scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
         given = X.reshape(-1), y, X.shape[1]
@@ -106,9 +107,8 @@ class PosteriorSample(Publishing):
         found = Without(mu, r, np.empty(0), np.empty(0), code)
         rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
         if changed or not sound:
-            people = self.from_row_statistics(fit, rows)
-            return people, people.pairs.epsilon(delta)
-        pairs = Posterior.of_checked(np.minimum(kind, UPPER) if hard else kind, {"leverage": mu, "residual": rho})
+            return None
+        pairs = Posterior.of_checked(np.minimum(kind, UPPER, out=kind), {"leverage": mu, "residual": rho})
         return People(mu, r, pairs, rows.open), epsilon
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:

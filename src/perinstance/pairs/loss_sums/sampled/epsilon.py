@@ -118,7 +118,7 @@ def _noise_nodes(view: LossCoordinates, c: float) -> float:
     """
     steps = view.sampled
     assert steps is not None
-    if steps.steps.sum(axis=1).max() > FEW:
+    if steps.taken.max() > FEW:
         return 0.0
     kinds = steps.kinds()
     return float(most_noise(steps.rates[kinds], steps.distances[kinds], steps.over, c))

@@ -16,7 +16,7 @@ def two_steps_each(view: LossCoordinates) -> NDArray[np.bool_]:
     steps = view.sampled
     assert steps is not None
     others = [part.any(axis=1) for part in (view.m2 != 0.0, view.nu != 0.0, view.lap != 0.0)]
-    return np.asarray((steps.steps.sum(axis=1) == 2.0) & ~np.logical_or.reduce(others))
+    return np.asarray((steps.taken == 2.0) & ~np.logical_or.reduce(others))
 
 
 def _table(view: LossCoordinates) -> Floats:
