@@ -107,9 +107,11 @@ def test_numbers_in_a_row_go_by_pieces_in_turn(monkeypatch):
     there = torch.full((500,), torch.nan, dtype=torch.float64)
     uploads(monkeypatch, runtime)._send(np.arange(500.0), there, 1)
     np.testing.assert_array_equal(there.numpy(), np.arange(500.0))
-    turns = -(-4000 // (SLICE_BYTES // 4))
-    assert runtime.waited == runtime.recorded == [10 + k % 4 for k in range(turns)]
-    assert runtime.sizes == [256] * (turns - 1) + [4000 - 256 * (turns - 1)]
+    piece = SLICE_BYTES // host_to_device.PIECES
+    turns = -(-4000 // piece)
+    assert turns > host_to_device.PIECES
+    assert runtime.waited == runtime.recorded == [10 + k % host_to_device.PIECES for k in range(turns)]
+    assert runtime.sizes == [piece] * (turns - 1) + [4000 - piece * (turns - 1)]
 
 
 def test_a_refused_transfer_is_told_and_its_buffer_comes_back(monkeypatch):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
+from perinstance.numerics.rounding import EXACT_PARAMETER
 from tests.neighbours.refit import distance, leave_out, neighbours, to_float
 
 ENTRY = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -0.7, 1e-3, 20.0, 1e4])
@@ -62,11 +63,13 @@ def compare(sample, moved, i, truth, A, rel, size):
 @given(tables(), st.sampled_from([1e-6, 0.1, 1.0, 1e3]), st.booleans())
 @example((np.array([[0.0]]), np.array([1.0])), 1.0, False)
 @example((np.array([[1e4, 0.0], [0.0, 0.0]]), np.array([1.0, 2.0])), 1e-6, True)
+@example((np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.zeros(4)), 1e-6, False)
 def test_ridge_on_awkward_tables(table, alpha, intercept):
     X, y = table
     if intercept and len(y) == 1:
         intercept = False
-    check(X, y, alpha, intercept, np.eye(X.shape[1] + intercept), 1e-8)
+    # what `exact` means of a parameter, and no more
+    check(X, y, alpha, intercept, np.eye(X.shape[1] + intercept), EXACT_PARAMETER)
 
 
 @settings(max_examples=80)

@@ -15,7 +15,7 @@ from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.host_to_device import DeviceBlock, Uploads
 from perinstance.engines.cuda.operations.run_sums import all_finite
 from perinstance.engines.first_look import CellNames
-from perinstance.engines.local import Local, LocalSweep, blas_libraries
+from perinstance.engines.local import Local, LocalSweep, available_cores, blas_libraries
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
@@ -36,7 +36,7 @@ class Cuda:
     """The engine of one GPU (torch). Tables that lie on it are used where they are, others stream over in blocks.
 
     ``device`` is torch's name of it ("cuda", "cuda:1"); "cpu" runs the same code through torch on the processor, for
-    tests. ``threads`` (None: the cores this process may use) read and convert blocks of host tables.
+    tests. ``threads`` (None: three quarters of the cores this process may use) read and convert blocks of host tables.
     """
 
     device: str = "cuda"
@@ -55,7 +55,8 @@ class Cuda:
             raise InvalidInput(
                 "torch sees no CUDA device here; leave engine= away, or use Cuda(device='cpu') to try the code"
             )
-        return CudaSweep(source, device, self.threads, progress)
+        cores = available_cores()  # one in four is left to what drives the device: with all of them uploads are slower
+        return CudaSweep(source, device, self.threads or cores - cores // 4, progress)
 
 
 class CudaSweep:

@@ -22,8 +22,8 @@ from perinstance.folds.block import Block
 
 #: bytes of a slice that the interpreter sends: with smaller ones threads wait for its lock
 SLICE_BYTES = 16 << 20
-#: pieces of a buffer that compiled code fills in turn: larger ones leave the processor's cache
-PIECES = 4
+#: pieces of a buffer that compiled code fills in turn: one is filled while the other is on its way
+PIECES = 2
 
 
 @dataclass(frozen=True, slots=True)
