@@ -99,3 +99,14 @@ def test_people_keep_their_steps_when_they_are_picked(pairs):
         some = based[rows][np.array([1, 0])]
         assert np.array_equal(some.steps, steps.steps[rows][[1, 0]])
         assert np.array_equal(some.in_basis[:, 0], some.taken)
+
+
+def test_nobody_is_charged_for_the_rounding_of_steps_that_others_take():
+    """A step of distance 5.3 has moments that are lost far out on a line on which people with smaller steps lie."""
+    distance = np.append(np.geomspace(0.02, 2.46, 11), 5.26)[None]
+    alone = np.array([[2, 14, 1, 24, 11, 8, 26, 2, 6, 19, 1, 0]])
+    far = np.append(alone[:, :-1], [[1]], axis=1)
+    rate = np.full((1, 12), 0.0115)
+    own = SampledGaussian(rate, distance, alone).epsilon(3e-6, "with")[0]
+    both = SampledGaussian(rate, distance, np.vstack([alone, far])).epsilon(3e-6, "with")
+    assert both[0] == pytest.approx(own, rel=1e-9) and both[1] > both[0]

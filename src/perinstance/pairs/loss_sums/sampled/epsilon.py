@@ -150,9 +150,12 @@ def _on_line(
     nodes, c = int(length.nodes[0]), place[0]
     table = tables.line(*place, nodes, kinds)
     values = np.ascontiguousarray(steps.total_of(table.values, kinds))
-    first, more = _known(values[:, 0]), np.empty((0, 0))
+    first, more, share = _known(values[:, 0]), np.empty((0, 0)), table.error_for(steps)
+    if table.uneven:
+        more, share = steps.total(table.lost, kinds), np.zeros(nodes)
     if view.has_others or length.shift.any():
-        y, more = place[1] * np.arange(nodes), np.zeros((len(values), nodes))
+        y = place[1] * np.arange(nodes)
+        more = more if more.size else np.zeros((len(values), nodes))
         if view.has_others:
             add_cumulants_at(c + 1j * y, view.losses, values, more)
         half = 0.5 * length.shift[:, None]  # s^2 (z^2 + z)/2
@@ -160,7 +163,7 @@ def _on_line(
         values[:, nodes:] += half * ((2.0 * c + 1.0) * y)
         more += 8.0 * NODE_ROUNDING * half * (c * c + c + y * y + (2.0 * c + 1.0) * y)
     run = solve_all if solving else profile_all
-    run(np.array(place), values, first, table.error_for(steps), more, length.rest, np.ascontiguousarray(goals), out)
+    run(np.array(place), values, first, share, more, length.rest, np.ascontiguousarray(goals), out)
 
 
 def _known(K: Floats) -> Floats:

@@ -27,6 +27,8 @@ from perinstance.pairs.loss_sums.sampled.steps import SampledSteps, StepTable
 
 #: What a place is chosen by may be so far off, relatively: it proves nothing.
 UNPROVED = 1e-3
+#: From this error on, relative to ``K(c)``, everybody is charged for their own kinds of steps alone.
+UNEVEN = 1e-7
 #: So much of what a line has died by may be given away.
 DECAY_LOST = 0.02
 #: A basis is worth its products if it is so much smaller than the number of kinds.
@@ -38,19 +40,26 @@ class LineTable:
     """Real and imaginary parts of log A side by side, a row for each kind; errors relative to log A at the first node.
 
     Whoever takes any of these steps has ``K = steps @ values``, with an error of at most ``error`` times ``K(c)``; over
-    the basis ``error_over_basis``.
+    the basis ``error_over_basis``. It is also at most ``steps @ lost``, which goes by the kinds that a person takes.
     """
 
     values: StepTable
     error: Floats
     error_over_basis: Floats
+    lost: Floats
 
     def first(self, nodes: int) -> LineTable:
         """Return the table of the first nodes."""
         whole, count = self.values, self.error.size
         kept = np.r_[:nodes, count : count + nodes]
         over = None if whole.over_basis is None else np.ascontiguousarray(whole.over_basis[:, kept])
-        return LineTable(StepTable(whole.values[:, kept], over), self.error[:nodes], self.error_over_basis[:nodes])
+        errors = (self.error[:nodes], self.error_over_basis[:nodes], self.lost[:, :nodes])
+        return LineTable(StepTable(whole.values[:, kept], over), *errors)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some kind has lost so much that those who do not take it should not be charged for it."""
+        return not self.error.max() < UNEVEN
 
     def error_for(self, steps: SampledSteps) -> Floats:
         """Return the error of what these people add up."""
@@ -88,13 +97,13 @@ class Basis:
     def line(self, table: LineTable) -> LineTable:
         """Return a line over the basis, if that loses no more than the table has lost."""
         values, n = table.values.values, table.error.size
-        if not (values.max() < BEYOND and table.error.max() < np.inf):
+        if not values.max() < BEYOND or table.uneven:
             return table
         V, e = self.over(values, values[:, :1])
         more = e[:n] + e[n:]
         if not (more <= table.error).all():
             return table
-        return LineTable(StepTable(values, V), table.error, table.error + more)
+        return LineTable(StepTable(values, V), table.error, table.error + more, table.lost)
 
     def real(self, values: Floats) -> StepTable:
         """Return log A and derivatives at a real place over the basis."""
@@ -157,9 +166,10 @@ class LineTables:
         if longest > nodes:
             self._lines[key] = self._lines[c, spacing, longest].first(nodes)
             return self._lines[key]
-        values, error = np.empty((kinds.size, 2 * nodes)), np.zeros(nodes)
-        fill_line(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, np.array([c, spacing]), values, error)
-        table = LineTable(StepTable(values), error, error)
+        values, lost, error = np.empty((kinds.size, 2 * nodes)), np.empty((kinds.size, nodes)), np.zeros(nodes)
+        place = np.array([c, spacing])
+        fill_line(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, place, values, lost, error)
+        table = LineTable(StepTable(values), error, error, lost)
         if self.basis is not None:
             table = self.basis.line(table)
         if s.index is None:
@@ -215,17 +225,19 @@ class LineTables:
 
 
 @kernel
-def fill_line(rates, distances, kl, over, place, values, error):
+def fill_line(rates, distances, kl, over, place, values, lost, error):
     """Fill in the log moments of every kind on the line through ``place[0]`` with nodes ``place[1]`` apart."""
     n = error.size
-    out, lost = np.empty(n, np.complex128), np.empty(n)
+    out = np.empty(n, np.complex128)
     for j in range(rates.size):
-        fill_log_moments(StepKind(rates[j], distances[j], over, 0.0), kl[j], place[0], place[1], out, lost)
+        fill_log_moments(StepKind(rates[j], distances[j], over, 0.0), kl[j], place[0], place[1], out, lost[j])
         for k in range(n):
             values[j, k], values[j, n + k] = out[k].real, out[k].imag
             # of the moment, and of the sum over the kinds
-            lost_here = lost[k] + NODE_ROUNDING * (2.0 + rates.size) * (abs(out[k].real) + abs(out[k].imag))
+            lost_here = lost[j, k] + NODE_ROUNDING * (2.0 + rates.size) * (abs(out[k].real) + abs(out[k].imag))
             error[k] = max(error[k], lost_here / out[0].real) if out[0].real > 0.0 else np.inf
+            # infinite, but zero steps of it are zero
+            lost[j, k] = lost_here if out[0].real > 0.0 and lost_here < BEYOND else BEYOND
 
 
 @kernel
