@@ -15,13 +15,23 @@ from numpy.typing import NDArray
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import Turns, sharing
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
-from perinstance.releases.base.block_losses import AnswerRoom, BlockLosses, losses_of_block
+from perinstance.releases.base.block_losses import (
+    AnswerRoom,
+    BlockLosses,
+    LossLoop,
+    block_losses,
+    loss_loop,
+    losses_of_block,
+)
 from perinstance.releases.base.release import Release
+
+TURN_BYTES = 2 << 20  #: of the rows of a turn of a shared pass: nobody waits long for the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,8 @@ def walk_people(
     step = partial(_placed, step=step, gather=gather) if placed else step
     own = getattr(who, "map_placed", None)  # an engine whose own threads make the parts
     keep_freed_memory()
+    if stream is None and who is sweep and _shared(release, fit, who, inside, delta, gather):
+        return _refined(gather, release, fit, sweep, inside, delta)
     with closing(
         who.map(step) if own is None else own(step, gather.place)
     ) as parts:  # no thread works on when a block cannot be written
@@ -61,6 +73,11 @@ def walk_people(
             gather.add(part, placed or own is not None)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
+    return _refined(gather, release, fit, sweep, inside, delta)
+
+
+def _refined(gather: _Gather, release: Release, fit: Any, sweep: TableSweep, inside: bool, delta: float) -> Answer:
+    """Answer for those who were left open, one by one."""
     answer = gather.answer()
     if not gather.open:
         return answer
@@ -70,6 +87,42 @@ def walk_people(
     leverage = answer.leverage.copy()  # the pairs may hold the same array
     leverage[at] = better.leverage
     return Answer(leverage, answer.residual, answer.epsilon, with_better(answer.pairs, better.pairs, at), len(at))
+
+
+def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: float, gather: _Gather) -> bool:
+    """Answer for everybody by threads that share the pass; False where they cannot, and nothing was done."""
+    together = sharing(who)
+    table = None if together is None or not together.looked_at else together.whole
+    loop = None if table is None else loss_loop(release, fit, table.X[: table.blocks[1]], inside, delta)
+    if together is None or table is None or loop is None:
+        return False
+    X, y = table.X, table.y
+    room = gather.whole_room(loop)
+    cuts = table.turns_of(loop.rows * max(1, TURN_BYTES // (8 * X.shape[1] * loop.rows)))
+    codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
+    rows = X.reshape(-1), y, X.shape[1]
+    for lap in table.laps(cuts, together.threads):
+        own = hard[lap.start : lap.stop - 1]
+        enter = partial(_enter, loop=loop, given=(rows, room, codes, own))
+        together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts))
+
+    def settled(k: int) -> BlockLosses:
+        run = slice(int(cuts[k]), int(cuts[k + 1]))
+        block = Block(X[run], y[run], run.start)
+        part = block_losses(release, fit, block, inside, delta, loop.settle(block, room.part(run), codes[run], hard[k]))
+        gather.place(part, run.start)
+        return part
+
+    left = np.flatnonzero(hard).tolist()
+    with closing(together.spread(settled, left)) as parts:
+        for k, part in zip(left, parts, strict=True):
+            gather.done = int(cuts[k])
+            gather.add(part, placed=True)
+    return True
+
+
+def _enter(turns: Turns, loop: LossLoop, given: tuple[Any, ...]) -> None:
+    loop.enter(turns, *given)
 
 
 def _placed(block: Block, step: Callable[..., BlockLosses], gather: _Gather) -> BlockLosses:
@@ -133,6 +186,16 @@ class _Gather:
     def _has_place(self, part: BlockLosses) -> bool:
         pairs = part.people.pairs
         return self.n is not None and isinstance(pairs, ColumnPairs) and pairs.one_number_each
+
+    def whole_room(self, loop: LossLoop) -> AnswerRoom:
+        """Make the places of everybody, whose pairs are made of what a loop writes."""
+        assert self.n is not None
+        room = AnswerRoom.empty(self.n)
+        self.kind, self.one_leverage = loop.pairs, "_leverage" in loop.pairs.__slots__
+        names = "0", "1", loop.parameter, "2", "3"
+        places = room.leverage, room.residual, room.parameter, room.epsilon, room.code
+        self.columns = dict(zip(names, places, strict=True))
+        return room
 
     def room(self, start: int, n: int) -> AnswerRoom | None:
         """Return the places of some people, once it is known what their pairs are made of."""

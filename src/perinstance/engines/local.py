@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,13 +17,15 @@ from threadpoolctl import ThreadpoolController
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.ordered_results import Crew, ordered
+from perinstance.engines.ordered_results import Crew, Job, ordered, waited_for
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import Cuts, Turns, WholeTable
 from perinstance.folds.sweep import M
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
@@ -103,6 +106,48 @@ class LocalSweep:
         """Yield ``step(block)`` of every block, in row order."""
         return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
 
+    @property
+    def whole(self) -> WholeTable | None:
+        """See ``SharingSweep``."""
+        found = getattr(self.source, "whole", None) if self._block_bytes is None else None
+        table = None if found is None else found()
+        return table if table is not None and len(table.blocks) > 2 else None
+
+    @property
+    def looked_at(self) -> bool:
+        """See ``SharingSweep``."""
+        return self._checked
+
+    def all_finite(self) -> None:
+        """See ``SharingSweep``."""
+        self._checked = True
+
+    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
+        """See ``SharingSweep``."""
+        turns = Turns.of(cuts)
+        try:
+            with blas_libraries().limit(limits=1, user_api="blas"):
+                if self.threads == 1:
+                    enter(turns)
+                else:
+                    jobs: list[Job] = [(enter, turns, Future()) for _ in range(self.threads)]
+                    crew = self._called(jobs)
+                    if last and crew is not None:
+                        crew.dismiss()
+                    waited_for(jobs)
+            if last:
+                self._dismiss()
+            self.tell(stage, int(cuts[-1]), self.n_rows)
+        except BaseException:
+            self._dismiss()
+            raise
+
+    def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
+        """See ``SharingSweep``."""
+        several = len(pieces) > WAITING and self.threads > 1
+        with blas_libraries().limit(limits=1, user_api="blas"):
+            yield from ordered(work, pieces, *((self.threads, WAITING, self._called()) if several else (1,)))
+
     def close(self) -> None:
         """Give back memory, scratch space and threads; a later pass reads the source again."""
         self._dismiss()
@@ -149,10 +194,13 @@ class LocalSweep:
                 keep.close()
             raise
 
-    def _called(self) -> Crew | None:
+    def _called(self, jobs: Sequence[Job] = ()) -> Crew | None:
         """Return the threads, who wait for the next pass until this is closed, let go of, or a pass fails."""
-        if self._crew is None and self.threads > 1:
-            self._crew = Crew(self.threads)
+        if self._crew is not None:
+            for job in jobs:
+                self._crew.put(job)
+        elif self.threads > 1:
+            self._crew = Crew(self.threads, jobs)
             weakref.finalize(self, self._crew.end)
         return self._crew
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from threading import Thread, current_thread
@@ -13,6 +13,9 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
+Job = tuple[Callable[[Any], Any], Any, "Future[Any]"]
+
+
 class Crew:
     """Threads that all stand ready before the first piece comes, and stay for the next pass.
 
@@ -20,9 +23,11 @@ class Crew:
     interpreter: with sixteen that took longer than many a pass.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | None] = SimpleQueue()
+    def __init__(self, threads: int, jobs: Sequence[Job] = ()) -> None:
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[Thread] = []
+        for job in jobs:  # which nobody waits for all threads to begin
+            self._queue.put(job)
         try:
             for k in range(threads):
                 thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
@@ -35,19 +40,27 @@ class Crew:
     def begin(self, work: Callable[[A], T], piece: A) -> Future[T]:
         """Give a piece to whoever is free next."""
         future: Future[T] = Future()
-        self._queue.put((work, piece, future))
+        self.put((work, piece, future))
         return future
+
+    def put(self, job: Job) -> None:
+        """Give a job to whoever is free next."""
+        self._queue.put(job)
+
+    def dismiss(self) -> None:
+        """Let everybody go who finds no more work."""
+        for _ in self._threads:
+            self._queue.put(None)
 
     def end(self) -> None:
         """Wait for everybody."""
-        for _ in self._threads:
-            self._queue.put(None)
+        self.dismiss()
         for thread in self._threads:
             if thread is not current_thread():  # who may be the last to let go of a table
                 thread.join()
 
 
-def _serve(queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | None]) -> None:
+def _serve(queue: SimpleQueue[Job | None]) -> None:
     while (job := queue.get()) is not None:
         work, piece, future = job
         if future.set_running_or_notify_cancel():
@@ -56,6 +69,16 @@ def _serve(queue: SimpleQueue[tuple[Callable[[Any], Any], Any, Future[Any]] | No
             except BaseException as error:  # the caller's to see, whatever it is
                 future.set_exception(error)
         del job, work, piece, future  # nothing of a block is held while waiting for the next
+
+
+def waited_for(jobs: Sequence[Job]) -> None:
+    """Wait until all jobs are done; when one fails, or the caller is interrupted, those that have begun are."""
+    futures = [job[2] for job in jobs]
+    try:
+        for future in futures:
+            future.result()
+    finally:
+        wait([future for future in futures if not future.cancel()])
 
 
 def ordered(

@@ -11,6 +11,7 @@ from perinstance import sampling
 from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import Turns
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import (
@@ -23,20 +24,20 @@ from perinstance.models.linear.ridge import (
     row_map,
     settled_rows,
 )
-from perinstance.models.linear.row_kernels import contiguous
 from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, three_statistics
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import UPPER, all_within, divide_each, in_units
+from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
+from perinstance.numerics.compilation.next_turn import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
 from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
 from perinstance.pairs.interface.kinds import Method, kind_codes
-from perinstance.releases.base.block_losses import AnswerRoom
+from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, finish_turn
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
@@ -109,30 +110,33 @@ class OutputPerturbation(AnsweringModel):
         """Map: the pairs of the people of one block."""
         return self._people(self.problem().movement(fit, block, inside))
 
-    def people_with_epsilon(
-        self, fit: Any, block: Block, inside: bool, delta: float, room: AnswerRoom
-    ) -> tuple[People, Floats] | None:
-        """Map: ``people`` and epsilon in one call of compiled code, written to ``room``; None: not such a block."""
-        X, y = block.X, contiguous(block.y)
+    def loss_loop(self, fit: Any, X: NDArray, delta: float) -> LossLoop | None:
+        """Map: ``people`` of those inside and epsilon, by compiled code; None: not for such rows."""
         if not isinstance(fit, LinearFit) or type(self).people is not OutputPerturbation.people:
             return None
         rows_map = row_map(fit)
-        cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
+        cut = cut_for_rows(rows_map, X)
         if cut is None:
             return None
-        mu, r, distance, epsilon = room.leverage, room.residual, room.parameter, room.epsilon
-        code, kind = np.empty(len(y), dtype=np.uint8), room.code
         table = shift_table(delta)
-        given, solve = (X.reshape(-1), y, X.shape[1]), (delta, table.polynomials, table.first_cell)
+        limits, solve = rows_map.rounding.limits(0.0), (delta, table.polynomials, table.first_cell)
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
-        out, limits = (mu, r, distance, epsilon), rows_map.rounding.limits(0.0)
-        hard, within = _losses(given, cut, limits, scale, solve, out, code, kind)
-        found = Without(mu, r, np.empty(0), np.empty(0), code)  # lengths are not kept
-        rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
-        if changed or not within:
-            return None
-        pairs = Shift.of_checked(np.minimum(kind, UPPER, out=kind), {"distance": distance})
-        return People(mu, r, pairs, rows.open), epsilon
+
+        def enter(turns: Turns, rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64]) -> None:
+            out = room.leverage, room.residual, room.parameter, room.epsilon
+            _loss_turns(turns, rows, cut, (limits, scale, rows_map.large), solve, out, (codes, room.code), hard)
+
+        def settle(
+            block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int
+        ) -> tuple[People, Floats] | None:
+            found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)  # lengths are not kept
+            rows, changed = settled_rows(fit, block.X, block.y, labelled(rows_map, found, hard != 0))
+            if changed or hard < 0:
+                return None
+            pairs = Shift.of_checked(room.code, {"distance": room.parameter})
+            return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
+
+        return LossLoop(enter, settle, Shift, "distance", AT_A_TIME)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -215,6 +219,21 @@ def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover
         within &= all_within(D, scale[1])
         solve_shifts(D, delta, polynomials, first_cell, epsilon[a:b])
     return hard, within
+
+
+@kernel
+def _loss_turns(turns, rows, W, given, solve, out, labels, hard):  # pragma: no cover - compiled
+    """Do it to the people of one turn after the other, as long as there is one."""
+    (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
+    mu, r, distance, epsilon = out
+    code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
+    k = next_turn(counter)
+    while k < len(cuts) - 1:
+        a, b = cuts[k], cuts[k + 1]
+        some, places = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], distance[a:b], epsilon[a:b])
+        counts = _losses(some, W, limits, scale, solve, places, code[: b - a], kinds[a:b])
+        finish_turn(code, kinds[a:b], codes[a:b], counts, large, hard[k : k + 1])
+        k = next_turn(counter)
 
 
 def check_precision(precision: ArrayLike) -> Floats:

@@ -11,6 +11,7 @@ from perinstance import sampling
 from perinstance.checked_numbers import non_negative, positive
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import Turns
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.ridge import (
     DualFit,
@@ -22,16 +23,16 @@ from perinstance.models.linear.ridge import (
     settled_rows,
     without,
 )
-from perinstance.models.linear.row_kernels import contiguous
 from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, two_statistics
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
+from perinstance.numerics.compilation.next_turn import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.closed_form.many_epsilons import posterior_tables
 from perinstance.pairs.closed_form.many_posteriors import solve_many
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.block_losses import AnswerRoom
+from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, finish_turn
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.own_row_posterior import posterior_own_row
@@ -87,29 +88,32 @@ class PosteriorSample(Publishing):
         X, y = block.X, block.y
         return self.from_row_statistics(fit, without(fit, X, y, inside, self.residual_floor))
 
-    def people_with_epsilon(
-        self, fit: LinearFit | DualFit, block: Block, inside: bool, delta: float, room: AnswerRoom
-    ) -> tuple[People, Floats] | None:
-        """Map: ``people`` and epsilon in one call of compiled code, written to ``room``; None: not such a block."""
-        X, y = block.X, contiguous(block.y)
+    def loss_loop(self, fit: LinearFit | DualFit, X: NDArray, delta: float) -> LossLoop | None:
+        """Map: ``people`` of those inside and epsilon, by compiled code; None: not for such rows."""
         if not isinstance(fit, LinearFit) or type(self).people is not PosteriorSample.people:
             return None
         rows_map = row_map(fit)
-        cut = cut_for_rows(rows_map, X) if inside and 0.0 < delta <= 0.5 else None
+        cut = cut_for_rows(rows_map, X)
         if cut is None:
             return None
-        mu, r, rho, epsilon = room.leverage, room.residual, room.parameter, room.epsilon
-        code, kind = np.empty(len(y), dtype=np.uint8), room.code
-        limits = rows_map.rounding.limits(self.residual_floor)
+        limits, tables = rows_map.rounding.limits(self.residual_floor), posterior_tables(delta)
         scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
-        given = X.reshape(-1), y, X.shape[1]
-        hard, sound = _losses(given, cut, limits, scale, posterior_tables(delta), (mu, r, rho, epsilon), code, kind)
-        found = Without(mu, r, np.empty(0), np.empty(0), code)
-        rows, changed = settled_rows(fit, X, y, labelled(rows_map, found, hard > 0))
-        if changed or not sound:
-            return None
-        pairs = Posterior.of_checked(np.minimum(kind, UPPER, out=kind), {"leverage": mu, "residual": rho})
-        return People(mu, r, pairs, rows.open), epsilon
+
+        def enter(turns: Turns, rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64]) -> None:
+            out = room.leverage, room.residual, room.parameter, room.epsilon
+            _loss_turns(turns, rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), hard)
+
+        def settle(
+            block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int
+        ) -> tuple[People, Floats] | None:
+            found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)
+            rows, changed = settled_rows(fit, block.X, block.y, labelled(rows_map, found, hard != 0))
+            if changed or hard < 0:
+                return None
+            pairs = Posterior.of_checked(room.code, {"leverage": room.leverage, "residual": room.parameter})
+            return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
+
+        return LossLoop(enter, settle, Posterior, "residual", AT_A_TIME)
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -191,3 +195,18 @@ def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cove
         sound &= _standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])
         solve_many(mu[a:b], rho[a:b], tables, epsilon[a:b])
     return hard, sound
+
+
+@kernel
+def _loss_turns(turns, rows, W, given, tables, out, labels, hard):  # pragma: no cover - compiled
+    """Do it to the people of one turn after the other, as long as there is one."""
+    (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
+    mu, r, rho, epsilon = out
+    code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
+    k = next_turn(counter)
+    while k < len(cuts) - 1:
+        a, b = cuts[k], cuts[k + 1]
+        some, places, kind = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], rho[a:b], epsilon[a:b]), kinds[a:b]
+        counts = _losses(some, W, limits, scale, tables, places, code[: b - a], kind)
+        finish_turn(code, kind, codes[a:b], counts, large, hard[k : k + 1])
+        k = next_turn(counter)

@@ -23,7 +23,7 @@ from scipy.linalg import solve_triangular
 
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.gram_matrix import Gram, gram
+from perinstance.models.linear.gram_matrix import Gram, gram, gram_of_table
 from perinstance.models.linear.row_kernels import NARROWEST
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, SMALLEST, TINY, UNIT, USABLE_ERROR
@@ -73,7 +73,7 @@ class Solved:
 
 def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     """Fold as often as the condition asks for."""
-    first: Gram = sweep.fold(partial(gram, intercept=intercept))
+    first = gram_of_table(sweep, intercept)
     H = first.cross + np.diag(penalty)
     if not (np.isfinite(H).all() and np.isfinite(first.moment).all()):
         raise NumericalTrouble(

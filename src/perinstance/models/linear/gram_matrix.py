@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.shared_turns import sharing
+from perinstance.folds.sweep import Sweep
 from perinstance.models.linear import row_kernels
 from perinstance.models.linear.loops import column_kernels, eight_lanes, library_loops
 from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
-from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST, by_columns
+from perinstance.models.linear.loops.shared_gram import TableSums, shared_sums, target_sums
+from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST, WIDEST_ROWS, by_columns, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import brief_kernel
 from perinstance.numerics.simd_vectors import eight_in_a_register
@@ -51,20 +55,31 @@ class Gram:
 
 def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     """Return the statistic of one block; no temporary is larger than a piece of it."""
-    X, y = block.X, np.asarray(block.y, dtype=np.float64)
-    d = X.shape[1]
-    square = float(y @ y)
+    X, y = block.X, contiguous(block.y)
+    d, target = X.shape[1], np.array(target_sums(y))
     if W is not None:
-        return _seen_through(X, y, intercept, W, square)
+        return _seen_through(X, y, intercept, W, float(target[0]))
     if NARROWEST <= d <= WIDEST:
-        return _by_kernels(X, y, intercept, square)
+        return _by_kernels(X, y, intercept, target)
     lower = CrossSums(np.zeros((d, d)), np.zeros(d), np.zeros(d if intercept else 0))
     for run in _readable(X, d):
         library_loops.add_cross(X[run], y[run], lower)
     _mirror(lower.cross)
-    return _with_ones(
-        len(X), lower.cross, lower.moment, lower.total if intercept else None, y, square, _chain(len(X), d)
-    )
+    return _with_ones(len(X), TableSums(*lower, target), intercept, _chain(len(X), d))
+
+
+def gram_of_table(sweep: Sweep, intercept: bool) -> Gram:
+    """Return the statistic of all rows: by threads that share a pass where they can, else by a fold."""
+    together = sharing(sweep)
+    table = None if together is None else together.whole
+    if together is not None and table is not None and table.X.shape[1] <= WIDEST_ROWS:
+        sums, chain = shared_sums(together, table, intercept)
+        _mirror(sums.cross)
+        found = _with_ones(len(table.y), sums, intercept, chain)
+        if found.finite:
+            together.all_finite()
+            return found
+    return sweep.fold(partial(gram, intercept=intercept))  # it finds the cell that is not
 
 
 def _seen_through(X: NDArray, y: Floats, intercept: bool, W: Floats, square: float) -> Gram:
@@ -77,7 +92,7 @@ def _seen_through(X: NDArray, y: Floats, intercept: bool, W: Floats, square: flo
     return Gram(len(X), lower.cross, lower.moment, square, _chain(len(X), max(W[:d].shape)))
 
 
-def _by_kernels(X: NDArray, y: Floats, intercept: bool, square: float) -> Gram:
+def _by_kernels(X: NDArray, y: Floats, intercept: bool, target: Floats) -> Gram:
     """Return the statistic of few columns, whose kernels see to the cache themselves."""
     d = X.shape[1]
     cross, moment, total = np.zeros((d, d)), np.zeros(d), np.zeros(d)
@@ -93,7 +108,7 @@ def _by_kernels(X: NDArray, y: Floats, intercept: bool, square: float) -> Gram:
         rows = RUN_BYTES // (8 * d)  # of a run, or up to three fewer, which are added by themselves at the end
         chain = max(chain, rows + len(Q) / (rows - 3) + 4) + 1
     _mirror(cross)
-    return _with_ones(len(X), cross, moment, total if intercept else None, y, square, chain)
+    return _with_ones(len(X), TableSums(cross, moment, total, target), intercept, chain)
 
 
 # Compiled not for speed: every step of numpy's over a large array gives the interpreter's lock away and waits for it.
@@ -136,14 +151,13 @@ def _chain(n: int, width: int) -> float:
     return rows + np.ceil(n / rows)
 
 
-def _with_ones(
-    n: int, cross: Floats, moment: Floats, total: Floats | None, y: Floats, square: float, chain: float
-) -> Gram:
-    """Put the column of ones behind the others, where ``total`` has its products with them."""
-    if total is not None:
-        cross = np.block([[cross, total[:, None]], [total, np.full(1, float(n))]])
-        moment = np.append(moment, y.sum())
-    return Gram(n, cross, moment, square, chain)
+def _with_ones(n: int, sums: TableSums, intercept: bool, chain: float) -> Gram:
+    """Put the column of ones behind the others, where there is one."""
+    cross, moment = sums.cross, sums.moment
+    if intercept:
+        cross = np.block([[cross, sums.total[:, None]], [sums.total, np.full(1, float(n))]])
+        moment = np.append(moment, sums.target[1])
+    return Gram(n, cross, moment, float(sums.target[0]), chain)
 
 
 def _column_sums(Q: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import Turns
 from perinstance.folds.sweep import People
+from perinstance.models.linear.row_kernels import contiguous
+from perinstance.models.linear.row_statistics import HARD
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import UPPER
+from perinstance.numerics.numba_compile import kernel
+from perinstance.pairs.interface.column_pairs import ColumnPairs
 from perinstance.releases.base.release import Release
 
 
@@ -30,6 +37,33 @@ class AnswerRoom:
         return cls(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.uint8))
 
 
+    def part(self, rows: slice) -> AnswerRoom:
+        """Return the places of some of the people."""
+        places = self.leverage, self.residual, self.parameter, self.epsilon, self.code
+        return AnswerRoom(*(array[rows] for array in places))
+
+
+@dataclass(frozen=True, slots=True)
+class LossLoop:
+    """Compiled code that answers for people inside, turn by turn; several threads may be in it at the same time."""
+
+    #: ``enter(turns, (x, y, d), room, codes, hard)``: hard[k] is how many of turn k want ``settle``, and its codes are
+    #: then written; -1 where somebody's numbers are not sound
+    enter: Callable[[Turns, tuple[Floats, Floats, int], AnswerRoom, NDArray[np.uint8], NDArray[np.int64]], None]
+    #: ``settle(block, room, codes, hard)``: the people of a turn and their epsilon; None: they need another way
+    settle: Callable[[Block, AnswerRoom, NDArray[np.uint8], int], tuple[People, Floats] | None]
+    pairs: type[ColumnPairs]
+    parameter: str  #: of the pairs: what ``AnswerRoom.parameter`` holds; another can only be the leverage
+    rows: int  #: of a turn: a multiple of this many, and what is left
+
+    def of_block(self, block: Block, room: AnswerRoom) -> tuple[People, Floats] | None:
+        """Answer for one block."""
+        X, y = block.X, contiguous(block.y)
+        codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(1, dtype=np.int64)
+        self.enter(Turns.of(np.array([0, len(y)])), (X.reshape(-1), y, X.shape[1]), room, codes, hard)
+        return self.settle(block, room, codes, int(hard[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class BlockLosses:
     """One entry per person of a block, and the rows of those who want ``Release.refine``."""
@@ -46,11 +80,39 @@ def losses_of_block(
 
     Whoever knows everybody's place gives ``room``; a release that has compiled code for a whole block uses it.
     """
-    at_once = getattr(release, "people_with_epsilon", None)
-    found = None if at_once is None else at_once(fit, block, inside, delta, room or AnswerRoom.empty(len(block)))
+    loop = loss_loop(release, fit, block.X, inside, delta)
+    found = None if loop is None else loop.of_block(block, room or AnswerRoom.empty(len(block)))
+    return block_losses(release, fit, block, inside, delta, found)
+
+
+def block_losses(
+    release: Release, fit: Any, block: Block, inside: bool, delta: float, found: tuple[People, Floats] | None
+) -> BlockLosses:
+    """Put together what compiled code found, or find it where it did not."""
     if found is None:
         people = release.people(fit, block, inside)
         epsilon = people.pairs.epsilon(delta)
     else:
         people, epsilon = found
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))
+
+
+def loss_loop(release: Release, fit: Any, X: NDArray, inside: bool, delta: float) -> LossLoop | None:
+    """Return the release's compiled code for such rows, where it has some."""
+    found = getattr(release, "loss_loop", None) if inside and 0.0 < delta <= 0.5 else None
+    return None if found is None else found(fit, X, delta)
+
+
+@kernel
+def finish_turn(code, kind, codes, counts, only_worst, hard):  # pragma: no cover - compiled
+    """Write labels, and what ``LossLoop.settle`` is to look at: whoever is not known well enough, or only the worst."""
+    count, sound = counts
+    for i in range(len(kind)):
+        kind[i] = min(kind[i], UPPER)
+    if count > 0 and only_worst:
+        count = 0
+        for i in range(len(kind)):
+            count += code[i] == HARD
+    hard[0] = count if sound else -1
+    if hard[0] != 0:
+        codes[:] = code[: len(codes)]

@@ -148,11 +148,12 @@ def three_sums(x, d, W, out):  # pragma: no cover - compiled
 def add_cross(X: Floats, y: Floats, cross: Floats, moment: Floats) -> None:
     """Add X'X to the upper triangle of ``cross`` and X'y to ``moment``; X has eight columns or more."""
     d = X.shape[1]
-    _add_cross(contiguous(X).ravel(), contiguous(y), d, max(1, RUN_BYTES // (8 * d)), cross, moment)
+    add_cross_of_rows(contiguous(X).ravel(), contiguous(y), d, max(1, RUN_BYTES // (8 * d)), cross, moment)
 
 
 @kernel
-def _add_cross(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
+def add_cross_of_rows(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
+    """Do it to rows that lie one after the other, so many at a time."""
     part = np.zeros((d, d))
     flat = part.reshape(-1)
     for start in range(0, len(y), rows):

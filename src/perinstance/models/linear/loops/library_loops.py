@@ -65,7 +65,7 @@ def cross_rows(width: int) -> int:
 
 def add_cross(X: NDArray, y: NDArray, sums: CrossSums) -> None:
     """Add the sums over the rows of X."""
-    _add_cross(blas_addresses(), ReadableRows.of(X), contiguous(y), cross_rows(X.shape[1]), sums)
+    add_cross_of_table(blas_addresses(), ReadableRows.of(X), contiguous(y), cross_rows(X.shape[1]), sums)
 
 
 def add_cross_seen_through(X: NDArray, y: NDArray, W: Floats, offset: Floats, sums: CrossSums) -> None:
@@ -75,7 +75,8 @@ def add_cross_seen_through(X: NDArray, y: NDArray, W: Floats, offset: Floats, su
 
 
 @kernel
-def _add_cross(blas, table, y, rows, sums):  # pragma: no cover - compiled
+def add_cross_of_table(blas, table, y, rows, sums):  # pragma: no cover - compiled
+    """Add the sums over the rows of a table, so many at a time."""
     part = np.empty(len(sums.moment) ** 2)
     for start in range(0, len(y), rows):
         _add_piece(blas, table, start, y, (start, min(start + rows, len(y))), part, sums)

@@ -1,0 +1,104 @@
+"""Passes that all threads share: each makes one compiled call, which takes turns over the rows until none is left.
+
+A step over a block comes back to the interpreter several times, and with sixteen threads each return waits for the
+others. Where a table lies in memory as compiled code reads it, a pass needs no steps: the rows are cut into turns, and
+whoever is free takes the next. The cut never depends on the number of threads, and each turn writes to places of its
+own, so an answer has the same bits whoever took which turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.numerics.array_types import Floats
+
+#: bytes of the rows that one thread is given before the caller looks up: for progress, and for Ctrl-C
+LAP_BYTES = 512 << 20
+
+A = TypeVar("A")
+T = TypeVar("T")
+Cuts = NDArray[np.int64]
+
+
+class Turns(NamedTuple):
+    """What compiled code takes turns from: turn k is rows ``cuts[k]`` to ``cuts[k + 1]``."""
+
+    counter: NDArray[np.int64]  #: the number of the next turn, alone
+    cuts: Cuts
+
+    @classmethod
+    def of(cls, cuts: Cuts) -> Turns:
+        """Begin with the first."""
+        return cls(np.zeros(1, dtype=np.int64), cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTable:
+    """A table in memory: ``X`` and ``y`` are float64, C-contiguous and aligned."""
+
+    X: Floats
+    y: Floats
+    blocks: Cuts  #: the first row of each block, and the number of rows
+
+    def equal_turns(self, count: int) -> Cuts:
+        """Cut each block into so many turns of equal length, or one fewer row."""
+        lengths = np.diff(self.blocks)[:, None]
+        cuts = self.blocks[:-1, None] + lengths * np.arange(count) // count
+        return np.append(cuts.ravel(), self.blocks[-1])
+
+    def turns_of(self, rows: int) -> Cuts:
+        """Cut each block into turns of so many rows; its last turn takes what is left, and so does the table's."""
+        parts = [start + rows * np.arange(max(1, length // rows)) for start, length in self._lengths()]
+        cuts, n = np.concatenate(parts), self.blocks[-1]
+        return np.append(cuts[:-1] if len(cuts) > 1 and n - cuts[-1] < rows else cuts, n)
+
+    def _lengths(self) -> Iterator[tuple[int, int]]:
+        return zip(self.blocks[:-1].tolist(), np.diff(self.blocks).tolist(), strict=True)
+
+    def laps(self, cuts: Cuts, threads: int, most: int | None = None) -> Iterator[slice]:
+        """Return the turns that are taken without the caller: a slice of ``cuts`` each, of ``most`` turns at most."""
+        row = 8 * (self.X.shape[1] + 1)
+        per_lap = max(1, threads * LAP_BYTES // (row * int(np.diff(cuts).max())))
+        step = per_lap if most is None else max(1, min(per_lap, most))
+        for first in range(0, len(cuts) - 1, step):
+            yield slice(first, min(first + step, len(cuts) - 1) + 1)
+
+
+def as_compiled_code_reads(array: NDArray) -> bool:
+    """Whether the numbers are float64, one after the other."""
+    return array.dtype == np.float64 and array.flags.c_contiguous and array.flags.aligned
+
+
+class SharingSweep(Protocol):
+    """A sweep whose threads can share a pass."""
+
+    @property
+    def threads(self) -> int:
+        """How many there are."""
+
+    @property
+    def whole(self) -> WholeTable | None:
+        """The table, where it lies in memory as compiled code reads it and has several blocks."""
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether a pass has found that all cells are finite."""
+
+    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
+        """Let every thread call ``enter`` once; ``last``: nothing is expected to follow, the threads may go."""
+
+    def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Iterator[T]:
+        """Yield ``work(piece)`` of some pieces, in their order."""
+
+    def all_finite(self) -> None:
+        """Take note that a shared pass over all rows saw finite cells only."""
+
+
+def sharing(sweep: object) -> SharingSweep | None:
+    """Return the sweep itself where its threads can share a pass over this table."""
+    return sweep if getattr(sweep, "whole", None) is not None else None  # type: ignore[return-value]  # looked at

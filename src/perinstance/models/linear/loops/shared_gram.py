@@ -1,0 +1,154 @@
+"""X'X, X'y and y'y of a table in memory, by threads that take turns inside compiled code."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from perinstance.folds.shared_turns import SharingSweep, Turns, WholeTable
+from perinstance.models.linear import row_kernels
+from perinstance.models.linear.loops import eight_lanes, library_loops
+from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
+from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.compilation.blas_calls import PLAIN, blas_addresses
+from perinstance.numerics.compilation.next_turn import next_turn
+from perinstance.numerics.numba_compile import kernel, sum_kernel
+from perinstance.numerics.simd_vectors import eight_in_a_register
+
+#: the loop over rows that lie one after the other which compiled code calls on this machine
+ADD_CROSS = eight_lanes.add_cross_of_rows if eight_in_a_register() else row_kernels.add_cross_of_rows
+
+#: turns that a block is cut into where their sums are small: nobody waits long for the last
+TURNS = 4
+#: bytes of the sums of all turns of a lap, or a little more
+SUMS_BYTES = 32 << 20
+#: rows that are summed by themselves, and sums of such rows
+SUM_ROWS = 32
+
+
+class TableSums(NamedTuple):
+    """Sums over some rows."""
+
+    cross: Floats  #: X'X, its lower half
+    moment: Floats  #: X'y
+    total: Floats  #: X'1; empty where it is not wanted
+    target: Floats  #: y'y and y'1
+
+
+def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tuple[TableSums, float]:
+    """Return the sums over all rows, and the additions that one term went through at most."""
+    d, blocks = table.X.shape[1], len(table.blocks) - 1
+    size = 8 * d * d
+    cuts = table.equal_turns(max(1, min(TURNS, SUMS_BYTES // (size * blocks))))
+    narrow = NARROWEST <= d <= WIDEST
+    # rows of which each has its sums, and how often those are added, in one turn
+    piece = RUN_BYTES // (8 * d) if narrow else cross_rows(d)
+    longest = int(np.diff(cuts).max())
+    chain = piece + (longest / (piece - 3) + 4 if narrow else np.ceil(longest / piece))
+    rows = table.X.reshape(-1), table.y, d
+    whole = _zeros((), d, intercept)
+    for lap in table.laps(cuts, sweep.threads, max(blocks, SUMS_BYTES // size)):
+        sums = _zeros((lap.stop - lap.start - 1,), d, intercept)
+        enter = partial(_enter, rows=rows, piece=piece, narrow=narrow, sums=sums)
+        sweep.share(enter, cuts[lap], "fold")
+        _add_turns(sums, narrow, whole)
+    return whole, float(chain + len(cuts))
+
+
+def _enter(turns: Turns, rows: tuple[Floats, Floats, int], piece: int, narrow: bool, sums: TableSums) -> None:
+    if narrow:
+        _narrow_turns(turns, rows, piece, sums)
+    else:
+        _library_turns(turns, blas_addresses(), rows, piece, sums)
+
+
+def _zeros(shape: tuple[int, ...], d: int, intercept: bool) -> TableSums:
+    total = np.zeros((*shape, d if intercept else 0))
+    return TableSums(np.zeros((*shape, d, d)), np.zeros((*shape, d)), total, np.zeros((*shape, 2)))
+
+
+@kernel
+def _narrow_turns(turns, rows, piece, sums):  # pragma: no cover - compiled
+    """Write the sums of each turn, of few columns; X'X in its upper half."""
+    (counter, cuts), (x, y, d), (cross, moment, total, target) = turns, rows, sums
+    k = next_turn(counter)
+    while k < len(cuts) - 1:
+        a, b = cuts[k], cuts[k + 1]
+        ADD_CROSS(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
+        if total.shape[1]:
+            column_sums(x[a * d : b * d], d, total[k])
+        target[k, 0], target[k, 1] = target_sums(y[a:b])
+        k = next_turn(counter)
+
+
+@kernel
+def _library_turns(turns, blas, rows, piece, sums):  # pragma: no cover - compiled
+    """The same of many columns, or very few; X'X in its lower half."""
+    (counter, cuts), (x, y, d), (cross, moment, total, target) = turns, rows, sums
+    k = next_turn(counter)
+    while k < len(cuts) - 1:
+        a, b = cuts[k], cuts[k + 1]
+        table = x[a * d : b * d], PLAIN, d, d
+        library_loops.add_cross_of_table(blas, table, y[a:b], piece, CrossSums(cross[k], moment[k], total[k]))
+        target[k, 0], target[k, 1] = target_sums(y[a:b])
+        k = next_turn(counter)
+
+
+@kernel
+def _add_turns(sums, upper, whole):  # pragma: no cover - compiled
+    """Add the sums of all turns in the order of the rows."""
+    cross, moment, total, target = sums
+    for k in range(len(moment)):
+        for j in range(moment.shape[1]):
+            whole.moment[j] += moment[k, j]
+            for i in range(j + 1):
+                whole.cross[j, i] += cross[k, i, j] if upper else cross[k, j, i]
+        for j in range(total.shape[1]):
+            whole.total[j] += total[k, j]
+        whole.target[0] += target[k, 0]
+        whole.target[1] += target[k, 1]
+
+
+@kernel
+def target_sums(y):  # pragma: no cover - compiled
+    """Return y'y and y'1, by sums of sums: a term goes through few additions."""
+    square = total = 0.0
+    for start in range(0, len(y), SUM_ROWS * SUM_ROWS):
+        stop = min(start + SUM_ROWS * SUM_ROWS, len(y))
+        a = b = 0.0
+        for i in range(start, stop, SUM_ROWS):
+            u, v = _few_targets(y, i, min(i + SUM_ROWS, stop))
+            a += u
+            b += v
+        square += a
+        total += b
+    return square, total
+
+
+@sum_kernel
+def _few_targets(y, start, stop):  # pragma: no cover - compiled
+    square = total = 0.0
+    for i in range(start, stop):
+        square += y[i] * y[i]
+        total += y[i]
+    return square, total
+
+
+@kernel
+def column_sums(x, d, total):  # pragma: no cover - compiled
+    """Add the rows to ``total``, in the same way."""
+    n = len(x) // d
+    few, more = np.empty(d), np.empty(d)
+    for start in range(0, n, SUM_ROWS * SUM_ROWS):
+        stop = min(start + SUM_ROWS * SUM_ROWS, n)
+        more[:] = 0.0
+        for i in range(start, stop, SUM_ROWS):
+            few[:] = 0.0
+            for row in range(i, min(i + SUM_ROWS, stop)):
+                for j in range(d):
+                    few[j] += x[row * d + j]
+            more += few
+        total += more
