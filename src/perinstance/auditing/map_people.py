@@ -31,7 +31,7 @@ from perinstance.releases.base.block_losses import (
 )
 from perinstance.releases.base.release import Release
 
-TURN_BYTES = 2 << 20  #: of the rows of a turn of a shared pass: nobody waits long for the last
+TURN_BYTES = 1 << 20  #: of the rows of a turn of a shared pass: nobody waits long for the last
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,18 @@ class WholeTable:
     y: Floats
     blocks: Cuts  #: the first row of each block, and the number of rows
 
-    def equal_turns(self, count: int) -> Cuts:
-        """Cut each block into so many turns of equal length, or one fewer row."""
-        lengths = np.diff(self.blocks)[:, None]
-        cuts = self.blocks[:-1, None] + lengths * np.arange(count) // count
-        return np.append(cuts.ravel(), self.blocks[-1])
+    def graded_turns(self, count: int, last: int) -> Cuts:
+        """Cut each block into ``count`` equal turns, and the last quarter of the blocks into ``last``.
+
+        Few large turns come first, for each has sums of its own; small ones at the end, so that nobody waits long.
+        """
+        blocks = len(self.blocks) - 1
+        counts = [count if 4 * k < 3 * blocks else last for k in range(blocks)]
+        parts = [
+            start + length * np.arange(some) // some
+            for (start, length), some in zip(self._lengths(), counts, strict=True)
+        ]
+        return np.append(np.concatenate(parts), self.blocks[-1])
 
     def turns_of(self, rows: int) -> Cuts:
         """Cut each block into turns of so many rows; its last turn takes what is left, and so does the table's."""

@@ -24,7 +24,7 @@ from perinstance.models.linear.ridge import (
     row_map,
     settled_rows,
 )
-from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, three_statistics
+from perinstance.models.linear.row_statistics import AT_A_TIME, TOGETHER, cut_for_rows, labelled, three_statistics
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
@@ -126,9 +126,7 @@ class OutputPerturbation(AnsweringModel):
             out = room.leverage, room.residual, room.parameter, room.epsilon
             _loss_turns(turns, rows, cut, (limits, scale, rows_map.large), solve, out, (codes, room.code), hard)
 
-        def settle(
-            block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int
-        ) -> tuple[People, Floats] | None:
+        def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
             found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)  # lengths are not kept
             rows, changed = settled_rows(fit, block.X, block.y, labelled(rows_map, found, hard != 0))
             if changed or hard < 0:
@@ -136,7 +134,7 @@ class OutputPerturbation(AnsweringModel):
             pairs = Shift.of_checked(room.code, {"distance": room.parameter})
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
-        return LossLoop(enter, settle, Shift, "distance", AT_A_TIME)
+        return LossLoop(enter, settle, Shift, "distance", TOGETHER)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""

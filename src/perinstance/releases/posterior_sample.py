@@ -23,7 +23,7 @@ from perinstance.models.linear.ridge import (
     settled_rows,
     without,
 )
-from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled, two_statistics
+from perinstance.models.linear.row_statistics import AT_A_TIME, TOGETHER, cut_for_rows, labelled, two_statistics
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.compilation.next_turn import next_turn
@@ -103,9 +103,7 @@ class PosteriorSample(Publishing):
             out = room.leverage, room.residual, room.parameter, room.epsilon
             _loss_turns(turns, rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), hard)
 
-        def settle(
-            block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int
-        ) -> tuple[People, Floats] | None:
+        def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
             found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)
             rows, changed = settled_rows(fit, block.X, block.y, labelled(rows_map, found, hard != 0))
             if changed or hard < 0:
@@ -113,7 +111,7 @@ class PosteriorSample(Publishing):
             pairs = Posterior.of_checked(room.code, {"leverage": room.leverage, "residual": room.parameter})
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
-        return LossLoop(enter, settle, Posterior, "residual", AT_A_TIME)
+        return LossLoop(enter, settle, Posterior, "residual", TOGETHER)
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""

@@ -36,7 +36,6 @@ class AnswerRoom:
         """Make room for n people."""
         return cls(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.uint8))
 
-
     def part(self, rows: slice) -> AnswerRoom:
         """Return the places of some of the people."""
         places = self.leverage, self.residual, self.parameter, self.epsilon, self.code

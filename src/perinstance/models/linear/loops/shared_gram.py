@@ -21,10 +21,10 @@ from perinstance.numerics.simd_vectors import eight_in_a_register
 #: the loop over rows that lie one after the other which compiled code calls on this machine
 ADD_CROSS = eight_lanes.add_cross_of_rows if eight_in_a_register() else row_kernels.add_cross_of_rows
 
-#: turns that a block is cut into where their sums are small: nobody waits long for the last
-TURNS = 4
-#: bytes of the sums of all turns of a lap, or a little more
-SUMS_BYTES = 32 << 20
+#: bytes of the sums of all turns of a lap
+SUMS_BYTES = 48 << 20
+#: turns that a block is cut into, and one of the last quarter: the first of these whose sums have not too many bytes
+TURNS = (2, 8, SUMS_BYTES), (1, 4, SUMS_BYTES), (1, 1, np.inf)
 #: rows that are summed by themselves, and sums of such rows
 SUM_ROWS = 32
 
@@ -40,9 +40,9 @@ class TableSums(NamedTuple):
 
 def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tuple[TableSums, float]:
     """Return the sums over all rows, and the additions that one term went through at most."""
-    d, blocks = table.X.shape[1], len(table.blocks) - 1
+    d = table.X.shape[1]
     size = 8 * d * d
-    cuts = table.equal_turns(max(1, min(TURNS, SUMS_BYTES // (size * blocks))))
+    cuts = next(cuts for few, many, most in TURNS if size * len(cuts := table.graded_turns(few, many)) <= most)
     narrow = NARROWEST <= d <= WIDEST
     # rows of which each has its sums, and how often those are added, in one turn
     piece = RUN_BYTES // (8 * d) if narrow else cross_rows(d)
@@ -50,7 +50,7 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     chain = piece + (longest / (piece - 3) + 4 if narrow else np.ceil(longest / piece))
     rows = table.X.reshape(-1), table.y, d
     whole = _zeros((), d, intercept)
-    for lap in table.laps(cuts, sweep.threads, max(blocks, SUMS_BYTES // size)):
+    for lap in table.laps(cuts, sweep.threads, SUMS_BYTES // size):
         sums = _zeros((lap.stop - lap.start - 1,), d, intercept)
         enter = partial(_enter, rows=rows, piece=piece, narrow=narrow, sums=sums)
         sweep.share(enter, cuts[lap], "fold")
@@ -101,11 +101,15 @@ def _library_turns(turns, blas, rows, piece, sums):  # pragma: no cover - compil
 def _add_turns(sums, upper, whole):  # pragma: no cover - compiled
     """Add the sums of all turns in the order of the rows."""
     cross, moment, total, target = sums
+    d = moment.shape[1]
     for k in range(len(moment)):
-        for j in range(moment.shape[1]):
+        for j in range(d):
             whole.moment[j] += moment[k, j]
-            for i in range(j + 1):
-                whole.cross[j, i] += cross[k, i, j] if upper else cross[k, j, i]
+            for i in range(j if upper else 0, d if upper else j + 1):  # as it lies in memory
+                if upper:
+                    whole.cross[i, j] += cross[k, j, i]
+                else:
+                    whole.cross[j, i] += cross[k, j, i]
         for j in range(total.shape[1]):
             whole.total[j] += total[k, j]
         whole.target[0] += target[k, 0]
