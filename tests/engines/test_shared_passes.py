@@ -21,7 +21,7 @@ from perinstance.folds.shared_turns import Turns, WholeTable
 from perinstance.models.linear.gram_matrix import gram_of_table
 from perinstance.models.linear.loops import shared_gram
 from perinstance.models.linear.loops.shared_gram import shared_sums
-from perinstance.numerics.compilation.next_turn import next_turn
+from perinstance.numerics.compilation.turn_counters import next_turn
 
 RNG = np.random.default_rng(5)
 BLOCK = 2500
@@ -40,10 +40,10 @@ def table(n, d):
 
 @njit(nogil=True)
 def _take(counter, taken, mine):
-    k = next_turn(counter)
+    k = next_turn(counter, 0)
     while k < len(taken):
         taken[k] += mine
-        k = next_turn(counter)
+        k = next_turn(counter, 0)
 
 
 def test_no_turn_is_taken_twice_and_none_is_left():

@@ -25,7 +25,7 @@ from perinstance.releases.base.block_losses import (
     AnswerRoom,
     BlockLosses,
     LossLoop,
-    block_losses,
+    found_or_asked,
     loss_loop,
     losses_of_block,
 )
@@ -109,7 +109,9 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
     def settled(k: int) -> BlockLosses:
         run = slice(int(cuts[k]), int(cuts[k + 1]))
         block = Block(X[run], y[run], run.start)
-        part = block_losses(release, fit, block, inside, delta, loop.settle(block, room.part(run), codes[run], hard[k]))
+        part = found_or_asked(
+            release, fit, block, inside, delta, loop.settle(block, room.part(run), codes[run], hard[k])
+        )
         gather.place(part, run.start)
         return part
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
-from threading import Semaphore, Thread, current_thread
+from threading import Thread, current_thread
 from typing import Any, TypeVar
 
 A = TypeVar("A")
@@ -17,48 +17,26 @@ Job = tuple[Callable[[Any], Any], Any, "Future[Any]"]
 
 
 class Crew:
-    """Threads that stay for the next pass. Each starts half of those that are left, before it serves.
+    """Threads that stay for the next pass.
 
-    With jobs given, whoever has begun takes one. Without, all stand ready before the first piece comes: a pool that
-    starts them one by one, when there is work, waits for each while those before it already hold the interpreter.
+    Without jobs they all stand ready before the first piece comes: a pool that starts them one by one, when there is
+    work, waits for each while those before it already hold the interpreter; with sixteen that took longer than many a
+    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it.
     """
 
     def __init__(self, threads: int, jobs: Sequence[Job] = ()) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[Thread] = []
-        self._ready = Semaphore(0)
-        self._failed: RuntimeError | None = None
-        self._count = threads
         for job in jobs:
             self._queue.put(job)
         try:
-            self._start(0, threads)
-            for _ in range(0 if jobs else threads):
-                self._ready.acquire()
-            if self._failed is not None and not (jobs and self._threads):  # some of them can do the jobs of all
-                raise self._failed
+            for k in range(threads):
+                thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
         except BaseException:  # no more threads are to be had, or interrupted
             self.end()
             raise
-
-    def _start(self, first: int, stop: int) -> None:
-        """Start one thread, which starts the others of this range."""
-        thread = Thread(target=self._serve, args=(first, stop), name=f"perinstance_{first}", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:  # the system has no more
-            self._failed = error
-            self._ready.release(stop - first)
-        else:
-            self._threads.append(thread)
-
-    def _serve(self, first: int, stop: int) -> None:
-        while stop - first > 1:
-            middle = (first + stop + 1) // 2
-            self._start(middle, stop)
-            stop = middle
-        self._ready.release()
-        _serve(self._queue)
 
     def begin(self, work: Callable[[A], T], piece: A) -> Future[T]:
         """Give a piece to whoever is free next."""
@@ -72,13 +50,13 @@ class Crew:
 
     def dismiss(self) -> None:
         """Let everybody go who finds no more work."""
-        for _ in range(self._count):
+        for _ in self._threads:
             self._queue.put(None)
 
     def end(self) -> None:
         """Wait for everybody."""
         self.dismiss()
-        for thread in self._threads:  # whoever started others has put them behind itself by the time it goes
+        for thread in self._threads:
             if thread is not current_thread():  # who may be the last to let go of a table
                 thread.join()
 

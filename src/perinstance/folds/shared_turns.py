@@ -8,7 +8,7 @@ own, so an answer has the same bits whoever took which turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -67,11 +67,14 @@ class WholeTable:
     def _lengths(self) -> Iterator[tuple[int, int]]:
         return zip(self.blocks[:-1].tolist(), np.diff(self.blocks).tolist(), strict=True)
 
-    def laps(self, cuts: Cuts, threads: int, most: int | None = None) -> Iterator[slice]:
-        """Return the turns that are taken without the caller: a slice of ``cuts`` each, of ``most`` turns at most."""
+    def laps(self, cuts: Cuts, threads: int, most: int | None = None, together: int = 1) -> Iterator[slice]:
+        """Return the turns that are taken without the caller: a slice of ``cuts`` each.
+
+        It has ``most`` turns at most, and a multiple of ``together`` unless it is the last.
+        """
         row = 8 * (self.X.shape[1] + 1)
         per_lap = max(1, threads * LAP_BYTES // (row * int(np.diff(cuts).max())))
-        step = per_lap if most is None else max(1, min(per_lap, most))
+        step = max(1, (per_lap if most is None else min(per_lap, most)) // together) * together
         for first in range(0, len(cuts) - 1, step):
             yield slice(first, min(first + step, len(cuts) - 1) + 1)
 
@@ -99,7 +102,7 @@ class SharingSweep(Protocol):
     def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
         """Let every thread call ``enter`` once; ``last``: nothing is expected to follow, the threads may go."""
 
-    def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Iterator[T]:
+    def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """Yield ``work(piece)`` of some pieces, in their order."""
 
     def all_finite(self) -> None:

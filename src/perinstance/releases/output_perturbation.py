@@ -31,7 +31,7 @@ from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
-from perinstance.numerics.compilation.next_turn import next_turn
+from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
@@ -225,13 +225,13 @@ def _loss_turns(turns, rows, W, given, solve, out, labels, hard):  # pragma: no 
     (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
     mu, r, distance, epsilon = out
     code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
-    k = next_turn(counter)
+    k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
         some, places = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], distance[a:b], epsilon[a:b])
         counts = _losses(some, W, limits, scale, solve, places, code[: b - a], kinds[a:b])
         finish_turn(code, kinds[a:b], codes[a:b], counts, large, hard[k : k + 1])
-        k = next_turn(counter)
+        k = next_turn(counter, 0)
 
 
 def check_precision(precision: ArrayLike) -> Floats:

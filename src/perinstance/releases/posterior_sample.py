@@ -26,7 +26,7 @@ from perinstance.models.linear.ridge import (
 from perinstance.models.linear.row_statistics import AT_A_TIME, TOGETHER, cut_for_rows, labelled, two_statistics
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
-from perinstance.numerics.compilation.next_turn import next_turn
+from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.closed_form.many_epsilons import posterior_tables
@@ -201,10 +201,10 @@ def _loss_turns(turns, rows, W, given, tables, out, labels, hard):  # pragma: no
     (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
     mu, r, rho, epsilon = out
     code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
-    k = next_turn(counter)
+    k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
         some, places, kind = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], rho[a:b], epsilon[a:b]), kinds[a:b]
         counts = _losses(some, W, limits, scale, tables, places, code[: b - a], kind)
         finish_turn(code, kind, codes[a:b], counts, large, hard[k : k + 1])
-        k = next_turn(counter)
+        k = next_turn(counter, 0)

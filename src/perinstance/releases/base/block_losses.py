@@ -38,8 +38,8 @@ class AnswerRoom:
 
     def part(self, rows: slice) -> AnswerRoom:
         """Return the places of some of the people."""
-        places = self.leverage, self.residual, self.parameter, self.epsilon, self.code
-        return AnswerRoom(*(array[rows] for array in places))
+        numbers = (self.leverage[rows], self.residual[rows], self.parameter[rows], self.epsilon[rows])
+        return AnswerRoom(*numbers, self.code[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ def losses_of_block(
     """
     loop = loss_loop(release, fit, block.X, inside, delta)
     found = None if loop is None else loop.of_block(block, room or AnswerRoom.empty(len(block)))
-    return block_losses(release, fit, block, inside, delta, found)
+    return found_or_asked(release, fit, block, inside, delta, found)
 
 
-def block_losses(
+def found_or_asked(
     release: Release, fit: Any, block: Block, inside: bool, delta: float, found: tuple[People, Floats] | None
 ) -> BlockLosses:
     """Put together what compiled code found, or find it where it did not."""

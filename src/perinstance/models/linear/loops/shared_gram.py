@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.folds.shared_turns import SharingSweep, Turns, WholeTable
 from perinstance.models.linear import row_kernels
@@ -14,7 +15,7 @@ from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
 from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.blas_calls import PLAIN, blas_addresses
-from perinstance.numerics.compilation.next_turn import next_turn
+from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel, sum_kernel
 from perinstance.numerics.simd_vectors import eight_in_a_register
 
@@ -25,6 +26,8 @@ ADD_CROSS = eight_lanes.add_cross_of_rows if eight_in_a_register() else row_kern
 SUMS_BYTES = 48 << 20
 #: turns that a block is cut into, and one of the last quarter: the first of these whose sums have not too many bytes
 TURNS = (2, 8, SUMS_BYTES), (1, 4, SUMS_BYTES), (1, 1, np.inf)
+#: neighbouring turns whose sums are added by the last of them: all of them would be many for one thread at the end
+TOGETHER = 8
 #: rows that are summed by themselves, and sums of such rows
 SUM_ROWS = 32
 
@@ -50,19 +53,22 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     chain = piece + (longest / (piece - 3) + 4 if narrow else np.ceil(longest / piece))
     rows = table.X.reshape(-1), table.y, d
     whole = _zeros((), d, intercept)
-    for lap in table.laps(cuts, sweep.threads, SUMS_BYTES // size):
+    for lap in table.laps(cuts, sweep.threads, SUMS_BYTES // size, TOGETHER):
         sums = _zeros((lap.stop - lap.start - 1,), d, intercept)
-        enter = partial(_enter, rows=rows, piece=piece, narrow=narrow, sums=sums)
+        done = np.zeros(-(-len(sums.moment) // TOGETHER), dtype=np.int64)
+        enter = partial(_enter, rows=rows, piece=piece, narrow=narrow, sums=sums, done=done)
         sweep.share(enter, cuts[lap], "fold")
-        _add_turns(sums, narrow, whole)
-    return whole, float(chain + len(cuts))
+        _add_all(sums, narrow, whole)
+    return whole, float(chain + TOGETHER + np.ceil(len(cuts) / TOGETHER))
 
 
-def _enter(turns: Turns, rows: tuple[Floats, Floats, int], piece: int, narrow: bool, sums: TableSums) -> None:
+def _enter(
+    turns: Turns, rows: tuple[Floats, Floats, int], piece: int, narrow: bool, sums: TableSums, done: NDArray[np.int64]
+) -> None:
     if narrow:
-        _narrow_turns(turns, rows, piece, sums)
+        _narrow_turns(turns, rows, piece, sums, done)
     else:
-        _library_turns(turns, blas_addresses(), rows, piece, sums)
+        _library_turns(turns, blas_addresses(), rows, piece, sums, done)
 
 
 def _zeros(shape: tuple[int, ...], d: int, intercept: bool) -> TableSums:
@@ -71,49 +77,67 @@ def _zeros(shape: tuple[int, ...], d: int, intercept: bool) -> TableSums:
 
 
 @kernel
-def _narrow_turns(turns, rows, piece, sums):  # pragma: no cover - compiled
+def _narrow_turns(turns, rows, piece, sums, done):  # pragma: no cover - compiled
     """Write the sums of each turn, of few columns; X'X in its upper half."""
     (counter, cuts), (x, y, d), (cross, moment, total, target) = turns, rows, sums
-    k = next_turn(counter)
+    k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
         ADD_CROSS(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
         if total.shape[1]:
             column_sums(x[a * d : b * d], d, total[k])
         target[k, 0], target[k, 1] = target_sums(y[a:b])
-        k = next_turn(counter)
+        _add_neighbours(k, done, sums, True)
+        k = next_turn(counter, 0)
 
 
 @kernel
-def _library_turns(turns, blas, rows, piece, sums):  # pragma: no cover - compiled
+def _library_turns(turns, blas, rows, piece, sums, done):  # pragma: no cover - compiled
     """The same of many columns, or very few; X'X in its lower half."""
     (counter, cuts), (x, y, d), (cross, moment, total, target) = turns, rows, sums
-    k = next_turn(counter)
+    k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
         table = x[a * d : b * d], PLAIN, d, d
         library_loops.add_cross_of_table(blas, table, y[a:b], piece, CrossSums(cross[k], moment[k], total[k]))
         target[k, 0], target[k, 1] = target_sums(y[a:b])
-        k = next_turn(counter)
+        _add_neighbours(k, done, sums, False)
+        k = next_turn(counter, 0)
 
 
 @kernel
-def _add_turns(sums, upper, whole):  # pragma: no cover - compiled
-    """Add the sums of all turns in the order of the rows."""
+def _add_neighbours(k, done, sums, upper):  # pragma: no cover - compiled
+    """Whoever is the last of some neighbouring turns adds them to the first of them, in the order of the rows."""
+    cross, moment, total, target = sums
+    first = k // TOGETHER * TOGETHER
+    stop = min(first + TOGETHER, len(moment))
+    if next_turn(done, k // TOGETHER) < stop - first - 1:
+        return
+    d = moment.shape[1]
+    for i in range(first + 1, stop):
+        for j in range(d):
+            for m in range(j if upper else 0, d if upper else j + 1):
+                cross[first, j, m] += cross[i, j, m]
+        moment[first] += moment[i]
+        total[first] += total[i]
+        target[first] += target[i]
+
+
+@kernel
+def _add_all(sums, upper, whole):  # pragma: no cover - compiled
+    """Add what ``_add_neighbours`` left, in the order of the rows; X'X to the lower half."""
     cross, moment, total, target = sums
     d = moment.shape[1]
-    for k in range(len(moment)):
+    for k in range(0, len(moment), TOGETHER):
         for j in range(d):
-            whole.moment[j] += moment[k, j]
-            for i in range(j if upper else 0, d if upper else j + 1):  # as it lies in memory
+            for m in range(j if upper else 0, d if upper else j + 1):
                 if upper:
-                    whole.cross[i, j] += cross[k, j, i]
+                    whole.cross[m, j] += cross[k, j, m]
                 else:
-                    whole.cross[j, i] += cross[k, j, i]
-        for j in range(total.shape[1]):
-            whole.total[j] += total[k, j]
-        whole.target[0] += target[k, 0]
-        whole.target[1] += target[k, 1]
+                    whole.cross[j, m] += cross[k, j, m]
+        whole.moment[:] += moment[k]
+        whole.total[:] += total[k]
+        whole.target[:] += target[k]
 
 
 @kernel
