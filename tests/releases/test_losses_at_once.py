@@ -11,7 +11,7 @@ from perinstance.folds.block import Block
 from perinstance.models import ArraySweep
 from perinstance.models.linear import cholesky_qr, ridge
 from perinstance.models.linear.row_statistics import AT_A_TIME
-from perinstance.releases.base.block_losses import AnswerRoom, losses_of_block
+from perinstance.releases.base.block_losses import AnswerRoom, loss_loop, losses_of_block
 
 RELEASES = {
     "sample": pi.PosteriorSample(alpha=1.0, gamma=2.0),
@@ -69,7 +69,8 @@ def test_one_call_is_its_steps(name, large, kind, monkeypatch):
 def test_what_is_not_for_it_goes_step_by_step(name):
     release, (X, y) = RELEASES[name], rows(2, AT_A_TIME, 9, "usual")
     fit = release.confidential_fit(ArraySweep(X, y))
-    assert release.people_with_epsilon(fit, Block(X, y), True, 1e-6, AnswerRoom.empty(len(y))) is not None
+    loop = loss_loop(release, fit, X, True, 1e-6)
+    assert loop is not None and loop.of_block(Block(X, y), AnswerRoom.empty(len(y))) is not None
     refused = [
         (Block(X, y), False, 1e-6),  # people outside
         (Block(X, y), True, 0.7),  # no tables
@@ -78,7 +79,7 @@ def test_what_is_not_for_it_goes_step_by_step(name):
         (Block(X.astype(np.float32), y), True, 1e-6),
     ]
     for block, inside, delta in refused:
-        assert release.people_with_epsilon(fit, block, inside, delta, AnswerRoom.empty(len(block))) is None
+        assert loss_loop(release, fit, block.X, inside, delta) is None
         answer = losses_of_block(block, release, fit, inside, delta)
         assert len(answer.epsilon) == len(block)
 
