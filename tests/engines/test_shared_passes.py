@@ -92,7 +92,7 @@ def test_people_are_those_of_the_blocks_whatever_the_threads(release, d, monkeyp
     for other in found[1:]:
         for one, another in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, another)
-    monkeypatch.setattr(LocalSweep, "whole", None)
+    monkeypatch.setattr(LocalSweep, "whole_table", None)
     blocks = statistics(pi.audit(release, X, y, engine=Local(threads=2)))
     np.testing.assert_array_equal(found[0][3], blocks[3])
     for one, another in zip(found[0][:3], blocks[:3], strict=True):
@@ -104,7 +104,7 @@ def test_people_are_those_of_the_blocks_whatever_the_threads(release, d, monkeyp
 def test_sums_are_those_of_all_rows_to_the_additions_that_are_stated(d):
     X, y = table(3 * BLOCK + 1, d)
     with LocalSweep(read_table(X, y), threads=3) as sweep:
-        sums, chain = shared_sums(sweep, sweep.whole, intercept=True)
+        sums, chain = shared_sums(sweep, sweep.whole_table, intercept=True)
         assert gram_of_table(sweep, True).n == len(X) and sweep.looked_at
 
     def held(value, products):
@@ -132,11 +132,11 @@ def test_a_cell_that_is_no_number_is_named(value):
 
 def test_who_shares_is_where_the_table_lies():
     X, y = table(3 * BLOCK, 4)
-    assert LocalSweep(read_table(X, y)).whole.blocks.tolist() == [0, BLOCK, 2 * BLOCK, 3 * BLOCK]
+    assert LocalSweep(read_table(X, y)).whole_table.blocks.tolist() == [0, BLOCK, 2 * BLOCK, 3 * BLOCK]
     for rows, target in [(np.asfortranarray(X), y), (X.astype(np.float32), y), (X, y.astype(int)), (X, y[::-1])]:
-        assert LocalSweep(read_table(rows, target)).whole is None
-    assert LocalSweep(read_table(X[:BLOCK], y[:BLOCK])).whole is None  # one block
-    assert LocalSweep(read_table(X, y), block_bytes=1 << 20).whole is None  # cut as the caller wants it
+        assert LocalSweep(read_table(rows, target)).whole_table is None
+    assert LocalSweep(read_table(X[:BLOCK], y[:BLOCK])).whole_table is None  # one block
+    assert LocalSweep(read_table(X, y), block_bytes=1 << 20).whole_table is None  # cut as the caller wants it
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -146,7 +146,7 @@ def test_what_goes_wrong_inside_comes_through_and_leaves_no_thread(threads):
 
     sweep = LocalSweep(read_table(*table(3 * BLOCK, 4)), threads=threads)
     with pytest.raises(KeyboardInterrupt):
-        sweep.share(enter, sweep.whole.blocks, "fold")
+        sweep.share(enter, sweep.whole_table.blocks, "fold")
     assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
 
 

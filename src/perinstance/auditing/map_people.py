@@ -92,7 +92,7 @@ def _refined(gather: _Gather, release: Release, fit: Any, sweep: TableSweep, ins
 def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: float, gather: _Gather) -> bool:
     """Answer for everybody by threads that share the pass; False where they cannot, and nothing was done."""
     together = sharing(who)
-    table = None if together is None or not together.looked_at else together.whole
+    table = None if together is None or not together.looked_at else together.whole_table
     loop = None if table is None else loss_loop(release, fit, table.X[: table.blocks[1]], inside, delta)
     if together is None or table is None or loop is None:
         return False

@@ -107,7 +107,7 @@ class LocalSweep:
         return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
 
     @property
-    def whole(self) -> WholeTable | None:
+    def whole_table(self) -> WholeTable | None:
         """See ``SharingSweep``."""
         found = getattr(self.source, "whole", None) if self._block_bytes is None else None
         table = None if found is None else found()

@@ -92,7 +92,7 @@ class SharingSweep(Protocol):
         """How many there are."""
 
     @property
-    def whole(self) -> WholeTable | None:
+    def whole_table(self) -> WholeTable | None:
         """The table, where it lies in memory as compiled code reads it and has several blocks."""
 
     @property
@@ -111,4 +111,5 @@ class SharingSweep(Protocol):
 
 def sharing(sweep: object) -> SharingSweep | None:
     """Return the sweep itself where its threads can share a pass over this table."""
-    return sweep if getattr(sweep, "whole", None) is not None else None  # type: ignore[return-value]  # looked at
+    found = isinstance(getattr(sweep, "whole_table", None), WholeTable)
+    return sweep if found else None  # type: ignore[return-value]  # looked at

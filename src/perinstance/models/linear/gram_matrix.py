@@ -71,7 +71,7 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
 def gram_of_table(sweep: Sweep, intercept: bool) -> Gram:
     """Return the statistic of all rows: by threads that share a pass where they can, else by a fold."""
     together = sharing(sweep)
-    table = None if together is None else together.whole
+    table = None if together is None else together.whole_table
     if together is not None and table is not None and table.X.shape[1] <= WIDEST_ROWS:
         sums, chain = shared_sums(together, table, intercept)
         _mirror(sums.cross)
