@@ -317,6 +317,23 @@ def test_tiny_steps_have_a_bound():
         assert (epsilon >= 0).all() and (epsilon < 1e-6).all()
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_distances_whose_square_overflows_are_answered(steps):
+    """Without the person nothing is lost beyond ``-log(1 - q)`` a step; with them everything may be."""
+    pairs = SampledGaussian(0.1, [1e153, 1e160, 1e300, np.finfo(float).max], steps)
+    assert pairs.epsilon(1e-6, "without") == pytest.approx(-steps * np.log(0.9), rel=1e-5)
+    assert np.isinf(pairs.epsilon(1e-6, "with")[1:]).all() and (pairs.epsilon(1e-6, "with") > 1e305).all()
+    for number in (pairs.renyi(2.0), pairs.zcdp()):
+        assert np.isinf(number).all()
+    assert (pairs.delta(1.0) >= 0.1).all() and (pairs.attack_power(0.01) >= 0.109).all()
+
+
+def test_steps_that_nobody_took_cost_nothing_however_far():
+    far = SampledGaussian([[0.1, 0.1]], [[1e300, 1.0]], [[0, 3], [1, 3]]).epsilon(1e-6)
+    assert far[0] == SampledGaussian(0.1, [1.0], 3).epsilon(1e-6)[0] and np.isinf(far[1])
+    assert SampledGaussian([[1.0, 1.0]], [[1e300, 1.0]], [[0, 3]]).epsilon(1e-6) < 10
+
+
 def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(InvalidInput, match="fit together"):
         SampledGaussian(0.1, np.ones((2, 3)), np.ones((2, 4)))
