@@ -68,6 +68,12 @@ ENCODINGS = [
 def test_terminals_without_greek(environment):
     code, out, err = finished("explain", "1", environment=environment)
     assert code == 0 and "Traceback" not in err and "epsilon = 1" in out and "delta = 1e-06" in out
+
+
+@pytest.mark.parametrize(
+    "environment", [ENCODINGS[0], *(pytest.param(e, marks=pytest.mark.slow) for e in ENCODINGS[1:])]
+)
+def test_help_and_refusals_without_greek(environment):
     code, out, err = finished("audit", "--help", environment=environment)
     assert code == 0 and err == ""
     code, out, err = finished("explain", "--", "-1", environment=environment)
