@@ -6,6 +6,11 @@ carries the content of a cell, because error texts end up in logs and tickets.
 
 from __future__ import annotations
 
+import errno
+
+#: What a system says of a disk, a quota or a limit that leaves no room.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class PerinstanceError(Exception):
     """The root of all errors of this package."""

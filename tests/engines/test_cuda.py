@@ -6,39 +6,34 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
 
-torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
-
-from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
-from sklearn.svm import LinearSVC  # noqa: E402
-
-import perinstance as pi  # noqa: E402
-from perinstance import OutputPerturbation, PosteriorSample, audit  # noqa: E402
-from perinstance.data import read_table  # noqa: E402
-from perinstance.engines import Cuda, Engine, Local  # noqa: E402
-from perinstance.engines.cuda import (  # noqa: E402
+import perinstance as pi
+from perinstance import OutputPerturbation, PosteriorSample, audit
+from perinstance.data import read_table
+from perinstance.engines import Cuda, Engine, Local
+from perinstance.engines.cuda import (
     DeviceTable,
     compiled_kernels,
     device_source,
     fused_kernels,
     is_on_device,
 )
-from perinstance.engines.cuda import engine as engine_file  # noqa: E402
-from perinstance.engines.cuda.epsilons import (  # noqa: E402
+from perinstance.engines.cuda import engine as engine_file
+from perinstance.engines.cuda.epsilons import (
     posterior_epsilons_there,
     shift_epsilons_there,
     shifts_on_device,
     start_on_device,
 )
-from perinstance.engines.cuda.gram_products import device_gram  # noqa: E402
-from perinstance.engines.engine_choice import default_engine  # noqa: E402
-from perinstance.errors import InvalidInput, InvalidTable  # noqa: E402
-from perinstance.numerics.rounding import HALF_UNIT  # noqa: E402
-from perinstance.pairs import Posterior, Shift  # noqa: E402
+from perinstance.engines.cuda.gram_products import device_gram
+from perinstance.engines.engine_choice import default_engine
+from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.numerics.rounding import HALF_UNIT
+from perinstance.pairs import Posterior, Shift
 
-GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here"))
-DEVICES = pytest.mark.parametrize("device", ["cpu", GPU])
-DELTA = 1e-6
+from .devices import DELTA, DEVICES, torch
 
 
 def people(n, d, seed=0):

@@ -8,28 +8,25 @@ from functools import partial
 
 import numpy as np
 import pytest
+from flint import arb, fmpq, fmpq_mat
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
-torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
-
-from flint import arb, fmpq, fmpq_mat  # noqa: E402
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge  # noqa: E402
-
-from perinstance import NoisyDescent, ObjectivePerturbation, OutputPerturbation, audit  # noqa: E402
-from perinstance.data import read_table  # noqa: E402
-from perinstance.engines import Cuda, Local  # noqa: E402
-from perinstance.engines.cuda import device_source  # noqa: E402
-from perinstance.engines.cuda import engine as engine_file  # noqa: E402
-from perinstance.engines.cuda.operations import certificate_sums, newton_sums, run_sums  # noqa: E402
-from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, device_fold  # noqa: E402
-from perinstance.engines.cuda.operations.descent_sums import longest_there  # noqa: E402
-from perinstance.engines.cuda.operations.device_losses import device_loss  # noqa: E402
-from perinstance.engines.cuda.operations.row_walks import DescentPeople, RowWalk  # noqa: E402
-from perinstance.engines.local import LocalSweep  # noqa: E402
-from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble  # noqa: E402
-from perinstance.folds.block import Block  # noqa: E402
-from perinstance.folds.named_operations import NamelessSweep  # noqa: E402
-from perinstance.folds.sweep import ArraySweep  # noqa: E402
-from perinstance.models import (  # noqa: E402
+from perinstance import NoisyDescent, ObjectivePerturbation, OutputPerturbation, audit
+from perinstance.data import read_table
+from perinstance.engines import Cuda, Local
+from perinstance.engines.cuda import device_source
+from perinstance.engines.cuda import engine as engine_file
+from perinstance.engines.cuda.operations import certificate_sums, newton_sums, run_sums
+from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, device_fold
+from perinstance.engines.cuda.operations.descent_sums import longest_there
+from perinstance.engines.cuda.operations.device_losses import device_loss
+from perinstance.engines.cuda.operations.row_walks import DescentPeople, RowWalk
+from perinstance.engines.local import LocalSweep
+from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
+from perinstance.folds.block import Block
+from perinstance.folds.named_operations import NamelessSweep
+from perinstance.folds.sweep import ArraySweep
+from perinstance.models import (
     Gamma,
     Logistic,
     Poisson,
@@ -39,20 +36,18 @@ from perinstance.models import (  # noqa: E402
     SmoothObjective,
     Squared,
 )
-from perinstance.models.smooth.fit.objective_folds import Outsider, slopes  # noqa: E402
-from perinstance.models.smooth.fit.whitening import whiten  # noqa: E402
-from perinstance.numerics.rounding import HALF_UNIT  # noqa: E402
-from perinstance.pairs import Objective  # noqa: E402
-from perinstance.pairs.bounded_shift import Dominated  # noqa: E402
-from perinstance.releases.descent.clipped_steps import Steps, folded_path, quiet_path  # noqa: E402
-from perinstance.releases.descent.person_gradients import PersonGradients  # noqa: E402
+from perinstance.models.smooth.fit.objective_folds import Outsider, slopes
+from perinstance.models.smooth.fit.whitening import whiten
+from perinstance.numerics.rounding import HALF_UNIT
+from perinstance.pairs import Objective
+from perinstance.pairs.bounded_shift import Dominated
+from perinstance.releases.descent.clipped_steps import Steps, folded_path, quiet_path
+from perinstance.releases.descent.person_gradients import PersonGradients
 
-from ..models.sharp_minima import exact, many_digits, minimum, one_predictor  # noqa: E402
+from ..models.sharp_minima import exact, many_digits, minimum, one_predictor
+from .devices import DELTA, DEVICES, torch
 
-GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here"))
-DEVICES = pytest.mark.parametrize("device", ["cpu", GPU])
 LOSSES = [Squared(), Logistic(), Poisson(), Gamma(), PseudoHuber(0.7)]
-DELTA = 1e-6
 
 
 @pytest.fixture(autouse=True)

@@ -12,15 +12,15 @@ import subprocess
 import numpy as np
 import pytest
 
+from perinstance.engines.cuda import compiled_kernels
+from perinstance.models.linear.row_statistics import finish
+from perinstance.pairs import Posterior
+from perinstance.pairs.closed_form.tables_per_delta import start_table
+
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 COMPILER = shutil.which("g++") or shutil.which("c++")
 if COMPILER is None:
     pytest.skip("there is no C++ compiler here", allow_module_level=True)
-
-from perinstance.engines.cuda import compiled_kernels  # noqa: E402
-from perinstance.models.linear.row_statistics import finish  # noqa: E402
-from perinstance.pairs import Posterior  # noqa: E402
-from perinstance.pairs.closed_form.tables_per_delta import start_table  # noqa: E402
 
 DELTA = 1e-6
 AWAY, RESIDUAL, FLOOR, ROOT = 3e-14, 2e-13, 0.5, 2.0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perinstance import PosteriorSample, audit
+from perinstance.data import read_table
+from perinstance.engines import Engine, LocalSweep
+from perinstance.engines.dask import Dask, DaskTable
+from perinstance.errors import InvalidTable
+
 dask = pytest.importorskip("dask", reason="the optional extra 'dask' is not installed")
 da = pytest.importorskip("dask.array", reason="the optional extra 'dask' is not installed")
-
-from perinstance import PosteriorSample, audit  # noqa: E402
-from perinstance.data import read_table  # noqa: E402
-from perinstance.engines import Engine, LocalSweep  # noqa: E402
-from perinstance.engines.dask import Dask, DaskTable  # noqa: E402
-from perinstance.errors import InvalidTable  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1003, 4))

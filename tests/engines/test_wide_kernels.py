@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
-
-from perinstance.engines.cuda.gram_products import chain  # noqa: E402
-from perinstance.engines.cuda.row_sums import FEW_COLUMNS, DeviceFactor  # noqa: E402
-from perinstance.engines.cuda.wide_kernels import (  # noqa: E402
+from perinstance.engines.cuda.gram_products import chain
+from perinstance.engines.cuda.row_sums import FEW_COLUMNS, DeviceFactor
+from perinstance.engines.cuda.wide_kernels import (
     MOST_BLOCKS,
     MOST_PARTS,
     WARPS,
@@ -18,7 +16,9 @@ from perinstance.engines.cuda.wide_kernels import (  # noqa: E402
     placed,
     run_rows,
 )
-from perinstance.models.linear.row_statistics import RowMap, RowRounding  # noqa: E402
+from perinstance.models.linear.row_statistics import RowMap, RowRounding
+
+torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 
 NOTHING = RowRounding(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None)
 

@@ -134,3 +134,12 @@ def test_the_scale_of_a_column_is_harmless(scale):
 def test_a_model_may_come_as_itself():
     problem = LinearProblem(2.0, True)
     assert problem_of(problem) is problem
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_columns_of_zeros_are_silent(capfd, intercept):
+    """No column is left to fit: nothing is asked of a library, which would print what it thinks of that."""
+    y = np.array([1.0, 2.0, 4.0, 9.0])
+    fit = linear_fit(ArraySweep(np.zeros((4, 2)), y), 0.0, intercept)
+    assert fit.coef.tolist() == [0.0, 0.0] and fit.intercept == pytest.approx(4.0 if intercept else 0.0, rel=1e-15)
+    assert capfd.readouterr() == ("", "")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
+from perinstance.models.neural_network import NetworkProblem, _Torch
 
 torch = pytest.importorskip("torch", reason="torch is not installed; it is an optional extra: perinstance[torch]")
-
-import perinstance as pi  # noqa: E402
-from perinstance.models.neural_network import NetworkProblem, _Torch  # noqa: E402
 
 RNG = np.random.default_rng(31)
 X = RNG.normal(size=(80, 2))

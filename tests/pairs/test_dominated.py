@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perinstance.pairs import Composed, Laplace, Posterior, Shift, compose
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.bounded_shift import Dominated, _left
 
 
 def _profile(p, q, epsilon, rest=None):
@@ -97,3 +101,10 @@ def test_total_variation_bounds_the_second_direction_below_the_offset():
     one = Dominated([0.5], [0.4], [1e-6])
     assert one.delta(0.1, "with")[0] == pytest.approx(Shift([0.5]).delta(0.0)[0] + 1e-6)
     assert one.epsilon(0.5, "with")[0] == 0
+
+
+@given(st.floats(1e-300, 0.9), st.floats(0.0, 1.0))
+def test_what_a_tail_leaves_of_delta_is_rounded_down(delta, share):
+    tail = delta * share
+    left = float(_left(delta, np.array([tail]))[0])
+    assert Fraction(left) <= Fraction(delta) - Fraction(tail) and left >= (delta - tail) * (1 - 1e-15) - 1e-320

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perinstance.pairs import SampledGaussian
+from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, SampledGaussian, Shift
+from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.composition import pairs_of_promise
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import loss_at, make_step, step_bound
 from perinstance.pairs.loss_sums.sampled.few_steps.strips import box_bound, value_at
 
@@ -199,3 +201,33 @@ def test_next_to_the_largest_loss_there_is_still_a_bound():
     (epsilon,) = pairs.epsilon(4.703829475519982e-10, "without")
     assert 0.999999999 * _largest(rate, [1, 1]) < epsilon <= _largest(rate, [1, 1]) * (1 + 1e-12)
     assert pairs.delta(epsilon, "without") < 1e-3
+
+
+OTHERS = {
+    "shift": Shift([1e-3]),
+    "tiny shift": Shift([1e-200]),
+    "far shift": Shift([1e13]),
+    "Laplace": Laplace([1e-3]),
+    "posterior": Posterior([1e-3], [0.0]),
+    "variance": Gaussian([[0.0]], [[1.001]]),
+    "objective": Objective([1e-3], [0.0], [1.0], [1.0]),
+    "offset": Dominated([0.0], [0.1], [0.0]),
+    "no offset known": Dominated([0.0], [np.inf], [0.0]),
+    "tail": Dominated([0.0], [0.0], [5e-7]),
+    "promise": pairs_of_promise(0.01, 5e-7, 1),
+    "step of rate 1": SampledGaussian(1.0, [1e-3]),
+    "far step": SampledGaussian(0.5, [1e3]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_nothing_that_happens_besides_is_left_out(name):
+    """Two steps next to any other kind of loss cost more than alone, in every number that is stated of them."""
+    two = SampledGaussian(0.1, [1.0], 2)
+    both = two + OTHERS[name]
+    for direction in ("with", "without"):
+        more = both.epsilon(1e-6, direction) - two.epsilon(1e-6, direction)
+        assert more > (0 if name == "tiny shift" else 1e-9)
+        assert both.delta(0.5, direction) >= two.delta(0.5, direction)
+    assert both.attack_power(0.01) >= two.attack_power(0.01)
+    assert both.zcdp() >= two.zcdp() and both.renyi(2.0) >= two.renyi(2.0)

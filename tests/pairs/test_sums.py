@@ -43,8 +43,15 @@ def sharp(delta):
     return 1e-15 * min(1.0, 1.0 - delta)
 
 
-@pytest.mark.parametrize("direction", ["without", "with"])
-@pytest.mark.parametrize(("person", "delta"), zip(OBJECTIVES, DELTAS, strict=True), ids=str)
+def directions_in_turn(cases):
+    """Each case in one direction, which changes from case to case; in the other one where time does not count."""
+    for i, case in enumerate(cases):
+        first, other = ("without", "with")[:: 1 if i % 2 else -1]
+        yield pytest.param(*case, first, id=f"{case}-{first}")
+        yield pytest.param(*case, other, id=f"{case}-{other}", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("person", "delta", "direction"), directions_in_turn(zip(OBJECTIVES, DELTAS, strict=True)))
 def test_objective_over_the_whole_range(person, delta, direction):
     pair = Objective(*([value] for value in person))
     epsilon = pair.epsilon(delta, direction)[0]
@@ -64,7 +71,7 @@ def test_objective_over_the_whole_range(person, delta, direction):
             assert exact * (1 - arb("1e-15")) <= below <= exact * (1 + arb("1e-11"))
 
 
-@pytest.mark.parametrize("share", [1e-1, 1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize("share", [1e-1, *(pytest.param(s, marks=pytest.mark.slow) for s in (1e-4, 1e-8)), 1e-12])
 @pytest.mark.parametrize(
     ("nu", "m"), [((0.3, -0.2), (0.5, 1.0)), ((3000.0, -0.1), (0.0, 0.5)), ((0.0, 0.02), (9.0, 1.0))], ids=str
 )
@@ -85,7 +92,7 @@ def test_epsilon_next_to_nothing(nu, m, share):
 @pytest.mark.parametrize(
     ("nu", "m", "share"),
     [
-        ((-1.04e-4, -0.99994215, 42.7), (0.497, 6.102, 0.0031), 1.3e-6),
+        pytest.param((-1.04e-4, -0.99994215, 42.7), (0.497, 6.102, 0.0031), 1.3e-6, marks=pytest.mark.slow),
         ((-0.99995832,), (4.4788,), 3e-9),
         ((-0.99999796, -0.0021), (2.8127, 0.0034), 5e-11),
     ],
@@ -109,12 +116,12 @@ def just_below_total_variation(pair, share):
     return tv * (1 - share) if tv < 0.5 else 1 - (1 - tv) * (1 + share)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_awkward_people_next_to_nothing(seed):
+@pytest.mark.parametrize(("seed", "people"), [(0, 2), *(pytest.param(s, 4, marks=pytest.mark.slow) for s in range(3))])
+def test_awkward_people_next_to_nothing(seed, people):
     """Random coordinates and random objectives, both directions, deltas within 1e-14 to 1e-3 of total variation."""
     rng = np.random.default_rng(seed)
     checked = 0
-    while checked < 4:
+    while checked < people:
         if checked % 2:
             k = rng.integers(1, 6)
             nu = 10 ** rng.uniform(-6, 6, k) * rng.choice([1, 1, -1], k)

@@ -240,7 +240,7 @@ def test_two_rounds_at_hard_neighbours_by_quadrature(pair, epsilon, delta):
             assert total > 0.9 * delta
 
 
-def _quadrature(spent, here, there, epsilon, nodes=41):
+def _quadrature(spent, here, there, epsilon, nodes=31):
     """The last round is a shift in closed form given what was drawn before."""
     from perinstance.pairs import Shift
 

@@ -7,11 +7,11 @@ import pickle
 import numpy as np
 import pytest
 
+from perinstance.errors import InvalidInput
+from perinstance.training.opacus import _probability_of_sampling, watch
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install perinstance[opacus]")
 pytest.importorskip("opacus", reason="Opacus is not installed: pip install perinstance[opacus]")
-
-from perinstance.errors import InvalidInput  # noqa: E402
-from perinstance.training.opacus import _probability_of_sampling, watch  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and PyTorch warn of themselves
 PEOPLE, CLIP, NOISE = 120, 0.7, 1.1

@@ -89,8 +89,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    from perinstance.data.confidential.private_files import FULL
-    from perinstance.errors import PerinstanceError
+    from perinstance.errors import FULL, PerinstanceError  # and nothing that takes long: help and version need it too
 
     try:
         with announcing():

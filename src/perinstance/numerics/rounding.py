@@ -305,7 +305,8 @@ ENCLOSURE_ROUNDED_UP = 1 + 1e-9
 # ---------------------------------------------------------------------------------------------------------------------
 # Analysis
 
-#: Bounds from some dozen operations on numbers of one size lose less than a hundred units; this is 4500 of them.
+#: Bounds from some dozen operations on numbers of one size lose less than a hundred units, and one special function
+#: among them (erf's inverse, log1p, exp) less than 1e-13; this is 4500 units.
 BOUND_UP = 1 + 1e-12
 #: The same, downwards.
 BOUND_DOWN = 1 - 1e-12
@@ -416,10 +417,6 @@ UNMEASURED = 1e-14
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Releases, sampling, data, report
-
-#: A bound inside an adaptive release: a dozen operations and one special function (erf's inverse, log1p, exp), whose
-#: own relative error is below 1e-13.
-BOUND_UP, BOUND_DOWN = 1.0 + 1e-12, 1.0 - 1e-12
 
 #: One square root, product or exactly rounded sum of declared numbers: at most four units of round-off.
 STEP_UP = 1.0 + 1e-15

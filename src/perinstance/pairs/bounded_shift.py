@@ -84,13 +84,13 @@ class Dominated(ColumnPairs):
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
         check_direction(direction)
-        room = delta_array(delta, len(self)) - self._tail
+        room = _left(delta_array(delta, len(self)), self._tail)
         inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
         return self._moved(inner, room, direction)
 
     def epsilon_of_shift(self, inner: Floats, delta: float) -> Floats:
         """Return epsilon at one delta where that of the shift, at ``delta - tail``, is known."""
-        return self._moved(inner, delta - self._tail, "worst")
+        return self._moved(inner, _left(delta, self._tail), "worst")
 
     def _moved(self, inner: Floats, room: Floats, direction: Direction) -> Floats:
         offset = 0.0 if direction == "without" else self._offset
@@ -118,3 +118,8 @@ class Dominated(ColumnPairs):
     def coordinates(self) -> LossCoordinates:
         """The shift's coordinate, with what its loss may have on top."""
         return Shift(self._distance).coordinates().bounded_by(self._offset, self._tail)
+
+
+def _left(delta: Floats | float, tail: Floats) -> Floats:
+    """Return what a tail leaves of delta, rounded down."""
+    return np.asarray(np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta - tail))

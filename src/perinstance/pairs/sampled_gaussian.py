@@ -43,6 +43,8 @@ FEW = 64.0
 WHOLE = 0.999
 #: Beyond this distance a step counts as one of rate 1, which loses at least as much.
 FAR = 100.0
+#: Beyond this a shift counts as infinite (``coordinates.py``), and no square below it overflows.
+LOST = 1e100
 
 
 class SampledGaussian(ColumnPairs, SummedPairs):
@@ -144,11 +146,11 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         rate, distance = self._rate, self._distance
         if _one_row(rate) and _one_row(distance):
             whole = (rate[:1] == 1.0) | (distance[:1] > FAR)
-            m2 = self._steps @ np.where(whole, distance[:1] ** 2, 0.0).T
+            m2 = self._steps @ np.where(whole, np.minimum(distance[:1], LOST) ** 2, 0.0).T
             steps = np.where(whole, 0.0, self._steps) if whole.any() else self._steps
         else:
             whole = (rate == 1.0) | (distance > FAR)
-            m2 = np.where(whole, self._steps * distance**2, 0.0).sum(axis=1, keepdims=True)
+            m2 = np.where(whole, self._steps * np.minimum(distance, LOST) ** 2, 0.0).sum(axis=1, keepdims=True)
             steps = np.where(whole, 0.0, self._steps)
         shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + rate.shape[1]))
         there = LossCoordinates.gaussian(np.zeros_like(shift), shift)
@@ -222,7 +224,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         order = spread(order_array(alpha, n), n)
         rows = np.flatnonzero(self._single & (self.kinds == "exact"))
         for side in _sides(direction):
-            loose = loose_orders(*self._one_step(rows), order[rows], side == "with")
+            with np.errstate(over="ignore"):  # of distances beyond 1e150, whose divergence is infinite
+                loose = loose_orders(*self._one_step(rows), order[rows], side == "with")
             if loose.any():
                 raise InvalidInput(
                     f"the order {order[rows][loose][0]:g} is so large that only a bound is known of one step, which is "
@@ -273,7 +276,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         """Return the shift of people whose steps all have rate 1: ``sqrt(sum steps m^2)``, rounded up unless one m."""
         distance = np.where(self._rate[rows] > 0.0, self._distance[rows], 0.0)
         steps = self._steps[rows]
-        squares = (steps * distance**2).sum(axis=1)
+        with np.errstate(over="ignore"):  # an infinite shift is a bound as well
+            squares = (steps * np.where(steps > 0.0, distance, 0.0) ** 2).sum(axis=1)
         up = np.sqrt(squares) * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1]))
         once = np.where(steps > 0.0, distance, 0.0)
         return Shift(np.where((steps * (distance > 0.0)).sum(axis=1) <= 1.0, once.max(axis=1, initial=0.0), up))

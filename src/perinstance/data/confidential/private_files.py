@@ -9,7 +9,6 @@ would put confidential numbers wherever it points.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import stat
@@ -17,11 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from perinstance.errors import DiskFull, UnsafeFile
+from perinstance.errors import FULL, DiskFull, UnsafeFile
 from perinstance.event_log import LOG
 
-#: What a system says of a disk, a quota or a limit that leaves no room.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perinstance.data.recipes.arrow_cells import read_days, read_numbers
-from perinstance.data.recipes.column_kinds import FILL_IN
+from perinstance.data.recipes.declarations import FILL_IN
 from perinstance.data.recipes.recipe_file import toml_key, toml_value
 from perinstance.errors import InvalidInput
 

@@ -13,14 +13,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from perinstance.data.recipes.arrow_cells import ReadCells, as_arrow
-from perinstance.data.recipes.column_kinds import (
-    FILL_IN,
-    AsItIs,
-    ColumnKind,
-    DeclaredRange,
-    DeclaredYesNo,
-    column_kind,
-)
+from perinstance.data.recipes.column_kinds import AsItIs, ColumnKind, DeclaredRange, DeclaredYesNo
+from perinstance.data.recipes.declarations import column_kind, left_to_fill_in
+from perinstance.data.recipes.raw_columns import RawTable, raw_table
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.data.recipes.refused_cells import RefusedCells
 from perinstance.errors import InvalidInput, InvalidTable
@@ -95,7 +90,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         """Return the numbers of each row, and keep the names of the columns."""
         if y is not None and in_order_of(X, y) is not y:  # a Pipeline hands y on as it is
             raise InvalidTable("X and y have different pandas indexes; pass y.reindex(X.index)")
-        raw = _raw_table(X)
+        raw = raw_table(X)
         numbers = self._numbers(raw, 0)
         self.n_features_in_ = raw.n_columns
         if raw.names is not None and all(isinstance(name, str) for name in raw.names):
@@ -106,7 +101,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Floats:
         """Return the numbers of each row; columns that the recipe does not name are left out."""
-        raw = _raw_table(X)
+        raw = raw_table(X)
         expected = getattr(self, "n_features_in_", raw.n_columns)
         if self.columns is None and raw.n_columns != expected:
             raise InvalidTable(f"X has {raw.n_columns} features, but Recipe is expecting {expected} features as input")
@@ -118,9 +113,9 @@ class Recipe(TransformerMixin, BaseEstimator):
         ``start`` is the position of the first of them, and ``first_row`` what the file calls its first person's row:
         refusals count as the file does. Where nothing that a row holds may be refused, cells without a number are NaN.
         """
-        return self._numbers(_raw_table(table), start + first_row, refuse)
+        return self._numbers(raw_table(table), start + first_row, refuse)
 
-    def _numbers(self, raw: _RawTable, first: int, refuse: bool = True) -> Floats:
+    def _numbers(self, raw: RawTable, first: int, refuse: bool = True) -> Floats:
         cells = [raw.column(at) for at in self._looked_at(raw)]
         declared = self._declared()
         names, kinds = declared.names, declared.kinds
@@ -144,7 +139,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         kind, name = self._target()
         series = table
         if getattr(table, "ndim", 2) == 2 and not isinstance(table, (list, tuple, pa.Array, pa.ChunkedArray)):
-            raw = _raw_table(table)
+            raw = raw_table(table)
             if raw.names is None or name not in raw.names:
                 raise InvalidTable(f"the table has no column '{name}', which the recipe declares as the target")
             series = raw.column(raw.names.index(name))
@@ -245,7 +240,7 @@ class Recipe(TransformerMixin, BaseEstimator):
             raise InvalidInput(
                 f"a recipe has no {', '.join(unknown)}; it has columns, target, intercept, decimal, delimiter"
             )
-        left = [name for name, one in _places(record) if _unfilled(one)]
+        left = left_to_fill_in(record)
         if left:
             raise InvalidInput(
                 f"the recipe is a draft: fill in {', '.join(left)} from public knowledge (a code book, the law, "
@@ -292,7 +287,7 @@ class Recipe(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"{name}: the target cannot be a feature too; leave it out of the columns")
         return kind, name
 
-    def _looked_at(self, raw: _RawTable) -> list[int]:
+    def _looked_at(self, raw: RawTable) -> list[int]:
         """Return which columns of a raw table are used, in the recipe's order."""
         if self.columns is None:
             return list(range(raw.n_columns))
@@ -341,58 +336,6 @@ class _Declared:
     kinds: tuple[ColumnKind, ...] | None  #: None: every column as it is
 
 
-@dataclass(frozen=True, slots=True)
-class _RawTable:
-    """A table of any kind, by columns."""
-
-    columns: Any
-    names: list[Any] | None
-    n_columns: int
-    n_rows: int
-
-    def column(self, at: int) -> pa.Array:
-        if isinstance(self.columns, (pa.Table, pa.RecordBatch)):
-            return as_arrow(self.columns.column(at))
-        if self.names is None:
-            return as_arrow(self.columns[:, at])
-        return as_arrow(self.columns.get_column(self.names[at]))
-
-
-def _raw_table(X: Any) -> _RawTable:
-    """Take pandas, polars, pyarrow and whatever narwhals knows by names, matrices by position."""
-    import narwhals.stable.v1 as nw
-
-    if isinstance(X, (pa.Table, pa.RecordBatch)):  # as blocks of a file come: nothing to look up
-        return _RawTable(X, X.schema.names, X.num_columns, X.num_rows)
-    frame = X if isinstance(X, (np.ndarray, list, tuple)) else nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        raise InvalidTable("the table is lazy; call .collect() first")
-    if isinstance(frame, nw.DataFrame):
-        return _RawTable(frame, list(frame.columns), len(frame.columns), len(frame))
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise InvalidTable("Sparse data was passed for X, but dense data is required; use '.toarray()'")
-    values = X if isinstance(X, np.ndarray) else _matrix(X)
-    if values.ndim != 2:
-        raise InvalidTable(
-            f"Expected 2D array, got {values.ndim}D array instead: X must have one row per person. Reshape your data."
-        )
-    if values.shape[1] == 0:
-        raise InvalidTable(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
-    if values.shape[0] == 0:
-        raise InvalidTable("Found array with 0 sample(s) while a minimum of 1 is required.")
-    if values.dtype.kind == "c":
-        raise InvalidTable("Complex data not supported: split it into real and imaginary parts")
-    return _RawTable(values, None, values.shape[1], values.shape[0])
-
-
-def _matrix(X: Any) -> NDArray:
-    try:
-        values = np.asarray(X)
-        return np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
-    except Exception:  # whatever a foreign __array__ raises may quote a cell
-        raise InvalidTable("X is no rectangular table; pass a matrix or a table") from None
-
-
 def _fill(name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray, refused: RefusedCells) -> None:
     """Write one column's numbers, or take note of the cells that have none."""
     cells = kind.read(as_arrow(array), decimal)
@@ -409,20 +352,6 @@ def _fill(name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray, r
         for lost in (gaps, cells.unreadable):
             if lost is not None:
                 out[lost] = np.nan
-
-
-def _places(record: dict[str, Any]) -> list[tuple[str, Any]]:
-    columns, target = record.get("columns"), record.get("target")
-    places = list(columns.items()) if isinstance(columns, dict) else []
-    places += [(str(target.get("column", "target")), target)] if isinstance(target, dict) else []
-    return places
-
-
-def _unfilled(declared: Any) -> bool:
-    if isinstance(declared, str):
-        return declared.startswith(FILL_IN)
-    inner = declared.values() if isinstance(declared, dict) else declared if isinstance(declared, list) else ()
-    return any(_unfilled(one) for one in inner)
 
 
 def _range_of(kind: ColumnKind) -> tuple[float, float]:

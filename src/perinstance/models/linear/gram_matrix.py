@@ -62,7 +62,7 @@ def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     if NARROWEST <= d <= WIDEST:
         return _by_kernels(X, y, intercept, target)
     lower = CrossSums(np.zeros((d, d)), np.zeros(d), np.zeros(d if intercept else 0))
-    for run in _readable(X, d):
+    for run in _readable(X, d) if d else ():  # a library complains, aloud, of a table without columns
         library_loops.add_cross(X[run], y[run], lower)
     _mirror(lower.cross)
     return _with_ones(len(X), TableSums(*lower, target), intercept, _chain(len(X), d))

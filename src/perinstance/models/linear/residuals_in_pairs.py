@@ -24,7 +24,7 @@ import numpy as np
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.sums_in_pairs import ROWS
+from perinstance.models.linear.sums_in_pairs import ROWS, added_pairs
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double import plus, two_product, two_sum
 from perinstance.numerics.numba_compile import exact_kernel
@@ -44,9 +44,8 @@ class PairedMoment:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: PairedMoment) -> PairedMoment:
-        high, low = self.high.copy(), self.low.copy()
-        _merge_moments(high, low, other.high, other.low)
-        return PairedMoment(self.runs + other.runs + 1, high, low)
+        both = added_pairs(self.high, self.low, other.high, other.low)
+        return PairedMoment(self.runs + other.runs + 1, *both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +172,6 @@ def _add_moments(X, y, theta, high, low):  # pragma: no cover - compiled
             high[j], low[j] = plus(high[j], low[j], total[j], rest[j])
         for k in range(m if len(theta) > d else 0):
             high[d], low[d] = plus(high[d], low[d], e[k], e_low[k])
-
-
-@exact_kernel
-def _merge_moments(high, low, other, other_low):  # pragma: no cover - compiled
-    for j in range(len(high)):
-        high[j], low[j] = plus(high[j], low[j], other[j], other_low[j])
 
 
 @exact_kernel

@@ -49,9 +49,8 @@ class PairedGram:
     finite = True  # the first fold has looked at every cell
 
     def __add__(self, other: PairedGram) -> PairedGram:
-        high, low = self.high.copy(), self.low.copy()
-        _merge(high, low, other.high, other.low)
-        return PairedGram(self.runs + other.runs + 1, self.n + other.n, high, low)
+        both = added_pairs(self.high, self.low, other.high, other.low)
+        return PairedGram(self.runs + other.runs + 1, self.n + other.n, *both)
 
     def balls(self) -> arb_mat:
         """Return the sums with a radius that covers what was lost."""
@@ -111,9 +110,14 @@ def _add_rows(Z, high, low):  # pragma: no cover - compiled
                 high[i, j], low[i, j] = plus(high[i, j], low[i, j], total[j], rest[j])
 
 
+def added_pairs(high: Floats, low: Floats, more: Floats, more_low: Floats) -> tuple[Floats, Floats]:
+    """Add two arrays of pairs of floats."""
+    high, low = high.copy(), low.copy()
+    _add_pairs(high.reshape(-1), low.reshape(-1), more.reshape(-1), more_low.reshape(-1))
+    return high, low
+
+
 @exact_kernel
-def _merge(high, low, other, other_low):  # pragma: no cover - compiled
-    p = len(high)
-    for i in range(p):
-        for j in range(i, p):
-            high[i, j], low[i, j] = plus(high[i, j], low[i, j], other[i, j], other_low[i, j])
+def _add_pairs(high, low, more, more_low):  # pragma: no cover - compiled
+    for i in range(len(high)):
+        high[i], low[i] = plus(high[i], low[i], more[i], more_low[i])

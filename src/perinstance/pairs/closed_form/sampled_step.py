@@ -84,10 +84,11 @@ def _bisected(distance: Floats, delta: Floats, profile: Callable[[Floats], Float
     low, high = np.zeros(len(delta)), np.full(len(delta), 0.5)
     goal = delta * (1.0 - SAMPLED_STEP)
     while True:
-        far = profile(high) > goal
+        far = (profile(high) > goal) & (high < np.inf)
         if not far.any():
             break
-        low, high = np.where(far, high, low), np.where(far, 2.0 * high, high)
+        with np.errstate(over="ignore"):  # of a distance beyond 1e154 E is infinite
+            low, high = np.where(far, high, low), np.where(far, 2.0 * high, high)
     zero = profile(np.zeros(len(delta))) <= goal
     for _ in range(80):
         middle = 0.5 * (low + high)
