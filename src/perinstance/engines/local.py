@@ -136,7 +136,7 @@ class LocalSweep:
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
             with blas_libraries().limit(limits=1, user_api="blas"):
-                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self._called()):
+                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self.crew()):
                     rows += size
                     if ids is not None:
                         names.append(ids)
@@ -149,7 +149,7 @@ class LocalSweep:
                 keep.close()
             raise
 
-    def _called(self) -> Crew | None:
+    def crew(self) -> Crew | None:
         """Return the threads, who wait for the next pass until this is closed, let go of, or a pass fails."""
         if self._crew is None and self.threads > 1:
             self._crew = Crew(self.threads)

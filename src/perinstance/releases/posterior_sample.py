@@ -148,9 +148,10 @@ class PosteriorSample(Publishing):
         """A residual of this size moves a sample about as much as the leverage does."""
         return float(self.gamma) ** -0.5
 
-    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
-        """Return the pairs of people of whom leverage and residual are known."""
-        rho, kind = np.empty(len(loo.residual)), np.empty(len(loo.residual), dtype=np.uint8)
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without, room: AnswerRoom | None = None) -> People:
+        """Return the pairs of people of whom leverage and residual are known; made in ``room`` where it is given."""
+        n = len(loo.residual)
+        rho, kind = (np.empty(n), np.empty(n, dtype=np.uint8)) if room is None else (room.parameter, room.code)
         limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
         root = np.sqrt(float(self.gamma))
         if _standardise(loo.leverage, loo.residual, root, limits, loo.kind_code, rho, kind):
