@@ -147,8 +147,8 @@ def test_files_stream_over(device, tmp_path, monkeypatch):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 14)
-    monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 16)
+    for name, small in (("STREAMED_BYTES", 1 << 14), ("VIEWED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16)):
+        monkeypatch.setattr(engine_file, name, small)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
     X, y = people(5000, 3)
     names = [f"p{i}" for i in range(5000)]
@@ -166,7 +166,7 @@ def test_answers_come_back_in_chunks(device, monkeypatch):
     X, y = people(5000, 5)
     X[[3, 1700, 1701]] *= 1e4  # whom the device leaves to the processor
     whole = [audit(release, X, y, engine=Cuda(device)) for release in RELEASES]
-    for name, small in (("STREAMED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16), ("MANY_ANSWERS", 1)):
+    for name, small in (("VIEWED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16), ("MANY_ANSWERS", 1)):
         monkeypatch.setattr(engine_file, name, small)
     for name, small in (("ASKED_ROWS", 1024), ("CHUNK_ROWS", 300)):
         monkeypatch.setattr(linear_losses, name, small)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import ctypes
-import queue
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer  # no
 from perinstance.errors import PerinstanceError  # noqa: E402
 from perinstance.folds.block import Block  # noqa: E402
 
-SLICE_BYTES = 1 << 10
+SLICE_BYTES, PIECE_BYTES = 1 << 10, 1 << 8
 
 
 class Runtime:
@@ -49,6 +48,10 @@ class Runtime:
         self.waited.append(event)
         return 0
 
+    def cudaStreamWaitEvent(self, stream, event, flags):
+        assert (stream, event, flags) == (7, 3, 0)
+        return 0
+
     def cudaEventQuery(self, event):
         return len(self.sizes) % 2
 
@@ -68,23 +71,21 @@ class Handle:
     def record(self, stream):
         pass
 
-    def wait_event(self, event):
-        pass
-
 
 def with_buffers(monkeypatch, runtime, made):
     monkeypatch.setattr(pinned_buffers, "SLICE_BYTES", SLICE_BYTES)
+    monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", PIECE_BYTES)
     for module in (pinned_buffers, device_to_host):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
-    made._free = queue.SimpleQueue()
+    put = getattr(made._free, "append", None) or made._free.put
     for _ in range(2):
         buffer = PinnedBuffer.__new__(PinnedBuffer)
         buffer.stream = buffer.sent = Handle()
-        buffer.whole = False
+        buffer.whole, buffer.layout = False, None
         buffer.pieces = [Handle(10 + k) for k in range(pinned_buffers.PIECES)]
         buffer.room = torch.full((SLICE_BYTES // 8,), torch.nan, dtype=torch.float64)
         buffer.words = buffer.room.numpy()
-        made._free.put(buffer)
+        put(buffer)
     return made
 
 
@@ -120,7 +121,7 @@ def test_numbers_in_a_row_go_by_pieces_in_turn(monkeypatch):
     there = torch.full((500,), torch.nan, dtype=torch.float64)
     uploads(monkeypatch, runtime)._send((np.arange(500.0),), (there,), 0)
     np.testing.assert_array_equal(there.numpy(), np.arange(500.0))
-    piece = SLICE_BYTES // pinned_buffers.PIECES
+    piece = PIECE_BYTES
     turns = -(-4000 // piece)
     assert turns > pinned_buffers.PIECES
     assert runtime.waited == runtime.recorded == [10 + k % pinned_buffers.PIECES for k in range(turns)]
@@ -131,7 +132,7 @@ def test_a_refused_transfer_is_told_and_its_buffer_comes_back(monkeypatch):
     made = uploads(monkeypatch, Runtime(error=700))
     with pytest.raises(PerinstanceError, match="700"):
         made._send((np.arange(300.0),), (torch.empty(300, dtype=torch.float64),), 0)
-    assert made._free.qsize() == 2
+    assert len(made._free) == 2
 
 
 def test_blocks_of_all_kinds_go_to_their_rows_of_a_table(monkeypatch):
@@ -152,10 +153,10 @@ def test_rows_of_columns_come_back_by_pieces_in_turn(monkeypatch):
     made.pinned = True
     columns = [torch.arange(700.0, dtype=torch.float64), torch.arange(700).to(torch.uint8)]
     arrays = [np.full(500, np.nan), np.zeros(500, dtype=np.uint8)]
-    made(columns, slice(100, 600), arrays, None)
+    made(columns, slice(100, 600), arrays, Handle())
     for column, array in zip(columns, arrays, strict=True):
         np.testing.assert_array_equal(array, column[100:600].numpy())
-    piece = SLICE_BYTES // pinned_buffers.PIECES
+    piece = PIECE_BYTES
     assert runtime.sizes == [piece] * 15 + [4000 - 15 * piece, piece, 500 - piece]
     assert runtime.waited == runtime.recorded == [10 + k % pinned_buffers.PIECES for k in range(18)]
     assert made._free.qsize() == 2
@@ -165,16 +166,13 @@ def test_a_download_that_fails_is_told(monkeypatch):
     made = with_buffers(monkeypatch, Runtime(error=700, kind=2), Downloads(torch.device("cpu"), 1))
     made.pinned = True
     with pytest.raises(PerinstanceError, match="700"):
-        made([torch.zeros(10, dtype=torch.float64)], slice(0, 10), [np.empty(10)], None)
+        made([torch.zeros(10, dtype=torch.float64)], slice(0, 10), [np.empty(10)], Handle())
     assert made._free.qsize() == 2
 
 
-@pytest.mark.parametrize("way", ["by the system", "refused", "elsewhere"])
-def test_memory_that_is_provided_ahead_keeps_what_is_written(monkeypatch, way):
+def test_memory_that_is_made_ahead_is_nobody_elses(monkeypatch):
     monkeypatch.setattr(answer_memory, "AT_A_TIME", 1 << 13)
-    if way != "by the system":
-        monkeypatch.setattr(answer_memory, "_populate", lambda: (lambda *_: -1) if way == "refused" else None)
-    n = 1 << 17
+    n = (1 << 17) + 5
     memory = answer_memory.AnswerMemory(n)
     taken = [memory.take(n, dtype) for dtype in answer_memory.COLUMNS]
     for k, one in enumerate(taken):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from perinstance.data.memory.table import Table
 from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.operations.run_sums import all_finite
@@ -29,8 +30,8 @@ T = TypeVar("T")
 
 #: share of the device's free memory that a streamed table may take to stay there for the next pass
 KEPT_SHARE = 0.7
-#: bytes of a block that streams over
-STREAMED_BYTES = 32 << 20
+#: bytes of a block that streams over; where nothing is read or converted, fewer returns to the interpreter are better
+STREAMED_BYTES, VIEWED_BYTES = 32 << 20, 64 << 20
 #: bytes of the rows that are worked on at a time where the whole table does not fit
 GROUP_BYTES = 1 << 30
 #: people whose answers are worth asking the system for memory ahead
@@ -71,9 +72,7 @@ class CudaSweep:
     def __init__(self, source: Source, device: Any, threads: int | None, progress: Progress | None) -> None:
         self.source = source
         self.device = source.device if isinstance(source, DeviceTable) else device
-        self.host: LocalSweep = Local(threads, STREAMED_BYTES if not isinstance(source, DeviceTable) else None).sweep(
-            source, progress
-        )
+        self.host: LocalSweep = Local(threads, _block_bytes(source)).sweep(source, progress)
         self._kept: tuple[Any, Any] | None = (source.X, source.y) if isinstance(source, DeviceTable) else None
         self._checked = False
         self._answers: AnswerMemory | None = None
@@ -213,7 +212,15 @@ class CudaSweep:
         return X, torch.empty(self.n_rows, dtype=torch.float64, device=self.device)
 
 
-def _placed(block: Block, step: Callable[[Block], T], places: AnswerPlaces) -> T:
+def _block_bytes(source: Source) -> int | None:
+    """Return the bytes of a block of the host; None for a table on a device."""
+    if isinstance(source, DeviceTable):
+        return None
+    viewed = isinstance(source, Table) and source.columns.viewed
+    return VIEWED_BYTES if viewed else STREAMED_BYTES
+
+
+def _placed(block: Block, step: Callable[[Block], Any], places: AnswerPlaces) -> Any:
     part = step(block)
     places.place(part, block.start)
     return part

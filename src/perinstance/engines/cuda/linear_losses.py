@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.engines.cuda import fused_kernels
 from perinstance.engines.cuda.device_tables import torch_module
@@ -36,8 +37,12 @@ from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import AnswerPlaces, AnswerRoom, BlockLosses
 
-#: rows that the device answers at a time, and of these that a thread takes back at a time, while others are computed
-ASKED_ROWS, CHUNK_ROWS = 1 << 21, 1 << 19
+#: rows that the device is asked about at a time, at most and by their bytes
+ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
+#: of these, rows that a thread takes back at a time while others are computed
+CHUNK_ROWS = 1 << 20
+#: people of a chunk whom the processor is asked about, as a rule: their places are noted in passing
+FEW_LEFT = 4096
 #: threads that copy answers and make records of them
 MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
@@ -142,7 +147,8 @@ class LinearWalk:
         host = {name: _array(room, name, len(chunk)) for name in columns}
         downloads(list(columns.values()), chunk.rows, list(host.values()), chunk.ready)
         codes, epsilon = host["code"], host.get("epsilon")
-        hard, unsettled = count_left(codes, chunk.found.hard, nothing if epsilon is None else epsilon)
+        left = np.empty(FEW_LEFT, dtype=np.int64)
+        hard, unsettled = left_open(codes, chunk.found.hard, nothing if epsilon is None else epsilon, left)
         open_rows = self._answer_left(chunk, host) if hard else None
         length, share = host.get("length", nothing), host.get("share", nothing)
         seen = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
@@ -151,7 +157,8 @@ class LinearWalk:
         if epsilon is None:
             epsilon = self._epsilon(people.pairs)
         elif hard or unsettled:
-            epsilon = _settled(people.pairs, epsilon, self.delta)
+            known = left[:unsettled] if not hard and unsettled <= FEW_LEFT else np.flatnonzero(np.isnan(epsilon))
+            epsilon = _settled(people.pairs, epsilon, self.delta, known)
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
         X, y = chunk.picked(np.flatnonzero(open_rows))
@@ -182,7 +189,7 @@ class LinearWalk:
         torch = torch_module()
         D = torch.tensor(spread(pairs.distance, len(pairs)), device=self.device)
         (epsilon,) = to_host(shift_epsilons_there(D, shifts_on_device(self.delta, self.device)))
-        return _settled(pairs, epsilon, self.delta)
+        return _settled(pairs, epsilon, self.delta, np.flatnonzero(np.isnan(epsilon)))
 
     def walk(
         self,
@@ -211,8 +218,9 @@ class LinearWalk:
         """Ask the device about many rows, and hand out fewer at a time: to ask costs more than to take back."""
         for block in blocks:
             block.wait()
-            for start in range(0, len(block), ASKED_ROWS):
-                run = slice(start, start + ASKED_ROWS)
+            rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
+            for start in range(0, len(block), rows):
+                run = slice(start, start + rows)
                 asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
                 found, ready = self.losses(asked.X, asked.y), event_now(self.device)
                 for begin in range(0, len(asked), CHUNK_ROWS):
@@ -230,13 +238,16 @@ class LinearWalk:
 
 
 @kernel
-def count_left(codes, only_hard, epsilon):  # pragma: no cover - compiled
-    """Count the rows that the device left to the processor, and those without an epsilon."""
+def left_open(codes, only_hard, epsilon, places):  # pragma: no cover - compiled
+    """Count the rows that the device left to the processor, and those without an epsilon, whose places it notes."""
     hard = unsettled = 0
     for i in range(len(codes)):
         hard += codes[i] == HARD if only_hard else codes[i] != 0
     for i in range(len(epsilon)):
-        unsettled += epsilon[i] != epsilon[i]
+        if epsilon[i] != epsilon[i]:
+            if unsettled < len(places):
+                places[unsettled] = i
+            unsettled += 1
     return hard, unsettled
 
 
@@ -247,9 +258,8 @@ def _array(room: AnswerRoom | None, name: str, n: int) -> Any:
     return np.empty(n) if room is None else getattr(room, name)
 
 
-def _settled(pairs: Pairs, epsilon: Floats, delta: float) -> Floats:
+def _settled(pairs: Pairs, epsilon: Floats, delta: float, at: NDArray[np.int64]) -> Floats:
     """Let the processor answer for those without an epsilon."""
-    left = np.isnan(epsilon)
-    if left.any():
-        epsilon[left] = pairs[left].epsilon(delta)
+    if len(at):
+        epsilon[at] = pairs[at].epsilon(delta)
     return epsilon

@@ -23,6 +23,7 @@ from perinstance.engines.cuda.operations.descent_sums import (
 )
 from perinstance.engines.cuda.operations.run_sums import predictor, row_squares, rows_of_chunk, there
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
+from perinstance.engines.cuda.transfers.device_to_host import event_now
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
 from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.folds.block import Block
@@ -162,6 +163,7 @@ class RowWalk:
                     yield DeviceBlock(block.X[part], block.y[part], block.start + start, None)
 
         def answered(block: DeviceBlock) -> BlockLosses:
+            event_now(self.device)  # binds a new thread to the device: a product does so with a warning only
             part = self._losses(block)
             if places is not None:
                 places.place(part, block.start)

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import torch_module
-from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer, cuda_runtime
+from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer, check, cuda_runtime
 
 
 class Downloads:
@@ -34,8 +34,9 @@ class Downloads:
         ]
         buffer = self._free.get()
         try:
-            buffer.stream.wait_event(ready)
-            buffer.receive_all(ways, cuda_runtime())
+            runtime = cuda_runtime()
+            check(runtime.cudaStreamWaitEvent(buffer.stream.cuda_stream, ready.cuda_event, 0))
+            buffer.receive_all(ways, runtime)
         finally:
             self._free.put(buffer)
 

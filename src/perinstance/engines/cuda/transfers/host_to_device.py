@@ -6,7 +6,7 @@ while the device works on the rows before.
 
 from __future__ import annotations
 
-import queue
+from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -53,19 +53,19 @@ class SentRows:
 
 
 class Uploads:
-    """Brings blocks over; two pinned buffers for each thread are reused in turn."""
+    """Brings blocks over; of two pinned buffers for each thread, compiled calls take the one that was used last."""
 
     def __init__(self, device: Any, threads: int) -> None:
         self.device = device
         self.pinned = device.type == "cuda"
-        self._free: queue.SimpleQueue[PinnedBuffer] = queue.SimpleQueue()
+        self._free: deque[PinnedBuffer] = deque()
         if self.pinned:
             torch = torch_module()
             self._stream = torch.cuda.Stream(device)
             # the room that rows come into may have been somebody else's, whose work is not done yet
             self._stream.wait_stream(torch.cuda.current_stream(device))
             for _ in range(2 * threads):
-                self._free.put(PinnedBuffer(self._stream))
+                self._free.append(PinnedBuffer(self._stream))
 
     def holds(self, *tensors: Any) -> None:
         """Keep the memory of tensors, should they be let go of, until what is under way has come."""
@@ -108,11 +108,11 @@ class Uploads:
                 (one.ctypes.data, there.data_ptr() + 8 * start * _width(one), one.nbytes)
                 for one, there in zip(arrays, tensors, strict=True)
             ]
-            buffer = self._free.get()
+            buffer = self._free.pop()
             try:
                 buffer.send_all(ways, runtime)
             finally:
-                self._free.put(buffer)
+                self._free.append(buffer)
             return
         least = min(max(one.size for one in arrays), pinned_buffers.SLICE_BYTES // 8)
         by_torch = self.pinned and runtime is None
@@ -124,11 +124,11 @@ class Uploads:
         """Bring an array over, a slice at a time. Buffers hold ``least`` numbers."""
         step = max(1, pinned_buffers.SLICE_BYTES // (8 * _width(array)))
         for start in range(0, len(array), step):
-            buffer = self._free.get()
+            buffer = self._free.popleft()
             try:
                 buffer.send(array[start : start + step], tensor, start, least)
             finally:
-                self._free.put(buffer)
+                self._free.append(buffer)
 
 
 def _width(array: NDArray) -> int:

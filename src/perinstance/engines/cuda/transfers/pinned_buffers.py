@@ -19,10 +19,11 @@ from perinstance.engines.cuda.transfers.compiled_slices import (
 )
 from perinstance.errors import PerinstanceError
 
-#: bytes of a buffer, and of a slice that the interpreter sends: with smaller ones threads wait for its lock
+#: bytes of a slice that the interpreter sends: with smaller ones threads wait for its lock
 SLICE_BYTES = 16 << 20
-#: pieces of a buffer that compiled code fills in turn: one is filled while others are on their way
-PIECES = 4
+#: bytes of a piece of a buffer, and pieces that compiled code fills in turn, one while the other is on its way: with
+#: more, what is written does not wait in the processor's cache until the device has read it
+PIECE_BYTES, PIECES = 4 << 20, 2
 
 
 class PinnedBuffer:
@@ -33,6 +34,7 @@ class PinnedBuffer:
         self.stream = stream
         self.room: Any = None
         self.words: NDArray = np.empty(0)
+        self.layout: tuple[NDArray, NDArray, int] | None = None  #: addresses and events of the pieces, and their bytes
         self.pieces: list[Any] = [torch.cuda.Event() for _ in range(PIECES)]
         self.sent: Any = torch.cuda.Event()
         self.whole = False  #: the last transfer was of the whole buffer, and ``sent`` tells its end
@@ -48,17 +50,19 @@ class PinnedBuffer:
         self._by_pieces(receive_slices, ways, runtime)
 
     def _by_pieces(self, loop: Any, ways: list[tuple[int, int, int]], runtime: Any) -> None:
-        numbers = min(-(-max(size for _, _, size in ways) // 8), SLICE_BYTES // 8)
+        numbers = min(-(-max(size for _, _, size in ways) // 8), PIECES * PIECE_BYTES // 8)
         if len(self.words) < numbers:
             self._widen(numbers)
         if self.whole:
             self.sent.synchronize()
             self.whole = False
-        piece = min(SLICE_BYTES // (8 * PIECES), len(self.words))
-        count = min(PIECES, len(self.words) // piece)
-        buffers = self.words.ctypes.data + 8 * piece * np.arange(count)
-        events = np.array([event.cuda_event for event in self.pieces[:count]])
-        slices = slices_of(ways, 8 * piece)
+        if self.layout is None:
+            piece = min(PIECE_BYTES, 8 * len(self.words))
+            count = min(PIECES, 8 * len(self.words) // piece)
+            addresses = self.words.ctypes.data + piece * np.arange(count)
+            self.layout = addresses, np.array([event.cuda_event for event in self.pieces[:count]]), piece
+        buffers, events, piece = self.layout
+        slices = slices_of(ways, piece)
         check(loop(slices, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)))
 
     def _widen(self, numbers: int) -> None:
@@ -67,6 +71,7 @@ class PinnedBuffer:
         torch = torch_module()
         self.room = torch.empty(numbers, dtype=torch.float64, pin_memory=True)
         self.words = self.room.numpy()
+        self.layout = None
 
     def _wait(self) -> None:
         for event in (self.sent, *self.pieces):
@@ -119,4 +124,5 @@ def cuda_runtime() -> Any:
     library.cudaMemcpyAsync.argtypes = [pointer, pointer, ctypes.c_size_t, ctypes.c_int, pointer]
     library.cudaEventRecord.argtypes = [pointer, pointer]
     library.cudaEventQuery.argtypes = [pointer]
+    library.cudaStreamWaitEvent.argtypes = [pointer, pointer, ctypes.c_uint]
     return library
