@@ -167,15 +167,15 @@ def _standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma:
 
     Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
     """
-    sound = True
-    for i in range(len(residual)):
-        r = root * abs(residual[i])
-        r = r if r == r else np.inf
+    unsound = 0
+    for i in range(len(residual)):  # without a branch: several people at a time
+        mu, r = leverage[i], root * abs(residual[i])
+        r = np.inf if r != r else r
         rho[i] = r
-        beyond = limits[0] < leverage[i] < np.inf or limits[1] < r < np.inf
-        kind[i] = UPPER if beyond and codes[i] == EXACT else codes[i]
-        sound &= leverage[i] >= 0.0
-    return sound
+        beyond = ((limits[0] < mu) & (mu < np.inf)) | ((limits[1] < r) & (r < np.inf))
+        kind[i] = max(codes[i], np.uint8(UPPER) if beyond else np.uint8(EXACT))
+        unsound += np.int64(mu < 0.0) + np.int64(mu != mu)
+    return unsound == 0
 
 
 @kernel

@@ -30,7 +30,7 @@ from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
-from perinstance.models.linear.row_statistics import HARD, Without
+from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL, Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs, Shift
@@ -43,6 +43,8 @@ ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
 CHUNK_ROWS = 1 << 20
 #: people of a chunk whom the processor is asked about, as a rule: their places are noted in passing
 FEW_LEFT = 4096
+#: people who are looked at together for one without an epsilon
+LOOKED_AT = 256
 #: threads that copy answers and make records of them
 MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
@@ -239,16 +241,21 @@ class LinearWalk:
 
 @kernel
 def left_open(codes, only_hard, epsilon, places):  # pragma: no cover - compiled
-    """Count the rows that the device left to the processor, and those without an epsilon, whose places it notes."""
-    hard = unsettled = 0
+    """Tell whether the device left rows to the processor; count those without an epsilon, and note their places."""
+    worst, unsettled = np.uint8(0), 0
     for i in range(len(codes)):
-        hard += codes[i] == HARD if only_hard else codes[i] != 0
-    for i in range(len(epsilon)):
-        if epsilon[i] != epsilon[i]:
-            if unsettled < len(places):
-                places[unsettled] = i
-            unsettled += 1
-    return hard, unsettled
+        worst = max(worst, codes[i])
+    for start in range(0, len(epsilon), LOOKED_AT):
+        some, missing = epsilon[start : start + LOOKED_AT], 0
+        for i in range(len(some)):  # without a branch: several people at a time
+            missing += np.int64(some[i] != some[i])
+        if missing:
+            for i in range(len(some)):
+                if some[i] != some[i]:
+                    if unsettled < len(places):
+                        places[unsettled] = start + i
+                    unsettled += 1
+    return worst >= (HARD if only_hard else ROUGH_RESIDUAL), unsettled
 
 
 def _array(room: AnswerRoom | None, name: str, n: int) -> Any:
