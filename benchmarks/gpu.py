@@ -165,29 +165,34 @@ def peer(text: str, device: str) -> None:
     n, d = (int(float(one)) for one in text.split("x"))
     X, y = table(n, d, device)
     cores = available_cores()
+    mu, rho = (torch.empty(n, dtype=torch.float64, pin_memory=device != "cpu") for _ in range(2))
+    cuts = np.linspace(0, n, cores + 1).astype(int)
 
-    def torch_road() -> None:
+    def inverted(run: tuple[int, int]) -> np.ndarray:
+        return pi.pairs.Posterior(mu.numpy()[slice(*run)], rho.numpy()[slice(*run)]).epsilon(DELTA)
+
+    def torch_road(pool: ThreadPoolExecutor) -> None:
         H = X.T @ X + torch.eye(d, dtype=torch.float64, device=device)
         L = torch.linalg.cholesky(H)
         theta = torch.cholesky_solve((X.T @ y)[:, None], L)[:, 0]
-        m = torch.cat(
-            [torch.linalg.solve_triangular(L, part.T, upper=False).square().sum(0) for part in X.split(1 << 20)]
-        )
+        # a product with the inverse factor: cuBLAS' triangular solve of as many right-hand sides as rows did not end
+        W = torch.linalg.solve_triangular(L, torch.eye(d, dtype=torch.float64, device=device), upper=False).T
+        m = torch.cat([(part @ W).square().sum(1) for part in X.split(1 << 20)])
         e = y - X @ theta
-        mu, rho = (m / (1 - m)).cpu().numpy(), (e / (1 - m)).abs().cpu().numpy()
-        cuts = np.linspace(0, n, cores + 1).astype(int)
+        mu.copy_(m / (1 - m), non_blocking=True)
+        rho.copy_((e / (1 - m)).abs(), non_blocking=True)
+        wait()
+        list(pool.map(inverted, zip(cuts[:-1], cuts[1:], strict=True)))
 
-        def inverted(run: tuple[int, int]) -> np.ndarray:
-            return pi.pairs.Posterior(mu[slice(*run)], rho[slice(*run)]).epsilon(DELTA)
-
-        with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(inverted, zip(cuts[:-1], cuts[1:], strict=True)))
-
-    torch_road()
-    other, ours = seconds(torch_road, 2), seconds(lambda: on_device(pi.PosteriorSample(), X, y), 3)
+    with ThreadPoolExecutor(cores) as pool:
+        torch_road(pool)
+        other = seconds(partial(torch_road, pool), 5)
+    on_device(pi.PosteriorSample(), X, y)
+    ours = seconds(lambda: on_device(pi.PosteriorSample(), X, y), 3)
     print(
         f"{text:>8}  torch.linalg + inversion by {cores} cores {other:.3f} s; on the device {ours:.4f} s: "
-        f"{other / ours:.0f}x"
+        f"{other / ours:.0f}x",
+        flush=True,
     )
 
 
@@ -200,7 +205,7 @@ def main() -> None:
     given = parser.parse_args()
     copy, peak = ceilings(given.device)
     name = torch.cuda.get_device_name() if given.device != "cpu" else "processor"
-    print(f"{name}: copy {copy / 1e12:.2f} TB/s, products {peak / 1e12:.1f} TFLOP/s of float64")
+    print(f"{name}: copy {copy / 1e12:.2f} TB/s, products {peak / 1e12:.1f} TFLOP/s of float64", flush=True)
     small = given.sizes[-1] if given.device == "cpu" else None
     if given.only in (None, "resident"):
         for text in given.sizes:

@@ -19,6 +19,7 @@ from perinstance.engines.cuda import (
     device_source,
     fused_kernels,
     is_on_device,
+    linear_losses,  # noqa: E402
 )
 from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.epsilons import (
@@ -141,8 +142,8 @@ def test_files_stream_over(device, tmp_path, monkeypatch):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 14)
-    monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 16)
+    for name, small in (("STREAMED_BYTES", 1 << 14), ("VIEWED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16)):
+        monkeypatch.setattr(engine_file, name, small)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
     X, y = people(5000, 3)
     names = [f"p{i}" for i in range(5000)]
@@ -153,6 +154,25 @@ def test_files_stream_over(device, tmp_path, monkeypatch):
     agree(ours, here)
     assert ours.ids.to_pylist() == names
     agree(audit(PosteriorSample(), X, y, engine=Cuda(device)), here)
+
+
+@DEVICES
+def test_answers_come_back_in_chunks(device, monkeypatch):
+    X, y = people(5000, 5)
+    X[[3, 1700, 1701]] *= 1e4  # whom the device leaves to the processor
+    whole = [audit(release, X, y, engine=Cuda(device)) for release in RELEASES]
+    for name, small in (("VIEWED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16), ("MANY_ANSWERS", 1)):
+        monkeypatch.setattr(engine_file, name, small)
+    for name, small in (("ASKED_ROWS", 1024), ("CHUNK_ROWS", 300)):
+        monkeypatch.setattr(linear_losses, name, small)
+    for release, before in zip(RELEASES, whole, strict=True):
+        ours, here = audit(release, X, y, engine=Cuda(device, threads=3)), audit(release, X, y, engine=Local())
+        agree(ours, here)
+        agree(ours, before, rtol=1e-10)
+        np.testing.assert_allclose(ours.residual, here.residual, rtol=1e-7, atol=1e-9)
+        assert ours.refined == here.refined and (ours.pairs._codes == before.pairs._codes).all()
+        again = ours.pairs.epsilon(DELTA)
+        np.testing.assert_allclose(again, ours.losses, rtol=1e-8)  # pairs and losses are of the same people
 
 
 @DEVICES

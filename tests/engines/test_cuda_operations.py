@@ -67,7 +67,8 @@ def short_runs(monkeypatch):
     for module in (run_sums, newton_sums):
         monkeypatch.setattr(module, "SHORT_RUN", 8)
     monkeypatch.setattr(run_sums, "RUNS", 4)
-    monkeypatch.setattr(engine_file, "STREAMED_BYTES", 1 << 10)
+    for name in ("STREAMED_BYTES", "VIEWED_BYTES"):
+        monkeypatch.setattr(engine_file, name, 1 << 10)
     monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 11)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
 

@@ -1,28 +1,31 @@
-"""How rows are cut and sent to a GPU, with a memory copy in the place of CUDA's transfers."""
+"""How rows are cut and sent to a GPU, and answers taken back, with a memory copy in the place of CUDA's transfers."""
 
 # ruff: noqa: N802 - the names are CUDA's
 
 from __future__ import annotations
 
 import ctypes
-import queue
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 
-from perinstance.engines.cuda import host_to_device  # noqa: E402
-from perinstance.engines.cuda.host_to_device import Uploads, _Pinned  # noqa: E402
+from perinstance.engines.cuda.transfers import answer_memory, device_to_host, pinned_buffers  # noqa: E402
+from perinstance.engines.cuda.transfers.device_to_host import Downloads  # noqa: E402
+from perinstance.engines.cuda.transfers.host_to_device import Uploads  # noqa: E402
+from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer  # noqa: E402
 from perinstance.errors import PerinstanceError  # noqa: E402
+from perinstance.folds.block import Block  # noqa: E402
 
-SLICE_BYTES = 1 << 10
+SLICE_BYTES, PIECE_BYTES = 1 << 10, 1 << 8
 
 
 class Runtime:
     """What is asked of CUDA's library, done at once, by functions that have an address."""
 
-    def __init__(self, error=0):
+    def __init__(self, error=0, kind=1):
+        self.kind = kind
         self.error, self.sizes, self.waited, self.recorded = error, [], [], []
         address = ctypes.c_void_p
         self.cudaMemcpyAsync = ctypes.CFUNCTYPE(ctypes.c_int, address, address, ctypes.c_size_t, ctypes.c_int, address)(
@@ -32,7 +35,7 @@ class Runtime:
         self.cudaEventSynchronize = ctypes.CFUNCTYPE(ctypes.c_int, address)(self.wait)
 
     def transfer(self, to, source, size, kind, stream):
-        assert (kind, stream) == (1, 7)
+        assert (kind, stream) == (self.kind, 7)
         self.sizes.append(size)
         ctypes.memmove(to, source, size)
         return self.error
@@ -43,6 +46,10 @@ class Runtime:
 
     def wait(self, event):
         self.waited.append(event)
+        return 0
+
+    def cudaStreamWaitEvent(self, stream, event, flags):
+        assert (stream, event, flags) == (7, 3, 0)
         return 0
 
     def cudaEventQuery(self, event):
@@ -65,19 +72,25 @@ class Handle:
         pass
 
 
-def uploads(monkeypatch, runtime):
-    monkeypatch.setattr(host_to_device, "SLICE_BYTES", SLICE_BYTES)
-    monkeypatch.setattr(host_to_device, "cuda_runtime", lambda: runtime)
-    made = Uploads(torch.device("cpu"), 1)
-    made._free = queue.SimpleQueue()
+def with_buffers(monkeypatch, runtime, made):
+    monkeypatch.setattr(pinned_buffers, "SLICE_BYTES", SLICE_BYTES)
+    monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", PIECE_BYTES)
+    for module in (pinned_buffers, device_to_host):
+        monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
+    put = getattr(made._free, "append", None) or made._free.put
     for _ in range(2):
-        buffer = _Pinned.__new__(_Pinned)
+        buffer = PinnedBuffer.__new__(PinnedBuffer)
         buffer.stream = buffer.sent = Handle()
-        buffer.pieces = [Handle(10 + k) for k in range(host_to_device.PIECES)]
+        buffer.whole, buffer.layout = False, None
+        buffer.pieces = [Handle(10 + k) for k in range(pinned_buffers.PIECES)]
         buffer.room = torch.full((SLICE_BYTES // 8,), torch.nan, dtype=torch.float64)
         buffer.words = buffer.room.numpy()
-        made._free.put(buffer)
+        put(buffer)
     return made
+
+
+def uploads(monkeypatch, runtime):
+    return with_buffers(monkeypatch, runtime, Uploads(torch.device("cpu"), 1))
 
 
 @pytest.mark.parametrize("way", ["calls", "torch"])
@@ -95,9 +108,10 @@ def uploads(monkeypatch, runtime):
 )
 def test_every_row_arrives_in_its_place(monkeypatch, array, way):
     runtime = Runtime() if way == "calls" else None
-    there = torch.full(array.shape, torch.nan, dtype=torch.float64)
-    uploads(monkeypatch, runtime)._send(array, there, 1)
-    np.testing.assert_array_equal(there.numpy(), array.astype(np.float64))
+    there = torch.full((len(array) + 5, *array.shape[1:]), -1.0, dtype=torch.float64)
+    uploads(monkeypatch, runtime)._send((array,), (there,), 3)
+    np.testing.assert_array_equal(there[3:-2].numpy(), array.astype(np.float64))
+    assert (there[:3] == -1.0).all() and (there[-2:] == -1.0).all()
     if runtime is not None:
         assert sum(runtime.sizes) == 8 * array.size and max(runtime.sizes) <= SLICE_BYTES
 
@@ -105,17 +119,67 @@ def test_every_row_arrives_in_its_place(monkeypatch, array, way):
 def test_numbers_in_a_row_go_by_pieces_in_turn(monkeypatch):
     runtime = Runtime()
     there = torch.full((500,), torch.nan, dtype=torch.float64)
-    uploads(monkeypatch, runtime)._send(np.arange(500.0), there, 1)
+    uploads(monkeypatch, runtime)._send((np.arange(500.0),), (there,), 0)
     np.testing.assert_array_equal(there.numpy(), np.arange(500.0))
-    piece = SLICE_BYTES // host_to_device.PIECES
+    piece = PIECE_BYTES
     turns = -(-4000 // piece)
-    assert turns > host_to_device.PIECES
-    assert runtime.waited == runtime.recorded == [10 + k % host_to_device.PIECES for k in range(turns)]
+    assert turns > pinned_buffers.PIECES
+    assert runtime.waited == runtime.recorded == [10 + k % pinned_buffers.PIECES for k in range(turns)]
     assert runtime.sizes == [piece] * (turns - 1) + [4000 - piece * (turns - 1)]
 
 
 def test_a_refused_transfer_is_told_and_its_buffer_comes_back(monkeypatch):
     made = uploads(monkeypatch, Runtime(error=700))
     with pytest.raises(PerinstanceError, match="700"):
-        made._send(np.arange(300.0), torch.empty(300, dtype=torch.float64), 1)
+        made._send((np.arange(300.0),), (torch.empty(300, dtype=torch.float64),), 0)
+    assert len(made._free) == 2
+
+
+def test_blocks_of_all_kinds_go_to_their_rows_of_a_table(monkeypatch):
+    X, y = np.arange(400.0).reshape(200, 2), np.arange(200)
+    there = torch.full((200, 2), torch.nan, dtype=torch.float64), torch.full((200,), torch.nan, dtype=torch.float64)
+    made = uploads(monkeypatch, Runtime())
+    for start, stop, order in ((120, 200, "C"), (0, 50, "F"), (50, 120, "C")):
+        block = Block(np.array(X[start:stop], order=order), y[start:stop], start)
+        sent = made.into(there, block)
+        assert (sent.start, sent.stop, sent.finite) == (start, stop, True)
+    np.testing.assert_array_equal(there[0].numpy(), X)
+    np.testing.assert_array_equal(there[1].numpy(), y)
+
+
+def test_rows_of_columns_come_back_by_pieces_in_turn(monkeypatch):
+    runtime = Runtime(kind=2)
+    made = with_buffers(monkeypatch, runtime, Downloads(torch.device("cpu"), 1))
+    made.pinned = True
+    columns = [torch.arange(700.0, dtype=torch.float64), torch.arange(700).to(torch.uint8)]
+    arrays = [np.full(500, np.nan), np.zeros(500, dtype=np.uint8)]
+    made(columns, slice(100, 600), arrays, Handle())
+    for column, array in zip(columns, arrays, strict=True):
+        np.testing.assert_array_equal(array, column[100:600].numpy())
+    piece = PIECE_BYTES
+    assert runtime.sizes == [piece] * 15 + [4000 - 15 * piece, piece, 500 - piece]
+    assert runtime.waited == runtime.recorded == [10 + k % pinned_buffers.PIECES for k in range(18)]
     assert made._free.qsize() == 2
+
+
+def test_a_download_that_fails_is_told(monkeypatch):
+    made = with_buffers(monkeypatch, Runtime(error=700, kind=2), Downloads(torch.device("cpu"), 1))
+    made.pinned = True
+    with pytest.raises(PerinstanceError, match="700"):
+        made([torch.zeros(10, dtype=torch.float64)], slice(0, 10), [np.empty(10)], Handle())
+    assert made._free.qsize() == 2
+
+
+def test_memory_that_is_made_ahead_is_nobody_elses(monkeypatch):
+    monkeypatch.setattr(answer_memory, "AT_A_TIME", 1 << 13)
+    n = (1 << 17) + 5
+    memory = answer_memory.AnswerMemory(n)
+    taken = [memory.take(n, dtype) for dtype in answer_memory.COLUMNS]
+    for k, one in enumerate(taken):
+        one[:] = k
+    more = memory.take(n, np.float64)
+    assert more.shape == (n,) and more.dtype == np.float64 and memory.take(7, np.uint8).shape == (7,)
+    memory.close()
+    assert len({one.ctypes.data for one in (*taken, more)}) == len(taken) + 1
+    for k, one in enumerate(taken):
+        assert one.base is None and one.dtype == answer_memory.COLUMNS[k] and (one == k).all()

@@ -109,6 +109,8 @@ def audit(
     folder = _folder_for(sweep, out) if is_folder(out) else None
     LOG.info("audit of %s begins: %d features", release.mechanism().name, table.n_features)
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
+        if targets is None and hasattr(sweep, "expect_answers"):  # an engine with time for it while rows are moved
+            sweep.expect_answers()
         fit = release.confidential_fit(sweep, method)
         LOG.debug("audit: the confidential fit is made")
         if targets is None:

@@ -55,7 +55,7 @@ def walk_people(
     stream: LossStream | None = None,
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
-    gather = _Gather(who.n_rows)
+    gather = _Gather(who.n_rows, getattr(who, "answer_array", np.empty))
     step: Callable[[Block], BlockLosses] = partial(
         losses_of_block, release=release, fit=fit, inside=inside, delta=delta
     )
@@ -67,7 +67,7 @@ def walk_people(
     if stream is None and who is sweep and _shared(release, fit, who, inside, delta, gather):
         return _refined(gather, release, fit, sweep, inside, delta)
     with closing(
-        who.map(step) if own is None else own(step, gather.place)
+        who.map(step) if own is None else own(step, gather)
     ) as parts:  # no thread works on when a block cannot be written
         for part in parts:
             gather.add(part, placed or own is not None)
@@ -161,8 +161,9 @@ def copy_columns(parts, columns, codes, all_codes, start):  # pragma: no cover -
 class _Gather:
     """Collects the parts. With the number of people known, each array is written once and the parts are let go."""
 
-    def __init__(self, n: int | None) -> None:
+    def __init__(self, n: int | None, new_array: Callable[..., NDArray] = np.empty) -> None:
         self.n = n
+        self._new_array = new_array
         self.done = 0
         self.columns: dict[str, NDArray] = {}
         self.kind: type[ColumnPairs] | None = None
@@ -231,7 +232,7 @@ class _Gather:
                 self.kind, self.one_leverage = type(pairs), same
                 names = [name for name in values if not (same and name == "leverage")]
                 assert self.n is not None
-                self.columns = {name: np.empty(self.n, dtype=values[name].dtype) for name in names}
+                self.columns = {name: self._new_array(self.n, values[name].dtype) for name in names}
             if self.one_leverage and not same:
                 self.other_leverages.append((run, values["leverage"]))
         columns = {name: (values[name], column) for name, column in self.columns.items() if name != "3"}

@@ -131,7 +131,7 @@ class LocalSweep:
                     enter(turns)
                 else:
                     jobs: list[Job] = [(enter, turns, Future()) for _ in range(self.threads)]
-                    crew = self._called(jobs)
+                    crew = self.crew(jobs)
                     if last and crew is not None:
                         crew.dismiss()
                     waited_for(jobs)
@@ -146,7 +146,7 @@ class LocalSweep:
         """See ``SharingSweep``."""
         several = len(pieces) > WAITING and self.threads > 1
         with blas_libraries().limit(limits=1, user_api="blas"):
-            yield from ordered(work, pieces, *((self.threads, WAITING, self._called()) if several else (1,)))
+            yield from ordered(work, pieces, *((self.threads, WAITING, self.crew()) if several else (1,)))
 
     def close(self) -> None:
         """Give back memory, scratch space and threads; a later pass reads the source again."""
@@ -181,7 +181,7 @@ class LocalSweep:
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
             with blas_libraries().limit(limits=1, user_api="blas"):
-                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self._called()):
+                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self.crew()):
                     rows += size
                     if ids is not None:
                         names.append(ids)
@@ -194,7 +194,7 @@ class LocalSweep:
                 keep.close()
             raise
 
-    def _called(self, jobs: Sequence[Job] = ()) -> Crew | None:
+    def crew(self, jobs: Sequence[Job] = ()) -> Crew | None:
         """Return the threads, who wait for the next pass until this is closed, let go of, or a pass fails."""
         if self._crew is not None:
             for job in jobs:

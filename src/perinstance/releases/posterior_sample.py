@@ -150,9 +150,10 @@ class PosteriorSample(Publishing):
         """A residual of this size moves a sample about as much as the leverage does."""
         return float(self.gamma) ** -0.5
 
-    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
-        """Return the pairs of people of whom leverage and residual are known."""
-        rho, kind = np.empty(len(loo.residual)), np.empty(len(loo.residual), dtype=np.uint8)
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without, room: AnswerRoom | None = None) -> People:
+        """Return the pairs of people of whom leverage and residual are known; made in ``room`` where it is given."""
+        n = len(loo.residual)
+        rho, kind = (np.empty(n), np.empty(n, dtype=np.uint8)) if room is None else (room.parameter, room.code)
         limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
         root = np.sqrt(float(self.gamma))
         if _standardise(loo.leverage, loo.residual, root, limits, loo.kind_code, rho, kind):
@@ -168,15 +169,15 @@ def _standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma:
 
     Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
     """
-    sound = True
-    for i in range(len(residual)):
-        r = root * abs(residual[i])
-        r = r if r == r else np.inf
+    unsound = 0
+    for i in range(len(residual)):  # without a branch: several people at a time
+        mu, r = leverage[i], root * abs(residual[i])
+        r = np.inf if r != r else r
         rho[i] = r
-        beyond = limits[0] < leverage[i] < np.inf or limits[1] < r < np.inf
-        kind[i] = UPPER if beyond and codes[i] == EXACT else codes[i]
-        sound &= leverage[i] >= 0.0
-    return sound
+        beyond = ((limits[0] < mu) & (mu < np.inf)) | ((limits[1] < r) & (r < np.inf))
+        kind[i] = max(codes[i], np.uint8(UPPER) if beyond else np.uint8(EXACT))
+        unsound += np.int64(mu < 0.0) + np.int64(mu != mu)
+    return unsound == 0
 
 
 @kernel

@@ -8,27 +8,34 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from perinstance.data.memory.table import Table
 from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
-from perinstance.engines.cuda.host_to_device import DeviceBlock, Uploads
 from perinstance.engines.cuda.operations.run_sums import all_finite
+from perinstance.engines.cuda.transfers.answer_memory import AnswerMemory
+from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, SentRows, Uploads
 from perinstance.engines.first_look import CellNames
 from perinstance.engines.local import Local, LocalSweep, available_cores, blas_libraries
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
+from perinstance.releases.base.block_losses import AnswerPlaces
 
 T = TypeVar("T")
 
 #: share of the device's free memory that a streamed table may take to stay there for the next pass
 KEPT_SHARE = 0.7
-#: bytes of a block that streams over
-STREAMED_BYTES = 32 << 20
+#: bytes of a block that streams over; where nothing is read or converted, fewer returns to the interpreter are better
+STREAMED_BYTES, VIEWED_BYTES = 32 << 20, 64 << 20
 #: bytes of the rows that are worked on at a time where the whole table does not fit
 GROUP_BYTES = 1 << 30
+#: people whose answers are worth asking the system for memory ahead
+MANY_ANSWERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +72,10 @@ class CudaSweep:
     def __init__(self, source: Source, device: Any, threads: int | None, progress: Progress | None) -> None:
         self.source = source
         self.device = source.device if isinstance(source, DeviceTable) else device
-        self.host: LocalSweep = Local(threads, STREAMED_BYTES if not isinstance(source, DeviceTable) else None).sweep(
-            source, progress
-        )
+        self.host: LocalSweep = Local(threads, _block_bytes(source)).sweep(source, progress)
         self._kept: tuple[Any, Any] | None = (source.X, source.y) if isinstance(source, DeviceTable) else None
         self._checked = False
+        self._answers: AnswerMemory | None = None
         # between the passes there are small matrices only: threads of a library that wait for each other cost more
         self._one_thread = blas_libraries().limit(limits=1, user_api="blas")
 
@@ -96,6 +102,9 @@ class CudaSweep:
         """Give back memory and scratch space."""
         if not isinstance(self.source, DeviceTable):
             self._kept = None
+        if self._answers is not None:
+            self._answers.close()
+            self._answers = None
         self.host.close()
         self._one_thread.restore_original_limits()
 
@@ -104,6 +113,15 @@ class CudaSweep:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def expect_answers(self) -> None:
+        """Have the host's memory for everybody's answers ready when the rows have come over."""
+        if self.device.type == "cuda" and self._kept is None and (self.n_rows or 0) >= MANY_ANSWERS:
+            self._answers = AnswerMemory(self.n_rows or 0)
+
+    def answer_array(self, n: int, dtype: Any) -> NDArray:
+        """Return an array for n answers."""
+        return np.empty(n, dtype=dtype) if self._answers is None else self._answers.take(n, dtype)
 
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all blocks, by the device's own operation where it has one."""
@@ -138,20 +156,19 @@ class CudaSweep:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
         return self.map_placed(step, None)
 
-    def map_placed(
-        self, step: Callable[[Block], T], place: Callable[[Any, int], None] | None
-    ) -> Generator[T, None, None]:
-        """As ``map``; the thread that made a part calls ``place(part, its first row)`` before it is yielded."""
+    def map_placed(self, step: Callable[[Block], T], places: AnswerPlaces | None) -> Generator[T, None, None]:
+        """As ``map``; the thread that made a part puts it into its place before it is yielded."""
         from perinstance.engines.cuda.operations.catalogue import device_walk
 
         walk = device_walk(step, self.device)
         if walk is None:
-            return self.host.map(step if place is None else partial(_placed, step=step, place=place))
-        return self._losses(walk, place)  # type: ignore[return-value]
+            return self.host.map(step if places is None else partial(_placed, step=step, places=places))
+        return self._losses(walk, places)  # type: ignore[return-value]
 
-    def _losses(self, walk: Any, place: Callable[[Any, int], None] | None) -> Generator[Any, None, None]:
+    def _losses(self, walk: Any, places: AnswerPlaces | None) -> Generator[Any, None, None]:
+        crew = None if self._kept is None else self.host.crew()  # whom nobody else needs then
         with closing(self._blocks("map")) as blocks:
-            yield from walk.walk(self._looked_at(blocks), self.host.threads, place)
+            yield from walk.walk(self._looked_at(blocks), self.host.threads, places, crew)
         self._checked = True
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
@@ -173,17 +190,13 @@ class CudaSweep:
             return
         room = self._room()
         uploads = Uploads(self.device, self.host.threads)
-        if room is not None:
-            uploads.holds(*room)
-
-        def over(block: Block) -> DeviceBlock:
-            if room is None:
-                return uploads(block)
-            rows = slice(block.start, block.start + len(block))
-            return uploads(block, (room[0][rows], room[1][rows]))
-
-        with closing(uploads), closing(self.host.map(over)) as blocks:
-            yield from _grouped(blocks) if room is None else _arriving(blocks, room)
+        if room is None:
+            with closing(uploads), closing(self.host.map(uploads)) as blocks:
+                yield from _grouped(blocks)
+            return
+        uploads.holds(*room)
+        with closing(uploads), closing(self.host.map(partial(uploads.into, room))) as sent:
+            yield from _arriving(sent, room, uploads)
         self._kept = room
 
     def _room(self) -> tuple[Any, Any] | None:
@@ -199,9 +212,17 @@ class CudaSweep:
         return X, torch.empty(self.n_rows, dtype=torch.float64, device=self.device)
 
 
-def _placed(block: Block, step: Callable[[Block], T], place: Callable[[T, int], None]) -> T:
+def _block_bytes(source: Source) -> int | None:
+    """Return the bytes of a block of the host; None for a table on a device."""
+    if isinstance(source, DeviceTable):
+        return None
+    viewed = isinstance(source, Table) and source.columns.viewed
+    return VIEWED_BYTES if viewed else STREAMED_BYTES
+
+
+def _placed(block: Block, step: Callable[[Block], Any], places: AnswerPlaces) -> Any:
     part = step(block)
-    place(part, block.start)
+    places.place(part, block.start)
     return part
 
 
@@ -217,18 +238,18 @@ def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
         yield _joined(waiting)
 
 
-def _arriving(blocks: Iterator[DeviceBlock], room: tuple[Any, Any]) -> Iterator[DeviceBlock]:
+def _arriving(sent: Iterator[SentRows], room: tuple[Any, Any], uploads: Uploads) -> Iterator[DeviceBlock]:
     """Hand out the rows of a table on the device as they come: it works on some while the next are on their way."""
-    current = torch_module().cuda.current_stream(room[0].device)
     begin = end = 0
-    for block in blocks:
-        current.wait_event(block.arrived)
-        end = block.start + len(block)
+    for rows in sent:
+        end = rows.stop
         cut = end // 16 * 16  # rows begin at whole lines of memory, whatever the number of columns
         if 8 * (cut - begin) * room[0].shape[1] >= GROUP_BYTES:
+            uploads.arrived()
             yield DeviceBlock(room[0][begin:cut], room[1][begin:cut], begin, None)
             begin = cut
     if begin < end:
+        uploads.arrived()
         yield DeviceBlock(room[0][begin:end], room[1][begin:end], begin, None)
 
 

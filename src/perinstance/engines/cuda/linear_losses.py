@@ -7,12 +7,13 @@ own code, so that their numbers and labels are its.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.engines.cuda import fused_kernels
 from perinstance.engines.cuda.device_tables import torch_module
@@ -22,20 +23,28 @@ from perinstance.engines.cuda.epsilons import (
     shifts_on_device,
     start_on_device,
 )
-from perinstance.engines.cuda.host_to_device import DeviceBlock
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
-from perinstance.engines.ordered_results import ordered
+from perinstance.engines.cuda.transfers.device_to_host import Downloads, event_now, to_host
+from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
+from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
-from perinstance.models.linear.row_statistics import HARD, Without
+from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL, Without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.interface.arguments import spread
-from perinstance.releases.base.block_losses import BlockLosses
+from perinstance.releases.base.block_losses import AnswerPlaces, AnswerRoom, BlockLosses
 
-#: rows that are answered at a time: their numbers travel back while the next ones are computed
+#: rows that the device is asked about at a time, at most and by their bytes
+ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
+#: of these, rows that a thread takes back at a time while others are computed
 CHUNK_ROWS = 1 << 20
+#: people of a chunk whom the processor is asked about, as a rule: their places are noted in passing
+FEW_LEFT = 4096
+#: people who are looked at together for one without an epsilon
+LOOKED_AT = 256
 #: threads that copy answers and make records of them
 MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
@@ -53,6 +62,35 @@ class DeviceLosses:
     epsilon: Any | None  #: None where the pairs are inverted after they are made; NaN for whom the processor is asked
     code: Any
     hard: bool  #: whether only ``HARD`` rows are answered by the processor, not those with a rough residual
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What there is, by name."""
+        there = {name: getattr(self, name) for name in ("leverage", "residual", "length", "share", "epsilon", "code")}
+        return {name: one for name, one in there.items() if one is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class LossChunk:
+    """Some of the rows that the device was asked about together."""
+
+    block: DeviceBlock
+    found: DeviceLosses
+    rows: slice
+    ready: Any  #: the event after which the answers are there
+
+    @property
+    def start(self) -> int:
+        """The first of the rows, in the table."""
+        return int(self.block.start + self.rows.start)
+
+    def __len__(self) -> int:
+        return int(self.rows.stop - self.rows.start)
+
+    def picked(self, at: Any) -> list[Any]:
+        """Return X and y of some of the rows."""
+        where = torch_module().as_tensor(at + self.rows.start, device=self.block.X.device)
+        return to_host(self.block.X[where], self.block.y[where])
 
 
 def has_device_losses(release: Any, fit: Any, inside: bool) -> bool:
@@ -105,37 +143,46 @@ class LinearWalk:
         )
         return DeviceLosses(mu, r, length, share, epsilon, code, large)
 
-    def on_host(self, block: DeviceBlock, found: DeviceLosses, ready: Any = None) -> BlockLosses:
-        """Copy the answers, and let the processor answer whom the device left."""
-        torch = torch_module()
-        there = {name: getattr(found, name) for name in ("leverage", "residual", "length", "share", "epsilon", "code")}
-        known = {name: one for name, one in there.items() if one is not None}
-        host = dict(zip(known, to_host(*known.values(), ready=ready), strict=True))
-        codes, epsilon, nothing = host["code"], host.get("epsilon"), np.empty(0)
-        at = np.flatnonzero(codes == HARD if found.hard else codes)
-        open_rows = None
-        if len(at):
-            left = torch.as_tensor(at, device=block.X.device)
-            X, y = (one.astype(np.float64) for one in to_host(block.X[left], block.y[left]))
-            better = without(self.fit, X, y, self.inside, self.floor)
-            for name in ("leverage", "residual", "length", "share"):
-                if name in host:
-                    host[name][at] = getattr(better, name)
-            codes[at] = better.kind_code
-            if better.open is not None:
-                open_rows = np.zeros(len(codes), dtype=bool)
-                open_rows[at] = better.open
-            if epsilon is not None:
-                epsilon[at] = np.nan
+    def on_host(self, chunk: LossChunk, downloads: Downloads, room: AnswerRoom | None = None) -> BlockLosses:
+        """Take answers back, to their places where they are given; the processor answers whom the device left."""
+        columns, nothing = chunk.found.columns, np.empty(0)
+        host = {name: _array(room, name, len(chunk)) for name in columns}
+        downloads(list(columns.values()), chunk.rows, list(host.values()), chunk.ready)
+        codes, epsilon = host["code"], host.get("epsilon")
+        left = np.empty(FEW_LEFT, dtype=np.int64)
+        hard, unsettled = left_open(codes, chunk.found.hard, nothing if epsilon is None else epsilon, left)
+        open_rows = self._answer_left(chunk, host) if hard else None
         length, share = host.get("length", nothing), host.get("share", nothing)
         seen = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
-        people: People = self.release.from_row_statistics(self.fit, seen)
-        epsilon = self._epsilon(people.pairs) if epsilon is None else _settled(people.pairs, epsilon, self.delta)
+        made_there = {} if room is None else {"room": room}
+        people: People = self.release.from_row_statistics(self.fit, seen, **made_there)
+        if epsilon is None:
+            epsilon = self._epsilon(people.pairs)
+        elif hard or unsettled:
+            known = left[:unsettled] if not hard and unsettled <= FEW_LEFT else np.flatnonzero(np.isnan(epsilon))
+            epsilon = _settled(people.pairs, epsilon, self.delta, known)
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
-        picked = torch.as_tensor(np.flatnonzero(open_rows), device=block.X.device)
-        X, y = to_host(block.X[picked], block.y[picked])
-        return BlockLosses(people, epsilon, Block(X, y, block.start))
+        X, y = chunk.picked(np.flatnonzero(open_rows))
+        return BlockLosses(people, epsilon, Block(X, y, chunk.start))
+
+    def _answer_left(self, chunk: LossChunk, host: dict[str, Any]) -> Any:
+        """Let the processor answer for rows that the device left; returns who is still open, or None."""
+        codes = host["code"]
+        at = np.flatnonzero(codes == HARD if chunk.found.hard else codes)
+        X, y = (one.astype(np.float64) for one in chunk.picked(at))
+        better = without(self.fit, X, y, self.inside, self.floor)
+        for name in ("leverage", "residual", "length", "share"):
+            if name in host:
+                host[name][at] = getattr(better, name)
+        codes[at] = better.kind_code
+        if "epsilon" in host:
+            host["epsilon"][at] = np.nan
+        if better.open is None:
+            return None
+        open_rows = np.zeros(len(codes), dtype=bool)
+        open_rows[at] = better.open
+        return open_rows
 
     def _epsilon(self, pairs: Pairs) -> Floats:
         """Invert pairs that were made here: shifts on the device, others by the processor."""
@@ -144,61 +191,82 @@ class LinearWalk:
         torch = torch_module()
         D = torch.tensor(spread(pairs.distance, len(pairs)), device=self.device)
         (epsilon,) = to_host(shift_epsilons_there(D, shifts_on_device(self.delta, self.device)))
-        return _settled(pairs, epsilon, self.delta)
+        return _settled(pairs, epsilon, self.delta, np.flatnonzero(np.isnan(epsilon)))
 
     def walk(
-        self, blocks: Iterator[DeviceBlock], threads: int, place: Callable[[BlockLosses, int], None] | None = None
+        self,
+        blocks: Iterator[DeviceBlock],
+        threads: int,
+        places: AnswerPlaces | None = None,
+        crew: Crew | None = None,
     ) -> Iterator[BlockLosses]:
-        """Answer block by block; threads make the host's records, and place them, while the device goes on."""
+        """Answer block by block; threads make the host's records, in their places, while the device goes on."""
+        threads = min(threads, MOST_THREADS)
+        downloads = Downloads(self.device, threads)
+        in_place = places is not None and self._makes_in_place()
+        if places is not None and in_place:
+            places.place(self._nobody(), 0)  # which tells what the pairs are made of
 
-        def chunks() -> Iterator[tuple[DeviceBlock, DeviceLosses, Any]]:
-            for block in blocks:
-                block.wait()
-                for start in range(0, len(block), CHUNK_ROWS):
-                    part = slice(start, start + CHUNK_ROWS)
-                    chunk = DeviceBlock(block.X[part], block.y[part], block.start + start, None)
-                    yield chunk, self.losses(chunk.X, chunk.y), _event(self.device)
-
-        def answered(found: tuple[DeviceBlock, DeviceLosses, Any]) -> BlockLosses:
-            part = self.on_host(*found)
-            if place is not None:
-                place(part, found[0].start)
+        def answered(chunk: LossChunk) -> BlockLosses:
+            room = places.room(chunk.start, len(chunk)) if places is not None and in_place else None
+            part = self.on_host(chunk, downloads, room)
+            if places is not None:
+                places.place(part, chunk.start)
             return part
 
-        return ordered(answered, chunks(), min(threads, MOST_THREADS))
+        return ordered(answered, self._chunks(blocks), threads, crew=crew)
+
+    def _chunks(self, blocks: Iterator[DeviceBlock]) -> Iterator[LossChunk]:
+        """Ask the device about many rows, and hand out fewer at a time: to ask costs more than to take back."""
+        for block in blocks:
+            block.wait()
+            rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
+            for start in range(0, len(block), rows):
+                run = slice(start, start + rows)
+                asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
+                found, ready = self.losses(asked.X, asked.y), event_now(self.device)
+                for begin in range(0, len(asked), CHUNK_ROWS):
+                    yield LossChunk(asked, found, slice(begin, min(begin + CHUNK_ROWS, len(asked))), ready)
+
+    def _makes_in_place(self) -> bool:
+        """Tell whether the pairs of this release, inverted on the device, can be made where everybody's are."""
+        return self.start is not None and "room" in inspect.signature(self.release.from_row_statistics).parameters
+
+    def _nobody(self) -> BlockLosses:
+        """Return the answers of no rows."""
+        none, codes = np.empty(0), np.empty(0, dtype=np.uint8)
+        people = self.release.from_row_statistics(self.fit, Without(none, none, none, none, codes))
+        return BlockLosses(people, none, None)
 
 
-def _settled(pairs: Pairs, epsilon: Floats, delta: float) -> Floats:
+@kernel
+def left_open(codes, only_hard, epsilon, places):  # pragma: no cover - compiled
+    """Tell whether the device left rows to the processor; count those without an epsilon, and note their places."""
+    worst, unsettled = np.uint8(0), 0
+    for i in range(len(codes)):
+        worst = max(worst, codes[i])
+    for start in range(0, len(epsilon), LOOKED_AT):
+        some, missing = epsilon[start : start + LOOKED_AT], 0
+        for i in range(len(some)):  # without a branch: several people at a time
+            missing += np.int64(some[i] != some[i])
+        if missing:
+            for i in range(len(some)):
+                if some[i] != some[i]:
+                    if unsettled < len(places):
+                        places[unsettled] = start + i
+                    unsettled += 1
+    return worst >= (HARD if only_hard else ROUGH_RESIDUAL), unsettled
+
+
+def _array(room: AnswerRoom | None, name: str, n: int) -> Any:
+    """Return where a column of a chunk goes; the device's codes are not labels yet."""
+    if name == "code":
+        return np.empty(n, dtype=np.uint8)
+    return np.empty(n) if room is None else getattr(room, name)
+
+
+def _settled(pairs: Pairs, epsilon: Floats, delta: float, at: NDArray[np.int64]) -> Floats:
     """Let the processor answer for those without an epsilon."""
-    left = np.isnan(epsilon)
-    if left.any():
-        epsilon[left] = pairs[left].epsilon(delta)
+    if len(at):
+        epsilon[at] = pairs[at].epsilon(delta)
     return epsilon
-
-
-def _event(device: Any) -> Any:
-    """Return the event after which what was asked of a GPU so far is done; None on a processor."""
-    return torch_module().cuda.current_stream(device).record_event() if device.type == "cuda" else None
-
-
-@functools.cache
-def _downwards(device: Any) -> Any:
-    """Return the stream on which answers come back, so that none waits for the rows behind it."""
-    return torch_module().cuda.Stream(device)
-
-
-def to_host(*tensors: Any, ready: Any = None) -> list[Any]:
-    """Return tensors as numpy arrays of their own; from a GPU through pinned memory, after the event ``ready``."""
-    torch = torch_module()
-    if tensors[0].device.type != "cuda":
-        return [one.numpy().copy() for one in tensors]
-    device = tensors[0].device
-    stream, ready = _downwards(device), _event(device) if ready is None else ready
-    there = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in tensors]
-    with torch.cuda.stream(stream):
-        stream.wait_event(ready)
-        for one, other in zip(there, tensors, strict=True):
-            one.copy_(other, non_blocking=True)
-        done = stream.record_event()
-    done.synchronize()
-    return [one.numpy() for one in there]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,16 @@ class BlockLosses:
     people: People
     epsilon: Floats
     open: Block | None
+
+
+class AnswerPlaces(Protocol):
+    """Whoever gathers the answers of all blocks; called by several threads."""
+
+    def place(self, part: BlockLosses, start: int) -> None:
+        """Write the numbers of some people, from row ``start`` on, where they belong."""
+
+    def room(self, start: int, n: int) -> AnswerRoom | None:
+        """Return the places of some people, once a part has told what their pairs are made of; None: not such pairs."""
 
 
 def losses_of_block(

@@ -6,7 +6,7 @@ by the code that it uses for its own blocks. Rows that it wants to see again are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import copied, torch_module
 from perinstance.engines.cuda.epsilons import shift_epsilons_there, shifts_on_device
-from perinstance.engines.cuda.host_to_device import DeviceBlock
 from perinstance.engines.cuda.operations.descent_sums import (
     labelled,
     lengths_along_there,
@@ -24,7 +23,9 @@ from perinstance.engines.cuda.operations.descent_sums import (
 )
 from perinstance.engines.cuda.operations.run_sums import predictor, row_squares, rows_of_chunk, there
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
-from perinstance.engines.ordered_results import ordered
+from perinstance.engines.cuda.transfers.device_to_host import event_now
+from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
+from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.interface.problem import Movement
@@ -37,7 +38,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.arguments import spread
-from perinstance.releases.base.block_losses import BlockLosses
+from perinstance.releases.base.block_losses import AnswerPlaces, BlockLosses
 from perinstance.releases.descent.lengths_along_path import GradientLengths
 from perinstance.releases.descent.person_gradients import gradients_of
 from perinstance.releases.descent.step_losses import LEVELS
@@ -146,7 +147,11 @@ class RowWalk:
     device: Any
 
     def walk(
-        self, blocks: Iterator[DeviceBlock], threads: int, place: Callable[[BlockLosses, int], None] | None = None
+        self,
+        blocks: Iterator[DeviceBlock],
+        threads: int,
+        places: AnswerPlaces | None = None,
+        crew: Crew | None = None,
     ) -> Iterator[BlockLosses]:
         """Answer block by block; a thread waits for the device while others work, and places what it made."""
 
@@ -158,12 +163,13 @@ class RowWalk:
                     yield DeviceBlock(block.X[part], block.y[part], block.start + start, None)
 
         def answered(block: DeviceBlock) -> BlockLosses:
+            event_now(self.device)  # binds a new thread to the device: a product does so with a warning only
             part = self._losses(block)
-            if place is not None:
-                place(part, block.start)
+            if places is not None:
+                places.place(part, block.start)
             return part
 
-        return ordered(answered, runs(), min(threads, MOST_THREADS))
+        return ordered(answered, runs(), min(threads, MOST_THREADS), crew=crew)
 
     def _losses(self, block: DeviceBlock) -> BlockLosses:
         people = self.answers.people(block.X, block.y)

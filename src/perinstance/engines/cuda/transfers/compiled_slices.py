@@ -1,4 +1,4 @@
-"""Transfers of rows to the device without the interpreter: one compiled call copies and sends slice after slice.
+"""Transfers without the interpreter: one compiled call copies and sends slice after slice, or takes them back.
 
 Sixteen threads that come back to the interpreter for every slice wait for its lock longer than a slice takes. CUDA's
 functions have other addresses in every process, so compiled code that is kept on disk gets them as arguments.
@@ -10,14 +10,16 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from perinstance.numerics.numba_compile import kernel
 
-#: CUDA's number for copies from the host to a device
-TO_DEVICE = 1
+#: CUDA's numbers for copies from the host to a device, and back
+TO_DEVICE, TO_HOST = 1, 2
 
 _WHOLE, _ANSWER = ir.IntType(64), ir.IntType(32)
 
@@ -43,6 +45,12 @@ def transfer_addresses(runtime: Any) -> TransferAddresses:
     return TransferAddresses(*(int(ctypes.cast(one, ctypes.c_void_p).value or 0) for one in found))
 
 
+def slices_of(ways: list[tuple[int, int, int]], piece: int) -> NDArray[np.int64]:
+    """Cut ways (from, to, bytes) into such of at most ``piece`` bytes."""
+    cut = [(start + at, to + at, min(piece, size - at)) for start, to, size in ways for at in range(0, size, piece)]
+    return np.array(cut, dtype=np.int64).reshape(-1, 3)
+
+
 def _typed(typingctx, address, given):
     """Call a C function of whole numbers and addresses, which go in registers of 64 bits; its answer has 32."""
 
@@ -59,22 +67,44 @@ _call: Any = intrinsic(_typed)
 
 
 @kernel
-def send_slices(source, target, size, piece, buffers, events, stream, calls):
-    """Bring ``size`` bytes over, a piece at a time through pinned buffers in turn; returns CUDA's error, else zero.
+def send_slices(slices, buffers, events, stream, calls):
+    """Bring slices over through pinned buffers in turn; returns CUDA's error, else zero.
 
     ``events``: of each buffer, the one after which it may be written again.
     """
-    at, turn = 0, 0
-    while at < size:
-        part, k = min(piece, size - at), turn % buffers.size
+    for turn in range(len(slices)):
+        k = turn % buffers.size
+        source, target, size = slices[turn, 0], slices[turn, 1], slices[turn, 2]
         error = _call(calls.wait, (events[k],))
         if error == 0:
-            _call(calls.copy, (buffers[k], source + at, part))
-            error = _call(calls.send, (target + at, buffers[k], part, TO_DEVICE, stream))
+            _call(calls.copy, (buffers[k], source, size))
+            error = _call(calls.send, (target, buffers[k], size, TO_DEVICE, stream))
         if error == 0:
             error = _call(calls.record, (events[k], stream))
         if error != 0:
             return error
-        at += part
-        turn += 1
+    return 0
+
+
+@kernel
+def receive_slices(slices, buffers, events, stream, calls):
+    """Take slices back through pinned buffers in turn, as many under way as there are; returns CUDA's error, else zero.
+
+    Everything has arrived at the end. ``events``: of each buffer, the one after which it may be read.
+    """
+    begun = 0
+    for turn in range(len(slices)):
+        while begun < len(slices) and begun < turn + buffers.size:
+            k = begun % buffers.size
+            error = _call(calls.send, (buffers[k], slices[begun, 0], slices[begun, 2], TO_HOST, stream))
+            if error == 0:
+                error = _call(calls.record, (events[k], stream))
+            if error != 0:
+                return error
+            begun += 1
+        k = turn % buffers.size
+        error = _call(calls.wait, (events[k],))
+        if error != 0:
+            return error
+        _call(calls.copy, (slices[turn, 1], buffers[k], slices[turn, 2]))
     return 0

@@ -1,0 +1,5 @@
+"""Rows to a device and answers back: slices through pinned memory, by compiled calls that do without the interpreter.
+
+``host_to_device`` brings blocks over and ``device_to_host`` columns back, both through ``pinned_buffers``, whose loops
+are ``compiled_slices``. ``answer_memory`` has the host's memory ready before the answers come.
+"""
