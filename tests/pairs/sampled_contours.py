@@ -1,0 +1,504 @@
+"""Any number of sampled steps, proved: an inversion integral along a slanted path in ball arithmetic, every error charged.
+
+With ``u = r e^{m x}``, ``r = q/(1 - q) e^{-m m/2}`` a step's likelihood ratio is ``(1 - q)(1 + u)``, ``x`` standard normal.
+Closing the contour to the left shows, for ``R = epsilon - sum log(1 - q)`` (``with``, c > 0, b = 1) and
+``R = -sum log(1 - q) - epsilon`` (``without``, -1 < 0 mirrored: c < 0, b = 0),
+
+    delta(epsilon) = C/(2 pi i) int_{c - i oo}^{c + i oo} e^{-z R} prod E[(1 + u)^{b + z}] dz/(z (z + 1 or z - 1)),
+
+``C = prod (1 - q)`` or 1. The path is bent to the right: ``c -> z_1 = c + rho e^{i theta} -> z_1 + i oo`` and its mirror
+image; the integrand has no pole off the real axis and is below ``const/|z|^2`` in every vertical strip, so this is allowed.
+
+* The noise runs along ``x = s (1 + i k) + i y`` (k < 1), which passes between the zeros of ``1 + u``: nothing changes.
+  A trapezoidal sum there is off by at most ``(N_+ + N_-)/(e^{2 pi a/h} - 1)``, ``N`` the integrals of the absolute value
+  along the lines moved by ``+-i a``, none of which meets a zero.
+* Along ``c -> z_1`` Gauss's rule on panels is off by ``64/15 M w/(p^{2 n} (1 - p^{-2}))``, M the maximum on an ellipse.
+* Above z_1 the noise runs along a path with ``arg(1 + u) >= 0``: there ``|(1 + u)^z|`` falls with ``Im z``.
+
+These bounds need absolute values alone: they are sums over small segments of their largest value, from the derivative of
+the logarithm, in floats with a reserve of ``e^RESERVE``. The sums themselves are balls. Nothing is shared with the package.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from flint import acb, acb_mat, arb, ctx
+
+RESERVE = 0.01
+GOAL = 29.0  # every single charge is e^-29 of delta
+ANGLES = (90.0, 84.0, 77.0, 69.0, 60.0, 52.0)
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+Step = tuple[float, float, int]  # rate, distance, how many
+
+
+class TooHardError(ArithmeticError):
+    """The path would take too many nodes, or a bound is not small enough."""
+
+
+def log_one_plus(log_u: np.ndarray) -> np.ndarray:
+    """``log(1 + u)``, continuous along every path that passes between the zeros."""
+    with np.errstate(all="ignore"):
+        u = np.exp(np.where(log_u.real <= 0, log_u, -log_u))
+        small = 0.5 * np.log1p(2 * u.real + np.abs(u) ** 2) + 1j * np.arctan2(u.imag, 1 + u.real)
+    return np.where(log_u.real <= 0, small, log_u + small)
+
+
+def log_sum(values: np.ndarray) -> float:
+    """``log sum e^values``."""
+    top = float(values.max())
+    if not abs(top) < math.inf:
+        return top
+    return top + math.log(float(np.exp(values - top).sum()))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``count`` steps of a rate and a distance; ``b`` says in which direction; ``share`` of R."""
+
+    rate: float
+    distance: float
+    count: int
+    b: int
+    share: float = 0.0
+
+    @property
+    def log_r(self) -> float:
+        return math.log(self.rate) - math.log1p(-self.rate) - self.distance**2 / 2
+
+    @property
+    def turn(self) -> float:
+        """Where |u| = 1 on the real axis."""
+        return -self.log_r / self.distance
+
+
+class Absolute:
+    """Upper bounds of the noise's integrand in absolute value, segment by segment along ``s + i height(s)``."""
+
+    def __init__(self, kind: Kind, edges: np.ndarray, height: np.ndarray, high: float) -> None:
+        m = kind.distance
+        self.kind, self.edges, self.high = kind, edges, abs(high)
+        wide = np.diff(edges)
+        rise, half = np.diff(height) / wide, 0.5 * wide
+        x = 0.5 * (edges[1:] + edges[:-1]) + 0.5j * (height[1:] + height[:-1])
+        log_u = kind.log_r + m * x
+        loss = log_one_plus(log_u)
+        step = np.hypot(1, rise)
+        with np.errstate(all="ignore"):
+            low, high = np.exp(np.minimum(log_u.real - m * half, 700)), np.exp(np.minimum(log_u.real + m * half, 700))
+            angle = np.abs(log_u.imag) + m * np.abs(rise) * half
+            sine = np.where(angle < math.pi, np.sin(np.clip(angle, math.pi / 2, math.pi)), 0.0)
+            near = np.minimum(1.0, high) / sine  # |u/(1 + u)| <= min(1, |u|)/sin
+            far = np.where(high < 1, high / (1 - high), np.where(low > 1, low / (low - 1), np.inf))
+        self.v = loss - kind.share
+        self.reach = np.fmin(near, far) * m * step * half  # how far the loss moves on half a segment
+        base = -(x * x).real / 2 + kind.b * (loss.real + self.reach) - LOG_SQRT_2PI + np.log(step)
+        self.base = base + (np.abs(x) + half * step) * step * half + np.log(wide) + RESERVE
+        self.steep = float(rise.max())
+
+    def terms(self, z: complex, room: np.ndarray | float = 0.0) -> np.ndarray:
+        """Log of the largest absolute value on each segment times its width; ``room`` for other z nearby."""
+        return self.base + (z * self.v).real + abs(z) * self.reach + room
+
+    def total(self, z: complex, room: np.ndarray | float = 0.0, wide: float = 0.0) -> float:
+        """Log of a bound of the integral of the absolute value, the noise beyond all segments included."""
+        return float(np.logaddexp(log_sum(self.terms(z, room)), self.beyond(abs(z) + wide)))
+
+    def beyond(self, size: float) -> float:
+        """Log of a bound of what lies beyond the first and the last segment, where ``|log(1 + u)| <= |log u| + 1``."""
+        kind, ends = self.kind, (float(self.edges[0]), float(self.edges[-1]))
+        out = -math.inf
+        for s in ends:
+            if abs(kind.log_r + kind.distance * s) < 1:
+                raise TooHardError("the ends are too near")
+            decay = (1 - self.steep**2) / 2 * s * s
+            growth = (size + 1) * (abs(kind.log_r) + kind.distance * 3 * (abs(s) + self.high) + 2 + abs(kind.share))
+            growth += self.high**2 + self.high * abs(s)
+            if not growth < decay / 2 - 10:
+                raise TooHardError("the ends are too near")
+            out = np.logaddexp(out, -decay / 4)
+        return float(out)
+
+    def ellipse(self, turn: complex, a: float, b: float) -> np.ndarray:
+        """How much larger it can be on an ellipse around z with half axes a (along turn) and b."""
+        v = turn * self.v
+        return np.sqrt((a * v.real) ** 2 + (b * v.imag) ** 2) + max(a, b) * self.reach
+
+
+def segments(kind: Kind, most: complex, fine: float = 1.0) -> np.ndarray:
+    """Edges: fine where the noise lives and where u turns, then coarser and coarser."""
+    m, size = kind.distance, abs(most) + 2
+    h = fine * min(0.12, 0.2 / m)
+    right = 46.0 + m * (1 + max(most.real, 0.0))
+    if right / h > 100_000:
+        raise TooHardError("too many segments")
+    core = np.arange(-46.0, right, h)
+    turn = kind.turn + np.arange(-12.0, 12.0, 0.1 * fine) / m
+    end = 100 + 300 * (size * m + math.sqrt(size * (abs(kind.log_r) + abs(kind.share)))) + abs(kind.turn) + 40 / m
+    far = np.geomspace(40.0, end, int(40 * math.log(end)))
+    return np.unique(np.concatenate([-far, core, turn, far]))
+
+
+@dataclass(frozen=True)
+class Line:
+    """``x = s (1 + i slope) + i high``."""
+
+    slope: float
+    high: float
+
+    def absolute(self, kind: Kind, most: complex, moved: float = 0.0) -> Absolute:
+        """Bounds along it, moved by ``i moved`` times ``1 + i slope``."""
+        edges = segments(kind, most)
+        high = self.high + moved * (1 + self.slope**2)
+        return Absolute(kind, edges, high + self.slope * edges, high)
+
+
+def menu(kind: Kind) -> list[Line]:
+    """Lines that pass between the zeros of 1 + u, at ``turn + i at``."""
+    out = []
+    for at in (0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2, 1.8, 2.6, 4.0, 6.0, 9.0, 14.0, 20.0):
+        if at * kind.distance > 0.62 * math.pi:
+            continue
+        for slope in (0.0, 0.15, 0.3, 0.45, 0.6, 0.75):
+            if abs(at - slope * kind.turn) < 12:
+                out.append(Line(slope, at - slope * kind.turn))
+    return out
+
+
+class Menu:
+    """All lines of a kind at once, roughly: to choose."""
+
+    def __init__(self, kind: Kind, c: float) -> None:
+        self.kind, self.lines = kind, menu(kind)
+        m = kind.distance
+        far = np.geomspace(30, 60 + 10 * m * (1 + abs(c)), 80)
+        s = np.unique(np.concatenate([np.linspace(-30, 30, 240), kind.turn + np.linspace(-6, 6, 60) / m, far]))
+        x = np.array([s * (1 + 1j * line.slope) + 1j * line.high for line in self.lines])
+        loss = log_one_plus(kind.log_r + m * x)
+        self.v, self.base = loss - kind.share, -(x * x).real / 2 + kind.b * loss.real
+
+    def sizes(self, z: complex) -> np.ndarray:
+        """About the log of each line's bound at z."""
+        return (self.base + (z * self.v).real).max(axis=1)
+
+    def best(self, z: complex) -> float:
+        """The smallest."""
+        return float(self.sizes(z).min())
+
+
+def rising(kind: Kind, most: complex) -> list[Absolute]:
+    """Paths with arg(1 + u) >= 0: level, and some that rise after a place."""
+    edges = segments(kind, most)
+    out = []
+    for at in (0.0, 0.1, 0.35, 0.8, 1.4, 2.2, 4.0, 7.0, 12.0):
+        if at * kind.distance > 0.8 * math.pi:
+            continue
+        out.append(Absolute(kind, edges, np.full(edges.size, at), at))
+        for slope in (0.3, 0.6, 0.8):
+            for place in (kind.turn, 0.5 * (kind.turn + max(at, 0.3) / 0.8)):
+                left = at + slope * (kind.turn - place)  # how high at the turn
+                if place > at and left * kind.distance <= 0.9 * math.pi:
+                    out.append(Absolute(kind, edges, at + slope * np.maximum(edges - place, 0), at + slope * abs(place)))
+    return out
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A piece of the path: its middle, half its length; which line the noise of each kind takes; log bounds there."""
+
+    start: float  # of the middle, along the path: exact
+    middle: complex
+    wide: float
+    lines: tuple[Line, ...]
+    sizes: tuple[float, ...]  # of each kind's moment
+    log_size: float  # of the whole integrand
+    log_error: float  # of Gauss's rule
+
+
+class Inversion:
+    """Delta of some steps at an epsilon."""
+
+    def __init__(self, steps: list[Step], epsilon: float, direction: str, most_work: float = 1e7) -> None:
+        self.having, self.epsilon, self.most_work = direction == "with", epsilon, most_work
+        self.sign = 1.0 if self.having else -1.0
+        kinds = [Kind(q, m, k, int(self.having)) for q, m, k in steps]
+        most = -math.fsum(kind.count * math.log1p(-kind.rate) for kind in kinds)
+        self.R = most + epsilon if self.having else most - epsilon
+        if not self.R > 0:
+            raise TooHardError("nothing is lost")
+        self.kinds = kinds
+        self._place()
+        self.menus = [Menu(kind, self.c) for kind in self.kinds]
+
+    def _place(self) -> None:
+        """The saddle point on the real axis, and each kind's share of R there."""
+        octaves = self.sign * 2.0 ** np.arange(-16.0, 40.0, 0.25)
+        tables = []
+        for kind in self.kinds:
+            m = kind.distance
+            s = np.unique(np.concatenate([np.linspace(-40, 40 + 2 * m, 1500), kind.turn + np.linspace(-9, 9, 400) / m]))
+            s = np.unique(np.concatenate([s, np.geomspace(40, 1e4 * (1 + m), 600)]))
+            loss = log_one_plus(kind.log_r + m * s + 0j).real
+            base = -s * s / 2 + kind.b * loss - LOG_SQRT_2PI + np.log(np.gradient(s))
+            tables.append((loss, base))
+        log_F = []
+        for c in octaves:
+            total = -c * self.R - math.log(abs(c) * (1 + abs(c)))
+            for kind, (loss, base) in zip(self.kinds, tables, strict=True):
+                power = base + c * loss
+                total += kind.count * log_sum(power)
+                if power.argmax() == power.size - 1:
+                    total = math.inf
+            log_F.append(total)
+        best = int(np.argmin(log_F))
+        if best in (0, len(octaves) - 1):
+            raise TooHardError("no saddle point")
+        self.c = float(octaves[best])
+        mantissa, exponent = math.frexp(self.c)
+        self.c = math.ldexp(round(mantissa * 64) / 64, exponent)  # so that places along the path are exact
+        self.log_delta = log_F[best] + math.log(abs(self.c)) - 3.0
+        means = []
+        for loss, base in tables:
+            weight = np.exp(base + self.c * loss - (base + self.c * loss).max())
+            means.append(float((weight * loss).sum() / weight.sum()))
+        count = sum(kind.count for kind in self.kinds)
+        rest = (self.R - sum(kind.count * mean for kind, mean in zip(self.kinds, means, strict=True))) / count
+        self.kinds = [replace(kind, share=mean + rest) for kind, mean in zip(self.kinds, means, strict=True)]
+
+    def poles(self, z: complex) -> float:
+        """``log |z (z + 1)|`` or ``log |z (z - 1)|``."""
+        return math.log(abs(z)) + math.log(abs(z + self.sign))
+
+    def path(self) -> tuple[complex, float]:
+        """The direction, and how far: the cheapest of some angles, roughly."""
+        best, found = math.inf, None
+        for angle in ANGLES:
+            turn = complex(math.cos(math.radians(angle)), math.sin(math.radians(angle)))
+            largest = -math.inf
+            for octave in np.arange(-2.0, 30.0, 0.5):
+                rho = abs(self.c) * 2.0**octave
+                z = self.c + rho * turn
+                size = sum(k.count * m.best(z) for k, m in zip(self.kinds, self.menus, strict=True))
+                largest = max(largest, size - self.poles(z) + math.log(rho))
+                cost = octave * 25 + max(largest - self.log_delta, 0)
+                if cost > best or largest - self.log_delta > 2500:
+                    break
+                if size - math.log(z.imag) < self.log_delta - GOAL - 12:
+                    best, found = cost, (turn, rho)
+                    break
+        if found is None:
+            raise TooHardError("it does not die along any of these")
+        return found
+
+    def tail(self, z: complex) -> float:
+        """The log of a bound of all that lies above z."""
+        total = -math.log(z.imag)
+        for kind in self.kinds:
+            total += kind.count * min(path.total(z) for path in rising(kind, z))
+        return total
+
+    def panels(self, turn: complex, end: float, n: int) -> list[Panel]:
+        """Cover the path by panels on which Gauss's rule is good enough."""
+        out: list[Panel] = []
+        done, wide, most = 0.0, abs(self.c) / 8, self.c + end * turn
+        cache: dict[tuple[int, Line], Absolute] = {}
+        lines: list[Line] | None = None
+        wide *= 2
+        while done < end:
+            for _ in range(40):
+                start = done + wide
+                middle = self.c + start * turn
+                chosen = []
+                for i, kind in enumerate(self.kinds):
+                    sizes = self.menus[i].sizes(middle)
+                    keep = lines is not None and sizes[self.menus[i].lines.index(lines[i])] * kind.count
+                    if lines is not None and keep < sizes.min() * kind.count + 12:
+                        chosen.append(lines[i])
+                    else:
+                        chosen.append(self.menus[i].lines[int(sizes.argmin())])
+                    if (i, chosen[i]) not in cache:
+                        cache[i, chosen[i]] = chosen[i].absolute(kind, most)
+                panel = self.panel(start, wide, turn, n, [cache[i, line] for i, line in enumerate(chosen)], chosen)
+                if panel.log_error < self.log_delta - GOAL - 3:
+                    break
+                wide /= 2
+            else:
+                raise TooHardError("no panel is small enough")
+            out.append(panel)
+            lines, done = chosen, done + 2 * wide
+            wide *= 2
+            if len(out) > 400:
+                raise TooHardError("too many panels")
+        return out
+
+    def panel(self, start, wide, turn, n, bounds, lines) -> Panel:
+        """Bounds on one panel, over the best of some ellipses."""
+        middle = self.c + start * turn
+        sizes = [bound.total(middle, bound.ellipse(turn, wide, 0.0), wide) for bound in bounds]
+        errors = []
+        for p in (1.5, 2.3, 3.6, 6.0, 11.0):
+            a, b = wide * (p + 1 / p) / 2, wide * (p - 1 / p) / 2
+            log = math.log(64 / 15 * wide) - 2 * n * math.log(p) - math.log1p(-(p**-2.0))
+            for pole in (0.0, -self.sign):
+                foci = (abs(pole - middle - wide * turn) + abs(pole - middle + wide * turn)) / 2
+                far = foci - a
+                log -= math.log(far) if far > 0 else -math.inf
+            for kind, bound in zip(self.kinds, bounds, strict=True):
+                log += kind.count * bound.total(middle, bound.ellipse(turn, a, b), a)
+            errors.append(log)
+        low = min(abs(middle) - wide, abs(middle + self.sign) - wide)
+        total = sum(kind.count * size for kind, size in zip(self.kinds, sizes, strict=True))
+        near = self.poles(middle) if low <= 0 else math.log(abs(middle) - wide) + math.log(abs(middle + self.sign) - wide)
+        return Panel(start, middle, wide, tuple(lines), tuple(sizes), total - near, min(errors))
+
+    def delta(self) -> arb:
+        """A ball that contains delta: again with a smaller goal where delta is far below Chernoff's bound."""
+        result = arb(0)
+        first = self.log_delta
+        for _ in range(3):
+            result = self.attempt()
+            if not result.is_finite() or result.rad() < 1e-13 * abs(result.mid()):
+                break
+            size = float((abs(result.mid()) + result.rad()).log().mid()) - 1
+            self.log_delta = min(size, self.log_delta - 5)
+            if self.log_delta < first - 60:
+                raise TooHardError("delta is far below Chernoff's bound")
+        return result
+
+    def attempt(self) -> arb:
+        """A ball that contains delta, small if delta is not far below what is thought."""
+        turn, rho = self.path()
+        n = 40
+        for _ in range(8):
+            if self.tail(self.c + rho * turn) < self.log_delta - GOAL:
+                break
+            rho *= 1.4
+        panels = self.panels(turn, rho, n)
+        worst = max(panel.log_size + math.log(panel.wide) for panel in panels)
+        n_again = min(160, 2 * int(10 + (worst - self.log_delta + GOAL) / 8))
+        if n_again > n + 8:
+            n = n_again
+            panels = self.panels(turn, rho, n)
+            worst = max(panel.log_size + math.log(panel.wide) for panel in panels)
+        tail = self.tail(self.c + (panels[-1].start + panels[-1].wide) * turn)
+        bits = int((worst - self.log_delta + GOAL) / math.log(2)) + 70
+        ctx.prec = max(bits, 110)
+        self.work, self.note = 0.0, (len(panels), n, bits, len({panel.lines for panel in panels}))
+        slant = (acb(0, 1) * arb(math.atan2(turn.imag, turn.real))).exp()
+        rule = [arb.legendre_p_root(n, k, True) for k in range(n)]
+        values = [[acb(1)] * n for _ in panels]
+        for i, kind in enumerate(self.kinds):
+            for line in dict.fromkeys(panel.lines[i] for panel in panels):
+                which = [j for j, panel in enumerate(panels) if panel.lines[i] == line]
+                found = self.moments(i, line, [panels[j] for j in which], slant, turn, [x for x, _ in rule])
+                for j, row in zip(which, found, strict=True):
+                    values[j] = [old * new**kind.count for old, new in zip(values[j], row, strict=True)]
+        exact = sum((kind.count * (arb(1) - arb(kind.rate)).log() for kind in self.kinds), arb(0))
+        R = self.sign * arb(self.epsilon) - exact - sum((kind.count * arb(kind.share) for kind in self.kinds), arb(0))
+        total = acb(0)
+        for panel, row in zip(panels, values, strict=True):
+            part = acb(0)
+            for (x, weight), value in zip(rule, row, strict=True):
+                z = self.c + slant * (panel.start + panel.wide * x)
+                part += weight * value * (-z * R).exp() / (z * (z + self.sign))
+            total += part * panel.wide
+        charge = arb(0, sum((arb(panel.log_error).exp() for panel in panels), arb(tail).exp()).upper())
+        result = ((total * slant).imag + charge) / arb.pi()
+        return result * exact.exp() if self.having else result
+
+    def moments(self, i: int, line: Line, panels: list[Panel], slant: acb, turn: complex, nodes: list[arb]) -> list[list[acb]]:
+        """``E[(1 + u)^{b + z}] e^{-z share}`` at every node of some panels, the noise along one line."""
+        kind = self.kinds[i]
+        largest = max(abs(panel.middle) + panel.wide for panel in panels)
+        most = complex(max(panel.middle.real + panel.wide for panel in panels), largest)
+        goals = [self.log_delta - GOAL - 8 - (p.log_size - p.sizes[i]) - math.log(p.wide * kind.count) for p in panels]
+        goals = [min(goal, p.sizes[i] - math.log(kind.count) - 3) for goal, p in zip(goals, panels, strict=True)]
+        room = math.pi / kind.distance - abs(line.high + line.slope * kind.turn)
+        h, a, worst = self.spacing(kind, line, panels, goals, turn, most, room)
+        bounds = line.absolute(kind, most)
+        live, outside = np.zeros(bounds.v.size, bool), []
+        for panel, goal in zip(panels, goals, strict=True):
+            terms = bounds.terms(panel.middle, bounds.ellipse(turn, panel.wide, 0.0))
+            # a segment has at most wide/h + 1 nodes
+            terms = terms + np.log1p(h / np.diff(bounds.edges))
+            left, right = np.logaddexp.accumulate(terms), np.logaddexp.accumulate(terms[::-1])[::-1]
+            live |= (left > goal) & (right > goal)
+            outside.append(terms)
+        if not live.any():
+            live[:] = True
+        first, last = np.flatnonzero(live)[[0, -1]]
+        low, high = bounds.edges[first], bounds.edges[last + 1]
+        count = int((high - low) / h) + 2
+        self.work += count * len(nodes) * len(panels)
+        if self.work > self.most_work or count * max(len(nodes), len(panels)) > 1_500_000:
+            raise TooHardError("too much work")
+        errors = []
+        for panel, terms, log in zip(panels, outside, worst, strict=True):
+            beyond = np.concatenate([terms[:first], terms[last + 1 :]])
+            cut = np.logaddexp(log_sum(beyond), bounds.beyond(abs(panel.middle) + panel.wide) + math.log1p(h))
+            errors.append(float(np.logaddexp(cut, log - math.log(math.expm1(2 * math.pi * a / h)) if a / h < 100 else cut)))
+        return self.sums(kind, line, panels, self.c, slant, nodes, (low, h, count), errors)
+
+    def spacing(self, kind, line, panels, goals, turn, most, room) -> tuple[float, float, list[float]]:
+        """The widest spacing h whose error is small enough, the half strip a that shows it, and the integrals N."""
+        best = (0.0, 0.0, [math.inf])
+        for a in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 1.5, 2.5, 4.0, 6.0, 9.0, 13.0, 18.0):
+            a = a * room / (1 + line.slope**2) if a < 1 else a
+            if a * (1 + line.slope**2) > 0.97 * room or a > 30:
+                continue
+            sides = [line.absolute(kind, most, side) for side in (a, -a)]
+            logs = [
+                float(np.logaddexp(*[s.total(p.middle, s.ellipse(turn, p.wide, 0.0), p.wide) for s in sides]))
+                for p in panels
+            ]
+            need = max(log - goal for log, goal in zip(logs, goals, strict=True))
+            h = 2 * math.pi * a / max(need + 1, 5.0)
+            if h > best[0]:
+                best = (h, a, logs)
+        if not best[0] > 0:
+            raise TooHardError("no strip")
+        return best
+
+    @staticmethod
+    def sums(kind, line, panels, c, slant, nodes, grid, errors) -> list[list[acb]]:
+        """The trapezoidal sums, as products of matrices: panels by noise times noise by nodes of a panel."""
+        low, h, count = arb(float(grid[0])), arb(grid[1]), grid[2]
+        q, m = arb(kind.rate), arb(kind.distance)
+        log_r = (q / (1 - q)).log() - m * m / 2
+        tilt = acb(1, line.slope)
+        heads, losses = [], []
+        for j in range(count):
+            x = (low + j * h) * tilt + acb(0, line.high)
+            log_u = log_r + m * x
+            loss = (1 + log_u.exp()).log() if log_u.real < 0 else log_u + (1 + (-log_u).exp()).log()
+            heads.append(kind.b * loss - x * x / 2)
+            losses.append(loss - kind.share)
+        scale = tilt * h / (2 * arb.pi()).sqrt()
+        out: list[list[acb]] = [[] for _ in panels]
+        widths = sorted({panel.wide for panel in panels})
+        columns: list[list[acb]] = []
+        half = len(nodes) // 2
+        for n, wide in enumerate(widths):
+            if n and wide == 2 * widths[n - 1]:
+                columns = [[value * value for value in column] for column in columns]
+            else:
+                moved = [slant * wide * loss for loss in losses]
+                columns = [[(v * x).exp() for v in moved] for x in nodes[:half]]
+            right = columns + [[1 / value for value in column] for column in reversed(columns)]
+            which = [j for j, panel in enumerate(panels) if panel.wide == wide]
+            places = [c + slant * panels[j].start for j in which]
+            left = [[(a + z * v).exp() for a, v in zip(heads, losses, strict=True)] for z in places]
+            product = acb_mat(left) * acb_mat(right).transpose()
+            for row, j in enumerate(which):
+                ball = arb(0, arb(errors[j]).exp().upper())
+                out[j] = [product[row, k] * scale + acb(ball, ball) for k in range(len(nodes))]
+        return out
+
+
+def steps_delta(steps: list[Step], epsilon: float, direction: str) -> arb:
+    """A ball that contains the delta of some steps (rate, distance, how many) at an epsilon."""
+    return Inversion(steps, epsilon, direction).delta()
