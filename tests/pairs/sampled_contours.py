@@ -56,6 +56,11 @@ def log_sum(values: np.ndarray) -> float:
     return top + math.log(float(np.exp(values - top).sum()))
 
 
+def log_of_one_plus(log_u: acb) -> acb:
+    """The same in balls."""
+    return (1 + log_u.exp()).log() if log_u.real < 0 else log_u + (1 + (-log_u).exp()).log()
+
+
 @dataclass(frozen=True)
 class Kind:
     """``count`` steps of a rate and a distance; ``b`` says in which direction; ``share`` of R."""
@@ -77,28 +82,30 @@ class Kind:
 
 
 class Absolute:
-    """Upper bounds of the noise's integrand in absolute value, segment by segment along ``s + i height(s)``."""
+    """Upper bounds of the noise's integrand in absolute value, segment by segment along a path ``x(s)``.
 
-    def __init__(self, kind: Kind, edges: np.ndarray, height: np.ndarray, high: float) -> None:
+    ``x`` at the middles of the segments between ``edges``, ``step`` at least ``|x'|``; for large ``|s|`` the path stays
+    below ``steep |s| + high``.
+    """
+
+    def __init__(self, kind: Kind, edges: np.ndarray, x: np.ndarray, step: np.ndarray | float, ends: tuple[float, float]):
         m = kind.distance
-        self.kind, self.edges, self.high = kind, edges, abs(high)
+        self.kind, self.edges = kind, edges
+        self.steep, self.high = ends
         wide = np.diff(edges)
-        rise, half = np.diff(height) / wide, 0.5 * wide
-        x = 0.5 * (edges[1:] + edges[:-1]) + 0.5j * (height[1:] + height[:-1])
+        arc = 0.5 * wide * step
         log_u = kind.log_r + m * x
         loss = log_one_plus(log_u)
-        step = np.hypot(1, rise)
         with np.errstate(all="ignore"):
-            low, high = np.exp(np.minimum(log_u.real - m * half, 700)), np.exp(np.minimum(log_u.real + m * half, 700))
-            angle = np.abs(log_u.imag) + m * np.abs(rise) * half
+            low, high = np.exp(np.minimum(log_u.real - m * arc, 700)), np.exp(np.minimum(log_u.real + m * arc, 700))
+            angle = np.abs(log_u.imag) + m * arc
             sine = np.where(angle < math.pi, np.sin(np.clip(angle, math.pi / 2, math.pi)), 0.0)
             near = np.minimum(1.0, high) / sine  # |u/(1 + u)| <= min(1, |u|)/sin
             far = np.where(high < 1, high / (1 - high), np.where(low > 1, low / (low - 1), np.inf))
         self.v = loss - kind.share
-        self.reach = np.fmin(near, far) * m * step * half  # how far the loss moves on half a segment
+        self.reach = np.fmin(near, far) * m * arc  # how far the loss moves on half a segment
         base = -(x * x).real / 2 + kind.b * (loss.real + self.reach) - LOG_SQRT_2PI + np.log(step)
-        self.base = base + (np.abs(x) + half * step) * step * half + np.log(wide) + RESERVE
-        self.steep = float(rise.max())
+        self.base = base + (np.abs(x) + arc) * arc + np.log(wide) + RESERVE
 
     def terms(self, z: complex, room: np.ndarray | float = 0.0) -> np.ndarray:
         """Log of the largest absolute value on each segment times its width; ``room`` for other z nearby."""
@@ -133,9 +140,7 @@ def segments(kind: Kind, most: complex, fine: float = 1.0) -> np.ndarray:
     """Edges: fine where the noise lives and where u turns, then coarser and coarser."""
     m, size = kind.distance, abs(most) + 2
     h = fine * min(0.12, 0.2 / m)
-    right = 46.0 + m * (1 + max(most.real, 0.0))
-    if right / h > 100_000:
-        raise TooHardError("too many segments")
+    right = 46.0 + m * (1 + min(max(most.real, 0.0), 300 / m))
     core = np.arange(-46.0, right, h)
     turn = kind.turn + np.arange(-12.0, 12.0, 0.1 * fine) / m
     end = 100 + 300 * (size * m + math.sqrt(size * (abs(kind.log_r) + abs(kind.share)))) + abs(kind.turn) + 40 / m
@@ -145,27 +150,64 @@ def segments(kind: Kind, most: complex, fine: float = 1.0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Line:
-    """``x = s (1 + i slope) + i high``."""
+    """``x = s + i high + i slope s``, or, with a place t to bend at, ``x = s + i high + i slope log(1 + e^{m (s - t)})/m``."""
 
     slope: float
     high: float
+    bend: float | None = None
+
+    def __call__(self, s, m: float):
+        """A point and the derivative there."""
+        if self.bend is None:
+            return s * (1 + 1j * self.slope) + 1j * self.high, 1 + 1j * self.slope
+        p = m * (s - self.bend) + 0j
+        with np.errstate(all="ignore"):
+            turned = 1 / (1 + np.exp(-np.where(p.real > 600, 600 + 0j, p)))
+        return s + 1j * self.high + 1j * self.slope * log_one_plus(p) / m, 1 + 1j * self.slope * turned
+
+    def room(self, kind: Kind) -> float:
+        """How far s may leave the real axis: no zero of 1 + u is met on the way, nor from the real line to here.
+
+        Bent: with ``p = m (s - t)``, ``|Im p| <= m a <= pi/2``, u = -1 asks for ``Re p = slope arg(1 + e^p) - m (t - turn)``
+        and ``m high + Im p + slope log|1 + e^p| = +-pi, ...``, and ``|arg(1 + e^p)| <= |Im p|``.
+        """
+        m = kind.distance
+        if self.bend is None:
+            return (math.pi / m - abs(self.high + self.slope * kind.turn)) / (1 + self.slope**2)
+        a = math.pi / 2
+        late = m * (self.bend - kind.turn)
+        while a > 0 and m * abs(self.high) + a + self.slope * math.log1p(math.exp(self.slope * a - late)) > math.pi:
+            a -= 0.02
+        return a / m
 
     def absolute(self, kind: Kind, most: complex, moved: float = 0.0) -> Absolute:
-        """Bounds along it, moved by ``i moved`` times ``1 + i slope``."""
+        """Bounds along it, s moved by ``i moved``."""
         edges = segments(kind, most)
-        high = self.high + moved * (1 + self.slope**2)
-        return Absolute(kind, edges, high + self.slope * edges, high)
+        x, _ = self(0.5 * (edges[1:] + edges[:-1]) + 1j * moved, kind.distance)
+        if self.bend is None:
+            step, high = math.hypot(1, self.slope), abs(self.high) + 2 * abs(moved)
+        else:  # |e^p/(1 + e^p)| <= 1 for |Im p| <= pi/2
+            step, high = 1 + self.slope, abs(self.high) + 2 * abs(moved) + self.slope * abs(self.bend) + 2 / kind.distance
+        return Absolute(kind, edges, x, step, (self.slope, high))
 
 
 def menu(kind: Kind) -> list[Line]:
-    """Lines that pass between the zeros of 1 + u, at ``turn + i at``."""
-    out = []
+    """Lines that pass between the zeros of 1 + u."""
+    out, m = [], kind.distance
     for at in (0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2, 1.8, 2.6, 4.0, 6.0, 9.0, 14.0, 20.0):
-        if at * kind.distance > 0.62 * math.pi:
+        if at * m > 0.62 * math.pi:
             continue
         for slope in (0.0, 0.15, 0.3, 0.45, 0.6, 0.75):
             if abs(at - slope * kind.turn) < 12:
                 out.append(Line(slope, at - slope * kind.turn))
+    for angle in (0.1, 0.3, 0.6, 0.9, 1.2, 1.5):
+        if angle / m > 20:
+            continue
+        for slope in (0.3, 0.55, 0.8):
+            for late in (0.0, 1.0, 2.5):
+                line = Line(slope, angle / m, kind.turn + late / m)
+                if line.room(kind) * m > 0.3:
+                    out.append(line)
     return out
 
 
@@ -177,32 +219,32 @@ class Menu:
         m = kind.distance
         far = np.geomspace(30, 60 + 10 * m * (1 + abs(c)), 80)
         s = np.unique(np.concatenate([np.linspace(-30, 30, 240), kind.turn + np.linspace(-6, 6, 60) / m, far]))
-        x = np.array([s * (1 + 1j * line.slope) + 1j * line.high for line in self.lines])
+        x = np.array([line(s, m)[0] for line in self.lines])
         loss = log_one_plus(kind.log_r + m * x)
         self.v, self.base = loss - kind.share, -(x * x).real / 2 + kind.b * loss.real
 
-    def sizes(self, z: complex) -> np.ndarray:
-        """About the log of each line's bound at z."""
-        return (self.base + (z * self.v).real).max(axis=1)
+    def sizes(self, z: complex, turn: complex, wide: float) -> np.ndarray:
+        """About the log of each line's bound on an ellipse around z."""
+        v = turn * self.v
+        room = np.sqrt((2 * wide * v.real) ** 2 + (1.7 * wide * v.imag) ** 2)
+        return (self.base + (z * self.v).real + room).max(axis=1)
 
-    def best(self, z: complex) -> float:
+    def best(self, z: complex, turn: complex, wide: float) -> float:
         """The smallest."""
-        return float(self.sizes(z).min())
+        return float(self.sizes(z, turn, wide).min())
 
 
 def rising(kind: Kind, most: complex) -> list[Absolute]:
     """Paths with arg(1 + u) >= 0: level, and some that rise after a place."""
-    edges = segments(kind, most)
+    edges, m = segments(kind, most), kind.distance
+    s = 0.5 * (edges[1:] + edges[:-1])
     out = []
     for at in (0.0, 0.1, 0.35, 0.8, 1.4, 2.2, 4.0, 7.0, 12.0):
-        if at * kind.distance > 0.8 * math.pi:
-            continue
-        out.append(Absolute(kind, edges, np.full(edges.size, at), at))
-        for slope in (0.3, 0.6, 0.8):
-            for place in (kind.turn, 0.5 * (kind.turn + max(at, 0.3) / 0.8)):
-                left = at + slope * (kind.turn - place)  # how high at the turn
-                if place > at and left * kind.distance <= 0.9 * math.pi:
-                    out.append(Absolute(kind, edges, at + slope * np.maximum(edges - place, 0), at + slope * abs(place)))
+        if at * m <= 0.8 * math.pi:
+            out.append(Absolute(kind, edges, s + 1j * at, 1.0, (0.0, at)))
+    for line in menu(kind):
+        if line.bend is not None and line.slope > 0.3:  # arg u grows along it, and is below pi where |u| <= 1
+            out.append(line.absolute(kind, most))
     return out
 
 
@@ -257,10 +299,12 @@ class Inversion:
         best = int(np.argmin(log_F))
         if best in (0, len(octaves) - 1):
             raise TooHardError("no saddle point")
+        if self.having:  # to the left of where the moments begin to live on noise far away
+            best = int(np.flatnonzero(np.array(log_F) <= log_F[best] + 2.5)[0])
         self.c = float(octaves[best])
         mantissa, exponent = math.frexp(self.c)
         self.c = math.ldexp(round(mantissa * 64) / 64, exponent)  # so that places along the path are exact
-        self.log_delta = log_F[best] + math.log(abs(self.c)) - 3.0
+        self.log_delta = min(log_F) + math.log(abs(self.c)) - 3.0
         means = []
         for loss, base in tables:
             weight = np.exp(base + self.c * loss - (base + self.c * loss).max())
@@ -282,7 +326,7 @@ class Inversion:
             for octave in np.arange(-2.0, 30.0, 0.5):
                 rho = abs(self.c) * 2.0**octave
                 z = self.c + rho * turn
-                size = sum(k.count * m.best(z) for k, m in zip(self.kinds, self.menus, strict=True))
+                size = sum(k.count * m.best(z, turn, 0.05 * rho) for k, m in zip(self.kinds, self.menus, strict=True))
                 largest = max(largest, size - self.poles(z) + math.log(rho))
                 cost = octave * 25 + max(largest - self.log_delta, 0)
                 if cost > best or largest - self.log_delta > 2500:
@@ -314,7 +358,7 @@ class Inversion:
                 middle = self.c + start * turn
                 chosen = []
                 for i, kind in enumerate(self.kinds):
-                    sizes = self.menus[i].sizes(middle)
+                    sizes = self.menus[i].sizes(middle, turn, wide)
                     keep = lines is not None and sizes[self.menus[i].lines.index(lines[i])] * kind.count
                     if lines is not None and keep < sizes.min() * kind.count + 12:
                         chosen.append(lines[i])
@@ -331,7 +375,7 @@ class Inversion:
             out.append(panel)
             lines, done = chosen, done + 2 * wide
             wide *= 2
-            if len(out) > 400:
+            if len(out) > 150:
                 raise TooHardError("too many panels")
         return out
 
@@ -417,7 +461,7 @@ class Inversion:
         most = complex(max(panel.middle.real + panel.wide for panel in panels), largest)
         goals = [self.log_delta - GOAL - 8 - (p.log_size - p.sizes[i]) - math.log(p.wide * kind.count) for p in panels]
         goals = [min(goal, p.sizes[i] - math.log(kind.count) - 3) for goal, p in zip(goals, panels, strict=True)]
-        room = math.pi / kind.distance - abs(line.high + line.slope * kind.turn)
+        room = line.room(kind)
         h, a, worst = self.spacing(kind, line, panels, goals, turn, most, room)
         bounds = line.absolute(kind, most)
         live, outside = np.zeros(bounds.v.size, bool), []
@@ -447,8 +491,8 @@ class Inversion:
         """The widest spacing h whose error is small enough, the half strip a that shows it, and the integrals N."""
         best = (0.0, 0.0, [math.inf])
         for a in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 1.5, 2.5, 4.0, 6.0, 9.0, 13.0, 18.0):
-            a = a * room / (1 + line.slope**2) if a < 1 else a
-            if a * (1 + line.slope**2) > 0.97 * room or a > 30:
+            a = a * room if a < 1 else a
+            if a > 0.97 * room or a > 30:
                 continue
             sides = [line.absolute(kind, most, side) for side in (a, -a)]
             logs = [
@@ -469,15 +513,20 @@ class Inversion:
         low, h, count = arb(float(grid[0])), arb(grid[1]), grid[2]
         q, m = arb(kind.rate), arb(kind.distance)
         log_r = (q / (1 - q)).log() - m * m / 2
-        tilt = acb(1, line.slope)
+        tilt, bend = acb(1, line.slope), None if line.bend is None else arb(line.bend)
         heads, losses = [], []
         for j in range(count):
-            x = (low + j * h) * tilt + acb(0, line.high)
-            log_u = log_r + m * x
-            loss = (1 + log_u.exp()).log() if log_u.real < 0 else log_u + (1 + (-log_u).exp()).log()
-            heads.append(kind.b * loss - x * x / 2)
+            s = acb(low + j * h)
+            if bend is None:
+                x, turned = s * tilt + acb(0, line.high), tilt
+            else:
+                p = m * (s - bend)
+                x = s + acb(0, line.high) + acb(0, line.slope) * log_of_one_plus(p) / m
+                turned = 1 + acb(0, line.slope) / (1 + (-p).exp())
+            loss = log_of_one_plus(log_r + m * x)
+            heads.append(kind.b * loss - x * x / 2 + turned.log())
             losses.append(loss - kind.share)
-        scale = tilt * h / (2 * arb.pi()).sqrt()
+        scale = h / (2 * arb.pi()).sqrt()
         out: list[list[acb]] = [[] for _ in panels]
         widths = sorted({panel.wide for panel in panels})
         columns: list[list[acb]] = []
