@@ -50,7 +50,7 @@ def log_one_plus(log_u: np.ndarray) -> np.ndarray:
 
 def log_sum(values: np.ndarray) -> float:
     """``log sum e^values``."""
-    top = float(values.max())
+    top = float(values.max(initial=-math.inf))
     if not abs(top) < math.inf:
         return top
     return top + math.log(float(np.exp(values - top).sum()))
@@ -373,7 +373,9 @@ class Inversion:
             else:
                 raise TooHardError("no panel is small enough")
             out.append(panel)
-            lines, done = chosen, done + 2 * wide
+            if not (start - done == wide and start + wide - start == wide):
+                raise TooHardError("places along the path are not exact")
+            lines, done = chosen, start + wide
             wide *= 2
             if len(out) > 150:
                 raise TooHardError("too many panels")
@@ -484,7 +486,8 @@ class Inversion:
         for panel, terms, log in zip(panels, outside, worst, strict=True):
             beyond = np.concatenate([terms[:first], terms[last + 1 :]])
             cut = np.logaddexp(log_sum(beyond), bounds.beyond(abs(panel.middle) + panel.wide) + math.log1p(h))
-            errors.append(float(np.logaddexp(cut, log - math.log(math.expm1(2 * math.pi * a / h)) if a / h < 100 else cut)))
+            turns = 2 * math.pi * a / h
+            errors.append(float(np.logaddexp(cut, log - turns - math.log(-math.expm1(-turns)))))
         return self.sums(kind, line, panels, self.c, slant, nodes, (low, h, count), errors)
 
     def spacing(self, kind, line, panels, goals, turn, most, room) -> tuple[float, float, list[float]]:
