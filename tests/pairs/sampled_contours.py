@@ -136,16 +136,17 @@ class Absolute:
         return np.sqrt((a * v.real) ** 2 + (b * v.imag) ** 2) + max(a, b) * self.reach
 
 
-def segments(kind: Kind, most: complex, fine: float = 1.0) -> np.ndarray:
+def segments(kind: Kind, most: complex) -> np.ndarray:
     """Edges: fine where the noise lives and where u turns, then coarser and coarser."""
     m, size = kind.distance, abs(most) + 2
-    h = fine * min(0.12, 0.2 / m)
-    right = 46.0 + m * (1 + min(max(most.real, 0.0), 300 / m))
-    core = np.arange(-46.0, right, h)
-    turn = kind.turn + np.arange(-12.0, 12.0, 0.1 * fine) / m
+    right = 9.0 + m * (1 + min(max(most.real, 0.0), 60 / m))
+    plain = np.arange(-9.0, right, 0.12)
+    left = max(-40.0, kind.turn - (4 + math.log(size)) / m)  # on the left of it |z u| is small
+    core = np.arange(min(left, right), right, min(0.12, 0.2 / m))
+    turn = kind.turn + np.arange(-12.0, 12.0, 0.1) / m
     end = 100 + 300 * (size * m + math.sqrt(size * (abs(kind.log_r) + abs(kind.share)))) + abs(kind.turn) + 40 / m
-    far = np.geomspace(40.0, end, int(40 * math.log(end)))
-    return np.unique(np.concatenate([-far, core, turn, far]))
+    far = np.geomspace(8.0, end, int(40 * math.log(end)))
+    return np.unique(np.concatenate([-far, plain, core, turn, far]))
 
 
 @dataclass(frozen=True)
@@ -229,23 +230,25 @@ class Menu:
         room = np.sqrt((2 * wide * v.real) ** 2 + (1.7 * wide * v.imag) ** 2)
         return (self.base + (z * self.v).real + room).max(axis=1)
 
+    def size(self, line: Line, z: complex, turn: complex, axes: tuple[float, float]) -> float:
+        """The same of one line."""
+        i = self.lines.index(line)
+        v = turn * self.v[i]
+        room = np.sqrt((axes[0] * v.real) ** 2 + (axes[1] * v.imag) ** 2)
+        return float((self.base[i] + (z * self.v[i]).real + room).max())
+
     def best(self, z: complex, turn: complex, wide: float) -> float:
         """The smallest."""
         return float(self.sizes(z, turn, wide).min())
 
 
-def rising(kind: Kind, most: complex) -> list[Absolute]:
-    """Paths with arg(1 + u) >= 0: level, and some that rise after a place."""
-    edges, m = segments(kind, most), kind.distance
-    s = 0.5 * (edges[1:] + edges[:-1])
-    out = []
-    for at in (0.0, 0.1, 0.35, 0.8, 1.4, 2.2, 4.0, 7.0, 12.0):
-        if at * m <= 0.8 * math.pi:
-            out.append(Absolute(kind, edges, s + 1j * at, 1.0, (0.0, at)))
-    for line in menu(kind):
-        if line.bend is not None and line.slope > 0.3:  # arg u grows along it, and is below pi where |u| <= 1
-            out.append(line.absolute(kind, most))
-    return out
+def rising(menu: Menu, z: complex) -> float:
+    """Log of a bound of the moment at z and at all z above it: along paths with arg(1 + u) >= 0, the best of some."""
+    sizes = menu.sizes(z, 1.0, 0.0)
+    # bent: arg u grows along it, and is below pi where |u| <= 1; level: it is the same everywhere
+    fit = [i for i, line in enumerate(menu.lines) if line.bend is not None or (line.slope == 0 and line.high >= 0)]
+    best = sorted(fit, key=lambda i: sizes[i])[:3]
+    return min(menu.lines[i].absolute(menu.kind, z).total(z) for i in best)
 
 
 @dataclass(frozen=True)
@@ -341,8 +344,8 @@ class Inversion:
     def tail(self, z: complex) -> float:
         """The log of a bound of all that lies above z."""
         total = -math.log(z.imag)
-        for kind in self.kinds:
-            total += kind.count * min(path.total(z) for path in rising(kind, z))
+        for kind, choice in zip(self.kinds, self.menus, strict=True):
+            total += kind.count * rising(choice, z)
         return total
 
     def panels(self, turn: complex, end: float, n: int) -> list[Panel]:
@@ -360,7 +363,7 @@ class Inversion:
                 for i, kind in enumerate(self.kinds):
                     sizes = self.menus[i].sizes(middle, turn, wide)
                     keep = lines is not None and sizes[self.menus[i].lines.index(lines[i])] * kind.count
-                    if lines is not None and keep < sizes.min() * kind.count + 12:
+                    if lines is not None and keep < sizes.min() * kind.count + 20:
                         chosen.append(lines[i])
                     else:
                         chosen.append(self.menus[i].lines[int(sizes.argmin())])
@@ -385,21 +388,28 @@ class Inversion:
         """Bounds on one panel, over the best of some ellipses."""
         middle = self.c + start * turn
         sizes = [bound.total(middle, bound.ellipse(turn, wide, 0.0), wide) for bound in bounds]
-        errors = []
-        for p in (1.5, 2.3, 3.6, 6.0, 11.0):
-            a, b = wide * (p + 1 / p) / 2, wide * (p - 1 / p) / 2
-            log = math.log(64 / 15 * wide) - 2 * n * math.log(p) - math.log1p(-(p**-2.0))
-            for pole in (0.0, -self.sign):
-                foci = (abs(pole - middle - wide * turn) + abs(pole - middle + wide * turn)) / 2
-                far = foci - a
-                log -= math.log(far) if far > 0 else -math.inf
-            for kind, bound in zip(self.kinds, bounds, strict=True):
-                log += kind.count * bound.total(middle, bound.ellipse(turn, a, b), a)
-            errors.append(log)
+        rough, p = min((self.gauss(middle, wide, turn, n, p, lines), p) for p in (1.5, 2.3, 3.6, 6.0, 11.0))
+        error = self.gauss(middle, wide, turn, n, p, bounds) if rough < self.log_delta - GOAL + 5 else math.inf
         low = min(abs(middle) - wide, abs(middle + self.sign) - wide)
         total = sum(kind.count * size for kind, size in zip(self.kinds, sizes, strict=True))
         near = self.poles(middle) if low <= 0 else math.log(abs(middle) - wide) + math.log(abs(middle + self.sign) - wide)
-        return Panel(start, middle, wide, tuple(lines), tuple(sizes), total - near, min(errors))
+        return Panel(start, middle, wide, tuple(lines), tuple(sizes), total - near, error)
+
+    def gauss(self, middle, wide, turn, n, p, bounds) -> float:
+        """Log of a bound of the error of Gauss's rule from the ellipse p; roughly, if lines are given for bounds."""
+        a, b = wide * (p + 1 / p) / 2, wide * (p - 1 / p) / 2
+        log = math.log(64 / 15 * wide) - 2 * n * math.log(p) - math.log1p(-(p**-2.0))
+        for pole in (0.0, -self.sign):
+            foci = (abs(pole - middle - wide * turn) + abs(pole - middle + wide * turn)) / 2
+            if not foci > a:
+                return math.inf
+            log -= math.log(foci - a)
+        for kind, bound, choice in zip(self.kinds, bounds, self.menus, strict=True):
+            if isinstance(bound, Line):
+                log += kind.count * choice.size(bound, middle, turn, (a, b))
+            else:
+                log += kind.count * bound.total(middle, bound.ellipse(turn, a, b), a)
+        return log
 
     def delta(self) -> arb:
         """A ball that contains delta: again with a smaller goal where delta is far below Chernoff's bound."""
