@@ -2,8 +2,9 @@
 
     python -m tests.pairs.make_few_steps_truth OUT.csv SEED SECONDS [FEWEST MOST]
 
-An epsilon is chosen next to where Chernoff bounds a random delta: so a truth is one integral and no root. Written are
-the middles of balls whose radius is below 1e-13 of them, with the radius.
+An epsilon is chosen next to where Chernoff bounds a random delta, or where single steps alone have it: so a truth is one
+integral and no root. Written is a double at or below the whole ball that contains delta: at most 3e-13 of it below. So
+the true epsilon of that double is at least the one written.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from flint import arb, ctx
 from .sampled_contours import Inversion, Step, TooHardError, log_one_plus, log_sum
 from .sampled_truth import one_step_delta
 
-FIELDS = ["direction", "rates", "distances", "steps", "epsilon", "delta", "log_delta", "radius"]
+FIELDS = ["rates", "distances", "steps", "direction", "epsilon", "delta"]
 BALL = 1e-13
 
 
@@ -85,9 +86,9 @@ def truth(random: np.random.Generator, fewest: int, most: int) -> list[str]:
         raise TooHardError("the ball is not small enough")
     if not -708 < float(found.log().mid()) < -0.69:
         raise TooHardError("out of range")
-    lists = [";".join(f"{step[i]:.6g}" for step in steps) for i in range(3)]
-    delta = [found.mid().str(20, radius=False), repr(float(found.log().mid())), f"{float(found.rad() / found.mid()):.0e}"]
-    return [direction, *lists, repr(epsilon), *delta]
+    lists = [" ".join(f"{step[i]:.6g}" for step in steps) for i in range(3)]
+    below = math.nextafter(float(found.lower()), 0.0)
+    return [*lists, direction, repr(epsilon), repr(below)]
 
 
 def main() -> None:
