@@ -139,7 +139,7 @@ class Absolute:
 def segments(kind: Kind, most: complex) -> np.ndarray:
     """Edges: fine where the noise lives and where u turns, then coarser and coarser."""
     m, size = kind.distance, abs(most) + 2
-    right = 9.0 + m * (1 + min(max(most.real, 0.0), 60 / m))
+    right = 20.0 + m * (1 + min(max(most.real, 0.0), 100 / m))
     plain = np.arange(-9.0, right, 0.12)
     left = max(-40.0, kind.turn - (4 + math.log(size)) / m)  # on the left of it |z u| is small
     core = np.arange(min(left, right), right, min(0.12, 0.2 / m))
@@ -267,7 +267,7 @@ class Panel:
 class Inversion:
     """Delta of some steps at an epsilon."""
 
-    def __init__(self, steps: list[Step], epsilon: float, direction: str, most_work: float = 1e7) -> None:
+    def __init__(self, steps: list[Step], epsilon: float, direction: str, most_work: float = 4e6) -> None:
         self.having, self.epsilon, self.most_work = direction == "with", epsilon, most_work
         self.sign = 1.0 if self.having else -1.0
         kinds = [Kind(q, m, k, int(self.having)) for q, m, k in steps]
@@ -363,7 +363,7 @@ class Inversion:
                 for i, kind in enumerate(self.kinds):
                     sizes = self.menus[i].sizes(middle, turn, wide)
                     keep = lines is not None and sizes[self.menus[i].lines.index(lines[i])] * kind.count
-                    if lines is not None and keep < sizes.min() * kind.count + 20:
+                    if lines is not None and keep < sizes.min() * kind.count + 40:
                         chosen.append(lines[i])
                     else:
                         chosen.append(self.menus[i].lines[int(sizes.argmin())])
@@ -388,8 +388,10 @@ class Inversion:
         """Bounds on one panel, over the best of some ellipses."""
         middle = self.c + start * turn
         sizes = [bound.total(middle, bound.ellipse(turn, wide, 0.0), wide) for bound in bounds]
-        rough, p = min((self.gauss(middle, wide, turn, n, p, lines), p) for p in (1.5, 2.3, 3.6, 6.0, 11.0))
-        error = self.gauss(middle, wide, turn, n, p, bounds) if rough < self.log_delta - GOAL + 5 else math.inf
+        error, goal = math.inf, self.log_delta - GOAL - 3
+        for rough, p in sorted((self.gauss(middle, wide, turn, n, p, lines), p) for p in (1.5, 2.3, 3.6, 6.0, 11.0)):
+            if error > goal and rough < goal + 8:
+                error = min(error, self.gauss(middle, wide, turn, n, p, bounds))
         low = min(abs(middle) - wide, abs(middle + self.sign) - wide)
         total = sum(kind.count * size for kind, size in zip(self.kinds, sizes, strict=True))
         near = self.poles(middle) if low <= 0 else math.log(abs(middle) - wide) + math.log(abs(middle + self.sign) - wide)
