@@ -43,7 +43,12 @@ def random_steps(random: np.random.Generator, fewest: int, most: int) -> tuple[l
     often = sum(q * k for q, _, k in steps)
     if seldom and random.random() < 0.7:  # from the rate on downwards
         exponent = math.log10(min(often, 1.0)) - 10 ** random.uniform(-1, 1.3)
-    return steps, exponent * math.log(10), "with" if random.random() < 0.5 else "without", seldom or random.random() < 0.3
+    return (
+        steps,
+        exponent * math.log(10),
+        "with" if random.random() < 0.5 else "without",
+        seldom or random.random() < 0.3,
+    )
 
 
 def chernoff(steps: list[Step], log_delta: float, direction: str) -> float:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from flint import acb, acb_mat, arb, ctx
 
-RESERVE = 0.01
+RESERVE = 1e-4
 GOAL = 29.0  # every single charge is e^-29 of delta
 ANGLES = (90.0, 84.0, 77.0, 69.0, 60.0, 52.0)
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -46,6 +46,13 @@ def log_one_plus(log_u: np.ndarray) -> np.ndarray:
         u = np.exp(np.where(log_u.real <= 0, log_u, -log_u))
         small = 0.5 * np.log1p(2 * u.real + np.abs(u) ** 2) + 1j * np.arctan2(u.imag, 1 + u.real)
     return np.where(log_u.real <= 0, small, log_u + small)
+
+
+def fraction(log_u: np.ndarray) -> np.ndarray:
+    """``u/(1 + u)``."""
+    with np.errstate(all="ignore"):
+        small = np.exp(np.where(log_u.real > 0, -log_u, log_u))
+        return np.where(log_u.real > 0, 1, small) / (1 + small)
 
 
 def log_sum(values: np.ndarray) -> float:
@@ -84,36 +91,62 @@ class Kind:
 class Absolute:
     """Upper bounds of the noise's integrand in absolute value, segment by segment along a path ``x(s)``.
 
-    ``x`` at the middles of the segments between ``edges``, ``step`` at least ``|x'|``; for large ``|s|`` the path stays
-    below ``steep |s| + high``.
+    Of ``path = (x, x', steep)`` at the middles of the segments between ``edges``: ``|x'| <= step`` and ``|x''| <= bent``
+    on a segment; for large ``|s|`` the path stays below ``steep |s| + high``. On a segment the logarithm of the integrand
+    is its value and its slope in the middle and a second derivative: ``int e^{g t} dt = wide sinh(y)/y``.
     """
 
-    def __init__(self, kind: Kind, edges: np.ndarray, x: np.ndarray, step: np.ndarray | float, ends: tuple[float, float]):
+    def __init__(self, kind: Kind, edges: np.ndarray, path, bounds, ends: tuple[float, float]) -> None:
         m = kind.distance
+        (x, slope), (step, bent) = path, bounds
         self.kind, self.edges = kind, edges
         self.steep, self.high = ends
         wide = np.diff(edges)
-        arc = 0.5 * wide * step
+        self.half = 0.5 * wide
+        arc = self.half * step
         log_u = kind.log_r + m * x
         loss = log_one_plus(log_u)
         with np.errstate(all="ignore"):
             low, high = np.exp(np.minimum(log_u.real - m * arc, 700)), np.exp(np.minimum(log_u.real + m * arc, 700))
             angle = np.abs(log_u.imag) + m * arc
             sine = np.where(angle < math.pi, np.sin(np.clip(angle, math.pi / 2, math.pi)), 0.0)
-            near = np.minimum(1.0, high) / sine  # |u/(1 + u)| <= min(1, |u|)/sin
-            far = np.where(high < 1, high / (1 - high), np.where(low > 1, low / (low - 1), np.inf))
+            # |u/(1 + u)| <= min(1, |u|)/sin, |1/(1 + u)| <= min(1, 1/|u|)/sin, or by the triangle inequality
+            gap = np.where(high < 1, 1 - high, np.where(low > 1, 1 - 1 / low, 0.0))
+            first = np.fmin(np.minimum(1.0, high) / sine, np.minimum(1.0, high) / gap)
+            second = first * np.fmin(np.minimum(1.0, 1 / low) / sine, np.minimum(1.0, 1 / low) / gap)
+            first, second = np.fmin(first, 1e200), np.fmin(second, 1e200)  # as good as infinite
         self.v = loss - kind.share
-        self.reach = np.fmin(near, far) * m * arc  # how far the loss moves on half a segment
-        base = -(x * x).real / 2 + kind.b * (loss.real + self.reach) - LOG_SQRT_2PI + np.log(step)
-        self.base = base + (np.abs(x) + arc) * arc + np.log(wide) + RESERVE
+        self.slope = m * fraction(log_u) * slope  # of the loss
+        self.plain_slope = (-x * slope).real + kind.b * self.slope.real
+        square = self.half**2 / 2
+        self.curve = square * (m * m * second * step**2 + m * first * bent)
+        self.base = (
+            -(x * x).real / 2 + kind.b * loss.real + (self.curve if kind.b else 0.0) - LOG_SQRT_2PI + np.log(step)
+        )
+        self.base = self.base + square * (step**2 + (np.abs(x) + arc) * bent) + np.log(wide) + RESERVE
 
-    def terms(self, z: complex, room: np.ndarray | float = 0.0) -> np.ndarray:
-        """Log of the largest absolute value on each segment times its width; ``room`` for other z nearby."""
-        return self.base + (z * self.v).real + abs(z) * self.reach + room
+    def terms(
+        self, z: complex, turn: complex = 1.0, a: float = 0.0, b: float = 0.0, largest: bool = False
+    ) -> np.ndarray:
+        """Log of the integral over each segment, or of its largest value times its width.
 
-    def total(self, z: complex, room: np.ndarray | float = 0.0, wide: float = 0.0) -> float:
+        For z, and all others on an ellipse around it with half axes a (along turn) and b.
+        """
+        out = self.base + (z * self.v).real + (abs(z) + a) * self.curve
+        y = np.abs(self.plain_slope + (z * self.slope).real)
+        if a > 0:
+            v, slope = turn * self.v, turn * self.slope
+            out += np.sqrt((a * v.real) ** 2 + (b * v.imag) ** 2)
+            y += np.sqrt((a * slope.real) ** 2 + (b * slope.imag) ** 2)
+        y *= self.half
+        if largest:
+            return out + y
+        with np.errstate(all="ignore"):
+            return out + np.where(y < 0.1, y * y / 6, y + np.log1p(-np.exp(-2 * y)) - np.log(2 * y))
+
+    def total(self, z: complex, turn: complex = 1.0, a: float = 0.0, b: float = 0.0) -> float:
         """Log of a bound of the integral of the absolute value, the noise beyond all segments included."""
-        return float(np.logaddexp(log_sum(self.terms(z, room)), self.beyond(abs(z) + wide)))
+        return float(np.logaddexp(log_sum(self.terms(z, turn, a, b)), self.beyond(abs(z) + a)))
 
     def beyond(self, size: float) -> float:
         """Log of a bound of what lies beyond the first and the last segment, where ``|log(1 + u)| <= |log u| + 1``."""
@@ -129,11 +162,6 @@ class Absolute:
                 raise TooHardError("the ends are too near")
             out = np.logaddexp(out, -decay / 4)
         return float(out)
-
-    def ellipse(self, turn: complex, a: float, b: float) -> np.ndarray:
-        """How much larger it can be on an ellipse around z with half axes a (along turn) and b."""
-        v = turn * self.v
-        return np.sqrt((a * v.real) ** 2 + (b * v.imag) ** 2) + max(a, b) * self.reach
 
 
 def segments(kind: Kind, most: complex) -> np.ndarray:
@@ -162,9 +190,7 @@ class Line:
         if self.bend is None:
             return s * (1 + 1j * self.slope) + 1j * self.high, 1 + 1j * self.slope
         p = m * (s - self.bend) + 0j
-        with np.errstate(all="ignore"):
-            turned = 1 / (1 + np.exp(-np.where(p.real > 600, 600 + 0j, p)))
-        return s + 1j * self.high + 1j * self.slope * log_one_plus(p) / m, 1 + 1j * self.slope * turned
+        return s + 1j * self.high + 1j * self.slope * log_one_plus(p) / m, 1 + 1j * self.slope * fraction(p)
 
     def room(self, kind: Kind) -> float:
         """How far s may leave the real axis: no zero of 1 + u is met on the way, nor from the real line to here.
@@ -183,13 +209,16 @@ class Line:
 
     def absolute(self, kind: Kind, most: complex, moved: float = 0.0) -> Absolute:
         """Bounds along it, s moved by ``i moved``."""
-        edges = segments(kind, most)
-        x, _ = self(0.5 * (edges[1:] + edges[:-1]) + 1j * moved, kind.distance)
+        edges, m = segments(kind, most), kind.distance
+        s = 0.5 * (edges[1:] + edges[:-1])
+        path = self(s + 1j * moved, m)
         if self.bend is None:
-            step, high = math.hypot(1, self.slope), abs(self.high) + 2 * abs(moved)
-        else:  # |e^p/(1 + e^p)| <= 1 for |Im p| <= pi/2
-            step, high = 1 + self.slope, abs(self.high) + 2 * abs(moved) + self.slope * abs(self.bend) + 2 / kind.distance
-        return Absolute(kind, edges, x, step, (self.slope, high))
+            bounds, high = (math.hypot(1, self.slope), 0.0), abs(self.high) + 2 * abs(moved)
+        else:  # |e^p/(1 + e^p)| <= 1 and |e^p/(1 + e^p)^2| <= e^{-|Re p|} for |Im p| <= pi/2
+            near = np.maximum(np.abs(s - self.bend) - 0.5 * np.diff(edges), 0.0)
+            bounds = (1 + self.slope, self.slope * m * np.exp(-m * near))
+            high = abs(self.high) + 2 * abs(moved) + self.slope * abs(self.bend) + 2 / m
+        return Absolute(kind, edges, path, bounds, (self.slope, high))
 
 
 def menu(kind: Kind) -> list[Line]:
@@ -222,20 +251,23 @@ class Menu:
         s = np.unique(np.concatenate([np.linspace(-30, 30, 240), kind.turn + np.linspace(-6, 6, 60) / m, far]))
         x = np.array([line(s, m)[0] for line in self.lines])
         loss = log_one_plus(kind.log_r + m * x)
-        self.v, self.base = loss - kind.share, -(x * x).real / 2 + kind.b * loss.real
+        self.v = loss - kind.share
+        self.base = -(x * x).real / 2 + kind.b * loss.real - LOG_SQRT_2PI + np.log(np.gradient(s))
 
     def sizes(self, z: complex, turn: complex, wide: float) -> np.ndarray:
         """About the log of each line's bound on an ellipse around z."""
         v = turn * self.v
         room = np.sqrt((2 * wide * v.real) ** 2 + (1.7 * wide * v.imag) ** 2)
-        return (self.base + (z * self.v).real + room).max(axis=1)
+        terms = self.base + (z * self.v).real + room
+        top = terms.max(axis=1)
+        return top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
 
     def size(self, line: Line, z: complex, turn: complex, axes: tuple[float, float]) -> float:
         """The same of one line."""
         i = self.lines.index(line)
         v = turn * self.v[i]
         room = np.sqrt((axes[0] * v.real) ** 2 + (axes[1] * v.imag) ** 2)
-        return float((self.base[i] + (z * self.v[i]).real + room).max())
+        return log_sum(self.base[i] + (z * self.v[i]).real + room)
 
     def best(self, z: complex, turn: complex, wide: float) -> float:
         """The smallest."""
@@ -387,14 +419,16 @@ class Inversion:
     def panel(self, start, wide, turn, n, bounds, lines) -> Panel:
         """Bounds on one panel, over the best of some ellipses."""
         middle = self.c + start * turn
-        sizes = [bound.total(middle, bound.ellipse(turn, wide, 0.0), wide) for bound in bounds]
+        sizes = [bound.total(middle, turn, wide) for bound in bounds]
         error, goal = math.inf, self.log_delta - GOAL - 3
         for rough, p in sorted((self.gauss(middle, wide, turn, n, p, lines), p) for p in (1.5, 2.3, 3.6, 6.0, 11.0)):
             if error > goal and rough < goal + 8:
                 error = min(error, self.gauss(middle, wide, turn, n, p, bounds))
         low = min(abs(middle) - wide, abs(middle + self.sign) - wide)
         total = sum(kind.count * size for kind, size in zip(self.kinds, sizes, strict=True))
-        near = self.poles(middle) if low <= 0 else math.log(abs(middle) - wide) + math.log(abs(middle + self.sign) - wide)
+        near = (
+            self.poles(middle) if low <= 0 else math.log(abs(middle) - wide) + math.log(abs(middle + self.sign) - wide)
+        )
         return Panel(start, middle, wide, tuple(lines), tuple(sizes), total - near, error)
 
     def gauss(self, middle, wide, turn, n, p, bounds) -> float:
@@ -410,7 +444,7 @@ class Inversion:
             if isinstance(bound, Line):
                 log += kind.count * choice.size(bound, middle, turn, (a, b))
             else:
-                log += kind.count * bound.total(middle, bound.ellipse(turn, a, b), a)
+                log += kind.count * bound.total(middle, turn, a, b)
         return log
 
     def delta(self) -> arb:
@@ -468,7 +502,9 @@ class Inversion:
         result = ((total * slant).imag + charge) / arb.pi()
         return result * exact.exp() if self.having else result
 
-    def moments(self, i: int, line: Line, panels: list[Panel], slant: acb, turn: complex, nodes: list[arb]) -> list[list[acb]]:
+    def moments(
+        self, i: int, line: Line, panels: list[Panel], slant: acb, turn: complex, nodes: list[arb]
+    ) -> list[list[acb]]:
         """``E[(1 + u)^{b + z}] e^{-z share}`` at every node of some panels, the noise along one line."""
         kind = self.kinds[i]
         largest = max(abs(panel.middle) + panel.wide for panel in panels)
@@ -480,7 +516,7 @@ class Inversion:
         bounds = line.absolute(kind, most)
         live, outside = np.zeros(bounds.v.size, bool), []
         for panel, goal in zip(panels, goals, strict=True):
-            terms = bounds.terms(panel.middle, bounds.ellipse(turn, panel.wide, 0.0))
+            terms = bounds.terms(panel.middle, turn, panel.wide, largest=True)
             # a segment has at most wide/h + 1 nodes
             terms = terms + np.log1p(h / np.diff(bounds.edges))
             left, right = np.logaddexp.accumulate(terms), np.logaddexp.accumulate(terms[::-1])[::-1]
@@ -510,10 +546,7 @@ class Inversion:
             if a > 0.97 * room or a > 30:
                 continue
             sides = [line.absolute(kind, most, side) for side in (a, -a)]
-            logs = [
-                float(np.logaddexp(*[s.total(p.middle, s.ellipse(turn, p.wide, 0.0), p.wide) for s in sides]))
-                for p in panels
-            ]
+            logs = [float(np.logaddexp(*[s.total(p.middle, turn, p.wide) for s in sides])) for p in panels]
             need = max(log - goal for log, goal in zip(logs, goals, strict=True))
             h = 2 * math.pi * a / max(need + 1, 5.0)
             if h > best[0]:
