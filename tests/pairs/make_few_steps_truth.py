@@ -2,9 +2,9 @@
 
     python -m tests.pairs.make_few_steps_truth OUT.csv SEED SECONDS [FEWEST MOST]
 
-An epsilon is chosen next to where Chernoff bounds a random delta, or where single steps alone have it: so a truth is one
-integral and no root. Written is a double at or below the whole ball that contains delta: at most 3e-13 of it below. So
-the true epsilon of that double is at least the one written.
+An epsilon is chosen next to where Chernoff bounds a random delta, or where single steps alone have it: so a truth is
+one integral and no root. Written is a double at or below the whole ball that contains delta: at most 3e-13 of it
+below. So the true epsilon of that double is at least the one written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import time
 import numpy as np
 from flint import arb, ctx
 
-from .sampled_contours import Inversion, Step, TooHardError, log_one_plus, log_sum
+from .sampled_contours import Inversion, Step
+from .sampled_noise import TooHardError, log_one_plus, log_sum
 from .sampled_truth import one_step_delta
 
 FIELDS = ["rates", "distances", "steps", "direction", "epsilon", "delta"]
