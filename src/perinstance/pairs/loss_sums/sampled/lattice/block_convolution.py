@@ -76,7 +76,7 @@ def _convolve_blocks(left: Floats, right: Floats, same: bool) -> Floats:
     n = left.size
     falls = max(math.log(numbers.max() / numbers.min()) for numbers in (left, right))
     blocks = min(max(falls / FALL, FEWEST), MOST)
-    size = max(LEAST_BLOCK, 1 << int(math.log2(n / blocks) + 0.5))
+    size = max(LEAST_BLOCK, 1 << int(math.log2(max(n / blocks, 1.0)) + 0.5))
     here, own = _transformed(left, size)
     there, other = (here, own) if same else _transformed(right, size)
     sums = np.zeros_like(here)

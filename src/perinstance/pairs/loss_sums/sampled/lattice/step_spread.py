@@ -24,6 +24,7 @@ from perinstance.numerics.rounding import FIVE_NODES, NOT_ZERO, UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import LARGE, NORMAL
 
 PIECE = 0.4  # of a cell, in units of the scale on which the density changes
+FAR_OUT = 38.0  # beyond the person's share of the noise
 WIDE = 600.0  # from here on e^{m w} - 1 is not formed
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 NODES, WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS
@@ -49,11 +50,20 @@ def noise_at(g, step):
 
 @kernel
 def _cell(x, width, power, m):
-    """Return the masses that go to the lower and the upper end of a cell, times ``e^power``, without any charge."""
-    low, up = 0.0, 0.0
-    pieces = int(width * (max(abs(x), abs(x + width)) + m + 2.0) / PIECE) + 1
+    """Return the masses that go to the lower and the upper end of a cell, times ``e^power``, without any charge.
+
+    What lies far out, less than ``phi(x)/x``, goes to both.
+    """
+    far, low, up = FAR_OUT + m, 0.0, 0.0
+    if x + width > far:
+        end = max(x, far)
+        low = up = math.exp(power - 0.5 * end * end - NORMAL) / end
+        if x >= far:
+            return low, up, 1
+    inner = min(width, far - x)
+    pieces = int(inner * (max(abs(x), abs(x + inner)) + m + 2.0) / PIECE) + 1
     whole = math.expm1(m * width) if m * width < WIDE else np.inf
-    part = width / pieces
+    part = inner / pieces
     for k in range(pieces):
         down, right = 0.0, 0.0
         for i in range(NODES.size):
