@@ -11,7 +11,7 @@ from perinstance.numerics.rounding import LOGARITHM, ON_LATTICE, UNIT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step, one_step_epsilon
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
-from perinstance.pairs.loss_sums.sampled.lattice.tilts import chernoff_epsilon
+from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
 
 MOST_KINDS = 8
 MOST_STEPS = 4096.0

@@ -40,8 +40,8 @@ from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
     repeated,
     shortfalls,
 )
+from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import find_order
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, spread_step
-from perinstance.pairs.loss_sums.sampled.lattice.tilts import find_tilt
 
 FIRST = -7.0  # with the person: the noise at the first point
 ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
@@ -100,8 +100,8 @@ class LatticeBound:
     def __init__(self, kinds: Kinds, epsilon: float, points: int) -> None:
         width = kinds.place(epsilon)
         spacing = width / (points - 1)
-        tilt = find_tilt(kinds.table(), np.array(kinds.starts), kinds.first, width)
-        self.lattice = Lattice(spacing, tilt, points, kinds.sign)
+        order = find_order(kinds.table(), np.array(kinds.starts), kinds.first, width)
+        self.lattice = Lattice(spacing, order, points, kinds.sign)
         self._kinds = kinds
         self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width)
         sums = []
@@ -133,9 +133,9 @@ class LatticeBound:
         if not total < np.inf:
             return np.inf
         lattice = self.lattice
-        parts = (one.log_scale, two.log_scale, -lattice.tilt * (lattice.spacing * j))
+        parts = (one.log_scale, two.log_scale, -lattice.order * (lattice.spacing * j))
         log = math.log(total + NOT_ZERO) + sum(parts) + UNIT * (8.0 + 4.0 * sum(abs(part) for part in parts))
-        log += 8.0 * UNIT * sum(self._kinds.times) * (1.0 + abs(lattice.tilt) * lattice.spacing * j)
+        log += 8.0 * UNIT * sum(self._kinds.times) * (1.0 + abs(lattice.order) * lattice.spacing * j)
         if self._beyond is not None:
             log += self.epsilon(j) + self._off + 4.0 * UNIT * abs(self.epsilon(j))
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
@@ -144,13 +144,13 @@ class LatticeBound:
 def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float]:
     """Return one step on the lattice and the most that a point may be off."""
     masses = np.empty(lattice.points)
-    log_scale, x, off = spread_step(law, start, lattice.spacing, lattice.tilt, first, masses)
+    log_scale, x, off = spread_step(law, start, lattice.spacing, lattice.order, first, masses)
     mean = -law.log_p - start + 8.0 * UNIT * (start - law.log_p)
     beyond, excess = 0.0, 0.0
     if law.sign > 0.0:
         last = lattice.spacing * (lattice.points - 1)
-        power = lattice.tilt * last - log_scale
-        wrong = UNIT * (64.0 + 4.0 * (x * x + abs(lattice.tilt * last) + abs(log_scale)))
+        power = lattice.order * last - log_scale
+        wrong = UNIT * (64.0 + 4.0 * (x * x + abs(lattice.order * last) + abs(log_scale)))
         beyond = scaled(log_upper(x) + power + wrong)
         epsilon = start + last + law.log_p
         bound = step_bound(epsilon, off + 4.0 * UNIT * (start + last - law.log_p), law, 1.0)

@@ -6,7 +6,7 @@ profile is linear in ``e^g``: with ``mean = log E[e^g] - start`` of another sum 
 
 ``excess(X + Y) = sum_i X_i excess_Y(T - i) + excess(X) e^{mean_Y} + beyond(X) (e^{mean_Y} - 1)``.
 
-Masses are multiplied by ``e^{tilt j spacing}`` and divided by ``e^log_scale``, what belongs to the last point too.
+Masses are multiplied by ``e^{order j spacing}`` and divided by ``e^log_scale``, what belongs to the last point too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Spacing, tilt and number of points that all sums share; ``sign`` is +1 with the person, -1 without."""
+    """Spacing, order of the scale and number of points that all sums share; ``sign`` is +1 with the person, -1 without."""
 
     spacing: float
-    tilt: float
+    order: float
     points: int
     sign: float
 
@@ -65,10 +65,10 @@ def folded(left, right, n):
 
 
 @kernel
-def _excesses(masses, last, spacing, tilt, excess, beyond):
-    """Fill in ``E[(e^{g - t} - 1)_+]`` and the probability of more, at every point t, times the tilt there."""
+def _excesses(masses, last, spacing, order, excess, beyond):
+    """Fill in ``E[(e^{g - t} - 1)_+]`` and the probability of more, at every point t, times the scale there."""
     up = 1.0 + 4.0 * UNIT
-    fall = math.exp(-tilt * spacing) * (1.0 + UNIT * abs(tilt) * spacing) * up
+    fall = math.exp(-order * spacing) * (1.0 + UNIT * abs(order) * spacing) * up
     rise, jump = fall * math.exp(spacing) * up, fall * math.expm1(spacing) * up
     excess[masses.size - 1], beyond[masses.size - 1] = last
     for j in range(masses.size - 2, -1, -1):
@@ -78,10 +78,10 @@ def _excesses(masses, last, spacing, tilt, excess, beyond):
 
 
 @kernel
-def _shortfalls(masses, spacing, tilt, out):
-    """Fill in ``E[(1 - e^{g - t})_+]`` at every point t, times the tilt there."""
+def _shortfalls(masses, spacing, order, out):
+    """Fill in ``E[(1 - e^{g - t})_+]`` at every point t, times the scale there."""
     up = 1.0 + 4.0 * UNIT
-    rise = math.exp(tilt * spacing) * (1.0 + UNIT * abs(tilt) * spacing) * up
+    rise = math.exp(order * spacing) * (1.0 + UNIT * abs(order) * spacing) * up
     stay, jump = rise * math.exp(-spacing) * up, -rise * math.expm1(-spacing) * up
     out[0], below = 0.0, 0.0
     for j in range(masses.size - 1):
@@ -92,14 +92,14 @@ def _shortfalls(masses, spacing, tilt, out):
 def excesses(law: LossSum, lattice: Lattice) -> tuple[Floats, Floats]:
     """Return the profile with the person at every point, and the probability of more."""
     excess, beyond = np.empty(lattice.points), np.empty(lattice.points)
-    _excesses(law.masses, (law.excess, law.beyond), lattice.spacing, lattice.tilt, excess, beyond)
+    _excesses(law.masses, (law.excess, law.beyond), lattice.spacing, lattice.order, excess, beyond)
     return excess, beyond
 
 
 def shortfalls(law: LossSum, lattice: Lattice) -> Floats:
     """Return the profile without the person at every point."""
     out = np.empty(lattice.points)
-    _shortfalls(law.masses, lattice.spacing, lattice.tilt, out)
+    _shortfalls(law.masses, lattice.spacing, lattice.order, out)
     return out
 
 

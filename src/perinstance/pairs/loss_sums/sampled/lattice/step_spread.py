@@ -77,8 +77,8 @@ def _cell(x, width, power, m):
 
 
 @kernel
-def spread_step(step, start, spacing, tilt, first, out):
-    """Fill in the masses at the points of the lattice, times ``e^{tilt j spacing}`` and divided by their sum.
+def spread_step(step, start, spacing, order, first, out):
+    """Fill in the masses at the points of the lattice, times ``e^{order j spacing}`` and divided by their sum.
 
     ``first`` is the noise at the first point: without the person what lies below it is not in the sum. Returns the
     logarithm of the sum, the noise at the last point and the most that a point may be off.
@@ -87,14 +87,14 @@ def spread_step(step, start, spacing, tilt, first, out):
     x, off = first, noise_at(start, step)[1] if start > 0.0 else 0.0
     if step.sign > 0.0:  # delta grows with the loss, which is raised
         out[0] = upper_tail(-first) * (1.0 + FIVE_NODES)
-    jump = math.exp(tilt * spacing) * (1.0 + UNIT * (4.0 + abs(tilt) * spacing))
+    jump = math.exp(order * spacing) * (1.0 + UNIT * (4.0 + abs(order) * spacing))
     for j in range(out.size - 1):
         ahead, wrong = noise_at(start + spacing * (j + 1), step)
         off = max(off, wrong)
         width = ahead - x
         if not width > 0.0:  # points that rounding does not tell apart
             continue
-        power = tilt * (spacing * j)
+        power = order * (spacing * j)
         low, up, pieces = _cell(x, width, power, step.m)
         charge = UNIT * (24.0 + pieces + 2.0 * abs(power) + 2.0 * max(x * x, ahead * ahead)) + FIVE_NODES
         charge *= low + up

@@ -1,4 +1,4 @@
-"""Where a lattice should end and how it should be tilted, about: any choice gives a bound."""
+"""Where a lattice should end and how its masses should be scaled, about: any choice gives a bound."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def _lay(table, i, first, last, losses, logs):
 
 
 @kernel
-def _tilted(losses, logs, tilt):
-    """Return the logarithm of the tilted mass, and the tilted mean."""
+def _moment(losses, logs, order):
+    """Return the logarithm of the moment, and the mean that goes with it."""
     top = -np.inf
     for j in range(CELLS):
-        top = max(top, logs[j] + tilt * losses[j])
+        top = max(top, logs[j] + order * losses[j])
     mass, mean = 0.0, 0.0
     for j in range(CELLS):
-        here = math.exp(logs[j] + tilt * losses[j] - top)
+        here = math.exp(logs[j] + order * losses[j] - top)
         mass += here
         mean += here * losses[j]
     return top + math.log(mass), mean / mass
 
 
 @kernel
-def find_tilt(table, starts, first, width):
-    """Return the tilt at which the sum of the means, which grow with it, is the last point; rows are kinds."""
+def find_order(table, starts, first, width):
+    """Return the order at which the sum of the means, which grow with it, is the last point; rows are kinds."""
     n = starts.size
     losses, logs = np.empty((n, CELLS)), np.empty((n, CELLS))
     for i in range(n):
@@ -53,14 +53,14 @@ def find_tilt(table, starts, first, width):
         losses[i] -= starts[i]
     low, high = -STEEPEST / width, STEEPEST / width
     for _ in range(50):
-        tilt = 0.5 * (low + high)
+        order = 0.5 * (low + high)
         total = 0.0
         for i in range(n):
-            total += table[i, 3] * _tilted(losses[i], logs[i], tilt)[1]
+            total += table[i, 3] * _moment(losses[i], logs[i], order)[1]
         if total < width:
-            low = tilt
+            low = order
         else:
-            high = tilt
+            high = order
     return 0.5 * (low + high)
 
 
@@ -72,13 +72,13 @@ def chernoff_epsilon(table, first, sign, log_delta):
     for i in range(n):
         _lay(table, i, first, FAR_OUT + table[i, 2] if sign > 0.0 else FAR_OUT, losses[i], logs[i])
     best = np.inf
-    order = LOWEST
-    while order <= HIGHEST:
-        c = 2.0**order
-        tilt = 1.0 + c if sign > 0.0 else -c
+    octave = LOWEST
+    while octave <= HIGHEST:
+        c = 2.0**octave
+        order = 1.0 + c if sign > 0.0 else -c
         log = c * math.log(c) - (1.0 + c) * math.log1p(c)
         for i in range(n):
-            log += table[i, 3] * (_tilted(losses[i], logs[i], tilt)[0] + tilt * table[i, 1])
+            log += table[i, 3] * (_moment(losses[i], logs[i], order)[0] + order * table[i, 1])
         best = min(best, (log - log_delta) / c)
-        order += OCTAVES
+        octave += OCTAVES
     return best
