@@ -26,7 +26,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Spacing, order of the scale and number of points that all sums share; ``sign`` is +1 with the person, -1 without."""
+    """Spacing, order of the scale and number of points that all sums share; ``sign`` is +1 with, -1 without."""
 
     spacing: float
     order: float
