@@ -158,7 +158,7 @@ def _trainings() -> None:
     many = SampledGaussian(0.1, distance, 100)
     for pair in (SampledGaussian(0.1, distance), many, SampledGaussian(0.1, [[0.5, 1.0]], [[50, 50], [0, 100]])):
         _ask(pair)
-    for steps in (2, 3):  # over the noise, and along a slanted line
+    for steps in (2, 3):  # over the noise, and on a lattice
         few = SampledGaussian(0.05, distance, steps)
         few.epsilon(1e-6)
         few.delta(0.5)

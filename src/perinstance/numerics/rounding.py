@@ -171,6 +171,10 @@ PI_LOW = 1.2246467991473532e-16
 LEAST_RATE = 1e-10
 #: The same for the distance.
 LEAST_DISTANCE = 1e-8
+#: What Gauss's rule of five nodes misses of a cell's mass on a lattice of losses (``step_spread.py``).
+FIVE_NODES = 4e-15
+#: How far above the truth, relatively, an epsilon from such a lattice may be before its points are doubled.
+ON_LATTICE = 6e-10
 #: An epsilon that was solved for on a line is raised by this share, then twice as much, until its delta is proved.
 LAST_RAISE = 1e-14
 #: What a quadrature of depth 90 misses of a divergence: ``8 e^-90 (m^2/2 + 6)`` is less than this times ``1 + m^2``.

@@ -25,8 +25,8 @@ from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind
 from perinstance.pairs.loss_sums.sampled.noise_cells import DEPTH, LOG_OUTSIDE, noise_window
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
-#: Where a straight line costs more than this share of epsilon a slanted one is tried.
-SLANT = 0.1 * PROMISED
+#: Where a line costs more than this share of epsilon a lattice of losses is tried.
+LATTICE = 0.5 * PROMISED
 #: People with up to so many steps are not inverted along a straight line that takes too long: nodes of the noise, and
 #: these times the nodes of the line. They have other bounds.
 FEW = 64.0
@@ -56,22 +56,22 @@ def outside(view: LossCoordinates) -> Floats:
 
 
 def invert(
-    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool, slant: bool = True
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool, lattice: bool = True
 ) -> Floats:
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
-    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Along a straight line first;
-    where that costs more than it may, along a slanted one too.
+    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
+    it may, a lattice of losses is tried too.
     """
     out = np.full((len(goals), 2), np.inf)
     cost = np.where(places.found, np.inf, 0.0)
     _invert_straight(view, tables, places, goals, solving, out, cost)
     worth = out[:, 0] if solving else goals[:, 1]
-    again = np.flatnonzero(places.tried & ~(cost < SLANT * np.abs(worth)))
-    if slant and again.size:
-        from perinstance.pairs.loss_sums.sampled.slanted_line.slanted_line import answer_slanted
+    again = np.flatnonzero(places.tried & ~(cost < LATTICE * np.abs(worth)))
+    if lattice and again.size:
+        from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
-        better = answer_slanted(view[again], tables, places.c[again], goals[again], solving)
+        better = answer_on_lattice(view[again], goals[again], out[again, 0], solving)
         out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
     return out
 
@@ -85,7 +85,7 @@ def _invert_straight(
     out: Floats,
     cost: Floats,
 ) -> None:
-    """Integrate along straight lines; ``cost`` is how much epsilon grows, about, by the shift that was added."""
+    """Integrate along straight lines; ``cost`` is how much epsilon grows, about, by what was added."""
     rows = np.flatnonzero(places.found)
     if not rows.size:
         return
@@ -108,7 +108,7 @@ def _invert_straight(
             found = np.empty((len(part), 2))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
             out[rows[some[part]]] = found
-            cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c)
+            cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c) + (found[:, 1] if solving else 0.0)
 
 
 def _noise_nodes(view: LossCoordinates, c: float) -> float:

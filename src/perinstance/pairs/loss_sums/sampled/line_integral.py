@@ -194,12 +194,15 @@ def _next_epsilon(epsilon, excess, slopes, between, c):
 
 @piece
 def solve_on_line(goal, start, edge, line, poles, scratch):
-    """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that this line can prove; or infinity."""
+    """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that this line can prove; or infinity.
+
+    And by how much the errors that were charged have raised it, about.
+    """
     if not line.real[0] < BEYOND:
-        return np.inf
+        return np.inf, np.inf
     terms = line_terms(line, poles, scratch)
     if not terms.lost < np.inf:
-        return np.inf
+        return np.inf, np.inf
     near = LAST_STEP * (4.0 + abs(goal))
     low, high = -1.0, edge  # below zero: zero was not tried
     epsilon = min(max(_start(goal, start, line, poles), 0.0), edge)
@@ -218,20 +221,22 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
             break
         epsilon = new
     if 0.0 < epsilon * poles.c < NEXT_TO_NOTHING and log_bound(0.0, line, poles, terms)[0] <= goal:
-        return 0.0
+        return 0.0, 0.0
+    charged = terms.lost + line.rest + NODE_ROUNDING * terms.size * (4.0 * ANCHOR + 8.0 + line.real.size)
+    charged *= math.exp(min(line.real[0] - poles.c * epsilon + poles.log_unit - goal, LARGEST)) / poles.c
     raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * poles.c else poles.c))
     for _ in range(RAISES):
         if log <= goal:
-            return epsilon
+            return epsilon, charged
         epsilon += raised
         raised *= 2.0
         log = log_bound(epsilon, line, poles, terms)[0]
-    return np.inf
+    return np.inf, np.inf
 
 
 @kernel
 def solve_all(place, values, first, share, more, rest, goals, out):
-    """Solve for everybody on one line: goals are log delta, a start, the largest loss; out is epsilon.
+    """Solve for everybody on one line: goals are log delta, a start, the largest loss; out is epsilon and its charge.
 
     The error of node k is ``first share[k] + more[k]``; ``more`` is empty where nobody has any.
     """
@@ -243,8 +248,7 @@ def solve_all(place, values, first, share, more, rest, goals, out):
         own = more[i] if more.shape[0] else nothing
         line = LineValues(values[i, :n], values[i, n:], first[i], share, own, rest[i])
         goal = goals[i, 0] - LOGARITHM * (4.0 + abs(goals[i, 0]))
-        out[i, 0] = solve_on_line(goal, goals[i, 1], goals[i, 2], line, poles, scratch)
-        out[i, 1] = poles.c
+        out[i, 0], out[i, 1] = solve_on_line(goal, goals[i, 1], goals[i, 2], line, poles, scratch)
 
 
 @kernel

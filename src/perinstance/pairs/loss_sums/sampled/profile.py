@@ -15,15 +15,15 @@ from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 class SampledProfile:
     """The profile of some people in both directions: P over Q of the view, and with P and Q exchanged.
 
-    ``slant``: whether slanted lines are tried where straight ones are loose; they take some tenths of a second each.
+    ``lattice``: whether lattices of losses are tried where lines are loose; they take some tenths of a second each.
     """
 
-    __slots__ = ("_edges", "_slant", "_tables", "_two", "_views")
+    __slots__ = ("_edges", "_lattice", "_tables", "_two", "_views")
 
-    def __init__(self, view: LossCoordinates, slant: bool) -> None:
+    def __init__(self, view: LossCoordinates, lattice: bool) -> None:
         from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_each
 
-        self._slant = slant
+        self._lattice = lattice
         self._views = (view, view.swapped())
         self._edges = tuple(edge_of(one) for one in self._views)
         self._two = two_steps_each(view)
@@ -75,7 +75,7 @@ class SampledProfile:
         view, tables = self._views[side][rows], self._tables[side]
         places = choose(view, tables, e, solving=False)
         goals = np.stack([places.log_delta, e, self._edges[side][rows]], axis=1)
-        log, rate = invert(view, tables, places, goals, solving=False, slant=self._slant).T
+        log, rate = invert(view, tables, places, goals, solving=False, lattice=self._lattice).T
         lost = np.flatnonzero(~np.isfinite(log))
         if lost.size:
             c, K = chernoff(view[lost], tables, places.octave[lost])
@@ -96,7 +96,7 @@ def _delta_of(log: Floats, rate: Floats) -> tuple[Floats, Floats]:
 
 def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:
     """Return delta at epsilon, rounded up, in the direction of the view."""
-    return SampledProfile(view, slant=True).at(epsilon)[0]
+    return SampledProfile(view, lattice=True).at(epsilon)[0]
 
 
 def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
@@ -106,7 +106,7 @@ def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:
     """
     n = len(level)
     best = np.where(level > 0.0, 1.0, 0.0)
-    profile = SampledProfile(view, slant=False)  # it is asked dozens of times
+    profile = SampledProfile(view, lattice=False)  # it is asked dozens of times
     low, high, span = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, 0.5)
     e = np.zeros(n)
     inner = (level > 0.0) & (level < 1.0)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.few_steps.gauss_rule import RULE
 from perinstance.pairs.loss_sums.sampled.few_steps.two_steps import profile_all, solve_all
-from perinstance.pairs.loss_sums.sampled.slanted_line.slanted_line import RULE
 
 
 def two_steps_each(view: LossCoordinates) -> NDArray[np.bool_]:

@@ -1,0 +1,176 @@
+"""Answers from a lattice for people with a few sampled steps, or seldom ones, and nothing else: one by one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LOGARITHM, ON_LATTICE, UNIT
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step, one_step_epsilon
+from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
+from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
+
+MOST_KINDS = 8
+MOST_STEPS = 4096.0
+#: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
+LEAST, FINEST, SURE = 1 << 9, 1 << 20, 1 << 12
+MORE = 4
+#: Points of all people of one call together: where more of them ask, each gets fewer.
+ALTOGETHER = 1 << 22
+MOST_PEOPLE = ALTOGETHER // LEAST
+#: A lattice ends further out than where epsilon was found on the one before, by this share of it; the last one less.
+FIRST_ROOM, ROOM, LAST_ROOM = 0.25, 0.05, 0.002
+TURNS = 16
+
+
+def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solving: bool) -> Floats:
+    """Return epsilon, or the bound of log delta and minus its slope; infinite for whom a lattice does not serve.
+
+    Goals are log delta, the epsilon that is asked and the largest loss; ``bounds`` are epsilons that are large enough.
+    """
+    steps = view.sampled
+    assert steps is not None
+    out = np.full((len(goals), 2), np.inf)
+    if view.has_others:
+        return out
+    kinds = np.count_nonzero(steps.steps, axis=1)
+    served = (kinds <= MOST_KINDS) & (steps.taken >= 2.0) & (steps.taken <= MOST_STEPS)
+    served &= (steps.steps % 1.0 == 0.0).all(axis=1)
+    rows = np.flatnonzero(served)
+    tables = [steps.of_person(int(i)) for i in rows]
+    keys = [table.tobytes() + goals[i].tobytes() for i, table in zip(rows, tables, strict=True)]
+    different = len(set(keys))
+    if not 0 < different <= MOST_PEOPLE:
+        return out
+    finest = min(FINEST, 1 << int(math.log2(ALTOGETHER / different)))
+    sign = 1.0 if steps.over else -1.0
+    known: dict[bytes, tuple[float, float]] = {}
+    for i, key, table in zip(rows, keys, tables, strict=True):
+        if key not in known and solving:
+            bound = min(float(bounds[i]), float(goals[i, 2]))
+            known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, finest), 1.0
+        elif key not in known:
+            known[key] = lattice_log_delta(table, sign, float(goals[i, 1]), finest)
+        out[i] = known[key]
+    return out
+
+
+def sum_of_shares(table: Floats, log_delta: float) -> float:
+    """Return the sum of what each step with the person loses at its share of delta, a bound of epsilon."""
+    share = log_delta - math.log(table[2].sum()) - 4.0 * UNIT * (4.0 + abs(log_delta))
+    each = [one_step_epsilon(share, make_step(q, m, 1.0)) for q, m in table[:2].T.tolist()]
+    return float(np.dot(table[2], each)) * (1.0 + 8.0 * UNIT * len(each))
+
+
+def lattice_epsilon(table: Floats, sign: float, log_delta: float, bound: float, finest: int) -> float:
+    """Return an epsilon whose delta is at most ``e^log_delta``, from lattices that end where the one before found it.
+
+    The error falls by four when the points are doubled: two coarse lattices say how many points are needed.
+    """
+    log_delta -= LOGARITHM * (4.0 + abs(log_delta))
+    kinds = Kinds.of(table, sign, log_delta)
+    end = chernoff_epsilon(kinds.table(), kinds.first, sign, log_delta)
+    if sign > 0.0:
+        bound = min(bound, sum_of_shares(table, log_delta))
+        end = min(bound, end * (1.0 + ROOM))
+    elif kinds.place(end) > 0.0:
+        end = _further(kinds, end, FIRST_ROOM)
+    else:
+        end = 0.0
+    for _ in range(TURNS):
+        found, outer = _solved(kinds, log_delta, end, LEAST)
+        bound, before = min(bound, found), end
+        inside = kinds.sign * (end - outer) > 0.0
+        end = _further(kinds, outer, ROOM if inside else FIRST_ROOM)
+        if bound == 0.0 or (inside and kinds.place(end) > 0.5 * kinds.place(before)):
+            break
+    return _refined(kinds, log_delta, bound, end, finest)
+
+
+def _refined(kinds: Kinds, log_delta: float, bound: float, end: float, finest: int) -> float:
+    """Return the epsilon of as many points as it needs: each lattice says how far off it is, next to the one before."""
+    points, before = min(MORE * LEAST, finest), np.inf
+    for _ in range(TURNS):
+        found, outer = _solved(kinds, log_delta, end, points)
+        bound = min(bound, found)
+        if outer == end and bound > 0.0:  # it lies further out
+            end = _further(kinds, end, ROOM)
+            continue
+        moved, before = abs(before - found), found
+        left = moved / (MORE**2 - 1.0)
+        if points >= finest or left <= ON_LATTICE * bound:
+            break
+        if moved < np.inf:
+            end = _further(kinds, bound, max(LAST_ROOM, 2.0 * moved / kinds.place(bound)))
+        enough = 1.1 * points * math.sqrt(left / (ON_LATTICE * bound)) if points >= SURE and moved < np.inf else 0.0
+        points = min(max(MORE * points, math.ceil(enough)), finest)
+    return bound
+
+
+def _further(kinds: Kinds, epsilon: float, room: float) -> float:
+    """Return the end of a lattice a little beyond an epsilon: above it with the person, below it without."""
+    further = epsilon + kinds.sign * room * max(kinds.place(epsilon), 0.0)
+    return max(further, 0.0)
+
+
+def _solved(kinds: Kinds, log_delta: float, end: float, points: int) -> tuple[float, float]:
+    """Return the least epsilon >= 0 that a lattice up to an epsilon proves, or infinity; and the point further out."""
+    if not (kinds.place(end) > 0.0 and end < np.inf):
+        return np.inf, end
+    lattice = LatticeBound(kinds, end, points)
+    # delta falls with the point with the person, and grows without
+    good, bad = (points - 1, 0) if kinds.sign > 0.0 else (0, points - 1)
+    if not lattice.log_delta(good) <= log_delta:
+        return np.inf, end
+    if lattice.log_delta(bad) <= log_delta:
+        return max(lattice.epsilon(bad), 0.0), end
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        if lattice.log_delta(middle) <= log_delta:
+            good = middle
+        else:
+            bad = middle
+    return max(_between(lattice, good, bad, log_delta), 0.0), lattice.epsilon(max(good, bad))
+
+
+def _between(lattice: LatticeBound, good: int, bad: int, log_delta: float) -> float:
+    """Return where the line through the bounds at two points, linear in ``e^epsilon``, meets delta; rounded up."""
+    e = lattice.epsilon(good)
+    low, high = lattice.log_delta(good) - log_delta, lattice.log_delta(bad) - log_delta
+    if not high < 1.0:
+        return e
+    share = -math.expm1(low) / (math.expm1(high) - math.expm1(low))  # of the way from the good point to the bad one
+    if not share > 0.0:
+        return e
+    gained = -math.log1p(share * math.expm1(lattice.epsilon(bad) - e))
+    return e - gained * (1.0 - 64.0 * UNIT)
+
+
+def lattice_log_delta(table: Floats, sign: float, epsilon: float, finest: int) -> tuple[float, float]:
+    """Return a bound of log delta at an epsilon, and minus its slope, about."""
+    kinds = Kinds.of(table, sign, -700.0)
+    if not kinds.place(epsilon) > 0.0:
+        return np.inf, 1.0
+    best, points, before = (np.inf, 1.0), LEAST, np.inf
+    while points < finest:
+        points = min(MORE * points, finest)
+        found = _at_end(kinds, epsilon, points)
+        moved, before = abs(before - found[0]), found[0]
+        best = min(best, found)
+        if not found[0] < np.inf or moved / (MORE**2 - 1.0) <= 10.0 * ON_LATTICE * (1.0 + abs(best[0])):
+            break
+    return best
+
+
+def _at_end(kinds: Kinds, epsilon: float, points: int) -> tuple[float, float]:
+    """Return the bound of log delta at the last point of a lattice, and minus its slope; the point may not be above."""
+    lattice = LatticeBound(kinds, epsilon, points)
+    lattice = LatticeBound(kinds, epsilon - 2.0 * (lattice.epsilon(points - 1) - epsilon), points)
+    if lattice.epsilon(points - 1) > epsilon:
+        return np.inf, 1.0
+    last, before = (lattice.log_delta(points - 1 - back) for back in (0, 1))
+    slope = kinds.sign * (before - last) / lattice.lattice.spacing
+    return last, slope if slope > 0.0 else 1.0

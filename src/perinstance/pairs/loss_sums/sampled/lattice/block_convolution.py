@@ -1,0 +1,90 @@
+r"""The beginning of the convolution of two sequences of positive numbers, rounded up, by FFTs of blocks.
+
+An FFT of everything would lose what is small beside the largest number. Blocks are short enough that the numbers of
+one are of a size; the transforms of all pairs of blocks that end in the same place are added and transformed back.
+
+**What it may be wrong by.** A number of an FFT of n = 2^t numbers is a sum of all of them times roots of unity, along
+paths of t butterflies, each good to a few roundings of what it adds: it is off by at most ``c t UNIT sum |a_i|``, and
+all of them in the mean square by ``c t UNIT |a|``; c is less than 4 (Higham 2002, section 24.1), 16 is charged. So a
+number of ``a * b`` is off by at most ``UNIT (3 x 16 t + 8) |a| |b|``, Euclidean norms, and a sum of k such products by
+k UNIT times the sum of these more. That is added to every number of the block, and more than what underflows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import NOT_ZERO, UNIT
+
+LEAST_BLOCK = 64
+FEWEST, MOST = 24.0, 512.0  # blocks
+FALL = 4.0  # of the logarithm within a block, about
+HEAD = 16  # numbers at the beginning, often the largest by far, that are multiplied one by one
+
+
+@kernel
+def _products(left, right, same, out):
+    """Fill in the sums of products of transforms whose blocks end in the same place; rows are blocks."""
+    blocks, size = left.shape[0], left.shape[1]
+    for c in range(blocks):
+        for a in range(c + 1):
+            b = c - a
+            if same and b < a:
+                break
+            twice = 2.0 if same and b > a else 1.0
+            for k in range(size):
+                out[c, k] += twice * (left[a, k] * right[b, k])
+
+
+def _transformed(numbers: Floats, size: int) -> tuple[np.ndarray, Floats]:
+    """Return the transforms of the blocks, padded to twice their size, and their norms, rounded up."""
+    blocks = -(-numbers.size // size)
+    table = np.zeros((blocks, size))
+    table.ravel()[: numbers.size] = numbers
+    largest = table.max(axis=1) + NOT_ZERO  # squares would underflow
+    norms = largest * np.sqrt(((table / largest[:, None]) ** 2).sum(axis=1)) * (1.0 + UNIT * size)
+    return np.fft.rfft(table, 2 * size, axis=1), norms
+
+
+@kernel
+def _add_heads(left, right, out):
+    """Add all products of which one factor, or both, is among the first ``HEAD`` numbers."""
+    n = left.size
+    for i in range(min(HEAD, n)):
+        for k in range(i, n):
+            out[k] += left[i] * right[k - i]
+        for k in range(i + HEAD, n):
+            out[k] += right[i] * left[k - i]
+
+
+def convolve(left: Floats, right: Floats) -> Floats:
+    """Return the first numbers of the convolution, as many as each has, never below what they are."""
+    out = np.zeros(left.size)
+    if left.size > 2 * HEAD:
+        tails = _convolve_blocks(left[HEAD:], right[HEAD:], left is right)
+        out[2 * HEAD :] = tails[: left.size - 2 * HEAD]
+    _add_heads(left, right, out)
+    return out * (1.0 + UNIT * (2 * HEAD + 4)) + NOT_ZERO
+
+
+def _convolve_blocks(left: Floats, right: Floats, same: bool) -> Floats:
+    """Return the same by transforms of blocks."""
+    n = left.size
+    falls = max(math.log(numbers.max() / numbers.min()) for numbers in (left, right))
+    blocks = min(max(falls / FALL, FEWEST), MOST)
+    size = max(LEAST_BLOCK, 1 << int(math.log2(max(n / blocks, 1.0)) + 0.5))
+    here, own = _transformed(left, size)
+    there, other = (here, own) if same else _transformed(right, size)
+    sums = np.zeros_like(here)
+    _products(here, there, same, sums)
+    blocks = len(own)
+    norms = np.convolve(own, other)[:blocks]
+    charge = UNIT * (48.0 * math.log2(2 * size) + 8.0 + blocks) * norms
+    found = np.fft.irfft(sums, 2 * size, axis=1)
+    out = np.maximum(found[:, :size], 0.0) + charge[:, None]
+    out[1:] += np.maximum(found[:-1, size:], 0.0) + charge[:-1, None]
+    return np.asarray(out.ravel()[:n])

@@ -1,0 +1,172 @@
+r"""Delta of independent sampled steps from a lattice of losses, never below the truth.
+
+With the person, ``delta(epsilon) = E_P[(L - e^epsilon)_+]``; without, ``E_P[(1 - e^epsilon L)_+]``; L is the product of
+the steps' likelihood ratios. As functions of the ratio of one step, the others fixed, both are convex.
+
+**Why it is a bound.** In every cell of a lattice of losses the law of a step's ratio is moved to the two ends of the
+cell so that its mean stays. By Jensen's inequality that only raises the expectation of a convex function, step by step.
+Then all losses lie on one lattice, and their sums are convolutions of positive numbers: nothing cancels, whatever delta
+is, and the transform of the loss need not die. Between two points the bound is linear in ``e^epsilon``.
+
+- Above the last point, which is the epsilon asked for less what all others lose at least, the function is linear with
+  the person: probability and mean are all that matters (``loss_sums.py``). Without the person it is zero there.
+- Below the first point, some nine standard deviations out, the loss is raised to it with the person; without, where it
+  is chosen further out, its probability is added to delta as if it told everything.
+- The points that are meant are off by roundings (``step_spread.py``): ``L <= e^off L'`` for the ones that are computed
+  with, so that ``delta(epsilon + off) <= e^off delta'(epsilon)`` (without: ``L >= e^-off L'``, and no factor).
+- Masses, profiles and sums are positive, and rounded up where they are made.
+
+How much it raises delta goes with the square of the spacing: what is left above the truth falls by four when the points
+are doubled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import NOT_ZERO, UNIT
+from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw, log_upper, make_step, scaled, step_bound
+from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
+    Lattice,
+    LossSum,
+    added,
+    after,
+    excesses,
+    folded,
+    repeated,
+    shortfalls,
+)
+from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import find_order
+from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, spread_step
+
+FIRST = -7.0  # with the person: the noise at the first point
+ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The steps of one person: what each kind is, how many of it there are, where its lattice starts and at which x.
+
+    ``least`` is the sum of the starts, ``edge`` minus the sum of the least losses, ``left`` the logarithm of the
+    probability below the first points.
+    """
+
+    laws: tuple[StepLaw, ...]
+    times: tuple[int, ...]
+    starts: tuple[float, ...]
+    first: float
+    least: float
+    edge: float
+    left: float
+
+    @classmethod
+    def of(cls, table: Floats, sign: float, log_delta: float) -> Kinds:
+        """Read a table with a column for each kind: rate, distance, how many; log delta is about what is asked for."""
+        laws = tuple(make_step(q, m, sign) for q, m in table[:2].T.tolist())
+        times = tuple(int(n) for n in table[2])
+        first, left = FIRST, -np.inf
+        if sign < 0.0:
+            first = -math.sqrt(2.0 * (ALLOWED + math.log(sum(times)) - log_delta))
+            left = log_upper(-first) + math.log(sum(times)) * (1.0 + UNIT) + 4e3 * UNIT
+        starts = tuple(above_least(first, law) for law in laws)
+        least = sum(n * start for n, start in zip(times, starts, strict=True))
+        edge = -sum(n * law.log_p for n, law in zip(times, laws, strict=True))
+        return cls(laws, times, starts, first, least, edge, left)
+
+    @property
+    def sign(self) -> float:
+        """+1 with the person, -1 without."""
+        return float(self.laws[0].sign)
+
+    def table(self) -> Floats:
+        """Return the kinds as rows: logarithms of rate and its complement, distance, how many."""
+        columns = [(law.log_q, law.log_p, law.m, float(n)) for law, n in zip(self.laws, self.times, strict=True)]
+        return np.array(columns)
+
+    def place(self, epsilon: float) -> float:
+        """Return how far above its least point the sum of the losses is at an epsilon."""
+        return self.edge + self.sign * epsilon - self.least
+
+
+class LatticeBound:
+    """Bounds of log delta at the points of one lattice; the last of them is at a given epsilon."""
+
+    __slots__ = ("_beyond", "_halves", "_kinds", "_off", "_profile", "lattice")
+
+    def __init__(self, kinds: Kinds, epsilon: float, points: int) -> None:
+        width = kinds.place(epsilon)
+        spacing = width / (points - 1)
+        order = find_order(kinds.table(), np.array(kinds.starts), kinds.first, width)
+        self.lattice = Lattice(spacing, order, points, kinds.sign)
+        self._kinds = kinds
+        self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width)
+        sums = []
+        for law, times, start in zip(kinds.laws, kinds.times, kinds.starts, strict=True):
+            one, off = _spread(law, start, kinds.first, self.lattice)
+            self._off += times * off
+            sums.append((one, times))
+        self._halves = _in_two(sums, self.lattice)
+        one, two = self._halves
+        self._beyond: tuple[Floats, Floats] | None = None
+        if kinds.sign > 0.0:
+            self._beyond, self._profile = excesses(one, self.lattice), excesses(two, self.lattice)[0]
+        else:
+            self._profile = shortfalls(two, self.lattice)
+
+    def epsilon(self, j: int) -> float:
+        """Return the epsilon at a point, rounded up by all that its place may be off."""
+        kinds = self._kinds
+        return kinds.sign * (kinds.least + self.lattice.spacing * j - kinds.edge) + self._off
+
+    def log_delta(self, j: int) -> float:
+        """Return the logarithm of a bound of delta there; infinite if it is not known."""
+        one, two = self._halves
+        total = folded(one.masses, self._profile, j + 1)
+        if self._beyond is not None:
+            total += after(self._beyond[0][j], self._beyond[1][j], two)
+        if j == 0 and self._beyond is None:
+            return self._kinds.left
+        if not total < np.inf:
+            return np.inf
+        lattice = self.lattice
+        parts = (one.log_scale, two.log_scale, -lattice.order * (lattice.spacing * j))
+        log = math.log(total + NOT_ZERO) + sum(parts) + UNIT * (8.0 + 4.0 * sum(abs(part) for part in parts))
+        log += 8.0 * UNIT * sum(self._kinds.times) * (1.0 + abs(lattice.order) * lattice.spacing * j)
+        if self._beyond is not None:
+            log += self.epsilon(j) + self._off + 4.0 * UNIT * abs(self.epsilon(j))
+        return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
+
+
+def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float]:
+    """Return one step on the lattice and the most that a point may be off."""
+    masses = np.empty(lattice.points)
+    log_scale, x, off = spread_step(law, start, lattice.spacing, lattice.order, first, masses)
+    mean = -law.log_p - start + 8.0 * UNIT * (start - law.log_p)
+    beyond, excess = 0.0, 0.0
+    if law.sign > 0.0:
+        last = lattice.spacing * (lattice.points - 1)
+        power = lattice.order * last - log_scale
+        wrong = UNIT * (64.0 + 4.0 * (x * x + abs(lattice.order * last) + abs(log_scale)))
+        beyond = scaled(log_upper(x) + power + wrong)
+        epsilon = start + last + law.log_p
+        bound = step_bound(epsilon, off + 4.0 * UNIT * (start + last - law.log_p), law, 1.0)
+        excess = scaled(bound.power + math.log(bound.factor + NOT_ZERO) + power - epsilon + 2.0 * off + wrong)
+        excess *= 1.0 + 8.0 * UNIT * (1.0 + abs(epsilon))
+    return LossSum(masses, log_scale, mean, beyond, excess), off
+
+
+def _in_two(sums: list[tuple[LossSum, int]], lattice: Lattice) -> tuple[LossSum, LossSum]:
+    """Return two sums of about as many steps whose sum is everything: the last convolution is not needed as a whole."""
+    if len(sums) == 1:
+        ((law, times),) = sums
+        half = repeated(law, times // 2, lattice)
+        return half, half if times % 2 == 0 else added(half, law, lattice)
+    whole = [repeated(law, times, lattice) for law, times in sums]
+    one = whole[0]
+    for other in whole[1:-1]:
+        one = added(one, other, lattice)
+    return one, whole[-1]

@@ -1,0 +1,161 @@
+"""Sampled steps on a lattice of losses: each part against exact or brute arithmetic, the whole against proved roads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled.few_steps.gauss_rule import NODES, RULE
+from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step
+from perinstance.pairs.loss_sums.sampled.lattice.answers import lattice_epsilon, lattice_log_delta
+from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
+from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
+from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, noise_at, spread_step
+
+SIGNS = {"with": 1.0, "without": -1.0}
+
+
+def test_the_rule_of_the_strips():
+    """Gauss's rule is exact for polynomials up to twice its nodes less one."""
+    for power in range(0, 2 * NODES, 2):
+        assert RULE[1] @ RULE[0] ** power == pytest.approx(2 / (power + 1), rel=2e-15)
+
+
+@pytest.mark.parametrize(("q", "m"), [(0.1, 1.0), (1e-5, 0.3), (0.7, 6.0), (0.02, 0.001), (1e-3, 45.0)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_step_on_the_lattice(q, m, sign):
+    """Masses at the points are integrals of hats, by ball arithmetic: never below, hardly above."""
+    from flint import acb, arb, ctx
+
+    step = make_step(q, m, sign)
+    start, points = above_least(-7.0, step), 65
+    spacing = (above_least(m + 3.0, step) - start) / (points - 1)
+    masses = np.empty(points)
+    log_scale, last, off = spread_step(step, start, spacing, 0.0, -7.0, masses)
+    assert last == pytest.approx(noise_at(start + spacing * (points - 1), step)[0])
+    assert 0.0 < off < 1e-11 * (1.0 + start + spacing * points)
+    ctx.prec = 120
+    places = [-7.0, *(noise_at(start + spacing * j, step)[0] for j in range(1, points))]
+    for j in (1, 2, 20, 40, 63):
+        x, y, z = (arb(place) for place in places[j - 1 : j + 2])
+
+        def part(a, b, up, y=y):
+            whole = ((b - a) * m).exp() - 1
+
+            def hat(t, _):
+                share = (((t - a) * m).exp() - 1) / whole
+                return ((y * y - t * t) / 2).exp() * (share if up else 1 - share)
+
+            cuts = [a + (b - a) * k / 4 for k in range(5)]
+            return sum((acb.integral(hat, c, d).real for c, d in itertools.pairwise(cuts)), arb(0))
+
+        truth = (part(x, y, True) + part(y, z, False)) * (-y * y / 2).exp() / (2 * arb.pi()).sqrt()
+        found = arb(masses[j]) * arb(log_scale).exp()
+        beside = arb(masses[j - 1] + masses[j + 1]) * arb(log_scale).exp()
+        assert found > truth * (1 - arb(4e-16) * (1 + abs(log_scale)))
+        assert found < truth * (1 + arb(1e-12)) + beside * arb(1e-11) + arb(1e-290)
+    ctx.prec = 53
+
+
+@pytest.mark.parametrize("n", [7, 33, 900, 5000])
+def test_convolution_is_rounded_up(n):
+    """Every number at least the exact one, also far below the largest; above by little of what its block holds."""
+    from flint import arb, arb_poly, ctx
+
+    random = np.random.default_rng(n)
+    j = np.arange(n)
+    left = np.exp(-0.5 * (40.0 * j / n) ** 2) * random.uniform(0.5, 1.0, n) + 1e-300
+    left[0] = 1.0
+    right = np.exp(-30.0 * j / n) * random.uniform(0.5, 1.0, n) + 1e-300
+    for one, two in ((left, right), (left, left)):
+        found = convolve(one, two)
+        ctx.prec = 200
+        exact = arb_poly([arb(float(x)) for x in one]) * arb_poly([arb(float(x)) for x in two])
+        values = [exact[k] for k in range(n)]
+        assert all(arb(float(f)) >= v for f, v in zip(found, values, strict=True))
+        ctx.prec = 53
+        truth = np.array([float(v.mid()) for v in values])
+        around = np.array([truth[max(k - n // 8, 0) : k + 1].max() for k in range(n)])
+        assert (found <= truth * (1 + 1e-13) + 1e-9 * around + 2e-300).all()
+
+
+def test_the_bound_is_that_of_the_steps_it_stands_for():
+    """Three steps on a short lattice: the sum over all triples of points, and of what lies beyond, one by one."""
+    table, epsilon, points = np.array([[0.2, 0.05], [1.0, 2.0], [2.0, 1.0]]), 1.5, 40
+    kinds = Kinds.of(table, 1.0, -10.0)
+    bound = LatticeBound(kinds, epsilon, points)
+    spacing = bound.lattice.spacing
+    laws = []
+    for law, start in zip(kinds.laws, kinds.starts, strict=True):  # the same lattice, continued as far as anything lies
+        masses = np.empty(2000)
+        log_scale, _, _ = spread_step(law, start, spacing, 0.0, kinds.first, masses)
+        laws.append(masses * math.exp(log_scale))
+    both = np.convolve(np.convolve(laws[0], laws[0]), laws[1])
+    losses = kinds.least - kinds.edge + spacing * np.arange(both.size)
+    for j in (points - 1, points - 2, points // 2):
+        at = losses[j]
+        with np.errstate(over="ignore"):
+            truth = (both * np.maximum(np.exp(losses) - np.exp(at), 0.0))[both > 1e-290].sum()
+        assert bound.log_delta(j) == pytest.approx(math.log(truth), abs=1e-10)
+        assert bound.epsilon(j) == pytest.approx(at, abs=1e-12)
+
+
+@pytest.mark.parametrize("direction", ["with", "without"])
+def test_two_steps_are_those_of_the_integral(direction):
+    """A few thousand points: never below what is integrated over the noise to 14 digits, and next to it."""
+    random = np.random.default_rng(7)
+    for _ in range(12):
+        rate = [float(10 ** random.uniform(-4, -0.2))] * 2
+        distance = [float(10 ** random.uniform(-0.7, 0.9))] * 2
+        if random.random() < 0.5:
+            rate[1], distance[1] = rate[0] * random.uniform(0.3, 1.0), distance[0] * random.uniform(0.5, 1.0)
+        delta = float(10 ** random.uniform(-12, -2))
+        (truth,) = SampledGaussian([rate], [distance], 1).epsilon(delta, direction)
+        table = np.array([rate, distance, [1.0, 1.0]])
+        edge = -np.log1p(-np.array(rate)).sum() if direction == "without" else np.inf
+        found = lattice_epsilon(table, SIGNS[direction], math.log(delta), float(edge), 1 << 12)
+        assert truth * (1 - 1e-13) <= found <= truth * (1 + 1e-4) + 1e-13
+        if 0.0 < found < edge * 0.999:
+            log, slope = lattice_log_delta(table, SIGNS[direction], found, 1 << 12)
+            here = math.log(SampledGaussian([rate], [distance], 1).delta(found, direction)[0])
+            assert here - 1e-11 * abs(here) <= log <= here + 1e-3 * max(slope * found, 1.0)
+
+
+def test_few_steps_cost_more_than_fewer():
+    """Between one step, which has a closed form, and more of them; monotone in delta too."""
+    for direction in ("with", "without"):
+        losses = [SampledGaussian(0.02, [1.5], k).epsilon(1e-5, direction)[0] for k in (1, 2, 3, 5)]
+        assert (np.diff(losses) > 0).all()
+        pairs = SampledGaussian(0.02, [1.5], 3)
+        assert pairs.epsilon(1e-4, direction)[0] < losses[2] < pairs.epsilon(1e-6, direction)[0]
+
+
+def test_many_people_get_fewer_points():
+    """Asked together with many different ones the bound may be a looser one, never a smaller one."""
+    distance = np.linspace(0.8, 1.6, 300)
+    together = SampledGaussian(0.001, distance, 3).epsilon(1e-6, "with")
+    alone = SampledGaussian(0.001, distance[:2], 3).epsilon(1e-6, "with")
+    assert (alone <= together[:2]).all()
+    assert (together[:2] <= alone * (1 + 1e-6)).all()
+
+
+def test_awkward_steps():
+    """Next to nothing, far out, next to certain: an answer between those of fewer and of more."""
+    cases = [
+        ([0.3, 0.3, 0.05], [1e-6, 6.0, 1e-6], "with"),
+        ([1e-6, 0.9, 1e-6], [40.0, 0.001, 1e-3], "without"),
+        ([0.999998, 1e-6, 0.5], [0.5, 50.0, 0.1], "with"),
+        ([0.999998, 1e-6, 0.5], [0.5, 50.0, 0.1], "without"),
+    ]
+    for rate, distance, direction in cases:
+        (found,) = SampledGaussian([rate], [distance], 1).epsilon(1e-9, direction)
+        (fewer,) = SampledGaussian([rate[:2]], [distance[:2]], 1).epsilon(1e-9, direction)
+        halves = [
+            SampledGaussian([[q]], [[m]], 1).epsilon(1e-9 / 3, direction)[0]
+            for q, m in zip(rate, distance, strict=True)
+        ]
+        assert fewer * (1 - 1e-12) <= found <= sum(halves) * (1 + 1e-12)
