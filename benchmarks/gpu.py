@@ -51,14 +51,19 @@ def table(n: int, d: int, device: str) -> tuple[Any, Any]:
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
     """Return the shortest of some runs, the device's work included."""
-    best = np.inf
+    return min(runs(work, repeats))
+
+
+def runs(work: Callable[[], object], repeats: int) -> list[float]:
+    """Return the seconds of some runs, in order of length."""
+    took = []
     for _ in range(repeats):
         wait()
         start = time.perf_counter()
         work()
         wait()
-        best = min(best, time.perf_counter() - start)
-    return best
+        took.append(time.perf_counter() - start)
+    return sorted(took)
 
 
 def wait() -> None:
@@ -152,10 +157,10 @@ def streamed(text: str, device: str) -> None:
     floor = 8 * n * (d + 1) / link
     for name, work in (("fit", fit), ("whole audit", whole)):
         work()
-        took = seconds(work, 5)
+        took = runs(work, 9)
         print(
-            f"{text:>8}  stream, {name}: {took:.3f} s, {8e-9 * n * (d + 1) / took:.1f} GB/s of {link / 1e9:.1f}: "
-            f"{floor / took:.0%} of one crossing",
+            f"{text:>8}  stream, {name}: {took[0]:.3f} s, {8e-9 * n * (d + 1) / took[0]:.1f} GB/s of "
+            f"{link / 1e9:.1f}: {floor / took[0]:.0%} of one crossing, median {floor / took[4]:.0%}",
             flush=True,
         )
 
