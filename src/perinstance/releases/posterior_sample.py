@@ -169,7 +169,7 @@ def _standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma:
 
     Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
     """
-    unsound = 0
+    unsound = np.int64(0)
     for i in range(len(residual)):  # without a branch: several people at a time
         mu, r = leverage[i], root * abs(residual[i])
         r = np.inf if r != r else r

@@ -246,7 +246,7 @@ def left_open(codes, only_hard, epsilon, places):  # pragma: no cover - compiled
     for i in range(len(codes)):
         worst = max(worst, codes[i])
     for start in range(0, len(epsilon), LOOKED_AT):
-        some, missing = epsilon[start : start + LOOKED_AT], 0
+        some, missing = epsilon[start : start + LOOKED_AT], np.int64(0)
         for i in range(len(some)):  # without a branch: several people at a time
             missing += np.int64(some[i] != some[i])
         if missing:

@@ -187,11 +187,12 @@ class RowWalk:
             return self._of_shifts(spread(pairs.distance, len(pairs)), self.delta)
         if isinstance(pairs, Dominated) and self.delta <= 0.5:
             D, tail = (spread(one, len(pairs)) for one in (pairs.distance, pairs.tail))
-            left = self.delta - np.unique(tail)
+            tails = np.unique(tail)
+            left = np.where(tails > 0.0, np.nextafter(self.delta - tails, -np.inf), self.delta)
             if len(left) <= 2 and (left > 0.0).all():  # people with a certificate, and those without
                 inner = np.empty(len(pairs))
-                for delta in left:
-                    at = self.delta - tail == delta
+                for own, delta in zip(tails, left, strict=True):
+                    at = tail == own
                     inner[at] = self._of_shifts(D[at], float(delta))
                 return pairs.epsilon_of_shift(inner, self.delta)
         return pairs.epsilon(self.delta)
