@@ -159,3 +159,12 @@ def test_awkward_steps():
             for q, m in zip(rate, distance, strict=True)
         ]
         assert fewer * (1 - 1e-12) <= found <= sum(halves) * (1 + 1e-12)
+
+
+def test_too_far_out_for_floats():
+    """A lattice whose masses overflow knows nothing; a person gets an answer all the same."""
+    table = np.array([[0.5], [2.0], [3.0]])
+    bound = LatticeBound(Kinds.of(table, 1.0, -690.0), 1e5, 64)
+    assert bound.log_delta(63) == np.inf
+    (found,) = SampledGaussian([[0.5]], [[2.0]], [[3]]).epsilon(1e-300, "with")
+    assert 100.0 < found < np.inf

@@ -109,9 +109,11 @@ class LatticeBound:
             one, off = _spread(law, start, kinds.first, self.lattice)
             self._off += times * off
             sums.append((one, times))
-        self._halves = _in_two(sums, self.lattice)
-        one, two = self._halves
         self._beyond: tuple[Floats, Floats] | None = None
+        self._halves: tuple[LossSum, LossSum] | None = None
+        if not all(math.isfinite(one.log_scale) for one, _ in sums):  # too far out for floats: nothing is known
+            return
+        one, two = self._halves = _in_two(sums, self.lattice)
         if kinds.sign > 0.0:
             self._beyond, self._profile = excesses(one, self.lattice), excesses(two, self.lattice)[0]
         else:
@@ -124,6 +126,8 @@ class LatticeBound:
 
     def log_delta(self, j: int) -> float:
         """Return the logarithm of a bound of delta there; infinite if it is not known."""
+        if self._halves is None:
+            return np.inf
         one, two = self._halves
         total = folded(one.masses, self._profile, j + 1)
         if self._beyond is not None:
