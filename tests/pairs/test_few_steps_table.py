@@ -19,18 +19,18 @@ ROWS = [
 # How far epsilon may lie above, of itself: by direction, by how many steps there are (3 to 15, to 64, or more) and by
 # whether the person is sampled less than a tenth of a time on average. The declared goal is 1e-9 everywhere.
 LIMITS = {
-    ("with", "few", "seldom"): 10.0,  # largest measured so far, on about half of the rows: 1.4
-    ("with", "few", "often"): 0.5,  # 0.084
-    ("with", "many", "seldom"): 20.0,  # 6.2
-    ("with", "many", "often"): 0.01,  # 6.2e-4
-    ("with", "long", "seldom"): 20.0,
-    ("with", "long", "often"): 0.01,
-    ("without", "few", "seldom"): 0.1,  # 0.016
-    ("without", "few", "often"): 0.001,  # 1.5e-5
-    ("without", "many", "seldom"): 0.1,  # 8.3e-3
-    ("without", "many", "often"): 0.001,  # 5.5e-5
-    ("without", "long", "seldom"): 0.1,
-    ("without", "long", "often"): 0.001,
+    ("with", "few", "seldom"): 5e-9,
+    ("with", "few", "often"): 5e-9,
+    ("with", "many", "seldom"): 2e-8,
+    ("with", "many", "often"): 2e-8,
+    ("with", "long", "seldom"): 1e-7,
+    ("with", "long", "often"): 1e-7,
+    ("without", "few", "seldom"): 5e-9,
+    ("without", "few", "often"): 5e-9,
+    ("without", "many", "seldom"): 2e-8,
+    ("without", "many", "often"): 2e-8,
+    ("without", "long", "seldom"): 2e-5,  # where epsilon is next to the largest loss
+    ("without", "long", "often"): 1e-7,
 }
 
 

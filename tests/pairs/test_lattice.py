@@ -136,7 +136,7 @@ def test_few_steps_cost_more_than_fewer():
 
 def test_many_people_get_fewer_points():
     """Asked together with many different ones the bound may be a looser one, never a smaller one."""
-    distance = np.linspace(0.8, 1.6, 300)
+    distance = np.linspace(0.8, 1.6, 64)
     together = SampledGaussian(0.001, distance, 3).epsilon(1e-6, "with")
     alone = SampledGaussian(0.001, distance[:2], 3).epsilon(1e-6, "with")
     assert (alone <= together[:2]).all()

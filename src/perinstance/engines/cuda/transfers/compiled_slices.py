@@ -45,9 +45,11 @@ def transfer_addresses(runtime: Any) -> TransferAddresses:
     return TransferAddresses(*(int(ctypes.cast(one, ctypes.c_void_p).value or 0) for one in found))
 
 
-def slices_of(ways: list[tuple[int, int, int]], piece: int) -> NDArray[np.int64]:
-    """Cut ways (from, to, bytes) into such of at most ``piece`` bytes."""
-    cut = [(start + at, to + at, min(piece, size - at)) for start, to, size in ways for at in range(0, size, piece)]
+def slices_of(transfers: list[tuple[int, int, int]], piece: int) -> NDArray[np.int64]:
+    """Cut transfers (from, to, bytes) into such of at most ``piece`` bytes."""
+    cut = [
+        (start + at, to + at, min(piece, size - at)) for start, to, size in transfers for at in range(0, size, piece)
+    ]
     return np.array(cut, dtype=np.int64).reshape(-1, 3)
 
 

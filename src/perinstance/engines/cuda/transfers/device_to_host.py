@@ -28,7 +28,7 @@ class Downloads:
             for column, array in zip(columns, arrays, strict=True):
                 array[:] = column[rows].cpu().numpy()
             return
-        ways = [
+        transfers = [
             (column.data_ptr() + array.itemsize * rows.start, array.ctypes.data, array.nbytes)
             for column, array in zip(columns, arrays, strict=True)
         ]
@@ -36,7 +36,7 @@ class Downloads:
         try:
             runtime = cuda_runtime()
             check(runtime.cudaStreamWaitEvent(buffer.stream.cuda_stream, ready.cuda_event, 0))
-            buffer.receive_all(ways, runtime)
+            buffer.receive_all(transfers, runtime)
         finally:
             self._free.put(buffer)
 

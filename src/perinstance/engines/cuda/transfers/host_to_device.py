@@ -104,13 +104,13 @@ class Uploads:
         """Bring arrays over, to the rows of tensors from ``start`` on; their entries become float64 on the way."""
         runtime = pinned_buffers.cuda_runtime()
         if runtime is not None and all(one.flags.c_contiguous and one.dtype == np.float64 for one in arrays):
-            ways = [
+            transfers = [
                 (one.ctypes.data, there.data_ptr() + 8 * start * _width(one), one.nbytes)
                 for one, there in zip(arrays, tensors, strict=True)
             ]
             buffer = self._free.pop()
             try:
-                buffer.send_all(ways, runtime)
+                buffer.send_all(transfers, runtime)
             finally:
                 self._free.append(buffer)
             return

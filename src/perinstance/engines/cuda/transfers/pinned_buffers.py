@@ -41,16 +41,16 @@ class PinnedBuffer:
         for event in (self.sent, *self.pieces):
             event.record(stream)
 
-    def send_all(self, ways: list[tuple[int, int, int]], runtime: Any) -> None:
+    def send_all(self, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
         """Bring what lies at some addresses (from, to, bytes) over, in one compiled call."""
-        self._by_pieces(send_slices, ways, runtime)
+        self._by_pieces(send_slices, transfers, runtime)
 
-    def receive_all(self, ways: list[tuple[int, int, int]], runtime: Any) -> None:
+    def receive_all(self, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
         """Take back what lies at some addresses of the device (from, to, bytes); returns when it is there."""
-        self._by_pieces(receive_slices, ways, runtime)
+        self._by_pieces(receive_slices, transfers, runtime)
 
-    def _by_pieces(self, loop: Any, ways: list[tuple[int, int, int]], runtime: Any) -> None:
-        numbers = min(-(-max(size for _, _, size in ways) // 8), PIECES * PIECE_BYTES // 8)
+    def _by_pieces(self, loop: Any, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
+        numbers = min(-(-max(size for _, _, size in transfers) // 8), PIECES * PIECE_BYTES // 8)
         if len(self.words) < numbers:
             self._widen(numbers)
         if self.whole:
@@ -62,7 +62,7 @@ class PinnedBuffer:
             addresses = self.words.ctypes.data + piece * np.arange(count)
             self.layout = addresses, np.array([event.cuda_event for event in self.pieces[:count]]), piece
         buffers, events, piece = self.layout
-        slices = slices_of(ways, piece)
+        slices = slices_of(transfers, piece)
         check(loop(slices, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)))
 
     def _widen(self, numbers: int) -> None:

@@ -8,7 +8,15 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import CHERNOFF, LAST_SUM, NODE_ROUNDING, PROMISED, SMALLEST, STEP_UP
+from perinstance.numerics.rounding import (
+    CHERNOFF,
+    LAST_SUM,
+    NODE_ROUNDING,
+    PROMISED,
+    PROMISED_ABSOLUTE,
+    SMALLEST,
+    STEP_UP,
+)
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.line_choice import (
     RUNG,
@@ -66,8 +74,10 @@ def invert(
     out = np.full((len(goals), 2), np.inf)
     cost = np.where(places.found, np.inf, 0.0)
     _invert_straight(view, tables, places, goals, solving, out, cost)
-    worth = out[:, 0] if solving else goals[:, 1]
-    again = np.flatnonzero(places.tried & ~(cost < LATTICE * np.abs(worth)))
+    # of epsilon, or of what delta takes to fall by a factor of e
+    worth = out[:, 0] if solving else np.maximum(goals[:, 1], 1.0 / np.maximum(out[:, 1], SMALLEST))
+    fine = np.isfinite(out[:, 0]) & ((cost <= LATTICE * worth + PROMISED_ABSOLUTE) | (worth == 0.0))
+    again = np.flatnonzero(places.tried & ~fine)
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
@@ -105,10 +115,10 @@ def _invert_straight(
             if noise * length.nodes[part[0]] > LARGEST_WORK:
                 continue
             same = people if len(part) == len(some) else people[part]
-            found = np.empty((len(part), 2))
+            found = np.empty((len(part), 3))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
-            out[rows[some[part]]] = found
-            cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c) + (found[:, 1] if solving else 0.0)
+            out[rows[some[part]]] = found[:, :2]
+            cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c) + found[:, 2]
 
 
 def _noise_nodes(view: LossCoordinates, c: float) -> float:

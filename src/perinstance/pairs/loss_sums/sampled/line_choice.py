@@ -29,7 +29,7 @@ BLOCK = 4096
 class Places:
     """Of each person: the place c, its octave, epsilon and log delta (of which one is given, one Chernoff's bound).
 
-    ``found``: whether a straight line may go through it; ``tried``: whether any may.
+    ``found``: whether a line may go through it; ``tried``: whether anything has to be tried at all.
     """
 
     octave: Floats
@@ -147,7 +147,7 @@ def bisect(
     epsilon = (chernoff - goal) / c if solving else goal
     log_delta = goal if solving else np.minimum(chernoff - c * goal, 0.0)
     placed = (low > LOWEST) & (high < HIGHEST)
-    return Places(low, c, epsilon, log_delta, placed & np.isfinite(K).all(axis=1), placed)
+    return Places(low, c, epsilon, log_delta, placed & np.isfinite(K).all(axis=1), np.ones(len(c), dtype=bool))
 
 
 def _bracket(

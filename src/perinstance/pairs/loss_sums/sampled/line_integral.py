@@ -193,6 +193,13 @@ def _next_epsilon(epsilon, excess, slopes, between, c):
 
 
 @piece
+def _charged(epsilon, log_delta, line, poles, terms):
+    """Return by how much the errors that were charged raise an epsilon, about."""
+    share = terms.lost + line.rest + NODE_ROUNDING * terms.size * (4.0 * ANCHOR + 8.0 + line.real.size)
+    return share * math.exp(min(line.real[0] - poles.c * epsilon + poles.log_unit - log_delta, LARGEST)) / poles.c
+
+
+@piece
 def solve_on_line(goal, start, edge, line, poles, scratch):
     """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that this line can prove; or infinity.
 
@@ -222,8 +229,7 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
         epsilon = new
     if 0.0 < epsilon * poles.c < NEXT_TO_NOTHING and log_bound(0.0, line, poles, terms)[0] <= goal:
         return 0.0, 0.0
-    charged = terms.lost + line.rest + NODE_ROUNDING * terms.size * (4.0 * ANCHOR + 8.0 + line.real.size)
-    charged *= math.exp(min(line.real[0] - poles.c * epsilon + poles.log_unit - goal, LARGEST)) / poles.c
+    charged = _charged(epsilon, goal, line, poles, terms)
     raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * poles.c else poles.c))
     for _ in range(RAISES):
         if log <= goal:
@@ -236,7 +242,7 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
 
 @kernel
 def solve_all(place, values, first, share, more, rest, goals, out):
-    """Solve for everybody on one line: goals are log delta, a start, the largest loss; out is epsilon and its charge.
+    """Solve for everybody on one line: goals are log delta, a start, the largest loss; out is epsilon, c, the charge.
 
     The error of node k is ``first share[k] + more[k]``; ``more`` is empty where nobody has any.
     """
@@ -248,12 +254,13 @@ def solve_all(place, values, first, share, more, rest, goals, out):
         own = more[i] if more.shape[0] else nothing
         line = LineValues(values[i, :n], values[i, n:], first[i], share, own, rest[i])
         goal = goals[i, 0] - LOGARITHM * (4.0 + abs(goals[i, 0]))
-        out[i, 0], out[i, 1] = solve_on_line(goal, goals[i, 1], goals[i, 2], line, poles, scratch)
+        out[i, 0], out[i, 2] = solve_on_line(goal, goals[i, 1], goals[i, 2], line, poles, scratch)
+        out[i, 1] = poles.c
 
 
 @kernel
 def profile_all(place, values, first, share, more, rest, goals, out):
-    """Fill in the bound of log delta and minus its slope, for everybody on one line at their epsilon."""
+    """Fill in the bound of log delta, minus its slope and the charge in epsilon, for everybody on one line."""
     n = values.shape[1] // 2
     scratch = np.empty((3, n + 1))
     poles = line_poles(place, n)
@@ -261,8 +268,9 @@ def profile_all(place, values, first, share, more, rest, goals, out):
     for i in range(values.shape[0]):
         own = more[i] if more.shape[0] else nothing
         line = LineValues(values[i, :n], values[i, n:], first[i], share, own, rest[i])
-        out[i, 0], out[i, 1] = np.inf, poles.c
+        out[i, 0], out[i, 1], out[i, 2] = np.inf, poles.c, np.inf
         if line.real[0] < BEYOND:
             terms = line_terms(line, poles, scratch)
             if terms.lost < np.inf:
                 out[i, 0], out[i, 1], _ = log_bound(goals[i, 1], line, poles, terms)
+                out[i, 2] = _charged(goals[i, 1], out[i, 0], line, poles, terms)

@@ -14,7 +14,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, Lat
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
 
 MOST_KINDS = 8
-MOST_STEPS = 4096.0
+MOST_STEPS = 65536.0
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 1 << 20, 1 << 12
 MORE = 4
@@ -101,7 +101,7 @@ def _refined(kinds: Kinds, log_delta: float, bound: float, end: float, finest: i
             continue
         moved, before = abs(before - found), found
         left = moved / (MORE**2 - 1.0)
-        if points >= finest or left <= ON_LATTICE * bound:
+        if points >= finest or bound == 0.0 or left <= ON_LATTICE * bound:
             break
         if moved < np.inf:
             end = _further(kinds, bound, max(LAST_ROOM, 2.0 * moved / kinds.place(bound)))
