@@ -160,7 +160,7 @@ def lattice_log_delta(table: Floats, sign: float, epsilon: float, finest: int) -
         found = _at_end(kinds, epsilon, points)
         moved, before = abs(before - found[0]), found[0]
         best = min(best, found)
-        if not found[0] < np.inf or moved / (MORE**2 - 1.0) <= 10.0 * ON_LATTICE * (1.0 + abs(best[0])):
+        if not found[0] < np.inf or moved / (MORE**2 - 1.0) <= ON_LATTICE:
             break
     return best
 
