@@ -19,7 +19,7 @@ from perinstance.engines.cuda import (
     device_source,
     fused_kernels,
     is_on_device,
-    linear_losses,  # noqa: E402
+    linear_losses,
 )
 from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.epsilons import (

@@ -9,14 +9,14 @@ import ctypes
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
+from perinstance.engines.cuda.transfers import answer_memory, device_to_host, pinned_buffers
+from perinstance.engines.cuda.transfers.device_to_host import Downloads
+from perinstance.engines.cuda.transfers.host_to_device import Uploads
+from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer
+from perinstance.errors import PerinstanceError
+from perinstance.folds.block import Block
 
-from perinstance.engines.cuda.transfers import answer_memory, device_to_host, pinned_buffers  # noqa: E402
-from perinstance.engines.cuda.transfers.device_to_host import Downloads  # noqa: E402
-from perinstance.engines.cuda.transfers.host_to_device import Uploads  # noqa: E402
-from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer  # noqa: E402
-from perinstance.errors import PerinstanceError  # noqa: E402
-from perinstance.folds.block import Block  # noqa: E402
+torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 
 SLICE_BYTES, PIECE_BYTES = 1 << 10, 1 << 8
 

@@ -71,7 +71,10 @@ def largest_alone(steps: list[Step], log_delta: float, direction: str) -> float:
     """Where the deltas of single steps sum up to delta: next to it where one large step decides."""
     ctx.prec = 1500
     delta, low, high = arb(log_delta).exp(), 0.0, 1.0
-    alone = lambda epsilon: sum((k * one_step_delta(q, m, epsilon, direction) for q, m, k in steps), arb(0))  # noqa: E731
+
+    def alone(epsilon: float) -> arb:
+        return sum((k * one_step_delta(q, m, epsilon, direction) for q, m, k in steps), arb(0))
+
     while alone(high) > delta:
         low, high = high, 4 * high
     for _ in range(40):

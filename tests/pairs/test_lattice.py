@@ -168,3 +168,6 @@ def test_too_far_out_for_floats():
     assert bound.log_delta(63) == np.inf
     (found,) = SampledGaussian([[0.5]], [[2.0]], [[3]]).epsilon(1e-300, "with")
     assert 100.0 < found < np.inf
+    # the mean of e^loss is beyond the floats: (1 - q)^-steps
+    assert lattice_epsilon(np.array([[0.9], [0.5], [1000.0]]), 1.0, -20.0, 2000.0, 1 << 9) == 2000.0
+    assert lattice_log_delta(np.array([[0.9], [0.5], [1000.0]]), 1.0, 900.0, 1 << 9)[0] == np.inf

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,4 +112,4 @@ class SharingSweep(Protocol):
 def sharing(sweep: object) -> SharingSweep | None:
     """Return the sweep itself where its threads can share a pass over this table."""
     found = isinstance(getattr(sweep, "whole_table", None), WholeTable)
-    return sweep if found else None  # type: ignore[return-value]  # looked at
+    return cast(SharingSweep, sweep) if found else None

@@ -163,7 +163,7 @@ class CudaSweep:
         walk = device_walk(step, self.device)
         if walk is None:
             return self.host.map(step if places is None else partial(_placed, step=step, places=places))
-        return self._losses(walk, places)  # type: ignore[return-value]
+        return self._losses(walk, places)
 
     def _losses(self, walk: Any, places: AnswerPlaces | None) -> Generator[Any, None, None]:
         crew = None if self._kept is None else self.host.crew()  # whom nobody else needs then

@@ -154,15 +154,14 @@ def lattice_log_delta(table: Floats, sign: float, epsilon: float, finest: int) -
     kinds = Kinds.of(table, sign, -700.0)
     if not kinds.place(epsilon) > 0.0:
         return np.inf, 1.0
-    best, points, before = (np.inf, 1.0), LEAST, np.inf
-    while points < finest:
-        points = min(MORE * points, finest)
+    best, points, before = (np.inf, 1.0), min(MORE * LEAST, finest), np.inf
+    while True:
         found = _at_end(kinds, epsilon, points)
         moved, before = abs(before - found[0]), found[0]
         best = min(best, found)
-        if not found[0] < np.inf or moved / (MORE**2 - 1.0) <= ON_LATTICE:
-            break
-    return best
+        if points == finest or not found[0] < np.inf or moved / (MORE**2 - 1.0) <= ON_LATTICE:
+            return best
+        points = min(MORE * points, finest)
 
 
 def _at_end(kinds: Kinds, epsilon: float, points: int) -> tuple[float, float]:

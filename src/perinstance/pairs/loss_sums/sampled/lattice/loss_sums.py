@@ -19,9 +19,11 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel, sum_kernel
 from perinstance.numerics.rounding import UNIT
+from perinstance.pairs.loss_sums.sampled.few_steps.one_step import scaled
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
 
 BLOCK = 1024
+LARGEST = 700.0  # whose exponential is formed
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,13 @@ def shortfalls(law: LossSum, lattice: Lattice) -> Floats:
 
 def after(excess: float, beyond: float, other: LossSum) -> float:
     """Return what lies beyond a point alone, after another sum was added; rounded up."""
-    grown = math.expm1(other.mean) * (1.0 + 8.0 * UNIT)
-    return (excess * (1.0 + grown) + beyond * grown) * _all_of(other)
+    grown = math.expm1(other.mean) * (1.0 + 8.0 * UNIT) if other.mean < LARGEST else np.inf
+    return (float(excess) * (1.0 + grown) + float(beyond) * grown) * _all_of(other)  # not a number: nothing is known
 
 
 def _all_of(law: LossSum) -> float:
     """Return a probability of one in the scale of a sum, rounded up."""
-    return math.exp(-law.log_scale) * (1.0 + UNIT * (8.0 + 2.0 * abs(law.log_scale)))
+    return scaled(-law.log_scale) * (1.0 + UNIT * (8.0 + 2.0 * abs(law.log_scale)))
 
 
 def added(one: LossSum, two: LossSum, lattice: Lattice) -> LossSum:

@@ -5,7 +5,9 @@ lattice is ``start + j spacing``. In the cell between the noise x of one point a
 ``(e^{m (x - x_j)} - 1)/(e^{m (x_{j+1} - x_j)} - 1)`` goes to the upper end: that keeps the mean of L.
 
 **Gauss's rule** of five nodes on a piece of width w errs by ``3.95e-13 w^11 f^(10)``. ``|He_n(x)| <= (|x| + 2)^n`` for
-n <= 10, so with ``M = |x| + m + 2`` and ``w M <= 0.4`` that is at most 4e-15 of the mass of the cell, for both shares.
+n <= 10, and the i-th derivative of the share is at most ``m^{i - 1} e^{m w}/width`` in a cell of one piece, half of
+``m^{i - 1} e/width`` in one of several with ``m width <= 1``, ``1.6 m^i`` in others. So with ``M = |x| + m + 2`` and
+``w M <= 0.4`` it errs by at most 4e-15 of the mass of the cell, for both shares.
 Within a cell mass may go to either end almost for nothing: both ends are charged.
 
 **Places.** x_j is rounded; it is the exact place of a loss next to ``start + j spacing``. By how much a point may be
@@ -96,7 +98,8 @@ def spread_step(step, start, spacing, order, first, out):
             continue
         power = order * (spacing * j)
         low, up, pieces = _cell(x, width, power, step.m)
-        charge = UNIT * (24.0 + pieces + 2.0 * abs(power) + 2.0 * max(x * x, ahead * ahead)) + FIVE_NODES
+        size = max(abs(x), min(abs(ahead), FAR_OUT + step.m))  # of a node
+        charge = UNIT * (24.0 + pieces + 2.0 * abs(power) + 2.0 * size * size) + FIVE_NODES
         charge *= low + up
         out[j] += low + charge
         out[j + 1] += (up + charge) * jump
