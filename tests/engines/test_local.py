@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
+from perinstance.engines.local import ONE_BLAS_THREAD, quiet_libraries
 from perinstance.engines.ordered_results import ordered
 from perinstance.errors import InvalidInput, InvalidTable
 
@@ -102,6 +103,24 @@ def test_one_blas_thread_inside():
     before = threadpool_info()
     assert set(LocalSweep(read_table(X, Y), threads=2, block_bytes=50_000).map(step)) == {1}
     assert threadpool_info() == before
+
+
+def test_whoever_leaves_last_gives_blas_its_threads_back():
+    def threads():
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with quiet_libraries(3):
+            outside = threading.Thread(target=ONE_BLAS_THREAD.__enter__)
+            outside.start()
+            outside.join()
+            with ONE_BLAS_THREAD:
+                assert set(threads()) == {1}
+            assert set(threads()) == {1}
+        assert set(threads()) == {1}
+        ONE_BLAS_THREAD.__exit__()
+        assert threads() == before and 2 in before
 
 
 class PlannedError(Exception):

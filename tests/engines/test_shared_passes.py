@@ -150,6 +150,25 @@ def test_what_goes_wrong_inside_comes_through_and_leaves_no_thread(threads):
     assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
 
 
+@pytest.mark.parametrize("had", [1, 2, 4])
+def test_threads_that_cannot_be_had_are_not_waited_for(had, monkeypatch):
+    real, begun = threading.Thread.start, []
+
+    def start(thread):
+        if len(begun) >= had:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        real(thread)
+
+    X, y = table(3 * BLOCK, 4)
+    wanted = statistics(pi.audit(RELEASES[0], X, y, engine=Local(threads=1)))
+    monkeypatch.setattr(threading.Thread, "start", start)
+    found = statistics(pi.audit(RELEASES[0], X, y, engine=Local(threads=7)))
+    for one, another in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, another)
+    assert len(begun) == had and not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
+
+
 def test_progress_is_told_after_each_lap(monkeypatch):
     seen = []
     X, y = table(4 * BLOCK, 30)  # not so small that it is folded again

@@ -116,6 +116,8 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
         return part
 
     left = np.flatnonzero(hard).tolist()
+    if not left:
+        return True
     with closing(together.spread(settled, left)) as parts:
         for k, part in zip(left, parts, strict=True):
             gather.done = int(cuts[k])

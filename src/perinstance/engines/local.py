@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
@@ -82,6 +83,7 @@ class LocalSweep:
         self._store: Scratch | None = None  # all blocks, once the first pass is through
         self._checked = False
         self._crew: Crew | None = None
+        self._whole: tuple[WholeTable | None] | None = None  # once it was asked for
 
     @property
     def n_features(self) -> int:
@@ -109,9 +111,11 @@ class LocalSweep:
     @property
     def whole_table(self) -> WholeTable | None:
         """See ``SharingSweep``."""
-        found = getattr(self.source, "whole", None) if self._block_bytes is None else None
-        table = None if found is None else found()
-        return table if table is not None and len(table.blocks) > 2 else None
+        if self._whole is None:
+            found = getattr(self.source, "whole", None) if self._block_bytes is None else None
+            table = None if found is None else found()
+            self._whole = (table if table is not None and len(table.blocks) > 2 else None,)
+        return self._whole[0]
 
     @property
     def looked_at(self) -> bool:
@@ -126,7 +130,7 @@ class LocalSweep:
         """See ``SharingSweep``."""
         turns = Turns.of(cuts)
         try:
-            with blas_libraries().limit(limits=1, user_api="blas"):
+            with ONE_BLAS_THREAD:
                 if self.threads == 1:
                     enter(turns)
                 else:
@@ -145,7 +149,7 @@ class LocalSweep:
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """See ``SharingSweep``."""
         several = len(pieces) > WAITING and self.threads > 1
-        with blas_libraries().limit(limits=1, user_api="blas"):
+        with ONE_BLAS_THREAD:
             yield from ordered(work, pieces, *((self.threads, WAITING, self.crew()) if several else (1,)))
 
     def close(self) -> None:
@@ -180,7 +184,7 @@ class LocalSweep:
         rows, names = 0, []
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
-            with blas_libraries().limit(limits=1, user_api="blas"):
+            with ONE_BLAS_THREAD:
                 for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self.crew()):
                     rows += size
                     if ids is not None:
@@ -230,7 +234,35 @@ def quiet_libraries(width: int) -> AbstractContextManager[Any]:
     After every product its threads go on spinning for some hundredths of a second, and small matrices, between the
     passes over the rows, are enough to wake them: threads over blocks would share the cores with them.
     """
-    return nullcontext() if width > WORTH_THREADS else blas_libraries().limit(limits=1, user_api="blas")
+    return nullcontext() if width > WORTH_THREADS else ONE_BLAS_THREAD
+
+
+class _OneBlasThread:
+    """Holds BLAS to one thread while anybody is inside; whoever comes in later finds it done.
+
+    To tell the libraries takes a tenth of a millisecond, and every pass of an audit asks for it once more.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = blas_libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
 
 
 @functools.cache

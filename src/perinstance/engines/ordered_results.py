@@ -21,19 +21,24 @@ class Crew:
 
     Without jobs they all stand ready before the first piece comes: a pool that starts them one by one, when there is
     work, waits for each while those before it already hold the interpreter; with sixteen that took longer than many a
-    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it.
+    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it. Each thread starts
+    two more, k the numbers 2k + 1 and 2k + 2, before it serves: whoever starts a thread waits until it runs.
     """
 
     def __init__(self, threads: int, jobs: Sequence[Job] = ()) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[Thread] = []
+        self._started: SimpleQueue[BaseException | None] = SimpleQueue()
         for job in jobs:
             self._queue.put(job)
+        self._threads = [
+            Thread(target=self._serve, args=(k,), name=f"perinstance_{k}", daemon=True) for k in range(threads)
+        ]
         try:
-            for k in range(threads):
-                thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
-                thread.start()
-                self._threads.append(thread)
+            self._threads[0].start()
+            for _ in () if jobs else self._threads:
+                error = self._started.get()
+                if error is not None:
+                    raise error
         except BaseException:  # no more threads are to be had, or interrupted
             self.end()
             raise
@@ -57,19 +62,25 @@ class Crew:
         """Wait for everybody."""
         self.dismiss()
         for thread in self._threads:
-            if thread is not current_thread():  # who may be the last to let go of a table
+            # whoever was to start this one has been waited for: without an ident it never will be
+            if thread is not current_thread() and thread.ident is not None:  # who may be the last to let go of a table
                 thread.join()
 
-
-def _serve(queue: SimpleQueue[Job | None]) -> None:
-    while (job := queue.get()) is not None:
-        work, piece, future = job
-        if future.set_running_or_notify_cancel():
+    def _serve(self, k: int) -> None:
+        for thread in self._threads[2 * k + 1 : 2 * k + 3]:
             try:
-                future.set_result(work(piece))
-            except BaseException as error:  # the caller's to see, whatever it is
-                future.set_exception(error)
-        del job, work, piece, future  # nothing of a block is held while waiting for the next
+                thread.start()
+            except BaseException as error:  # no more threads are to be had: those that are do all the work
+                self._started.put(error)
+        self._started.put(None)
+        while (job := self._queue.get()) is not None:
+            work, piece, future = job
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work(piece))
+                except BaseException as error:  # the caller's to see, whatever it is
+                    future.set_exception(error)
+            del job, work, piece, future  # nothing of a block is held while waiting for the next
 
 
 def waited_for(jobs: Sequence[Job]) -> None:

@@ -51,21 +51,18 @@ class WholeTable:
         Few large turns come first, for each has sums of its own; small ones at the end, so that nobody waits long.
         """
         blocks = len(self.blocks) - 1
-        counts = [count if 4 * k < 3 * blocks else last for k in range(blocks)]
-        parts = [
-            start + length * np.arange(some) // some
-            for (start, length), some in zip(self._lengths(), counts, strict=True)
-        ]
-        return np.append(np.concatenate(parts), self.blocks[-1])
+        many = -(-3 * blocks // 4)  # blocks that are cut into few
+        starts, lengths = self.blocks[:-1, None], np.diff(self.blocks)[:, None]
+        first = starts[:many] + lengths[:many] * np.arange(count) // count
+        rest = starts[many:] + lengths[many:] * np.arange(last) // last
+        return np.concatenate([first.ravel(), rest.ravel(), self.blocks[-1:]])
 
     def turns_of(self, rows: int) -> Cuts:
         """Cut each block into turns of so many rows; its last turn takes what is left, and so does the table's."""
-        parts = [start + rows * np.arange(max(1, length // rows)) for start, length in self._lengths()]
-        cuts, n = np.concatenate(parts), self.blocks[-1]
+        counts, n = np.maximum(1, np.diff(self.blocks) // rows), self.blocks[-1]
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of a turn in its block
+        cuts = np.repeat(self.blocks[:-1], counts) + rows * number
         return np.append(cuts[:-1] if len(cuts) > 1 and n - cuts[-1] < rows else cuts, n)
-
-    def _lengths(self) -> Iterator[tuple[int, int]]:
-        return zip(self.blocks[:-1].tolist(), np.diff(self.blocks).tolist(), strict=True)
 
     def laps(self, cuts: Cuts, threads: int, most: int | None = None, together: int = 1) -> Iterator[slice]:
         """Return the turns that are taken without the caller: a slice of ``cuts`` each.

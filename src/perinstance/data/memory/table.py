@@ -298,7 +298,8 @@ def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Target:
     """Make a target of an array, a list or a column."""
     import narwhals.stable.v1 as nw
 
-    series = nw.from_native(y, allow_series=True, pass_through=True)
+    # an array is none of its kinds, and to find that out takes longer than anything else here
+    series = y if type(y) is np.ndarray else nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(series, nw.DataFrame):
         _refuse_several(len(series.columns))
         series = series.get_column(series.columns[0])
