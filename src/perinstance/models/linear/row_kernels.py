@@ -35,6 +35,8 @@ from perinstance.numerics.simd_vectors import (
 
 #: From fewer columns there is nothing to win, for more a library's product is as good.
 NARROWEST, WIDEST = 8, 64
+#: X'X of fewer columns than these kernels take, of rows that lie one after the other (``add_cross_of_few``).
+FEWEST_COLUMNS = 4
 #: The same of X W, row by row: for more columns W leaves the second-level cache.
 WIDEST_ROWS = 300
 #: Bytes of the rows that are folded at a time: they are read several times, from the first-level cache.
@@ -58,7 +60,7 @@ class CutMatrix(NamedTuple):
     """A matrix W of d rows, cut into panels of columns and filled up with zeros."""
 
     entries: Floats  #: panel by panel, row by row
-    depth: NDArray[np.int64]  #: of each panel: the rows below are zero
+    depth: NDArray[np.int64]  #: of each panel, or of each half of one: the rows below are zero
     offset: Floats  #: what is added to x W
     image: Floats
     weights: Floats
@@ -74,7 +76,7 @@ class RowSums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """A matrix cut into eight columns each and four (or none) at the end."""
+    """A matrix cut into eight columns each, of which four may end before the others, and four (or none) at the end."""
 
     cut: CutMatrix
 
@@ -91,9 +93,12 @@ class Panels:
             return np.append(vector, np.zeros(width - r))
 
         W = np.hstack([W, np.zeros((d, width - r))])
-        depth = np.array([min(d, j + 8) if triangular else d for j in range(0, width - 7, 8)], dtype=np.int64)
-        parts = [W[:k, j : j + 8].ravel() for j, k in zip(range(0, width, 8), [*depth, d], strict=False)]
-        entries = np.concatenate([np.empty(0), *parts])
+        wide = width // 8 * 8
+        depth = np.array([min(d, j + 4) if triangular else d for j in range(0, wide, 4)], dtype=np.int64)
+        parts = [np.empty(0)]
+        for j, few, many in zip(range(0, wide, 8), depth[::2], depth[1::2], strict=True):
+            parts += [W[:few, j : j + 8].ravel(), W[few:many, j + 4 : j + 8].ravel()]
+        entries = np.concatenate([*parts, W[:, wide:].ravel()])
         return cls(CutMatrix(entries, depth, padded(offset), padded(image), padded(weights)))
 
     def sums(self, X: NDArray, m: Floats, t: Floats, square: Floats) -> None:
@@ -137,7 +142,7 @@ def _two_features(x, at, d, entries, k, a, b):  # pragma: no cover - compiled
 
 @piece
 def _two_features_of_four(x, at, d, entries, k, a):  # pragma: no cover - compiled
-    """Add two features of four people to the last four columns."""
+    """Add two features of four people to four columns."""
     x0, x1, x2, x3 = load2(x, at), load2(x, at + d), load2(x, at + 2 * d), load2(x, at + 3 * d)
     v, w = load4(entries, k), load4(entries, k + 4)
     a0 = multiply_add4(second4(x0), w, multiply_add4(first4(x0), v, a[0]))
@@ -178,7 +183,7 @@ def row_sums(x, d, W, out):  # pragma: no cover - compiled
     """Write the sums of each row, of four people or more."""
     # the arrays are taken out of their records here: in the loop that would count references
     (entries, depth, offset, image, weights), (m, t, square) = W, out
-    n, wide, moves = len(m), len(depth), len(square) > 0
+    n, wide, moves = len(m), len(depth) // 2, len(square) > 0
     for start in range(0, n, 4):
         i = min(start, n - 4)  # the last four may overlap those before
         m0, m2, t0, t2, s0, s2 = zero2(), zero2(), zero2(), zero2(), zero2(), zero2()
@@ -186,13 +191,20 @@ def row_sums(x, d, W, out):  # pragma: no cover - compiled
         for panel in range(wide):
             j = 8 * panel
             a, b = _four_times(load4(offset, j)), _four_times(load4(offset, j + 4))
-            for k in range(0, depth[panel] - 1, 2):
+            few, many = depth[2 * panel], depth[2 * panel + 1]
+            for k in range(0, few - 1, 2):
                 a, b = _two_features(x, i * d + k, d, entries, at, a, b)
                 at += 16
-            if depth[panel] % 2:
-                k = i * d + depth[panel] - 1
+            if few % 2:
+                k = i * d + few - 1
                 a, b = _one_feature(x, k, d, load4(entries, at), a), _one_feature(x, k, d, load4(entries, at + 4), b)
                 at += 8
+            for k in range(few, many - 1, 2):  # a triangular W has zeros there in the first four columns
+                b = _two_features_of_four(x, i * d + k, d, entries, at, b)
+                at += 8
+            if (many - few) % 2:
+                b = _one_feature(x, i * d + many - 1, d, load4(entries, at), b)
+                at += 4
             u, v = _dots(image, j, a, b)
             t0, t2 = add2(t0, u), add2(t2, v)
             a = _squares(a)
@@ -300,6 +312,35 @@ def _four_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
     store4(out, at + d, a1)
     store4(out, at + 2 * d, a2)
     store4(out, at + 3 * d, a3)
+
+
+@kernel
+def add_cross_of_few(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
+    """Do it to rows of four to seven columns."""
+    part = np.zeros((d, d))
+    flat, k = part.reshape(-1), d - 4  # the last four columns may overlap the first
+    for start in range(0, len(y), rows):
+        stop = min(start + rows, len(y))
+        _four_moments(x, y, d, (start, stop), 0, flat)
+        _four_moments(x, y, d, (start, stop), k, flat)
+        for j in range(d):
+            moment[j] += flat[j]
+        _four_columns(x, d, start, stop, 0, 0, flat)
+        if k > 0:
+            _four_columns(x, d, start, stop, 0, k, flat)
+            _four_columns(x, d, start, stop, k, k, flat)
+        for j in range(d):
+            for i in range(j, d):
+                cross[j, i] += part[j, i]
+
+
+@kernel
+def _four_moments(x, y, d, run, k, out):  # pragma: no cover - compiled
+    """Write columns k to k + 3 of X'y over some people."""
+    a = zero4()
+    for i in range(run[0], run[1]):
+        a = multiply_add4(repeat4(y, i), load4(x, i * d + k), a)
+    store4(out, k, a)
 
 
 @kernel

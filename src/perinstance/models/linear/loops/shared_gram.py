@@ -12,7 +12,7 @@ from perinstance.folds.shared_turns import SharingSweep, Turns, WholeTable
 from perinstance.models.linear import row_kernels
 from perinstance.models.linear.loops import eight_lanes, library_loops
 from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
-from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST
+from perinstance.models.linear.row_kernels import FEWEST_COLUMNS, NARROWEST, RUN_BYTES, WIDEST
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.blas_calls import PLAIN, blas_addresses
 from perinstance.numerics.compilation.turn_counters import next_turn
@@ -46,7 +46,7 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     d = table.X.shape[1]
     size = 8 * d * d
     cuts = next(cuts for few, many, most in TURNS if size * len(cuts := table.graded_turns(few, many)) <= most)
-    narrow = NARROWEST <= d <= WIDEST
+    narrow = FEWEST_COLUMNS <= d <= WIDEST
     # rows of which each has its sums, and how often those are added, in one turn
     piece = RUN_BYTES // (8 * d) if narrow else cross_rows(d)
     longest = int(np.diff(cuts).max())
@@ -83,7 +83,10 @@ def _narrow_turns(turns, rows, piece, sums, done):  # pragma: no cover - compile
     k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
-        ADD_CROSS(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
+        if d < NARROWEST:
+            row_kernels.add_cross_of_few(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
+        else:
+            ADD_CROSS(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
         if total.shape[1]:
             column_sums(x[a * d : b * d], d, total[k])
         target[k, 0], target[k, 1] = target_sums(y[a:b])
