@@ -127,6 +127,11 @@ def _multiply_add(builder, a, b, c):
     return builder.fadd(builder.fmul(a, b, flags=_FUSED), c, flags=_FUSED)
 
 
+def _always_fused(builder, a, b, c):
+    kind = ir.FunctionType(_NUMBER, [_NUMBER] * 3)
+    return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", [_NUMBER], kind), [a, b, c])
+
+
 def _sums(builder, a, b):
     """``(a0 + a2) + (a1 + a3)``, and the same of b."""
     low, high = _order(0, 1), _order(2, 3)
@@ -203,6 +208,8 @@ multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b
 add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)
 add4 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _four, _four, _four)
 multiply_add2 = _arithmetic(_multiply_add, _two, _two, _two, _two)
+#: ``a b + c`` of numbers, fused where the machine can, even if the product itself is wanted too
+multiply_add1 = _arithmetic(_always_fused, types.float64, types.float64, types.float64, types.float64)
 spread2 = _arithmetic(_spread, _two, types.float64)  #: one number in both lanes
 first = _arithmetic(lambda builder, a: builder.extract_element(a, _INDEX(0)), types.float64, _two)
 second = _arithmetic(lambda builder, a: builder.extract_element(a, _INDEX(1)), types.float64, _two)

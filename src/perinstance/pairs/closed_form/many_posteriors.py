@@ -197,10 +197,11 @@ def solve_many(mu, rho, tables, out):
     n_rows = np.uint64(table.size // (COLUMNS + 1) - 1)
     top_bits, mask, unit = np.uint64(ROW_BITS), np.uint64((1 << ROW_BITS) - 1), 1.0 / (1 << ROW_BITS)
     one = np.uint64(1)
-    s0, y0, along0, u0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    s0, y0, along0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     m1, r1, s1, u1, e1 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     who, left = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK + 1, dtype=np.int64)
-    addresses = Addresses(s0, y0, along0, u0, left)
+    u0, rest0, t0, x0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    addresses = Addresses(s0, y0, along0, u0, left, rest0, np.empty(BLOCK, dtype=np.int64), t0, x0)
     for start in range(0, mu.size, BLOCK):
         n = min(BLOCK, mu.size - start)
         m0, r0, out0 = mu[start : start + n], rho[start : start + n], out[start : start + n]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perinstance.numerics.inline_exp_log import bits_of, float_of
+from perinstance.numerics.inline_exp_log import bits_of
 from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.rounding import SOLVER_ABSOLUTE, SOLVER_RELATIVE
-from perinstance.numerics.simd_vectors import first, load2, multiply_add2, second, spread2
+from perinstance.numerics.simd_vectors import first, load2, multiply_add1, multiply_add2, second, spread2
 
 #: Cells: the top bits of y pick a row, four an octave; shares up to COLUMNS/SHARES.
 BITS, COLUMNS, SHARES = 50, 8, 32
@@ -34,6 +34,10 @@ class Addresses(NamedTuple):
     along: Any
     u: Any
     left: Any
+    rest: Any  #: what epsilon is besides what hangs on the threshold
+    cell: Any  #: whose polynomial a person has, and its arguments
+    t: Any
+    x: Any
 
 
 @piece
@@ -57,8 +61,8 @@ def evaluate(polynomials, cell, t, x):
 
 
 @piece
-def _epsilon(mu, drift, u):
-    """``u drift + (mu u^2 + drift^2/(1 + mu) - log1p(mu))/2``, raised by the solver's error, for mu up to 1/4.
+def _rest(mu, drift):
+    """``(drift^2/(1 + mu) - log1p(mu))/2`` for mu up to 1/4.
 
     The logarithm is ``2 artanh(z)`` with ``z = mu/(2 + mu)``; one division serves it and the quotient.
     """
@@ -69,31 +73,44 @@ def _epsilon(mu, drift, u):
     w2 = w * w
     p = (1.0 / 3.0 + w * (1.0 / 5.0)) + w2 * (1.0 / 7.0 + w * (1.0 / 9.0))
     q = (1.0 / 11.0 + w * (1.0 / 13.0)) + w2 * (1.0 / 15.0 + w * (1.0 / 17.0))
-    rest = 0.5 * (drift * drift) * (over * two) - (z + z * (w * (p + w2 * w2 * q)))
-    epsilon = u * (drift + 0.5 * mu * u) + rest
-    return epsilon + (SOLVER_RELATIVE * epsilon + SOLVER_ABSOLUTE * (drift + mu))
+    return 0.5 * (drift * drift) * (over * two) - (z + z * (w * (p + w2 * w2 * q)))
 
 
 @kernel
-def _address_loop(n, mu, rho, s, y, along):
-    for i in range(n):
+def _address_loop(mu, rho, s, y, along, rest):
+    """What needs no threshold; its products cost nothing while roots and quotients are waited for."""
+    for i in range(len(mu)):
         s[i] = math.sqrt(mu[i])
-        y[i] = s[i] * rho[i] + mu[i]
+        y[i] = multiply_add1(s[i], rho[i], mu[i])
         along[i] = SHARES * (mu[i] / y[i])
+        rest[i] = _rest(mu[i], s[i] * rho[i])
 
 
 @kernel
-def _count_inside(n, y, along, low, high):
+def _find_cells(y, along, first_row, n_rows, cell, t, x):
+    """Find everybody's polynomial, NaN for t where there is none; count who has one. Without a branch: SIMD code."""
+    mask, unit = (1 << BITS) - 1, 2.0 / (1 << BITS)
     inside = 0
-    for i in range(n):
-        inside += (low <= y[i]) & (y[i] < high) & (along[i] < COLUMNS)
+    for i in range(len(y)):
+        bits = bits_of(y[i])
+        row = (bits >> BITS) - first_row
+        found = (row >= 0) & (row < n_rows) & (along[i] < COLUMNS)
+        share = along[i] if found else 0.0
+        column = np.int64(share)
+        cell[i] = row * COLUMNS + column if found else 0
+        t[i] = (bits & mask) * unit - 1.0 if found else math.nan
+        x[i] = 2.0 * (share - column) - 1.0
+        inside += np.int64(found)
     return inside
 
 
 @kernel
-def _epsilon_loop(n, mu, rho, s, u, out):
-    for i in range(n):
-        out[i] = _epsilon(mu[i], s[i] * rho[i], u[i])
+def _epsilon_loop(mu, rho, s, u, rest, out):
+    """``u drift + mu u^2/2 + rest``, raised by the solver's error, with ``drift = s rho``."""
+    for i in range(len(mu)):
+        drift = s[i] * rho[i]
+        epsilon = u[i] * (drift + 0.5 * mu[i] * u[i]) + rest[i]
+        out[i] = epsilon + (SOLVER_RELATIVE * epsilon + SOLVER_ABSOLUTE * (drift + mu[i]))
 
 
 @kernel
@@ -102,29 +119,18 @@ def read_block(mu, rho, polynomials, first_row, addresses, out):
 
     ``s``, ``y`` and ``along`` are of use for the others too.
     """
-    s, y, along, u, left = addresses
+    s, y, along, u, left, rest, cell, t, x = addresses
     n = len(mu)
-    n_rows = polynomials.size // (COLUMNS * SIZE)
-    rows = np.uint64(n_rows)
-    mask, unit = (1 << BITS) - 1, 2.0 / (1 << BITS)
-    _address_loop(n, mu, rho, s, y, along)
-    low, high = float_of(first_row << BITS), float_of((first_row + n_rows) << BITS)
-    if 2 * _count_inside(n, y, along, low, high) < n:  # hardly anybody: not worth the sorting
-        for i in range(n):
+    _address_loop(mu, rho, s, y, along, rest)
+    if 2 * _find_cells(y[:n], along, first_row, polynomials.size // (COLUMNS * SIZE), cell, t, x) < n:
+        for i in range(n):  # hardly anybody: not worth the sorting
             left[i] = i
         return n
+    for i in range(n):  # a long chain of products, which begins with nothing that has to be waited for
+        u[i] = evaluate(polynomials, SIZE * cell[i], t[i], x[i])
     others = 0
     for i in range(n):
-        bits = bits_of(y[i])
-        row = np.uint64((bits >> BITS) - first_row)  # below the first row it wraps around to a huge number
-        value = math.nan
-        if row < rows and along[i] < COLUMNS:
-            column = np.int64(along[i])
-            x = 2.0 * (along[i] - column) - 1.0
-            cell = (np.int64(row) * COLUMNS + column) * SIZE
-            value = evaluate(polynomials, cell, (bits & mask) * unit - 1.0, x)
         left[others] = i
-        others += value != value
-        u[i] = value
-    _epsilon_loop(n, mu, rho, s, u, out)
+        others += u[i] != u[i]
+    _epsilon_loop(mu, rho, s, u, rest, out)
     return others
