@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,6 +21,7 @@ from perinstance.models.linear.gram_matrix import gram_of_table
 from perinstance.models.linear.loops import shared_gram
 from perinstance.models.linear.loops.shared_gram import shared_sums
 from perinstance.numerics.compilation.turn_counters import next_turn
+from tests.engines.crew_threads import workers
 
 RNG = np.random.default_rng(5)
 BLOCK = 2500
@@ -97,7 +97,7 @@ def test_people_are_those_of_the_blocks_whatever_the_threads(release, d, monkeyp
     np.testing.assert_array_equal(found[0][3], blocks[3])
     for one, another in zip(found[0][:3], blocks[:3], strict=True):
         np.testing.assert_allclose(one, another, rtol=1e-6, atol=1e-12)
-    assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
+    assert not workers()
 
 
 @pytest.mark.parametrize("d", [3, 12, 66])
@@ -147,26 +147,7 @@ def test_what_goes_wrong_inside_comes_through_and_leaves_no_thread(threads):
     sweep = LocalSweep(read_table(*table(3 * BLOCK, 4)), threads=threads)
     with pytest.raises(KeyboardInterrupt):
         sweep.share(enter, sweep.whole_table.blocks, "fold")
-    assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
-
-
-@pytest.mark.parametrize("had", [1, 2, 4])
-def test_threads_that_cannot_be_had_are_not_waited_for(had, monkeypatch):
-    real, begun = threading.Thread.start, []
-
-    def start(thread):
-        if len(begun) >= had:
-            raise RuntimeError("can't start new thread")
-        begun.append(thread)
-        real(thread)
-
-    X, y = table(3 * BLOCK, 4)
-    wanted = statistics(pi.audit(RELEASES[0], X, y, engine=Local(threads=1)))
-    monkeypatch.setattr(threading.Thread, "start", start)
-    found = statistics(pi.audit(RELEASES[0], X, y, engine=Local(threads=7)))
-    for one, another in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(one, another)
-    assert len(begun) == had and not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
+    assert not workers()
 
 
 def test_progress_is_told_after_each_lap(monkeypatch):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from _thread import LockType, allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
-from threading import Thread, current_thread
+from threading import get_ident
 from typing import Any, TypeVar
 
 A = TypeVar("A")
@@ -19,26 +20,21 @@ Job = tuple[Callable[[Any], Any], Any, "Future[Any]"]
 class Crew:
     """Threads that stay for the next pass.
 
-    Without jobs they all stand ready before the first piece comes: a pool that starts them one by one, when there is
-    work, waits for each while those before it already hold the interpreter; with sixteen that took longer than many a
-    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it. Each thread starts
-    two more, k the numbers 2k + 1 and 2k + 2, before it serves: whoever starts a thread waits until it runs.
+    They are all there before the first piece comes: a pool that starts them one by one, when there is work, waits for
+    each while those before it already hold the interpreter; with sixteen that took longer than many a pass. For the
+    same reason they are no ``threading.Thread``, which is started only when it has held the interpreter itself.
     """
 
     def __init__(self, threads: int, jobs: Sequence[Job] = ()) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._started: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._threads: list[tuple[int, LockType]] = []  # whom a lock belongs to until they have gone
         for job in jobs:
             self._queue.put(job)
-        self._threads = [
-            Thread(target=self._serve, args=(k,), name=f"perinstance_{k}", daemon=True) for k in range(threads)
-        ]
         try:
-            self._threads[0].start()
-            for _ in () if jobs else self._threads:
-                error = self._started.get()
-                if error is not None:
-                    raise error
+            for _ in range(threads):
+                here = allocate_lock()
+                here.acquire()
+                self._threads.append((start_new_thread(_serve, (self._queue, here)), here))
         except BaseException:  # no more threads are to be had, or interrupted
             self.end()
             raise
@@ -55,25 +51,20 @@ class Crew:
 
     def dismiss(self) -> None:
         """Let everybody go who finds no more work."""
-        for _ in self._threads:
-            self._queue.put(None)
+        self._queue.put(None)
 
     def end(self) -> None:
         """Wait for everybody."""
         self.dismiss()
-        for thread in self._threads:
-            # whoever was to start this one has been waited for: without an ident it never will be
-            if thread is not current_thread() and thread.ident is not None:  # who may be the last to let go of a table
-                thread.join()
+        for ident, here in self._threads:
+            if ident != get_ident():  # who may be the last to let go of a table
+                with here:
+                    pass
 
-    def _serve(self, k: int) -> None:
-        for thread in self._threads[2 * k + 1 : 2 * k + 3]:
-            try:
-                thread.start()
-            except BaseException as error:  # no more threads are to be had: those that are do all the work
-                self._started.put(error)
-        self._started.put(None)
-        while (job := self._queue.get()) is not None:
+
+def _serve(queue: SimpleQueue[Job | None], here: LockType) -> None:
+    try:
+        while (job := queue.get()) is not None:
             work, piece, future = job
             if future.set_running_or_notify_cancel():
                 try:
@@ -81,6 +72,9 @@ class Crew:
                 except BaseException as error:  # the caller's to see, whatever it is
                     future.set_exception(error)
             del job, work, piece, future  # nothing of a block is held while waiting for the next
+        queue.put(None)  # for the next one
+    finally:
+        here.release()
 
 
 def waited_for(jobs: Sequence[Job]) -> None:
