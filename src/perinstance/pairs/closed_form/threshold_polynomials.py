@@ -100,7 +100,7 @@ def _find_cells(y, along, first_row, n_rows, cell, t, x):
         cell[i] = row * COLUMNS + column if found else 0
         t[i] = (bits & mask) * unit - 1.0 if found else math.nan
         x[i] = 2.0 * (share - column) - 1.0
-        inside += np.int64(found)
+        inside += 1 if found else 0
     return inside
 
 
