@@ -107,7 +107,8 @@ def audit(
     engine = default_engine(table) if engine is None else engine
     sweep = engine.sweep(table, progress)
     folder = _folder_for(sweep, out) if is_folder(out) else None
-    LOG.info("audit of %s begins: %d features", release.mechanism().name, table.n_features)
+    name = release.mechanism().name
+    LOG.info("audit of %s begins: %d features", name, table.n_features)
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
         if targets is None and hasattr(sweep, "expect_answers"):  # an engine with time for it while rows are moved
             sweep.expect_answers()
@@ -144,7 +145,7 @@ def audit(
             )
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})
-    LOG.info("audit of %s ends", release.mechanism().name)
+    LOG.info("audit of %s ends", name)
     _tell_of_clipping(found)
     return found
 

@@ -81,9 +81,9 @@ def row_rounding(
     costs = [np.linalg.norm(size, axis=1), size @ np.abs(image)]
     most = [float(np.linalg.norm(columns)), float(columns @ np.abs(image))]
     if norm is not None:
-        weights = np.diag(np.sqrt(norm.weights)) if norm.lift is None else np.abs(norm.lift)
-        costs.append(np.linalg.norm(size @ weights, axis=1))
-        most.append(float(np.linalg.norm(columns @ weights)))
+        root, lift = np.sqrt(norm.weights), None if norm.lift is None else np.abs(norm.lift)
+        costs.append(np.linalg.norm(size * root if lift is None else size @ lift, axis=1))
+        most.append(float(np.linalg.norm(columns * root if lift is None else columns @ lift)))
     row = u * factor.largest * most[0]
     parts = [cost / (factor.largest * limit) for cost, limit in zip(costs, most, strict=True) if limit > 0]
     of_image = float(np.linalg.norm(image))
