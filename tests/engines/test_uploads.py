@@ -5,16 +5,21 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 
 import numpy as np
 import pytest
 
+from perinstance.engines.cuda import loss_chunks
 from perinstance.engines.cuda.transfers import answer_memory, device_to_host, pinned_buffers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads
-from perinstance.engines.cuda.transfers.host_to_device import Uploads
+from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, Uploads
 from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
+from perinstance.models.linear.row_statistics import Without
+from perinstance.releases import PosteriorSample
+from perinstance.releases.base.block_losses import AnswerRoom
 
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 
@@ -75,7 +80,7 @@ class Handle:
 def with_buffers(monkeypatch, runtime, made):
     monkeypatch.setattr(pinned_buffers, "SLICE_BYTES", SLICE_BYTES)
     monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", PIECE_BYTES)
-    for module in (pinned_buffers, device_to_host):
+    for module in (pinned_buffers, device_to_host, loss_chunks):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
     put = getattr(made._free, "append", None) or made._free.put
     for _ in range(2):
@@ -87,6 +92,11 @@ def with_buffers(monkeypatch, runtime, made):
         buffer.words = buffer.room.numpy()
         put(buffer)
     return made
+
+
+def wider(buffer, numbers):
+    buffer.room = torch.full((numbers,), torch.nan, dtype=torch.float64)
+    buffer.words, buffer.layout = buffer.room.numpy(), None
 
 
 def uploads(monkeypatch, runtime):
@@ -168,6 +178,51 @@ def test_a_download_that_fails_is_told(monkeypatch):
     with pytest.raises(PerinstanceError, match="700"):
         made([torch.zeros(10, dtype=torch.float64)], slice(0, 10), [np.empty(10)], Handle())
     assert made._free.qsize() == 2
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 700, 3001])
+def test_people_come_back_to_their_places_finished(monkeypatch, n):
+    rng, release = np.random.default_rng(n), PosteriorSample(gamma=4.0)
+    mu, r = rng.gamma(1.0, size=n + 9), rng.normal(size=n + 9) * 10.0 ** rng.integers(0, 12, size=n + 9)
+    epsilon, codes = rng.gamma(1.0, size=n + 9), rng.integers(0, 2, size=n + 9).astype(np.uint8)
+    missing = np.flatnonzero(rng.random(n + 9) < 0.05)
+    epsilon[missing] = np.nan
+    r[missing[::3]] = np.nan
+    made = with_buffers(monkeypatch, Runtime(kind=2), Downloads(torch.device("cpu"), 1))
+    made.pinned = True
+    monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", 1 << 13)
+    monkeypatch.setattr(pinned_buffers.PinnedBuffer, "_widen", wider)
+    found = loss_chunks.DeviceLosses(
+        *map(torch.tensor, (mu, r)), None, None, *map(torch.tensor, (epsilon, codes)), True
+    )
+    block = DeviceBlock(torch.zeros((n + 9, 1)), torch.zeros(n + 9), 0, None)
+    chunk, room = loss_chunks.LossChunk(block, found, slice(5, 5 + n), Handle()), AnswerRoom.empty(n)
+    places = np.empty(20, dtype=np.int64)
+    got, seen = loss_chunks.receive_in_place(chunk, made, room, release.standardising, places)
+    rows = slice(5, 5 + n)
+    plain = release.from_row_statistics(None, Without(mu[rows], r[rows], None, None, codes[rows]))
+    for ours, theirs in (
+        (room.leverage, mu[rows]),
+        (room.residual, r[rows]),
+        (room.epsilon, epsilon[rows]),
+        (got, codes[rows]),
+        (room.parameter, plain.pairs.residual),
+        (room.code, plain.pairs._codes),
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    missing = np.flatnonzero(np.isnan(epsilon[rows]))
+    assert (seen.error, seen.worst, seen.unsettled, seen.finished) == (0, codes[rows].max(), len(missing), True)
+    np.testing.assert_array_equal(places[: len(missing)], missing[:20])
+    people = release.people_in(room)
+    assert people.leverage is room.leverage and people.pairs._leverage is room.leverage and people.open is None
+    mu[7 : 7 + n] = -1.0
+    assert not loss_chunks.receive_in_place(
+        dataclasses.replace(chunk, found=dataclasses.replace(found, leverage=torch.tensor(mu)), rows=slice(7, 7 + n)),
+        made,
+        room,
+        release.standardising,
+        places,
+    )[1].finished
 
 
 def test_memory_that_is_made_ahead_is_nobody_elses(monkeypatch):

@@ -7,9 +7,7 @@ own code, so that their numbers and labels are its.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from perinstance.engines.cuda.epsilons import (
     shifts_on_device,
     start_on_device,
 )
+from perinstance.engines.cuda.loss_chunks import DeviceLosses, LossChunk, Received, left_open, receive_in_place
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads, event_now, to_host
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
@@ -32,10 +31,10 @@ from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
 from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL, Without
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import AnswerPlaces, AnswerRoom, BlockLosses
+from perinstance.releases.posterior_sample import PosteriorSample
 
 #: rows that the device is asked about at a time, at most and by their bytes
 ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
@@ -43,54 +42,10 @@ ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
 CHUNK_ROWS = 1 << 20
 #: people of a chunk whom the processor is asked about, as a rule: their places are noted in passing
 FEW_LEFT = 4096
-#: people who are looked at together for one without an epsilon
-LOOKED_AT = 256
 #: threads that copy answers and make records of them
 MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
 PRODUCT_BYTES = 1 << 26
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceLosses:
-    """One entry per person, on the device."""
-
-    leverage: Any
-    residual: Any
-    length: Any | None
-    share: Any | None
-    epsilon: Any | None  #: None where the pairs are inverted after they are made; NaN for whom the processor is asked
-    code: Any
-    hard: bool  #: whether only ``HARD`` rows are answered by the processor, not those with a rough residual
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """What there is, by name."""
-        there = {name: getattr(self, name) for name in ("leverage", "residual", "length", "share", "epsilon", "code")}
-        return {name: one for name, one in there.items() if one is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class LossChunk:
-    """Some of the rows that the device was asked about together."""
-
-    block: DeviceBlock
-    found: DeviceLosses
-    rows: slice
-    ready: Any  #: the event after which the answers are there
-
-    @property
-    def start(self) -> int:
-        """The first of the rows, in the table."""
-        return int(self.block.start + self.rows.start)
-
-    def __len__(self) -> int:
-        return int(self.rows.stop - self.rows.start)
-
-    def picked(self, at: Any) -> list[Any]:
-        """Return X and y of some of the rows."""
-        where = torch_module().as_tensor(at + self.rows.start, device=self.block.X.device)
-        return to_host(self.block.X[where], self.block.y[where])
 
 
 def has_device_losses(release: Any, fit: Any, inside: bool) -> bool:
@@ -145,26 +100,42 @@ class LinearWalk:
 
     def on_host(self, chunk: LossChunk, downloads: Downloads, room: AnswerRoom | None = None) -> BlockLosses:
         """Take answers back, to their places where they are given; the processor answers whom the device left."""
-        columns, nothing = chunk.found.columns, np.empty(0)
-        host = {name: _array(room, name, len(chunk)) for name in columns}
-        downloads(list(columns.values()), chunk.rows, list(host.values()), chunk.ready)
-        codes, epsilon = host["code"], host.get("epsilon")
         left = np.empty(FEW_LEFT, dtype=np.int64)
-        hard, unsettled = left_open(codes, chunk.found.hard, nothing if epsilon is None else epsilon, left)
+        host, seen = self._received(chunk, downloads, room, left)
+        codes, epsilon, nothing = host["code"], host.get("epsilon"), np.empty(0)
+        hard = seen.worst >= (HARD if chunk.found.hard else ROUGH_RESIDUAL)
         open_rows = self._answer_left(chunk, host) if hard else None
-        length, share = host.get("length", nothing), host.get("share", nothing)
-        seen = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
-        made_there = {} if room is None else {"room": room}
-        people: People = self.release.from_row_statistics(self.fit, seen, **made_there)
+        if room is not None and seen.finished and not hard:
+            people: People = self.release.people_in(room)
+        else:
+            length, share = host.get("length", nothing), host.get("share", nothing)
+            without_them = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
+            made_there = {} if room is None else {"room": room}
+            people = self.release.from_row_statistics(self.fit, without_them, **made_there)
         if epsilon is None:
             epsilon = self._epsilon(people.pairs)
-        elif hard or unsettled:
-            known = left[:unsettled] if not hard and unsettled <= FEW_LEFT else np.flatnonzero(np.isnan(epsilon))
-            epsilon = _settled(people.pairs, epsilon, self.delta, known)
+        elif hard or seen.unsettled:
+            few = not hard and seen.unsettled <= FEW_LEFT
+            at = left[: seen.unsettled] if few else np.flatnonzero(np.isnan(epsilon))
+            epsilon = _settled(people.pairs, epsilon, self.delta, at)
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
         X, y = chunk.picked(np.flatnonzero(open_rows))
         return BlockLosses(people, epsilon, Block(X, y, chunk.start))
+
+    def _received(
+        self, chunk: LossChunk, downloads: Downloads, room: AnswerRoom | None, left: NDArray[np.int64]
+    ) -> tuple[dict[str, Any], Received]:
+        """Return the columns of a chunk and what was seen in passing; ``left`` gets who has no epsilon."""
+        if room is not None and downloads.pinned:
+            codes, seen = receive_in_place(chunk, downloads, room, self.release.standardising, left)
+            columns = {"leverage": room.leverage, "residual": room.residual, "epsilon": room.epsilon, "code": codes}
+            return columns, seen
+        there = chunk.found.columns
+        host = {name: _array(room, name, len(chunk)) for name in there}
+        downloads(list(there.values()), chunk.rows, list(host.values()), chunk.ready)
+        worst, unsettled = left_open(host["code"], host.get("epsilon", np.empty(0)), left)
+        return host, Received(0, worst, unsettled, False)
 
     def _answer_left(self, chunk: LossChunk, host: dict[str, Any]) -> Any:
         """Let the processor answer for rows that the device left; returns who is still open, or None."""
@@ -230,32 +201,14 @@ class LinearWalk:
 
     def _makes_in_place(self) -> bool:
         """Tell whether the pairs of this release, inverted on the device, can be made where everybody's are."""
-        return self.start is not None and "room" in inspect.signature(self.release.from_row_statistics).parameters
+        own = getattr(type(self.release), "from_row_statistics", None)
+        return self.start is not None and own is PosteriorSample.from_row_statistics
 
     def _nobody(self) -> BlockLosses:
         """Return the answers of no rows."""
         none, codes = np.empty(0), np.empty(0, dtype=np.uint8)
         people = self.release.from_row_statistics(self.fit, Without(none, none, none, none, codes))
         return BlockLosses(people, none, None)
-
-
-@kernel
-def left_open(codes, only_hard, epsilon, places):  # pragma: no cover - compiled
-    """Tell whether the device left rows to the processor; count those without an epsilon, and note their places."""
-    worst, unsettled = np.uint8(0), 0
-    for i in range(len(codes)):
-        worst = max(worst, codes[i])
-    for start in range(0, len(epsilon), LOOKED_AT):
-        some, missing = epsilon[start : start + LOOKED_AT], np.int64(0)
-        for i in range(len(some)):  # without a branch: several people at a time
-            missing += np.int64(some[i] != some[i])
-        if missing:
-            for i in range(len(some)):
-                if some[i] != some[i]:
-                    if unsettled < len(places):
-                        places[unsettled] = start + i
-                    unsettled += 1
-    return worst >= (HARD if only_hard else ROUGH_RESIDUAL), unsettled
 
 
 def _array(room: AnswerRoom | None, name: str, n: int) -> Any:

@@ -65,7 +65,7 @@ def _typed(typingctx, address, given):
     return types.intp(types.intp, types.UniTuple(types.intp, len(given))), lower
 
 
-_call: Any = intrinsic(_typed)
+call_address: Any = intrinsic(_typed)
 
 
 @kernel
@@ -77,12 +77,12 @@ def send_slices(slices, buffers, events, stream, calls):
     for turn in range(len(slices)):
         k = turn % buffers.size
         source, target, size = slices[turn, 0], slices[turn, 1], slices[turn, 2]
-        error = _call(calls.wait, (events[k],))
+        error = call_address(calls.wait, (events[k],))
         if error == 0:
-            _call(calls.copy, (buffers[k], source, size))
-            error = _call(calls.send, (target, buffers[k], size, TO_DEVICE, stream))
+            call_address(calls.copy, (buffers[k], source, size))
+            error = call_address(calls.send, (target, buffers[k], size, TO_DEVICE, stream))
         if error == 0:
-            error = _call(calls.record, (events[k], stream))
+            error = call_address(calls.record, (events[k], stream))
         if error != 0:
             return error
     return 0
@@ -98,15 +98,15 @@ def receive_slices(slices, buffers, events, stream, calls):
     for turn in range(len(slices)):
         while begun < len(slices) and begun < turn + buffers.size:
             k = begun % buffers.size
-            error = _call(calls.send, (buffers[k], slices[begun, 0], slices[begun, 2], TO_HOST, stream))
+            error = call_address(calls.send, (buffers[k], slices[begun, 0], slices[begun, 2], TO_HOST, stream))
             if error == 0:
-                error = _call(calls.record, (events[k], stream))
+                error = call_address(calls.record, (events[k], stream))
             if error != 0:
                 return error
             begun += 1
         k = turn % buffers.size
-        error = _call(calls.wait, (events[k],))
+        error = call_address(calls.wait, (events[k],))
         if error != 0:
             return error
-        _call(calls.copy, (slices[turn, 1], buffers[k], slices[turn, 2]))
+        call_address(calls.copy, (slices[turn, 1], buffers[k], slices[turn, 2]))
     return 0

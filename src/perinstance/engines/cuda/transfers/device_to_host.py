@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
@@ -32,11 +34,16 @@ class Downloads:
             (column.data_ptr() + array.itemsize * rows.start, array.ctypes.data, array.nbytes)
             for column, array in zip(columns, arrays, strict=True)
         ]
+        with self.taken(ready) as buffer:
+            buffer.receive_all(transfers, cuda_runtime())
+
+    @contextmanager
+    def taken(self, ready: Any) -> Iterator[PinnedBuffer]:
+        """Lend a buffer whose stream waits for the event ``ready``."""
         buffer = self._free.get()
         try:
-            runtime = cuda_runtime()
-            check(runtime.cudaStreamWaitEvent(buffer.stream.cuda_stream, ready.cuda_event, 0))
-            buffer.receive_all(transfers, runtime)
+            check(cuda_runtime().cudaStreamWaitEvent(buffer.stream.cuda_stream, ready.cuda_event, 0))
+            yield buffer
         finally:
             self._free.put(buffer)
 

@@ -50,7 +50,18 @@ class PinnedBuffer:
         self._by_pieces(receive_slices, transfers, runtime)
 
     def _by_pieces(self, loop: Any, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
-        numbers = min(-(-max(size for _, _, size in transfers) // 8), PIECES * PIECE_BYTES // 8)
+        buffers, events, piece = self._prepared(max(size for _, _, size in transfers))
+        slices = slices_of(transfers, piece)
+        check(loop(slices, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)))
+
+    def numbers(self, size: int) -> tuple[NDArray, NDArray]:
+        """Return room for ``size`` bytes, or as much as there is: numbers, in one piece for each of some events."""
+        _, events, piece = self._prepared(size)
+        return self.words[: len(events) * piece // 8], events
+
+    def _prepared(self, size: int) -> tuple[NDArray, NDArray, int]:
+        """Make the pieces ready for so many bytes."""
+        numbers = min(-(-size // 8), PIECES * PIECE_BYTES // 8)
         if len(self.words) < numbers:
             self._widen(numbers)
         if self.whole:
@@ -61,9 +72,7 @@ class PinnedBuffer:
             count = min(PIECES, 8 * len(self.words) // piece)
             addresses = self.words.ctypes.data + piece * np.arange(count)
             self.layout = addresses, np.array([event.cuda_event for event in self.pieces[:count]]), piece
-        buffers, events, piece = self.layout
-        slices = slices_of(transfers, piece)
-        check(loop(slices, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)))
+        return self.layout
 
     def _widen(self, numbers: int) -> None:
         """Make room for so many numbers; what is under way out of the old room ends first."""
