@@ -7,7 +7,11 @@ own code, so that their numbers and labels are its.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, wait
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,15 +25,15 @@ from perinstance.engines.cuda.epsilons import (
     shifts_on_device,
     start_on_device,
 )
-from perinstance.engines.cuda.loss_chunks import DeviceLosses, LossChunk, Received, left_open, receive_in_place
+from perinstance.engines.cuda.loss_chunks import UNSOUND, WORST, DeviceLosses, LossChunk, LossTurns
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads, event_now, to_host
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
-from perinstance.engines.ordered_results import Crew, ordered
+from perinstance.engines.ordered_results import Crew, Job, ordered, waited_for
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
-from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL, Without
+from perinstance.models.linear.row_statistics import HARD, Without
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.interface.arguments import spread
@@ -40,8 +44,10 @@ from perinstance.releases.posterior_sample import PosteriorSample
 ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
 #: of these, rows that a thread takes back at a time while others are computed
 CHUNK_ROWS = 1 << 20
-#: people of a chunk whom the processor is asked about, as a rule: their places are noted in passing
-FEW_LEFT = 4096
+#: of these, at most so many that come back together, and so many more of them that are begun ahead
+MOST_ASKED, RUNS_AHEAD = 8, 2
+#: turns that are made once more without other threads
+FEW_TURNS = 2
 #: threads that copy answers and make records of them
 MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
@@ -99,43 +105,29 @@ class LinearWalk:
         return DeviceLosses(mu, r, length, share, epsilon, code, large)
 
     def on_host(self, chunk: LossChunk, downloads: Downloads, room: AnswerRoom | None = None) -> BlockLosses:
-        """Take answers back, to their places where they are given; the processor answers whom the device left."""
-        left = np.empty(FEW_LEFT, dtype=np.int64)
-        host, seen = self._received(chunk, downloads, room, left)
+        """Take answers back, to their places where they are given."""
+        there = chunk.found.columns
+        host = {name: _array(room, name, len(chunk)) for name in there}
+        downloads(list(there.values()), chunk.rows, list(host.values()), chunk.ready)
+        return self._completed(chunk, host, room)
+
+    def _completed(self, chunk: LossChunk, host: dict[str, Any], room: AnswerRoom | None) -> BlockLosses:
+        """Make the people of columns that came back; the processor answers whom the device left."""
         codes, epsilon, nothing = host["code"], host.get("epsilon"), np.empty(0)
-        hard = seen.worst >= (HARD if chunk.found.hard else ROUGH_RESIDUAL)
+        hard = codes.max(initial=0) >= chunk.found.left_from
         open_rows = self._answer_left(chunk, host) if hard else None
-        if room is not None and seen.finished and not hard:
-            people: People = self.release.people_in(room)
-        else:
-            length, share = host.get("length", nothing), host.get("share", nothing)
-            without_them = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
-            made_there = {} if room is None else {"room": room}
-            people = self.release.from_row_statistics(self.fit, without_them, **made_there)
+        length, share = host.get("length", nothing), host.get("share", nothing)
+        seen = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
+        made_there = {} if room is None else {"room": room}
+        people: People = self.release.from_row_statistics(self.fit, seen, **made_there)
         if epsilon is None:
             epsilon = self._epsilon(people.pairs)
-        elif hard or seen.unsettled:
-            few = not hard and seen.unsettled <= FEW_LEFT
-            at = left[: seen.unsettled] if few else np.flatnonzero(np.isnan(epsilon))
-            epsilon = _settled(people.pairs, epsilon, self.delta, at)
+        else:
+            epsilon = _settled(people.pairs, epsilon, self.delta, np.flatnonzero(np.isnan(epsilon)))
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
         X, y = chunk.picked(np.flatnonzero(open_rows))
         return BlockLosses(people, epsilon, Block(X, y, chunk.start))
-
-    def _received(
-        self, chunk: LossChunk, downloads: Downloads, room: AnswerRoom | None, left: NDArray[np.int64]
-    ) -> tuple[dict[str, Any], Received]:
-        """Return the columns of a chunk and what was seen in passing; ``left`` gets who has no epsilon."""
-        if room is not None and downloads.pinned:
-            codes, seen = receive_in_place(chunk, downloads, room, self.release.standardising, left)
-            columns = {"leverage": room.leverage, "residual": room.residual, "epsilon": room.epsilon, "code": codes}
-            return columns, seen
-        there = chunk.found.columns
-        host = {name: _array(room, name, len(chunk)) for name in there}
-        downloads(list(there.values()), chunk.rows, list(host.values()), chunk.ready)
-        worst, unsettled = left_open(host["code"], host.get("epsilon", np.empty(0)), left)
-        return host, Received(0, worst, unsettled, False)
 
     def _answer_left(self, chunk: LossChunk, host: dict[str, Any]) -> Any:
         """Let the processor answer for rows that the device left; returns who is still open, or None."""
@@ -177,6 +169,8 @@ class LinearWalk:
         in_place = places is not None and self._makes_in_place()
         if places is not None and in_place:
             places.place(self._nobody(), 0)  # which tells what the pairs are made of
+            if downloads.pinned and places.room(0, 0) is not None:
+                return self._in_turns(blocks, threads, places, downloads, crew)
 
         def answered(chunk: LossChunk) -> BlockLosses:
             room = places.room(chunk.start, len(chunk)) if places is not None and in_place else None
@@ -190,14 +184,72 @@ class LinearWalk:
     def _chunks(self, blocks: Iterator[DeviceBlock]) -> Iterator[LossChunk]:
         """Ask the device about many rows, and hand out fewer at a time: to ask costs more than to take back."""
         for block in blocks:
-            block.wait()
-            rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
-            for start in range(0, len(block), rows):
-                run = slice(start, start + rows)
-                asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
-                found, ready = self.losses(asked.X, asked.y), event_now(self.device)
-                for begin in range(0, len(asked), CHUNK_ROWS):
-                    yield LossChunk(asked, found, slice(begin, min(begin + CHUNK_ROWS, len(asked))), ready)
+            for asked in self._asked(block):
+                yield from asked.cut(CHUNK_ROWS)
+
+    def _asked(self, block: DeviceBlock) -> Iterator[LossChunk]:
+        """Ask the device about the rows of a block."""
+        block.wait()
+        rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
+        for start in range(0, len(block), rows):
+            run = slice(start, start + rows)
+            asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
+            found = self.losses(asked.X, asked.y)
+            yield LossChunk(asked, found, slice(0, len(asked)), event_now(self.device))
+
+    def _in_turns(
+        self, blocks: Iterator[DeviceBlock], threads: int, places: AnswerPlaces, downloads: Downloads, crew: Crew | None
+    ) -> Iterator[BlockLosses]:
+        """Answer with people who come back by turns; the crew is dismissed when it has the last."""
+        mine = Crew(threads) if crew is None else crew
+        waiting: deque[tuple[LossTurns, list[Job]]] = deque()
+        setting = self.release.standardising
+        try:
+            for asked in _doubling(map(self._asked, blocks)):
+                room = places.room(asked[0].start, sum(map(len, asked)))
+                assert room is not None  # as it was for nobody
+                people = LossTurns.of(asked, room)
+                receive = partial(people.receive, setting=setting)
+                waiting.append((people, [(receive, downloads, Future()) for _ in range(threads)]))
+                for job in waiting[-1][1]:
+                    mine.put(job)
+                if len(waiting) > RUNS_AHEAD:
+                    yield from self._received(*waiting.popleft(), threads)
+            mine.dismiss()
+            while waiting:
+                yield from self._received(*waiting.popleft(), threads)
+        finally:
+            wait([future for _, jobs in waiting for *_, future in jobs if not future.cancel()])
+            if crew is None:
+                mine.end()
+
+    def _received(self, people: LossTurns, jobs: list[Job], threads: int) -> Iterator[BlockLosses]:
+        """Wait for some people; those in turns with somebody whom the device left are made once more."""
+        waited_for(jobs)
+        room, noted = people.room, people.noted
+        left = (noted[:, WORST] >= people.chunks[0].found.left_from) | (noted[:, UNSOUND] > 0)
+
+        def again(turn: int) -> BlockLosses:
+            rows, names = people.rows(turn), ("leverage", "residual", "epsilon")
+            own = room.part(rows)
+            host = {name: getattr(own, name) for name in names} | {"code": people.codes[rows]}
+            return self._completed(people.chunks[turn], host, own)
+
+        turns = np.flatnonzero(left).tolist()
+        better = list(ordered(again, turns, 1 if len(turns) <= FEW_TURNS else threads))
+        _settled(self.release.people_in(room).pairs, room.epsilon, self.delta, people.without_epsilon(~left))
+        start = 0
+        for turn, part in zip(turns, better, strict=True):
+            rows = people.rows(turn)
+            if start < rows.start:
+                yield self._as_written(room.part(slice(start, rows.start)))
+            yield part
+            start = rows.stop
+        if start < len(room.epsilon):
+            yield self._as_written(room.part(slice(start, None)))
+
+    def _as_written(self, room: AnswerRoom) -> BlockLosses:
+        return BlockLosses(self.release.people_in(room), room.epsilon, None)
 
     def _makes_in_place(self) -> bool:
         """Tell whether the pairs of this release, inverted on the device, can be made where everybody's are."""
@@ -216,6 +268,15 @@ def _array(room: AnswerRoom | None, name: str, n: int) -> Any:
     if name == "code":
         return np.empty(n, dtype=np.uint8)
     return np.empty(n) if room is None else getattr(room, name)
+
+
+def _doubling(blocks: Iterable[Iterator[LossChunk]]) -> Iterator[list[LossChunk]]:
+    """Put what was asked about each block together: one, so that it comes back soon, then two, four ..."""
+    for block in blocks:
+        count = 1
+        while some := list(islice(block, count)):
+            yield some
+            count = min(2 * count, MOST_ASKED)
 
 
 def _settled(pairs: Pairs, epsilon: Floats, delta: float, at: NDArray[np.int64]) -> Floats:

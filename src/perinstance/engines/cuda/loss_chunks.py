@@ -1,15 +1,15 @@
 """Losses on the device, chunks of them, and how those of a posterior sample come back to where everybody's are.
 
 Columns that are copied, looked through and standardised one after the other go through the processor's memory three
-times, by all threads at once. Here some people's numbers are taken from a pinned buffer, and everything that follows
-from them is written, before the next, in one
-compiled call: each number is read once and written once.
+times, by all threads at once. Here a thread takes some people's numbers from a pinned buffer and writes everything
+that follows from them before it takes the next, in one compiled call for as many people as others leave to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +18,25 @@ from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.transfers.compiled_slices import TO_HOST, call_address, transfer_addresses
 from perinstance.engines.cuda.transfers.device_to_host import Downloads, to_host
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
-from perinstance.engines.cuda.transfers.pinned_buffers import check, cuda_runtime
+from perinstance.engines.cuda.transfers.pinned_buffers import PIECES, check, cuda_runtime
+from perinstance.folds.shared_turns import Turns
+from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL
+from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.releases.base.block_losses import AnswerRoom
 from perinstance.releases.posterior_sample import Standardising, standardise
 
+#: people of a turn: a multiple of 64, so that columns in a buffer begin at whole lines of memory
+TURN_ROWS = 1 << 16
 #: bytes of a person on the device: leverage, residual, epsilon and a code
 PERSON = 25
-#: people of a run are a multiple of this: lines of memory, of the codes too
-LEAST_ROWS = 64
-#: people whose numbers stay in the first-level cache while they are finished
-TOGETHER = 1024
+#: people whose numbers stay in a cache while they are finished
+TOGETHER = 8192
 #: people who are looked at together for one without an epsilon
 LOOKED_AT = 256
+#: what is noted of a turn: the largest code, how many people have no epsilon, how many leverages are not numbers >= 0,
+#: and where the first people without an epsilon are
+WORST, UNSETTLED, UNSOUND, FIRST_PLACE, NOTED = 0, 1, 2, 3, 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,11 @@ class DeviceLosses:
     epsilon: Any | None  #: None where the pairs are inverted after they are made; NaN for whom the processor is asked
     code: Any
     hard: bool  #: whether only ``HARD`` rows are answered by the processor, not those with a rough residual
+
+    @property
+    def left_from(self) -> int:
+        """The least code of rows that are answered by the processor."""
+        return HARD if self.hard else ROUGH_RESIDUAL
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -69,104 +80,141 @@ class LossChunk:
     def __len__(self) -> int:
         return int(self.rows.stop - self.rows.start)
 
+    def cut(self, rows: int) -> Iterator[LossChunk]:
+        """Hand out so many rows at a time."""
+        for start in range(self.rows.start, self.rows.stop, rows):
+            part = slice(start, min(start + rows, self.rows.stop))
+            yield LossChunk(self.block, self.found, part, self.ready)
+
+    @property
+    def addresses(self) -> tuple[int, int, int, int, int]:
+        """Where leverage, residual, epsilon and code of the first of the rows lie, and the event."""
+        found, start = self.found.columns, self.rows.start
+        numbers = (found[name].data_ptr() + 8 * start for name in ("leverage", "residual", "epsilon"))
+        return (*numbers, found["code"].data_ptr() + start, self.ready.cuda_event)
+
     def picked(self, at: Any) -> list[Any]:
         """Return X and y of some of the rows."""
         where = torch_module().as_tensor(at + self.rows.start, device=self.block.X.device)
         return to_host(self.block.X[where], self.block.y[where])
 
 
-class Received(NamedTuple):
-    """What was seen in passing."""
+@dataclass(frozen=True, slots=True)
+class LossTurns:
+    """Consecutive people who come back together, to their places; threads take turns of them."""
 
-    error: int  #: CUDA's
-    worst: int  #: the largest code of the device
-    unsettled: int  #: people without an epsilon
-    finished: bool  #: everybody is standardised, and all leverages are numbers >= 0
+    chunks: list[LossChunk]  #: one a turn
+    turns: Turns
+    addresses: NDArray[np.int64]  #: see ``LossChunk``
+    room: AnswerRoom
+    codes: NDArray[np.uint8]  #: the device's, zero in turns where it had no other
+    noted: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, asked: list[LossChunk], room: AnswerRoom) -> LossTurns:
+        """Cut what the device was asked about into turns."""
+        chunks = [part for one in asked for part in one.cut(TURN_ROWS)]
+        cuts = np.cumsum([0, *map(len, chunks)])
+        addresses = np.array([one.addresses for one in chunks], dtype=np.int64)
+        noted = np.zeros((len(chunks), NOTED), dtype=np.int64)
+        return cls(chunks, Turns.of(cuts), addresses, room, np.zeros(cuts[-1], dtype=np.uint8), noted)
 
-def receive_in_place(
-    chunk: LossChunk, downloads: Downloads, room: AnswerRoom, setting: Standardising, places: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], Received]:
-    """Fill a room; returns the device's codes and what was seen. ``places``: of the first people without an epsilon."""
-    found, codes = chunk.found.columns, np.empty(len(chunk), dtype=np.uint8)
-    there = tuple(
-        int(found[name].data_ptr() + size * chunk.rows.start)
-        for name, size in (("leverage", 8), ("residual", 8), ("epsilon", 8), ("code", 1))
-    )
-    into = room.leverage, room.residual, room.parameter, room.epsilon, room.code
-    with downloads.taken(chunk.ready) as buffer:
-        words, events = buffer.numbers(PERSON * max(len(chunk), LEAST_ROWS))
-        link = buffer.stream.cuda_stream, transfer_addresses(cuda_runtime())
-        seen = Received(*receive_people(there, words, events, link, into, codes, setting, places))
-    check(seen.error)
-    return codes, seen
+    def receive(self, downloads: Downloads, setting: Standardising) -> None:
+        """Take turns until none is left; several threads do."""
+        rows = min(TURN_ROWS, -(-int(np.diff(self.turns.cuts).max()) // 64) * 64)
+        room = self.room
+        into = room.leverage, room.residual, room.parameter, room.epsilon, room.code, self.codes
+        with downloads.lent() as buffer:
+            pinned = buffer.numbers(PIECES * PERSON * rows // 8)
+            link = buffer.stream.cuda_stream, transfer_addresses(cuda_runtime())
+            check(receive_people(self.turns, self.addresses, pinned, link, into, setting, self.noted))
+
+    def rows(self, turn: int) -> slice:
+        """Return the rows of a turn."""
+        return slice(int(self.turns.cuts[turn]), int(self.turns.cuts[turn + 1]))
+
+    def without_epsilon(self, turns: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return who has no epsilon among the people of some turns."""
+        count, most = self.noted[:, UNSETTLED], NOTED - FIRST_PLACE
+        few, many = np.flatnonzero(turns & (count > 0) & (count <= most)), np.flatnonzero(turns & (count > most))
+        places = self.noted[few, FIRST_PLACE:] + self.turns.cuts[few, None]
+        found = [places[np.arange(most) < count[few, None]]]
+        for turn in many.tolist():
+            rows = self.rows(turn)
+            found.append(rows.start + np.flatnonzero(np.isnan(self.room.epsilon[rows])))
+        return np.concatenate(found)
 
 
 @kernel
-def receive_people(there, words, events, link, into, codes, setting, places):  # pragma: no cover - compiled
-    """Take columns back, a run of people at a time through pieces of a pinned buffer, and finish these people."""
-    stream, calls = link
-    n, piece = len(codes), len(words) // len(events)
-    rows = 8 * piece // PERSON // LEAST_ROWS * LEAST_ROWS  # columns begin at whole lines of memory
-    count = (n + rows - 1) // rows
-    begun, worst, unsettled, sound = 0, np.uint8(0), 0, True
-    for run in range(count):
-        while begun < count and begun < run + len(events):
-            k, first = begun % len(events), begun * rows
-            m = min(rows, n - first)
-            base = words.ctypes.data + 8 * piece * k
-            error = 0
-            for c in range(4):
-                size = 8 if c < 3 else 1
-                if error == 0:
-                    source = there[c] + size * first
-                    error = call_address(calls.send, (base + 8 * rows * c, source, size * m, TO_HOST, stream))
-            if error == 0:
-                error = call_address(calls.record, (events[k], stream))
+def receive_people(turns, addresses, pinned, link, into, setting, noted):  # pragma: no cover - compiled
+    """Take turns: fetch the columns of some people into a part of a pinned buffer, and finish those who have come.
+
+    As many turns are under way as there are events. Returns CUDA's error, else zero.
+    """
+    (counter, cuts), (words, events) = turns, pinned
+    slots, piece = len(events), len(words) // len(events)
+    taken_turns = np.empty(slots, dtype=np.int64)
+    taken, done, more = 0, 0, True
+    while more or done < taken:
+        if more and taken - done < slots:
+            turn, k = next_turn(counter, 0), taken % slots
+            more = turn < len(cuts) - 1
+            if more:
+                taken_turns[k], taken = turn, taken + 1
+                m = cuts[turn + 1] - cuts[turn]
+                error = fetch_turn(m, addresses[turn], words.ctypes.data + 8 * piece * k, piece, events[k], link)
+                if error != 0:
+                    return error
+        else:
+            k = done % slots
+            turn, done = taken_turns[k], done + 1
+            error = call_address(link[1].wait, (events[k],))
             if error != 0:
-                return error, worst, unsettled, sound
-            begun += 1
-        k, first = run % len(events), run * rows
-        m = min(rows, n - first)
-        error = call_address(calls.wait, (events[k],))
-        if error != 0:
-            return error, worst, unsettled, sound
-        numbers = words[piece * k : piece * (k + 1)]
-        kinds = numbers[3 * rows :].view(np.uint8)
-        for a in range(0, m, TOGETHER):
-            b = min(a + TOGETHER, m)
-            mu, r, epsilon = (
-                into[0][first + a : first + b],
-                into[1][first + a : first + b],
-                into[3][first + a : first + b],
-            )
-            code = codes[first + a : first + b]
-            mu[:] = numbers[a:b]
-            r[:] = numbers[rows + a : rows + b]
-            epsilon[:] = numbers[2 * rows + a : 2 * rows + b]
-            code[:] = kinds[a:b]
-            most, missing = left_open(code, epsilon, places[min(unsettled, len(places)) :])
-            for i in range(min(unsettled, len(places)), min(unsettled + missing, len(places))):
-                places[i] += first + a
-            worst, unsettled = max(worst, most), unsettled + missing
-            sound &= standardise(
-                mu,
-                r,
-                setting.root,
-                setting.limits,
-                code,
-                into[2][first + a : first + b],
-                into[4][first + a : first + b],
-            )
-    return 0, worst, unsettled, sound
+                return error
+            numbers = words[piece * k : piece * (k + 1)]
+            finish_people(numbers, cuts[turn], cuts[turn + 1], into, setting, link[1].copy, noted[turn])
+    return 0
 
 
 @kernel
-def left_open(codes, epsilon, places):  # pragma: no cover - compiled
-    """Return the largest code, and count the people without an epsilon, whose places are noted."""
-    worst, unsettled = np.uint8(0), 0
-    for i in range(len(codes)):
-        worst = max(worst, codes[i])
+def fetch_turn(m, sources, target, piece, event, link):  # pragma: no cover - compiled
+    """Begin to fetch the columns of m people, once the device has made them; returns CUDA's error, else zero."""
+    stream, calls = link
+    error = call_address(calls.follow, (stream, sources[4], 0))
+    for c in range(4):
+        size = 8 if c < 3 else 1
+        if error == 0:
+            there = target + 8 * c * (8 * piece // PERSON)
+            error = call_address(calls.send, (there, sources[c], size * m, TO_HOST, stream))
+    return call_address(calls.record, (event, stream)) if error == 0 else error
+
+
+@kernel
+def finish_people(numbers, first, last, into, setting, copy, noted):  # pragma: no cover - compiled
+    """Copy the numbers of some people to their places, standardise them, and note who is left to the processor."""
+    rows, worst, unsettled, unsound = 8 * len(numbers) // PERSON, np.uint8(0), np.int64(0), np.int64(0)
+    codes = numbers[3 * rows :].view(np.uint8)
+    for start in range(first, last, TOGETHER):
+        stop, a = min(start + TOGETHER, last), start - first
+        b = stop - first
+        for c in range(3):  # by the library's copy: it need not read what it writes over
+            column = into[0] if c == 0 else into[1] if c == 1 else into[3]
+            source = numbers.ctypes.data + 8 * (c * rows + a)
+            call_address(copy, (column.ctypes.data + 8 * start, source, 8 * (stop - start)))
+        mu, r, epsilon = numbers[a:b], numbers[rows + a : rows + b], numbers[2 * rows + a : 2 * rows + b]
+        rho, kind = into[2][start:stop], into[4][start:stop]
+        unsound += not standardise(mu, r, setting.root, setting.limits, codes[a:b], rho, kind)
+        for i in range(a, b):
+            worst = max(worst, codes[i])
+        unsettled = note_unsettled(epsilon, a, unsettled, noted[FIRST_PLACE:])
+    if worst > 0:
+        into[5][first:last] = codes[: last - first]
+    noted[WORST], noted[UNSETTLED], noted[UNSOUND] = worst, unsettled, unsound
+
+
+@kernel
+def note_unsettled(epsilon, offset, unsettled, places):  # pragma: no cover - compiled
+    """Count people without an epsilon, and note the places of the first."""
     for start in range(0, len(epsilon), LOOKED_AT):
         some, missing = epsilon[start : start + LOOKED_AT], np.int64(0)
         for i in range(len(some)):  # without a branch: several people at a time
@@ -175,6 +223,6 @@ def left_open(codes, epsilon, places):  # pragma: no cover - compiled
             for i in range(len(some)):
                 if some[i] != some[i]:
                     if unsettled < len(places):
-                        places[unsettled] = start + i
+                        places[unsettled] = offset + start + i
                     unsettled += 1
-    return worst, unsettled
+    return unsettled

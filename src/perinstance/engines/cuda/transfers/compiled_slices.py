@@ -16,6 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 
 #: CUDA's numbers for copies from the host to a device, and back
@@ -25,22 +26,24 @@ _WHOLE, _ANSWER = ir.IntType(64), ir.IntType(32)
 
 
 class TransferAddresses(NamedTuple):
-    """Where four functions lie in this process: wait for an event, copy, begin a transfer, record an event."""
+    """Where some functions lie in this process; all but ``copy`` are CUDA's."""
 
-    wait: int
-    copy: int
-    send: int
-    record: int
+    wait: int  #: for an event
+    copy: int  #: memory of the host
+    send: int  #: begin a transfer
+    record: int  #: an event
+    follow: int  #: let a stream wait for an event
 
 
 @functools.cache
 def transfer_addresses(runtime: Any) -> TransferAddresses:
-    """Find them, three of them in CUDA's library."""
+    """Find them."""
     found = (
         runtime.cudaEventSynchronize,
         ctypes.CDLL(None).memcpy,
         runtime.cudaMemcpyAsync,
         runtime.cudaEventRecord,
+        runtime.cudaStreamWaitEvent,
     )
     return TransferAddresses(*(int(ctypes.cast(one, ctypes.c_void_p).value or 0) for one in found))
 
@@ -69,13 +72,14 @@ call_address: Any = intrinsic(_typed)
 
 
 @kernel
-def send_slices(slices, buffers, events, stream, calls):
+def send_slices(counter, slices, buffers, events, stream, calls):
     """Bring slices over through pinned buffers in turn; returns CUDA's error, else zero.
 
-    ``events``: of each buffer, the one after which it may be written again.
+    Several threads, with buffers of their own, take slices from the same ``counter``. ``events``: of each buffer, the
+    one after which it may be written again.
     """
-    for turn in range(len(slices)):
-        k = turn % buffers.size
+    k, turn = 0, next_turn(counter, 0)
+    while turn < len(slices):
         source, target, size = slices[turn, 0], slices[turn, 1], slices[turn, 2]
         error = call_address(calls.wait, (events[k],))
         if error == 0:
@@ -85,6 +89,7 @@ def send_slices(slices, buffers, events, stream, calls):
             error = call_address(calls.record, (events[k], stream))
         if error != 0:
             return error
+        k, turn = (k + 1) % buffers.size, next_turn(counter, 0)
     return 0
 
 
