@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -84,6 +85,7 @@ def with_buffers(monkeypatch, runtime, made, count=2):
     monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", PIECE_BYTES)
     for module in (pinned_buffers, device_to_host, loss_chunks):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
+    made._next_stream = itertools.cycle([Handle()])
     put = getattr(made._free, "append", None) or made._free.put
     for _ in range(count):
         buffer = PinnedBuffer.__new__(PinnedBuffer)
@@ -326,7 +328,7 @@ def test_places_of_people_without_an_epsilon_are_noted(monkeypatch):
     monkeypatch.setattr(pinned_buffers.PinnedBuffer, "_widen", wider)
     made = with_buffers(monkeypatch, Runtime(kind=2), Downloads(torch.device("cpu"), 1))
     chunk = loss_chunks.LossChunk(block, found, slice(0, n), Handle())
-    people = loss_chunks.LossTurns.of([chunk], AnswerRoom.empty(n))
+    people = loss_chunks.LossTurns.of(chunk, AnswerRoom.empty(n))
     people.receive(made, PosteriorSample().standardising)
     missing = np.flatnonzero(np.isnan(epsilon))
     np.testing.assert_array_equal(np.sort(people.without_epsilon(np.ones(10, dtype=bool))), missing)

@@ -8,10 +8,10 @@ own code, so that their numbers and labels are its.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from functools import partial
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,8 @@ from perinstance.releases.posterior_sample import PosteriorSample
 ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
 #: of these, rows that a thread takes back at a time while others are computed
 CHUNK_ROWS = 1 << 20
-#: of these, at most so many that come back together, and so many more of them that are begun ahead
-MOST_ASKED, RUNS_AHEAD = 8, 2
+#: rows, at most, that come back by turns together; as many times more are begun ahead
+MOST_ASKED, RUNS_AHEAD = 1 << 23, 2
 #: turns that are made once more without other threads
 FEW_TURNS = 2
 #: threads that copy answers and make records of them
@@ -187,15 +187,16 @@ class LinearWalk:
             for asked in self._asked(block):
                 yield from asked.cut(CHUNK_ROWS)
 
-    def _asked(self, block: DeviceBlock) -> Iterator[LossChunk]:
-        """Ask the device about the rows of a block."""
+    def _asked(self, block: DeviceBlock, most: int = 0) -> Iterator[LossChunk]:
+        """Ask the device about the rows of a block: as many each time, or twice as many as before until ``most``."""
         block.wait()
-        rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
-        for start in range(0, len(block), rows):
+        start, rows = 0, min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
+        while start < len(block):
             run = slice(start, start + rows)
             asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
             found = self.losses(asked.X, asked.y)
             yield LossChunk(asked, found, slice(0, len(asked)), event_now(self.device))
+            start, rows = start + rows, max(rows, min(2 * rows, most))
 
     def _in_turns(
         self, blocks: Iterator[DeviceBlock], threads: int, places: AnswerPlaces, downloads: Downloads, crew: Crew | None
@@ -205,8 +206,8 @@ class LinearWalk:
         waiting: deque[tuple[LossTurns, list[Job]]] = deque()
         setting = self.release.standardising
         try:
-            for asked in _doubling(map(self._asked, blocks)):
-                room = places.room(asked[0].start, sum(map(len, asked)))
+            for asked in chain.from_iterable(self._asked(block, MOST_ASKED) for block in blocks):
+                room = places.room(asked.start, len(asked))
                 assert room is not None  # as it was for nobody
                 people = LossTurns.of(asked, room)
                 receive = partial(people.receive, setting=setting)
@@ -227,13 +228,13 @@ class LinearWalk:
         """Wait for some people; those in turns with somebody whom the device left are made once more."""
         waited_for(jobs)
         room, noted = people.room, people.noted
-        left = (noted[:, WORST] >= people.chunks[0].found.left_from) | (noted[:, UNSOUND] > 0)
+        left = (noted[:, WORST] >= people.chunk.found.left_from) | (noted[:, UNSOUND] > 0)
 
         def again(turn: int) -> BlockLosses:
             rows, names = people.rows(turn), ("leverage", "residual", "epsilon")
             own = room.part(rows)
             host = {name: getattr(own, name) for name in names} | {"code": people.codes[rows]}
-            return self._completed(people.chunks[turn], host, own)
+            return self._completed(people.chunk.part(rows), host, own)
 
         turns = np.flatnonzero(left).tolist()
         better = list(ordered(again, turns, 1 if len(turns) <= FEW_TURNS else threads))
@@ -268,15 +269,6 @@ def _array(room: AnswerRoom | None, name: str, n: int) -> Any:
     if name == "code":
         return np.empty(n, dtype=np.uint8)
     return np.empty(n) if room is None else getattr(room, name)
-
-
-def _doubling(blocks: Iterable[Iterator[LossChunk]]) -> Iterator[list[LossChunk]]:
-    """Put what was asked about each block together: one, so that it comes back soon, then two, four ..."""
-    for block in blocks:
-        count = 1
-        while some := list(islice(block, count)):
-            yield some
-            count = min(2 * count, MOST_ASKED)
 
 
 def _settled(pairs: Pairs, epsilon: Floats, delta: float, at: NDArray[np.int64]) -> Floats:

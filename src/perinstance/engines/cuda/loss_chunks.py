@@ -27,7 +27,7 @@ from perinstance.releases.base.block_losses import AnswerRoom
 from perinstance.releases.posterior_sample import Standardising, standardise
 
 #: people of a turn: a multiple of 64, so that columns in a buffer begin at whole lines of memory
-TURN_ROWS = 1 << 16
+TURN_ROWS = 1 << 17
 #: bytes of a person on the device: leverage, residual, epsilon and a code
 PERSON = 25
 #: people whose numbers stay in a cache while they are finished
@@ -82,16 +82,13 @@ class LossChunk:
 
     def cut(self, rows: int) -> Iterator[LossChunk]:
         """Hand out so many rows at a time."""
-        for start in range(self.rows.start, self.rows.stop, rows):
-            part = slice(start, min(start + rows, self.rows.stop))
-            yield LossChunk(self.block, self.found, part, self.ready)
+        for start in range(0, len(self), rows):
+            yield self.part(slice(start, min(start + rows, len(self))))
 
-    @property
-    def addresses(self) -> tuple[int, int, int, int, int]:
-        """Where leverage, residual, epsilon and code of the first of the rows lie, and the event."""
-        found, start = self.found.columns, self.rows.start
-        numbers = (found[name].data_ptr() + 8 * start for name in ("leverage", "residual", "epsilon"))
-        return (*numbers, found["code"].data_ptr() + start, self.ready.cuda_event)
+    def part(self, rows: slice) -> LossChunk:
+        """Return some of them."""
+        first = self.rows.start
+        return LossChunk(self.block, self.found, slice(first + rows.start, first + rows.stop), self.ready)
 
     def picked(self, at: Any) -> list[Any]:
         """Return X and y of some of the rows."""
@@ -103,31 +100,33 @@ class LossChunk:
 class LossTurns:
     """Consecutive people who come back together, to their places; threads take turns of them."""
 
-    chunks: list[LossChunk]  #: one a turn
+    chunk: LossChunk
     turns: Turns
-    addresses: NDArray[np.int64]  #: see ``LossChunk``
     room: AnswerRoom
     codes: NDArray[np.uint8]  #: the device's, zero in turns where it had no other
     noted: NDArray[np.int64]
 
     @classmethod
-    def of(cls, asked: list[LossChunk], room: AnswerRoom) -> LossTurns:
+    def of(cls, chunk: LossChunk, room: AnswerRoom) -> LossTurns:
         """Cut what the device was asked about into turns."""
-        chunks = [part for one in asked for part in one.cut(TURN_ROWS)]
-        cuts = np.cumsum([0, *map(len, chunks)])
-        addresses = np.array([one.addresses for one in chunks], dtype=np.int64)
-        noted = np.zeros((len(chunks), NOTED), dtype=np.int64)
-        return cls(chunks, Turns.of(cuts), addresses, room, np.zeros(cuts[-1], dtype=np.uint8), noted)
+        cuts = np.append(np.arange(0, len(chunk), TURN_ROWS), len(chunk))
+        noted = np.zeros((len(cuts) - 1, NOTED), dtype=np.int64)
+        return cls(chunk, Turns.of(cuts), room, np.zeros(len(chunk), dtype=np.uint8), noted)
 
     def receive(self, downloads: Downloads, setting: Standardising) -> None:
         """Take turns until none is left; several threads do."""
-        rows = min(TURN_ROWS, -(-int(np.diff(self.turns.cuts).max()) // 64) * 64)
-        room = self.room
+        found, start, room = self.chunk.found.columns, self.chunk.rows.start, self.room
+        sources = tuple(
+            found[name].data_ptr() + size * start
+            for name, size in (("leverage", 8), ("residual", 8), ("epsilon", 8), ("code", 1))
+        )
         into = room.leverage, room.residual, room.parameter, room.epsilon, room.code, self.codes
+        rows = min(TURN_ROWS, -(-len(self.chunk) // 64) * 64)
         with downloads.lent() as buffer:
-            pinned = buffer.numbers(PIECES * PERSON * rows // 8)
-            link = buffer.stream.cuda_stream, transfer_addresses(cuda_runtime())
-            check(receive_people(self.turns, self.addresses, pinned, link, into, setting, self.noted))
+            runtime, stream = cuda_runtime(), buffer.stream.cuda_stream
+            pinned, link = buffer.numbers(PIECES * PERSON * rows // 8), (stream, transfer_addresses(runtime))
+            check(runtime.cudaStreamWaitEvent(stream, self.chunk.ready.cuda_event, 0))
+            check(receive_people(self.turns, sources, pinned, link, into, setting, self.noted))
 
     def rows(self, turn: int) -> slice:
         """Return the rows of a turn."""
@@ -146,7 +145,7 @@ class LossTurns:
 
 
 @kernel
-def receive_people(turns, addresses, pinned, link, into, setting, noted):  # pragma: no cover - compiled
+def receive_people(turns, sources, pinned, link, into, setting, noted):  # pragma: no cover - compiled
     """Take turns: fetch the columns of some people into a part of a pinned buffer, and finish those who have come.
 
     As many turns are under way as there are events. Returns CUDA's error, else zero.
@@ -161,8 +160,8 @@ def receive_people(turns, addresses, pinned, link, into, setting, noted):  # pra
             more = turn < len(cuts) - 1
             if more:
                 taken_turns[k], taken = turn, taken + 1
-                m = cuts[turn + 1] - cuts[turn]
-                error = fetch_turn(m, addresses[turn], words.ctypes.data + 8 * piece * k, piece, events[k], link)
+                target = words.ctypes.data + 8 * piece * k
+                error = fetch_turn(cuts[turn], cuts[turn + 1], sources, target, piece, events[k], link)
                 if error != 0:
                     return error
         else:
@@ -177,15 +176,14 @@ def receive_people(turns, addresses, pinned, link, into, setting, noted):  # pra
 
 
 @kernel
-def fetch_turn(m, sources, target, piece, event, link):  # pragma: no cover - compiled
-    """Begin to fetch the columns of m people, once the device has made them; returns CUDA's error, else zero."""
-    stream, calls = link
-    error = call_address(calls.follow, (stream, sources[4], 0))
+def fetch_turn(first, last, sources, target, piece, event, link):  # pragma: no cover - compiled
+    """Begin to fetch the columns of some people; returns CUDA's error, else zero."""
+    (stream, calls), rows, error = link, 8 * piece // PERSON, 0
     for c in range(4):
         size = 8 if c < 3 else 1
         if error == 0:
-            there = target + 8 * c * (8 * piece // PERSON)
-            error = call_address(calls.send, (there, sources[c], size * m, TO_HOST, stream))
+            there, source = target + 8 * c * rows, sources[c] + size * first
+            error = call_address(calls.send, (there, source, size * (last - first), TO_HOST, stream))
     return call_address(calls.record, (event, stream)) if error == 0 else error
 
 

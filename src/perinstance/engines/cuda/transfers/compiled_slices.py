@@ -32,7 +32,6 @@ class TransferAddresses(NamedTuple):
     copy: int  #: memory of the host
     send: int  #: begin a transfer
     record: int  #: an event
-    follow: int  #: let a stream wait for an event
 
 
 @functools.cache
@@ -43,7 +42,6 @@ def transfer_addresses(runtime: Any) -> TransferAddresses:
         ctypes.CDLL(None).memcpy,
         runtime.cudaMemcpyAsync,
         runtime.cudaEventRecord,
-        runtime.cudaStreamWaitEvent,
     )
     return TransferAddresses(*(int(ctypes.cast(one, ctypes.c_void_p).value or 0) for one in found))
 
