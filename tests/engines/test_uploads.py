@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 
 import numpy as np
 import pytest
@@ -85,7 +84,6 @@ def with_buffers(monkeypatch, runtime, made, count=2):
     monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", PIECE_BYTES)
     for module in (pinned_buffers, device_to_host, loss_chunks):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
-    made._next_stream = itertools.cycle([Handle()])
     put = getattr(made._free, "append", None) or made._free.put
     for _ in range(count):
         buffer = PinnedBuffer.__new__(PinnedBuffer)

@@ -34,8 +34,8 @@ PERSON = 25
 TOGETHER = 8192
 #: people who are looked at together for one without an epsilon
 LOOKED_AT = 256
-#: what is noted of a turn: the largest code, how many people have no epsilon, how many leverages are not numbers >= 0,
-#: and where the first people without an epsilon are
+#: what is noted of a turn: the largest code, how many people have no epsilon, whether (> 0) a leverage is not a number
+#: >= 0, and where the first people without an epsilon are
 WORST, UNSETTLED, UNSOUND, FIRST_PLACE, NOTED = 0, 1, 2, 3, 35
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -81,32 +80,25 @@ class Uploads:
         self._free: deque[PinnedBuffer] = deque()
         if self.pinned:
             torch = torch_module()
-            # by turns on two streams: a transfer is prepared while one of the other stream is under way
-            self._streams = torch.cuda.Stream(device), torch.cuda.Stream(device)
-            for stream in self._streams:
-                # the room that rows come into may have been somebody else's, whose work is not done yet
-                stream.wait_stream(torch.cuda.current_stream(device))
-            self._stream, self._next_stream = self._streams[0], cycle(self._streams)
+            self._stream = torch.cuda.Stream(device)
+            # the room that rows come into may have been somebody else's, whose work is not done yet
+            self._stream.wait_stream(torch.cuda.current_stream(device))
             for _ in range(2 * threads):
                 self._free.append(PinnedBuffer(self._stream))
 
     def holds(self, *tensors: Any) -> None:
         """Keep the memory of tensors, should they be let go of, until what is under way has come."""
         for one in tensors:
-            for stream in self._streams:
-                one.record_stream(stream)
+            one.record_stream(self._stream)
 
     def close(self) -> None:
         """Wait for what is under way: the buffers are torch's again, which does not know of it."""
         if self.pinned:
-            for stream in self._streams:
-                stream.synchronize()
+            self._stream.synchronize()
 
     def arrived(self) -> None:
         """Make the device's current stream wait for all rows that are on their way."""
-        current = torch_module().cuda.current_stream(self.device)
-        for stream in self._streams:
-            current.wait_event(stream.record_event())
+        torch_module().cuda.current_stream(self.device).wait_event(self._stream.record_event())
 
     def __call__(self, block: Block) -> DeviceBlock:
         """Bring one block over, to a place of its own."""
@@ -126,8 +118,7 @@ class Uploads:
         """Bring slices over, side by side with other threads who take them too."""
         buffer = self._free.pop()
         try:
-            runtime = pinned_buffers.cuda_runtime()
-            buffer.send_turns(work.counter, work.slices, next(self._next_stream), runtime)
+            buffer.send_turns(work.counter, work.slices, pinned_buffers.cuda_runtime())
         finally:
             self._free.append(buffer)
 

@@ -52,16 +52,15 @@ class PinnedBuffer:
     def send_all(self, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
         """Bring what lies at some addresses (from, to, bytes) over, in one compiled call."""
         pieces = self._pieces(max(size for _, _, size in transfers))
-        counter, slices = np.zeros(1, dtype=np.int64), slices_of(transfers, pieces.bytes)
-        self._send(counter, slices, pieces, self.stream, runtime)
+        self._send(np.zeros(1, dtype=np.int64), slices_of(transfers, pieces.bytes), pieces, runtime)
 
-    def send_turns(self, counter: NDArray[np.int64], slices: NDArray[np.int64], stream: Any, runtime: Any) -> None:
+    def send_turns(self, counter: NDArray[np.int64], slices: NDArray[np.int64], runtime: Any) -> None:
         """Bring slices of at most ``PIECE_BYTES`` over, until none is left by others who take them too."""
-        self._send(counter, slices, self._pieces(PIECES * int(slices[:, 2].max())), stream, runtime)
+        self._send(counter, slices, self._pieces(PIECES * int(slices[:, 2].max())), runtime)
 
-    def _send(self, counter: NDArray, slices: NDArray, pieces: Pieces, stream: Any, runtime: Any) -> None:
-        calls = transfer_addresses(runtime)
-        check(send_slices(counter, slices, pieces.addresses, pieces.events, stream.cuda_stream, calls))
+    def _send(self, counter: NDArray, slices: NDArray, pieces: Pieces, runtime: Any) -> None:
+        stream, calls = self.stream.cuda_stream, transfer_addresses(runtime)
+        check(send_slices(counter, slices, pieces.addresses, pieces.events, stream, calls))
 
     def receive_all(self, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
         """Take back what lies at some addresses of the device (from, to, bytes); returns when it is there."""
