@@ -20,6 +20,7 @@ from perinstance.engines.cuda import (
     fused_kernels,
     is_on_device,
     linear_losses,
+    loss_chunks,
 )
 from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.epsilons import (
@@ -29,6 +30,7 @@ from perinstance.engines.cuda.epsilons import (
     start_on_device,
 )
 from perinstance.engines.cuda.gram_products import device_gram
+from perinstance.engines.cuda.transfers import grouped_uploads
 from perinstance.engines.engine_choice import default_engine
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.numerics.rounding import HALF_UNIT
@@ -142,8 +144,9 @@ def test_files_stream_over(device, tmp_path, monkeypatch):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for name, small in (("STREAMED_BYTES", 1 << 14), ("VIEWED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16)):
+    for name, small in (("STREAMED_BYTES", 1 << 14), ("VIEWED_BYTES", 1 << 14)):
         monkeypatch.setattr(engine_file, name, small)
+    monkeypatch.setattr(grouped_uploads, "GROUP_BYTES", 1 << 16)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
     X, y = people(5000, 3)
     names = [f"p{i}" for i in range(5000)]
@@ -161,8 +164,10 @@ def test_answers_come_back_in_chunks(device, monkeypatch):
     X, y = people(5000, 5)
     X[[3, 1700, 1701]] *= 1e4  # whom the device leaves to the processor
     whole = [audit(release, X, y, engine=Cuda(device)) for release in RELEASES]
-    for name, small in (("VIEWED_BYTES", 1 << 14), ("GROUP_BYTES", 1 << 16), ("MANY_ANSWERS", 1)):
+    for name, small in (("VIEWED_BYTES", 1 << 14), ("MANY_ANSWERS", 1)):
         monkeypatch.setattr(engine_file, name, small)
+    monkeypatch.setattr(grouped_uploads, "GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr(loss_chunks, "TURN_ROWS", 128)
     for name, small in (("ASKED_ROWS", 1024), ("CHUNK_ROWS", 300)):
         monkeypatch.setattr(linear_losses, name, small)
     for release, before in zip(RELEASES, whole, strict=True):

@@ -21,6 +21,7 @@ from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, dev
 from perinstance.engines.cuda.operations.descent_sums import longest_there
 from perinstance.engines.cuda.operations.device_losses import device_loss
 from perinstance.engines.cuda.operations.row_walks import DescentPeople, RowWalk
+from perinstance.engines.cuda.transfers import grouped_uploads
 from perinstance.engines.local import LocalSweep
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
@@ -69,7 +70,7 @@ def short_runs(monkeypatch):
     monkeypatch.setattr(run_sums, "RUNS", 4)
     for name in ("STREAMED_BYTES", "VIEWED_BYTES"):
         monkeypatch.setattr(engine_file, name, 1 << 10)
-    monkeypatch.setattr(engine_file, "GROUP_BYTES", 1 << 11)
+    monkeypatch.setattr(grouped_uploads, "GROUP_BYTES", 1 << 11)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
 
 

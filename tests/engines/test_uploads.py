@@ -9,12 +9,18 @@ import ctypes
 import numpy as np
 import pytest
 
-from perinstance.engines.cuda.transfers import answer_memory, device_to_host, pinned_buffers
+from perinstance import PosteriorSample, audit
+from perinstance.data import read_table
+from perinstance.engines import Cuda, Local
+from perinstance.engines.cuda import linear_losses, loss_chunks
+from perinstance.engines.cuda.transfers import answer_memory, device_to_host, grouped_uploads, pinned_buffers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads
-from perinstance.engines.cuda.transfers.host_to_device import Uploads
+from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, SharedSlices, Uploads
 from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import WholeTable
+from perinstance.releases.base.block_losses import AnswerRoom
 
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 
@@ -33,6 +39,7 @@ class Runtime:
         )
         self.cudaEventRecord = ctypes.CFUNCTYPE(ctypes.c_int, address, address)(self.record)
         self.cudaEventSynchronize = ctypes.CFUNCTYPE(ctypes.c_int, address)(self.wait)
+        self.cudaStreamWaitEvent = ctypes.CFUNCTYPE(ctypes.c_int, address, address, ctypes.c_uint)(self.follow)
 
     def transfer(self, to, source, size, kind, stream):
         assert (kind, stream) == (self.kind, 7)
@@ -48,8 +55,8 @@ class Runtime:
         self.waited.append(event)
         return 0
 
-    def cudaStreamWaitEvent(self, stream, event, flags):
-        assert (stream, event, flags) == (7, 3, 0)
+    def follow(self, stream, event, flags):
+        assert (stream, event, flags or 0) == (7, 3, 0)
         return 0
 
     def cudaEventQuery(self, event):
@@ -72,13 +79,13 @@ class Handle:
         pass
 
 
-def with_buffers(monkeypatch, runtime, made):
+def with_buffers(monkeypatch, runtime, made, count=2):
     monkeypatch.setattr(pinned_buffers, "SLICE_BYTES", SLICE_BYTES)
     monkeypatch.setattr(pinned_buffers, "PIECE_BYTES", PIECE_BYTES)
-    for module in (pinned_buffers, device_to_host):
+    for module in (pinned_buffers, device_to_host, loss_chunks):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
     put = getattr(made._free, "append", None) or made._free.put
-    for _ in range(2):
+    for _ in range(count):
         buffer = PinnedBuffer.__new__(PinnedBuffer)
         buffer.stream = buffer.sent = Handle()
         buffer.whole, buffer.layout = False, None
@@ -87,6 +94,11 @@ def with_buffers(monkeypatch, runtime, made):
         buffer.words = buffer.room.numpy()
         put(buffer)
     return made
+
+
+def wider(buffer, numbers):
+    buffer.room = torch.full((numbers,), torch.nan, dtype=torch.float64)
+    buffer.words, buffer.layout = buffer.room.numpy(), None
 
 
 def uploads(monkeypatch, runtime):
@@ -168,6 +180,159 @@ def test_a_download_that_fails_is_told(monkeypatch):
     with pytest.raises(PerinstanceError, match="700"):
         made([torch.zeros(10, dtype=torch.float64)], slice(0, 10), [np.empty(10)], Handle())
     assert made._free.qsize() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n", [1, 5, 700])
+def test_threads_bring_a_table_over_together(monkeypatch, n, threads):
+    monkeypatch.setattr(grouped_uploads, "GROUP_BYTES", 1 << 12)
+    X, y = np.arange(3.0 * n).reshape(n, 3), -np.arange(1.0 * n)
+    there = tuple(torch.full(one.shape, torch.nan, dtype=torch.float64) for one in (X, y))
+    runtime, begun = Runtime(), []
+    made = with_buffers(monkeypatch, runtime, Uploads(torch.device("cpu"), 1), 2 * threads)
+    with Local(threads).sweep(read_table(X, y)) as host:
+        upload = grouped_uploads.SharedUpload(WholeTable(X, y, np.array([0, n])), there, made, host)
+        groups = list(grouped_uploads.row_groups(grouped_uploads.block_ends(n, 3, 1 << 10), 3))
+        if threads == 1:  # there is no crew, and the engine goes block by block
+            assert host.crew() is None
+            for rows in groups:
+                made.in_turns(SharedSlices.of((X, y), there, rows))
+        else:
+            assert list(upload.sent(groups, lambda: begun.append(1))) == groups and len(begun) == len(groups)
+    assert [rows.start for rows in groups] == [0, *(rows.stop for rows in groups[:-1])] and groups[-1].stop == n
+    assert all(rows.start % 16 == 0 for rows in groups) and (len(groups) > 2) == (n == 700)
+    for array, tensor in zip((X, y), there, strict=True):
+        np.testing.assert_array_equal(tensor.numpy(), array)
+    assert sum(runtime.sizes) == 32 * n and max(runtime.sizes) <= PIECE_BYTES and len(made._free) == 2 * threads
+
+
+def test_a_table_that_cannot_be_sent_is_told_once_nobody_sends(monkeypatch):
+    X, y = np.zeros((900, 2)), np.zeros(900)
+    there = torch.empty((900, 2), dtype=torch.float64), torch.empty(900, dtype=torch.float64)
+    monkeypatch.setattr(grouped_uploads, "GROUP_BYTES", 1 << 11)
+    made = with_buffers(monkeypatch, Runtime(error=700), Uploads(torch.device("cpu"), 1), 4)
+    with Local(2).sweep(read_table(X, y)) as host:
+        upload = grouped_uploads.SharedUpload(WholeTable(X, y, np.array([0, 900])), there, made, host)
+        groups = grouped_uploads.row_groups(range(100, 901, 100), 2)
+        with pytest.raises(PerinstanceError, match="700"):
+            list(upload.sent(groups, lambda: None))
+        assert len(made._free) == 4
+
+
+def fake_downloads(monkeypatch, runtime):
+    """Let the engine on the processor take people back as from a GPU."""
+
+    class Pretended(Downloads):
+        def __init__(self, device, threads):
+            super().__init__(device, threads)
+            with_buffers(monkeypatch, runtime, self, threads)
+            self.pinned = True
+
+    monkeypatch.setattr(linear_losses, "Downloads", Pretended)
+    monkeypatch.setattr(linear_losses, "event_now", lambda device: Handle())
+    monkeypatch.setattr(pinned_buffers.PinnedBuffer, "_widen", wider)
+
+
+def audited(X, y, threads=3, seen=None):
+    release = PosteriorSample(alpha=0.5, gamma=4.0)
+    progress = None if seen is None else lambda *news: seen.append(news)
+    return audit(release, X, y, delta=1e-6, engine=Cuda("cpu", threads=threads), progress=progress)
+
+
+def same_bits(ours, theirs):
+    for one, other in (
+        (ours.losses, theirs.losses),
+        (ours.leverages, theirs.leverages),
+        (ours.residuals, theirs.residuals),
+        (ours.pairs._leverage, theirs.pairs._leverage),
+        (ours.pairs._residual, theirs.pairs._residual),
+        (ours.pairs._codes, theirs.pairs._codes),
+    ):
+        np.testing.assert_array_equal(np.asarray(one).view(np.uint8), np.asarray(other).view(np.uint8))
+    assert ours.refined == theirs.refined
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000, 3001])
+def test_people_come_back_by_turns_as_they_do_by_columns(monkeypatch, n, threads):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 3)), rng.normal(size=n) * 10.0 ** rng.integers(0, 12, size=n)
+    monkeypatch.setattr(linear_losses, "ASKED_ROWS", 256)
+    plain = audited(X, y)
+    runtime = Runtime(kind=2)
+    fake_downloads(monkeypatch, runtime)
+    monkeypatch.setattr(loss_chunks, "TURN_ROWS", 64)
+    same_bits(audited(X, y, threads), plain)
+    assert sum(runtime.sizes) == loss_chunks.PERSON * n and max(runtime.sizes) <= 8 * 64
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.01, 0.9])
+def test_whom_the_device_left_is_answered_alike(monkeypatch, missing, hard):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(2000, 3)), rng.normal(size=2000)
+    X[[70, 71, 1999]] *= 1e9 if hard else 1.0
+    there = linear_losses.LinearWalk.losses
+
+    def losses(walk, X, y):
+        found = there(walk, X, y)
+        found.epsilon[torch.rand(len(X), generator=torch.Generator().manual_seed(len(X))) < missing] = torch.nan
+        return found
+
+    monkeypatch.setattr(linear_losses.LinearWalk, "losses", losses)
+    monkeypatch.setattr(linear_losses, "ASKED_ROWS", 1024)
+    plain = audited(X, y)
+    assert np.isfinite(plain.losses[:70]).all() and (plain.refined > 0) == hard
+    fake_downloads(monkeypatch, Runtime(kind=2))
+    monkeypatch.setattr(loss_chunks, "TURN_ROWS", 128)
+    same_bits(audited(X, y), plain)
+
+
+def test_leverages_that_are_no_numbers_are_refused_alike(monkeypatch):
+    X, y = np.random.default_rng(6).normal(size=(300, 2)), np.zeros(300)
+    there = linear_losses.LinearWalk.losses
+
+    def losses(walk, X, y):
+        found = there(walk, X, y)
+        found.leverage[150] = -1.0
+        return found
+
+    monkeypatch.setattr(linear_losses.LinearWalk, "losses", losses)
+    with pytest.raises(PerinstanceError) as plain:
+        audited(X, y)
+    fake_downloads(monkeypatch, Runtime(kind=2))
+    with pytest.raises(PerinstanceError) as ours:
+        audited(X, y)
+    assert str(ours.value) == str(plain.value)
+
+
+def test_people_who_cannot_come_back_are_told_of(monkeypatch):
+    X, y = np.random.default_rng(6).normal(size=(300, 2)), np.zeros(300)
+    fake_downloads(monkeypatch, Runtime(error=700, kind=2))
+    with pytest.raises(PerinstanceError, match="700"):
+        audited(X, y)
+
+
+def test_places_of_people_without_an_epsilon_are_noted(monkeypatch):
+    """Those of a turn with many are looked for; a turn that is made once more is left out."""
+    n, most = 640, loss_chunks.NOTED - loss_chunks.FIRST_PLACE
+    epsilon = np.ones(n)
+    epsilon[[0, 63, 64, 200]] = np.nan
+    epsilon[256 : 256 + most] = epsilon[320 : 321 + most] = np.nan
+    column, codes = torch.ones(n, dtype=torch.float64), torch.zeros(n, dtype=torch.uint8)
+    found = loss_chunks.DeviceLosses(column, column, None, None, torch.tensor(epsilon), codes, True)
+    block = DeviceBlock(column[:, None], column, 0, None)
+    monkeypatch.setattr(loss_chunks, "TURN_ROWS", 64)
+    monkeypatch.setattr(pinned_buffers.PinnedBuffer, "_widen", wider)
+    made = with_buffers(monkeypatch, Runtime(kind=2), Downloads(torch.device("cpu"), 1))
+    chunk = loss_chunks.LossChunk(block, found, slice(0, n), Handle())
+    people = loss_chunks.LossTurns.of(chunk, AnswerRoom.empty(n))
+    people.receive(made, PosteriorSample().standardising)
+    missing = np.flatnonzero(np.isnan(epsilon))
+    np.testing.assert_array_equal(np.sort(people.without_epsilon(np.ones(10, dtype=bool))), missing)
+    some = np.arange(10) % 2 == 0
+    np.testing.assert_array_equal(np.sort(people.without_epsilon(some)), missing[some[missing // 64]])
+    assert people.noted[:, loss_chunks.UNSETTLED].tolist() == [2, 1, 0, 1, most, most + 1, 0, 0, 0, 0]
 
 
 def test_memory_that_is_made_ahead_is_nobody_elses(monkeypatch):

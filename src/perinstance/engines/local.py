@@ -140,10 +140,10 @@ class LocalSweep:
                         crew.dismiss()
                     waited_for(jobs)
             if last:
-                self._dismiss()
+                self.dismiss()
             self.tell(stage, int(cuts[-1]), self.n_rows)
         except BaseException:
-            self._dismiss()
+            self.dismiss()
             raise
 
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
@@ -154,7 +154,7 @@ class LocalSweep:
 
     def close(self) -> None:
         """Give back memory, scratch space and threads; a later pass reads the source again."""
-        self._dismiss()
+        self.dismiss()
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -193,7 +193,7 @@ class LocalSweep:
                     yield part
             self._finish(rows, names, keep)
         except BaseException:  # also when interrupted, or when the caller stops early: a part of a table is of no use
-            self._dismiss()
+            self.dismiss()
             if keep is not None:
                 keep.close()
             raise
@@ -208,7 +208,8 @@ class LocalSweep:
             weakref.finalize(self, self._crew.end)
         return self._crew
 
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
+        """Let the threads go; a later pass begins with new ones."""
         if self._crew is not None:
             self._crew.end()
             self._crew = None

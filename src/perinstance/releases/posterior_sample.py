@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,17 +154,33 @@ class PosteriorSample(Publishing):
         """Return the pairs of people of whom leverage and residual are known; made in ``room`` where it is given."""
         n = len(loo.residual)
         rho, kind = (np.empty(n), np.empty(n, dtype=np.uint8)) if room is None else (room.parameter, room.code)
-        limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
-        root = np.sqrt(float(self.gamma))
-        if _standardise(loo.leverage, loo.residual, root, limits, loo.kind_code, rho, kind):
+        if standardise(loo.leverage, loo.residual, *self.standardising, loo.kind_code, rho, kind):
             pairs = Posterior.of_checked(kind, {"leverage": loo.leverage, "residual": rho})
         else:
             pairs = Posterior(loo.leverage, rho, kind=kind)  # which says what is wrong
         return People(loo.leverage, loo.residual, pairs, loo.open)
 
+    @property
+    def standardising(self) -> Standardising:
+        """What ``standardise`` wants besides a person's numbers."""
+        limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
+        return Standardising(float(np.sqrt(float(self.gamma))), limits)
+
+    def people_in(self, room: AnswerRoom) -> People:
+        """Return the people whose numbers are standardised and lie in a room."""
+        columns = {"leverage": room.leverage, "residual": room.parameter}
+        return People(room.leverage, room.residual, Posterior.of_checked(room.code, columns), None)
+
+
+class Standardising(NamedTuple):
+    """The root of gamma, and the leverage and the residual up to which answers are exact."""
+
+    root: float
+    limits: tuple[float, float]
+
 
 @kernel
-def _standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma: no cover - compiled
+def standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma: no cover - compiled
     """``sqrt(gamma) |r|``; where theta_without is not determined (NaN) no finite loss can be stated.
 
     Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
@@ -191,7 +207,7 @@ def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cove
         a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
         hard += two_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], code[a:b])
         beyond = scale[1], scale[2]
-        sound &= _standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])
+        sound &= standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])
         solve_many(mu[a:b], rho[a:b], tables, epsilon[a:b])
     return hard, sound
 

@@ -17,12 +17,15 @@ from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.operations.run_sums import all_finite
 from perinstance.engines.cuda.transfers.answer_memory import AnswerMemory
-from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, SentRows, Uploads
+from perinstance.engines.cuda.transfers.grouped_uploads import SharedUpload, block_ends, joined_groups, row_groups
+from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, Uploads
+from perinstance.engines.cuda.transfers.pinned_buffers import cuda_runtime
 from perinstance.engines.first_look import CellNames
 from perinstance.engines.local import Local, LocalSweep, available_cores, blas_libraries
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
+from perinstance.folds.shared_turns import WholeTable
 from perinstance.folds.sweep import M
 from perinstance.releases.base.block_losses import AnswerPlaces
 
@@ -32,8 +35,6 @@ T = TypeVar("T")
 KEPT_SHARE = 0.7
 #: bytes of a block that streams over; where nothing is read or converted, fewer returns to the interpreter are better
 STREAMED_BYTES, VIEWED_BYTES = 32 << 20, 64 << 20
-#: bytes of the rows that are worked on at a time where the whole table does not fit
-GROUP_BYTES = 1 << 30
 #: people whose answers are worth asking the system for memory ahead
 MANY_ANSWERS = 1 << 20
 
@@ -76,6 +77,7 @@ class CudaSweep:
         self._kept: tuple[Any, Any] | None = (source.X, source.y) if isinstance(source, DeviceTable) else None
         self._checked = False
         self._answers: AnswerMemory | None = None
+        self._expected = 0  #: answers whose memory is touched while rows are on their way
         # between the passes there are small matrices only: threads of a library that wait for each other cost more
         self._one_thread = blas_libraries().limit(limits=1, user_api="blas")
 
@@ -117,7 +119,7 @@ class CudaSweep:
     def expect_answers(self) -> None:
         """Have the host's memory for everybody's answers ready when the rows have come over."""
         if self.device.type == "cuda" and self._kept is None and (self.n_rows or 0) >= MANY_ANSWERS:
-            self._answers = AnswerMemory(self.n_rows or 0)
+            self._expected = self.n_rows or 0
 
     def answer_array(self, n: int, dtype: Any) -> NDArray:
         """Return an array for n answers."""
@@ -140,6 +142,7 @@ class CudaSweep:
                     break
             else:
                 self._checked = True
+                self.host.all_finite()
                 return total  # type: ignore[no-any-return]  # the device's part of an operation is of its type
         # a look by the processor names the cell or the target, or finds that sums of finite cells overflow
         with LocalSweep(self.source) as again:
@@ -167,8 +170,12 @@ class CudaSweep:
 
     def _losses(self, walk: Any, places: AnswerPlaces | None) -> Generator[Any, None, None]:
         crew = None if self._kept is None else self.host.crew()  # whom nobody else needs then
-        with closing(self._blocks("map")) as blocks:
-            yield from walk.walk(self._looked_at(blocks), self.host.threads, places, crew)
+        try:
+            with closing(self._blocks("map")) as blocks:
+                yield from walk.walk(self._looked_at(blocks), self.host.threads, places, crew)
+        finally:
+            if crew is not None:  # who may have been told to go
+                self.host.dismiss()
         self._checked = True
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
@@ -191,13 +198,40 @@ class CudaSweep:
         room = self._room()
         uploads = Uploads(self.device, self.host.threads)
         if room is None:
+            self._touch_answers()
             with closing(uploads), closing(self.host.map(uploads)) as blocks:
-                yield from _grouped(blocks)
+                yield from joined_groups(blocks)
             return
         uploads.holds(*room)
-        with closing(uploads), closing(self.host.map(partial(uploads.into, room))) as sent:
-            yield from _arriving(sent, room, uploads)
+        with closing(uploads), closing(self._sent_groups(room, uploads, stage)) as groups:
+            for rows in groups:
+                uploads.arrived()
+                yield DeviceBlock(room[0][rows], room[1][rows], rows.start, None)
         self._kept = room
+
+    def _sent_groups(self, room: tuple[Any, Any], uploads: Uploads, stage: str) -> Generator[slice, None, None]:
+        """Bring all rows to their places; yields those that are on their way or there."""
+        table = self._shared_table()
+        if table is None:
+            self._touch_answers()
+            with closing(self.host.map(partial(uploads.into, room))) as sent:
+                yield from row_groups((one.stop for one in sent), self.n_features)
+            return
+        ends = block_ends(len(table.y), self.n_features, VIEWED_BYTES)
+        groups = row_groups(ends, self.n_features)
+        with closing(SharedUpload(table, room, uploads, self.host).sent(groups, self._touch_answers)) as sent_rows:
+            for rows in sent_rows:
+                self.tell(stage, rows.stop, self.n_rows)
+                yield rows
+
+    def _shared_table(self) -> WholeTable | None:
+        """Return the table where threads can take turns to bring it over."""
+        whole = getattr(self.source, "whole", None) if cuda_runtime() is not None and self.host.threads > 1 else None
+        return None if whole is None else whole()
+
+    def _touch_answers(self) -> None:
+        if self._expected and self._answers is None:
+            self._answers = AnswerMemory(self._expected)
 
     def _room(self) -> tuple[Any, Any] | None:
         """Make room for the whole table where it fits, so that it comes over once."""
@@ -224,40 +258,3 @@ def _placed(block: Block, step: Callable[[Block], Any], places: AnswerPlaces) ->
     part = step(block)
     places.place(part, block.start)
     return part
-
-
-def _grouped(blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
-    """Put blocks together: a device wants more rows at a time than a thread does."""
-    waiting: list[DeviceBlock] = []
-    for block in blocks:
-        waiting.append(block)
-        if 8 * sum(map(len, waiting)) * block.X.shape[1] >= GROUP_BYTES:
-            yield _joined(waiting)
-            waiting = []
-    if waiting:
-        yield _joined(waiting)
-
-
-def _arriving(sent: Iterator[SentRows], room: tuple[Any, Any], uploads: Uploads) -> Iterator[DeviceBlock]:
-    """Hand out the rows of a table on the device as they come: it works on some while the next are on their way."""
-    begin = end = 0
-    for rows in sent:
-        end = rows.stop
-        cut = end // 16 * 16  # rows begin at whole lines of memory, whatever the number of columns
-        if 8 * (cut - begin) * room[0].shape[1] >= GROUP_BYTES:
-            uploads.arrived()
-            yield DeviceBlock(room[0][begin:cut], room[1][begin:cut], begin, None)
-            begin = cut
-    if begin < end:
-        uploads.arrived()
-        yield DeviceBlock(room[0][begin:end], room[1][begin:end], begin, None)
-
-
-def _joined(blocks: list[DeviceBlock]) -> DeviceBlock:
-    torch = torch_module()
-    for block in blocks:
-        block.wait()
-    if len(blocks) == 1:
-        return blocks[0]
-    X, y = torch.cat([one.X for one in blocks]), torch.cat([one.y for one in blocks])
-    return DeviceBlock(X, y, blocks[0].start, None)

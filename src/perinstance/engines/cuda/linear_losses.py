@@ -7,9 +7,11 @@ own code, so that their numbers and labels are its.
 
 from __future__ import annotations
 
-import inspect
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, wait
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,74 +25,33 @@ from perinstance.engines.cuda.epsilons import (
     shifts_on_device,
     start_on_device,
 )
+from perinstance.engines.cuda.loss_chunks import UNSOUND, WORST, DeviceLosses, LossChunk, LossTurns
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads, event_now, to_host
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
-from perinstance.engines.ordered_results import Crew, ordered
+from perinstance.engines.ordered_results import Crew, Job, ordered, waited_for
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
-from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL, Without
+from perinstance.models.linear.row_statistics import HARD, Without
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs, Shift
 from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import AnswerPlaces, AnswerRoom, BlockLosses
+from perinstance.releases.posterior_sample import PosteriorSample
 
 #: rows that the device is asked about at a time, at most and by their bytes
 ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
 #: of these, rows that a thread takes back at a time while others are computed
 CHUNK_ROWS = 1 << 20
-#: people of a chunk whom the processor is asked about, as a rule: their places are noted in passing
-FEW_LEFT = 4096
-#: people who are looked at together for one without an epsilon
-LOOKED_AT = 256
+#: rows, at most, that come back by turns together; as many times more are begun ahead
+MOST_ASKED, RUNS_AHEAD = 1 << 23, 2
+#: turns that are made once more without other threads
+FEW_TURNS = 2
 #: threads that copy answers and make records of them
 MOST_THREADS = 16
 #: bytes of the rows that libraries' products are made of at a time
 PRODUCT_BYTES = 1 << 26
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceLosses:
-    """One entry per person, on the device."""
-
-    leverage: Any
-    residual: Any
-    length: Any | None
-    share: Any | None
-    epsilon: Any | None  #: None where the pairs are inverted after they are made; NaN for whom the processor is asked
-    code: Any
-    hard: bool  #: whether only ``HARD`` rows are answered by the processor, not those with a rough residual
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """What there is, by name."""
-        there = {name: getattr(self, name) for name in ("leverage", "residual", "length", "share", "epsilon", "code")}
-        return {name: one for name, one in there.items() if one is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class LossChunk:
-    """Some of the rows that the device was asked about together."""
-
-    block: DeviceBlock
-    found: DeviceLosses
-    rows: slice
-    ready: Any  #: the event after which the answers are there
-
-    @property
-    def start(self) -> int:
-        """The first of the rows, in the table."""
-        return int(self.block.start + self.rows.start)
-
-    def __len__(self) -> int:
-        return int(self.rows.stop - self.rows.start)
-
-    def picked(self, at: Any) -> list[Any]:
-        """Return X and y of some of the rows."""
-        where = torch_module().as_tensor(at + self.rows.start, device=self.block.X.device)
-        return to_host(self.block.X[where], self.block.y[where])
 
 
 def has_device_losses(release: Any, fit: Any, inside: bool) -> bool:
@@ -144,13 +105,16 @@ class LinearWalk:
         return DeviceLosses(mu, r, length, share, epsilon, code, large)
 
     def on_host(self, chunk: LossChunk, downloads: Downloads, room: AnswerRoom | None = None) -> BlockLosses:
-        """Take answers back, to their places where they are given; the processor answers whom the device left."""
-        columns, nothing = chunk.found.columns, np.empty(0)
-        host = {name: _array(room, name, len(chunk)) for name in columns}
-        downloads(list(columns.values()), chunk.rows, list(host.values()), chunk.ready)
-        codes, epsilon = host["code"], host.get("epsilon")
-        left = np.empty(FEW_LEFT, dtype=np.int64)
-        hard, unsettled = left_open(codes, chunk.found.hard, nothing if epsilon is None else epsilon, left)
+        """Take answers back, to their places where they are given."""
+        there = chunk.found.columns
+        host = {name: _array(room, name, len(chunk)) for name in there}
+        downloads(list(there.values()), chunk.rows, list(host.values()), chunk.ready)
+        return self._completed(chunk, host, room)
+
+    def _completed(self, chunk: LossChunk, host: dict[str, Any], room: AnswerRoom | None) -> BlockLosses:
+        """Make the people of columns that came back; the processor answers whom the device left."""
+        codes, epsilon, nothing = host["code"], host.get("epsilon"), np.empty(0)
+        hard = codes.max(initial=0) >= chunk.found.left_from
         open_rows = self._answer_left(chunk, host) if hard else None
         length, share = host.get("length", nothing), host.get("share", nothing)
         seen = Without(host["leverage"], host["residual"], length, share, codes, open_rows)
@@ -158,9 +122,8 @@ class LinearWalk:
         people: People = self.release.from_row_statistics(self.fit, seen, **made_there)
         if epsilon is None:
             epsilon = self._epsilon(people.pairs)
-        elif hard or unsettled:
-            known = left[:unsettled] if not hard and unsettled <= FEW_LEFT else np.flatnonzero(np.isnan(epsilon))
-            epsilon = _settled(people.pairs, epsilon, self.delta, known)
+        else:
+            epsilon = _settled(people.pairs, epsilon, self.delta, np.flatnonzero(np.isnan(epsilon)))
         if open_rows is None:
             return BlockLosses(people, epsilon, None)
         X, y = chunk.picked(np.flatnonzero(open_rows))
@@ -206,6 +169,8 @@ class LinearWalk:
         in_place = places is not None and self._makes_in_place()
         if places is not None and in_place:
             places.place(self._nobody(), 0)  # which tells what the pairs are made of
+            if downloads.pinned and places.room(0, 0) is not None:
+                return self._in_turns(blocks, threads, places, downloads, crew)
 
         def answered(chunk: LossChunk) -> BlockLosses:
             room = places.room(chunk.start, len(chunk)) if places is not None and in_place else None
@@ -219,43 +184,84 @@ class LinearWalk:
     def _chunks(self, blocks: Iterator[DeviceBlock]) -> Iterator[LossChunk]:
         """Ask the device about many rows, and hand out fewer at a time: to ask costs more than to take back."""
         for block in blocks:
-            block.wait()
-            rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
-            for start in range(0, len(block), rows):
-                run = slice(start, start + rows)
-                asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
-                found, ready = self.losses(asked.X, asked.y), event_now(self.device)
-                for begin in range(0, len(asked), CHUNK_ROWS):
-                    yield LossChunk(asked, found, slice(begin, min(begin + CHUNK_ROWS, len(asked))), ready)
+            for asked in self._asked(block):
+                yield from asked.cut(CHUNK_ROWS)
+
+    def _asked(self, block: DeviceBlock, most: int = 0) -> Iterator[LossChunk]:
+        """Ask the device about the rows of a block: as many each time, or twice as many as before until ``most``."""
+        block.wait()
+        start, rows = 0, min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
+        while start < len(block):
+            run = slice(start, start + rows)
+            asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
+            found = self.losses(asked.X, asked.y)
+            yield LossChunk(asked, found, slice(0, len(asked)), event_now(self.device))
+            start, rows = start + rows, max(rows, min(2 * rows, most))
+
+    def _in_turns(
+        self, blocks: Iterator[DeviceBlock], threads: int, places: AnswerPlaces, downloads: Downloads, crew: Crew | None
+    ) -> Iterator[BlockLosses]:
+        """Answer with people who come back by turns; the crew is dismissed when it has the last."""
+        mine = Crew(threads) if crew is None else crew
+        waiting: deque[tuple[LossTurns, list[Job]]] = deque()
+        setting = self.release.standardising
+        try:
+            for asked in chain.from_iterable(self._asked(block, MOST_ASKED) for block in blocks):
+                room = places.room(asked.start, len(asked))
+                assert room is not None  # as it was for nobody
+                people = LossTurns.of(asked, room)
+                receive = partial(people.receive, setting=setting)
+                waiting.append((people, [(receive, downloads, Future()) for _ in range(threads)]))
+                for job in waiting[-1][1]:
+                    mine.put(job)
+                if len(waiting) > RUNS_AHEAD:
+                    yield from self._received(*waiting.popleft(), threads)
+            mine.dismiss()
+            while waiting:
+                yield from self._received(*waiting.popleft(), threads)
+        finally:
+            wait([future for _, jobs in waiting for *_, future in jobs if not future.cancel()])
+            if crew is None:
+                mine.end()
+
+    def _received(self, people: LossTurns, jobs: list[Job], threads: int) -> Iterator[BlockLosses]:
+        """Wait for some people; those in turns with somebody whom the device left are made once more."""
+        waited_for(jobs)
+        room, noted = people.room, people.noted
+        left = (noted[:, WORST] >= people.chunk.found.left_from) | (noted[:, UNSOUND] > 0)
+
+        def again(turn: int) -> BlockLosses:
+            rows, names = people.rows(turn), ("leverage", "residual", "epsilon")
+            own = room.part(rows)
+            host = {name: getattr(own, name) for name in names} | {"code": people.codes[rows]}
+            return self._completed(people.chunk.part(rows), host, own)
+
+        turns = np.flatnonzero(left).tolist()
+        better = list(ordered(again, turns, 1 if len(turns) <= FEW_TURNS else threads))
+        _settled(self.release.people_in(room).pairs, room.epsilon, self.delta, people.without_epsilon(~left))
+        start = 0
+        for turn, part in zip(turns, better, strict=True):
+            rows = people.rows(turn)
+            if start < rows.start:
+                yield self._as_written(room.part(slice(start, rows.start)))
+            yield part
+            start = rows.stop
+        if start < len(room.epsilon):
+            yield self._as_written(room.part(slice(start, None)))
+
+    def _as_written(self, room: AnswerRoom) -> BlockLosses:
+        return BlockLosses(self.release.people_in(room), room.epsilon, None)
 
     def _makes_in_place(self) -> bool:
         """Tell whether the pairs of this release, inverted on the device, can be made where everybody's are."""
-        return self.start is not None and "room" in inspect.signature(self.release.from_row_statistics).parameters
+        own = getattr(type(self.release), "from_row_statistics", None)
+        return self.start is not None and own is PosteriorSample.from_row_statistics
 
     def _nobody(self) -> BlockLosses:
         """Return the answers of no rows."""
         none, codes = np.empty(0), np.empty(0, dtype=np.uint8)
         people = self.release.from_row_statistics(self.fit, Without(none, none, none, none, codes))
         return BlockLosses(people, none, None)
-
-
-@kernel
-def left_open(codes, only_hard, epsilon, places):  # pragma: no cover - compiled
-    """Tell whether the device left rows to the processor; count those without an epsilon, and note their places."""
-    worst, unsettled = np.uint8(0), 0
-    for i in range(len(codes)):
-        worst = max(worst, codes[i])
-    for start in range(0, len(epsilon), LOOKED_AT):
-        some, missing = epsilon[start : start + LOOKED_AT], np.int64(0)
-        for i in range(len(some)):  # without a branch: several people at a time
-            missing += np.int64(some[i] != some[i])
-        if missing:
-            for i in range(len(some)):
-                if some[i] != some[i]:
-                    if unsettled < len(places):
-                        places[unsettled] = start + i
-                    unsettled += 1
-    return worst >= (HARD if only_hard else ROUGH_RESIDUAL), unsettled
 
 
 def _array(room: AnswerRoom | None, name: str, n: int) -> Any:

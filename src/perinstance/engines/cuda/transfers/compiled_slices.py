@@ -16,6 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 
 #: CUDA's numbers for copies from the host to a device, and back
@@ -25,17 +26,17 @@ _WHOLE, _ANSWER = ir.IntType(64), ir.IntType(32)
 
 
 class TransferAddresses(NamedTuple):
-    """Where four functions lie in this process: wait for an event, copy, begin a transfer, record an event."""
+    """Where some functions lie in this process; all but ``copy`` are CUDA's."""
 
-    wait: int
-    copy: int
-    send: int
-    record: int
+    wait: int  #: for an event
+    copy: int  #: memory of the host
+    send: int  #: begin a transfer
+    record: int  #: an event
 
 
 @functools.cache
 def transfer_addresses(runtime: Any) -> TransferAddresses:
-    """Find them, three of them in CUDA's library."""
+    """Find them."""
     found = (
         runtime.cudaEventSynchronize,
         ctypes.CDLL(None).memcpy,
@@ -65,26 +66,28 @@ def _typed(typingctx, address, given):
     return types.intp(types.intp, types.UniTuple(types.intp, len(given))), lower
 
 
-_call: Any = intrinsic(_typed)
+call_address: Any = intrinsic(_typed)
 
 
 @kernel
-def send_slices(slices, buffers, events, stream, calls):
+def send_slices(counter, slices, buffers, events, stream, calls):
     """Bring slices over through pinned buffers in turn; returns CUDA's error, else zero.
 
-    ``events``: of each buffer, the one after which it may be written again.
+    Several threads, with buffers of their own, take slices from the same ``counter``. ``events``: of each buffer, the
+    one after which it may be written again.
     """
-    for turn in range(len(slices)):
-        k = turn % buffers.size
+    k, turn = 0, next_turn(counter, 0)
+    while turn < len(slices):
         source, target, size = slices[turn, 0], slices[turn, 1], slices[turn, 2]
-        error = _call(calls.wait, (events[k],))
+        error = call_address(calls.wait, (events[k],))
         if error == 0:
-            _call(calls.copy, (buffers[k], source, size))
-            error = _call(calls.send, (target, buffers[k], size, TO_DEVICE, stream))
+            call_address(calls.copy, (buffers[k], source, size))
+            error = call_address(calls.send, (target, buffers[k], size, TO_DEVICE, stream))
         if error == 0:
-            error = _call(calls.record, (events[k], stream))
+            error = call_address(calls.record, (events[k], stream))
         if error != 0:
             return error
+        k, turn = (k + 1) % buffers.size, next_turn(counter, 0)
     return 0
 
 
@@ -98,15 +101,15 @@ def receive_slices(slices, buffers, events, stream, calls):
     for turn in range(len(slices)):
         while begun < len(slices) and begun < turn + buffers.size:
             k = begun % buffers.size
-            error = _call(calls.send, (buffers[k], slices[begun, 0], slices[begun, 2], TO_HOST, stream))
+            error = call_address(calls.send, (buffers[k], slices[begun, 0], slices[begun, 2], TO_HOST, stream))
             if error == 0:
-                error = _call(calls.record, (events[k], stream))
+                error = call_address(calls.record, (events[k], stream))
             if error != 0:
                 return error
             begun += 1
         k = turn % buffers.size
-        error = _call(calls.wait, (events[k],))
+        error = call_address(calls.wait, (events[k],))
         if error != 0:
             return error
-        _call(calls.copy, (slices[turn, 1], buffers[k], slices[turn, 2]))
+        call_address(calls.copy, (slices[turn, 1], buffers[k], slices[turn, 2]))
     return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import queue
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from numpy.typing import NDArray
@@ -32,11 +34,20 @@ class Downloads:
             (column.data_ptr() + array.itemsize * rows.start, array.ctypes.data, array.nbytes)
             for column, array in zip(columns, arrays, strict=True)
         ]
+        with self.lent() as buffer:
+            check(cuda_runtime().cudaStreamWaitEvent(buffer.stream.cuda_stream, ready.cuda_event, 0))
+            buffer.receive_all(transfers, cuda_runtime())
+
+    @contextmanager
+    def lent(self) -> Iterator[PinnedBuffer]:
+        """Lend a buffer. Nothing is on its way to it when it comes back, also when a transfer failed."""
         buffer = self._free.get()
         try:
-            runtime = cuda_runtime()
-            check(runtime.cudaStreamWaitEvent(buffer.stream.cuda_stream, ready.cuda_event, 0))
-            buffer.receive_all(transfers, runtime)
+            yield buffer
+        except BaseException:
+            with suppress(RuntimeError):  # a device that is gone sends nothing any more
+                buffer.stream.synchronize()
+            raise
         finally:
             self._free.put(buffer)
 

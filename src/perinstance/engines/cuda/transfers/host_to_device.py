@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.transfers import pinned_buffers
+from perinstance.engines.cuda.transfers.compiled_slices import slices_of
 from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer
 from perinstance.folds.block import Block
 
@@ -50,6 +51,24 @@ class SentRows:
     start: int
     stop: int
     finite = True  #: the device looks at the cells
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSlices:
+    """Some rows of a table that lies in memory as it will on the device, cut: threads take slice after slice."""
+
+    counter: NDArray[np.int64]
+    slices: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, arrays: tuple[NDArray, ...], tensors: tuple[Any, ...], rows: slice) -> SharedSlices:
+        """Cut some rows of arrays (C-contiguous, float64) that go to the same rows of tensors."""
+        transfers = []
+        for one, there in zip(arrays, tensors, strict=True):
+            row = 8 * _width(one)
+            start, size = row * rows.start, row * (rows.stop - rows.start)
+            transfers.append((one.ctypes.data + start, there.data_ptr() + start, size))
+        return cls(np.zeros(1, dtype=np.int64), slices_of(transfers, pinned_buffers.PIECE_BYTES))
 
 
 class Uploads:
@@ -94,6 +113,14 @@ class Uploads:
             self._send((block.X, block.y), into, 0)
             arrived = self._stream.record_event()
         return DeviceBlock(*into, block.start, arrived)
+
+    def in_turns(self, work: SharedSlices) -> None:
+        """Bring slices over, side by side with other threads who take them too."""
+        buffer = self._free.pop()
+        try:
+            buffer.send_turns(work.counter, work.slices, pinned_buffers.cuda_runtime())
+        finally:
+            self._free.append(buffer)
 
     def into(self, table: tuple[Any, Any], block: Block) -> SentRows:
         """Bring one block to its rows of a table on the device."""

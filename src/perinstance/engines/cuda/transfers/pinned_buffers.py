@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,14 @@ SLICE_BYTES = 16 << 20
 PIECE_BYTES, PIECES = 4 << 20, 2
 
 
+class Pieces(NamedTuple):
+    """The pieces of a buffer."""
+
+    addresses: NDArray
+    events: NDArray
+    bytes: int  #: of each
+
+
 class PinnedBuffer:
     """A buffer and the events after which it, or a piece of it, may be written again."""
 
@@ -34,7 +42,7 @@ class PinnedBuffer:
         self.stream = stream
         self.room: Any = None
         self.words: NDArray = np.empty(0)
-        self.layout: tuple[NDArray, NDArray, int] | None = None  #: addresses and events of the pieces, and their bytes
+        self.layout: Pieces | None = None
         self.pieces: list[Any] = [torch.cuda.Event() for _ in range(PIECES)]
         self.sent: Any = torch.cuda.Event()
         self.whole = False  #: the last transfer was of the whole buffer, and ``sent`` tells its end
@@ -43,14 +51,32 @@ class PinnedBuffer:
 
     def send_all(self, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
         """Bring what lies at some addresses (from, to, bytes) over, in one compiled call."""
-        self._by_pieces(send_slices, transfers, runtime)
+        pieces = self._pieces(max(size for _, _, size in transfers))
+        self._send(np.zeros(1, dtype=np.int64), slices_of(transfers, pieces.bytes), pieces, runtime)
+
+    def send_turns(self, counter: NDArray[np.int64], slices: NDArray[np.int64], runtime: Any) -> None:
+        """Bring slices of at most ``PIECE_BYTES`` over, until none is left by others who take them too."""
+        self._send(counter, slices, self._pieces(PIECES * int(slices[:, 2].max())), runtime)
+
+    def _send(self, counter: NDArray, slices: NDArray, pieces: Pieces, runtime: Any) -> None:
+        stream, calls = self.stream.cuda_stream, transfer_addresses(runtime)
+        check(send_slices(counter, slices, pieces.addresses, pieces.events, stream, calls))
 
     def receive_all(self, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
         """Take back what lies at some addresses of the device (from, to, bytes); returns when it is there."""
-        self._by_pieces(receive_slices, transfers, runtime)
+        buffers, events, piece = self._pieces(max(size for _, _, size in transfers))
+        slices = slices_of(transfers, piece)
+        check(receive_slices(slices, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)))
 
-    def _by_pieces(self, loop: Any, transfers: list[tuple[int, int, int]], runtime: Any) -> None:
-        numbers = min(-(-max(size for _, _, size in transfers) // 8), PIECES * PIECE_BYTES // 8)
+    def numbers(self, count: int) -> tuple[NDArray, NDArray]:
+        """Return room for so many numbers, nothing of it on its way, and the events of ``PIECES`` transfers."""
+        if len(self.words) < count:
+            self._widen(count)
+        return self.words[:count], np.array([event.cuda_event for event in self.pieces])
+
+    def _pieces(self, size: int) -> Pieces:
+        """Return pieces for transfers of so many bytes in all, or as many as there are."""
+        numbers = min(-(-size // 8), PIECES * PIECE_BYTES // 8)
         if len(self.words) < numbers:
             self._widen(numbers)
         if self.whole:
@@ -60,10 +86,8 @@ class PinnedBuffer:
             piece = min(PIECE_BYTES, 8 * len(self.words))
             count = min(PIECES, 8 * len(self.words) // piece)
             addresses = self.words.ctypes.data + piece * np.arange(count)
-            self.layout = addresses, np.array([event.cuda_event for event in self.pieces[:count]]), piece
-        buffers, events, piece = self.layout
-        slices = slices_of(transfers, piece)
-        check(loop(slices, buffers, events, self.stream.cuda_stream, transfer_addresses(runtime)))
+            self.layout = Pieces(addresses, np.array([event.cuda_event for event in self.pieces[:count]]), piece)
+        return self.layout
 
     def _widen(self, numbers: int) -> None:
         """Make room for so many numbers; what is under way out of the old room ends first."""
