@@ -1,0 +1,200 @@
+"""Epsilon of objective perturbation on a device: never below 60 digits, next to the processor's, its sum as proved."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from flint import acb, arb
+
+from perinstance.engines.cuda import objective_epsilons as room
+from perinstance.engines.cuda.objective_epsilons import objective_epsilons_there, plane_there
+from perinstance.engines.cuda.operations.row_walks import RowWalk
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs import Objective
+
+from ..pairs import truth
+from ..pairs.sums import exchanged, objective_coordinates, spectral_delta
+from .devices import DEVICES, torch
+
+DELTAS = (0.4, 0.01, 1e-6, 1e-12, 1e-100, 1e-300)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tensors: torch's threads would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def many_kinds(n: int, seed: int) -> list[Floats]:
+    """Leverages and shifts over the whole range, planes from one dimension to |x||v| a thousand times the leverage."""
+    rng = np.random.default_rng(seed)
+    mu = np.where(rng.random(n) < 0.1, 0.0, 10 ** rng.uniform(-12, 1, n))
+    shift = np.where(rng.random(n) < 0.05, 0.0, 10 ** rng.uniform(-8, 4, n))
+    xx = 10 ** rng.uniform(-3, 3, n)
+    tilt = np.where(rng.random(n) < 0.3, 1.0, 10 ** rng.uniform(0, 3, n))
+    return [mu, shift / np.sqrt(xx), xx, (mu * tilt) ** 2 / xx * (1 + 1e-15)]
+
+
+def rows_of_a_table(n: int, people: float, scale: float, seed: int) -> list[Floats]:
+    """People as 50 columns of a table give them."""
+    rng = np.random.default_rng(seed)
+    xx = rng.chisquare(50, n)
+    mu = xx / people
+    return [mu, np.abs(rng.normal(size=n)) * scale, xx, mu**2 / xx * (1 + 0.5 * rng.exponential(size=n))]
+
+
+def there(columns: list[Floats], delta: float, device: str) -> Floats:
+    found: Floats = objective_epsilons_there(*(torch.tensor(c, device=device) for c in columns), delta).cpu().numpy()
+    return found
+
+
+def _never_below(columns: list[Floats], delta: float, device: str) -> int:
+    """Check the answers against 60 digits and return how many there were."""
+    found = there(columns, delta, device)
+    answered = np.flatnonzero(~np.isnan(found))
+    for i in answered.tolist():
+        with truth.digits(60):
+            one = objective_coordinates(*(float(c[i]) for c in columns))
+            views = [one, exchanged(one)]
+            if not any(m2 > 0 or nu != 0 for nu, m2 in one):
+                assert found[i] == 0
+                continue
+            assert all(spectral_delta(view, float(found[i])) <= arb(delta) for view in views)
+            less = float(found[i]) - max(1e-9 * float(found[i]), 1e-13)
+            assert less <= 0 or any(spectral_delta(view, less) >= arb(delta) for view in views)
+    return len(answered)
+
+
+@DEVICES
+def test_never_below_and_at_most_the_promise_above(device):
+    for k, delta in enumerate(DELTAS):
+        assert _never_below(many_kinds(5, k), delta, device) >= 1
+    assert _never_below(rows_of_a_table(4, 1e6, 0.1, 1), 1e-6, device) == 4
+
+
+@pytest.mark.slow
+@DEVICES
+@pytest.mark.parametrize("delta", [*DELTAS, 0.1, 1e-4, 1e-9, 1e-20])
+def test_never_below_everywhere(device, delta):
+    columns = many_kinds(150, 7)
+    assert _never_below(columns, delta, device) > 50
+    close = rows_of_a_table(40, 1e5, 0.02, 8)  # a leverage that is not small next to the residual
+    assert _never_below(close, delta, device) >= 0
+
+
+def _same_as_here(n: int, delta: float, device: str, seed: int) -> float:
+    """Compare with the processor; return the share that is left to it."""
+    columns = many_kinds(n, seed)
+    found = there(columns, delta, device)
+    known = ~np.isnan(found)
+    here = Objective(*columns)[known].epsilon(delta)
+    np.testing.assert_allclose(found[known], here, rtol=1e-9, atol=1e-13)
+    return 1.0 - float(known.mean())
+
+
+@DEVICES
+def test_the_processors_answers(device):
+    for k, delta in enumerate(DELTAS):
+        assert 0.05 < _same_as_here(300, delta, device, k) < 0.7
+
+
+@pytest.mark.slow
+@DEVICES
+def test_the_processors_answers_many_times(device):
+    for k, delta in enumerate((*DELTAS, 0.1, 1e-4, 1e-9, 1e-20)):
+        _same_as_here(20_000, delta, device, 100 + k)
+
+
+@DEVICES
+@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
+def test_next_to_nobody_of_a_large_table_is_left(device, delta):
+    found = there(rows_of_a_table(20_000, 1e7, 0.1, 3), delta, device)
+    assert np.isnan(found).mean() < 0.002
+
+
+@pytest.mark.parametrize("direction", ["without", "with"])
+def test_the_sum_is_the_profile_and_its_neighbours(monkeypatch, direction):
+    """Poisson's summation with steps so long that the other terms are seen: the rule is above by just those."""
+    monkeypatch.setattr(room, "SMALL", 3.0)
+    monkeypatch.setattr(room, "nodes_of", lambda delta: 60)
+    columns = [np.array(c) for c in ([0.01, 0.2, 0.001], [1.0, 3.0, 0.2], [1.0, 1.5, 2.0], [0.0003, 0.05, 1e-6])]
+    plane = plane_there(*map(torch.tensor, columns))
+    plane = plane if direction == "without" else plane.exchanged()
+    pairs = Objective(*columns)
+    epsilon, delta = torch.tensor([2.0, 12.0, 0.5], dtype=torch.float64), 0.01
+    line = room._laid(plane, epsilon, delta, 1)
+    for d in (0.0, -0.2, 0.3):
+        moved = torch.full((3,), d, dtype=torch.float64)
+        T = (delta * (line.base - line.t * d).exp() * room._sums(line, moved)[0]).numpy()
+        at, terms = epsilon.numpy() + d, np.zeros(3)
+        for n in range(-12, 6):
+            away = n * line.turns.numpy()
+            terms += np.exp(np.minimum(away * line.t.numpy(), 700)) * pairs.delta(at + away, direction)
+        np.testing.assert_allclose(T, terms, rtol=1e-9)
+        only = pairs.delta(at, direction)
+        assert (only * (1 - 1e-12) <= T).all() and (only * 1.001 < T).any()
+        others = room._others(line, moved, delta).numpy() * delta
+        assert (only + others * (1 + 1e-9) >= T).all()
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_more_is_charged_than_rounding_takes(delta):
+    """The same nodes in 60 digits, from the parameters themselves."""
+    columns = many_kinds(60, 11)
+    answered = np.flatnonzero(there(columns, delta, "cpu") > 0.0)[:4]
+    columns = [c[answered] for c in columns]
+    epsilon, plane = torch.tensor(there(columns, delta, "cpu")), plane_there(*map(torch.tensor, columns))
+    for view, turned in ((plane, False), (plane.exchanged(), True)):
+        line = room._laid(view, epsilon, delta, 1)
+        sums = room._sums(line, torch.zeros_like(epsilon))[0]
+        for i in range(len(answered)):
+            with truth.digits(60):
+                one = objective_coordinates(*(float(c[i]) for c in columns))
+                want = _exact_sum(exchanged(one) if turned else one, line, i, float(epsilon[i]))
+                got = (arb(float(line.base[i])) + arb(delta).log()).exp() * arb(float(sums[i]))
+                off = abs(float(got / want - 1))
+            assert off <= 0.2 * float(line.charge[i] / sums[i])
+
+
+def _exact_sum(coordinates, line: room.Line, i: int, epsilon: float) -> arb:
+    """``(h/pi) sum Re e^E`` over the nodes of a line, the first of which counts half."""
+
+    def height(t):
+        E = -t * arb(epsilon) - t.log() - (1 + t).log()
+        for nu, m2 in coordinates:
+            a = 1 - t * nu
+            E += t * (1 + t) * m2 / (2 * a) - (a.log() + t * (1 + nu).log()) / 2
+        return E.exp().real
+
+    t, s = arb(float(line.t[i])), [arb(float(one)) for one in line.s[i]]
+    return (height(acb(t)) / 2 + sum((height(acb(t, one)) for one in s), arb(0))) * s[0] / arb.pi()
+
+
+@DEVICES
+def test_edges(device):
+    inf = math.inf
+    columns = [
+        np.array(c)
+        for c in (
+            [0.0, 0.0, inf, 0.1, 0.0, 0.1, 3.0],
+            [5.0, inf, 1.0, inf, 1.0, 0.0, 1.0],
+            [0.0, 0.0, inf, 1.0, 1.0, 1.0, 1.0],
+            [0.0, 0.0, inf, 0.1, 0.0, 0.1, 9.1],
+        )
+    ]
+    found = there(columns, 1e-6, device)
+    here = Objective(*columns).epsilon(1e-6)
+    known = ~np.isnan(found)
+    assert known.tolist() == [True, False, False, False, True, False, False]
+    np.testing.assert_allclose(found[known], here[known], rtol=1e-9)
+    assert len(there([c[:0] for c in columns], 1e-6, device)) == 0
+    walk = RowWalk(None, 1e-6, torch.device(device))
+    np.testing.assert_allclose(walk._epsilon(Objective(*columns)), here, rtol=1e-9)
+    for delta in (0.0, 0.7):  # deltas that the device does not take
+        some = Objective([0.1], [1.0], [1.0], [0.02])
+        assert (RowWalk(None, delta, torch.device(device))._epsilon(some) == some.epsilon(delta)).all()
