@@ -15,7 +15,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Objective
 
 from ..pairs import truth
-from ..pairs.sums import exchanged, objective_coordinates, spectral_delta
+from ..pairs.sums import Coordinates, exchanged, objective_coordinates, spectral_delta
 from .devices import DEVICES, torch
 
 DELTAS = (0.4, 0.01, 1e-6, 1e-12, 1e-100, 1e-300)
@@ -53,6 +53,15 @@ def there(columns: list[Floats], delta: float, device: str) -> Floats:
     return found
 
 
+def _profile(view: Coordinates, epsilon: float) -> arb:
+    """``delta`` in many digits; zero beyond the largest loss, which is finite where every variance shrinks."""
+    if all(nu < 0 for nu, _ in view):
+        largest = -sum(((1 + nu).log() + m2 / nu for nu, m2 in view), arb(0)) / 2
+        if arb(epsilon) >= largest:
+            return arb(0)
+    return spectral_delta(view, epsilon)
+
+
 def _never_below(columns: list[Floats], delta: float, device: str) -> int:
     """Check the answers against 60 digits and return how many there were."""
     found = there(columns, delta, device)
@@ -64,9 +73,9 @@ def _never_below(columns: list[Floats], delta: float, device: str) -> int:
             if not any(m2 > 0 or nu != 0 for nu, m2 in one):
                 assert found[i] == 0
                 continue
-            assert all(spectral_delta(view, float(found[i])) <= arb(delta) for view in views)
+            assert all(_profile(view, float(found[i])) <= arb(delta) for view in views)
             less = float(found[i]) - max(1e-9 * float(found[i]), 1e-13)
-            assert less <= 0 or any(spectral_delta(view, less) >= arb(delta) for view in views)
+            assert less <= 0 or any(_profile(view, less) >= arb(delta) for view in views)
     return len(answered)
 
 
@@ -81,9 +90,9 @@ def test_never_below_and_at_most_the_promise_above(device):
 @DEVICES
 @pytest.mark.parametrize("delta", [*DELTAS, 0.1, 1e-4, 1e-9, 1e-20])
 def test_never_below_everywhere(device, delta):
-    columns = many_kinds(150, 7)
-    assert _never_below(columns, delta, device) > 50
-    close = rows_of_a_table(40, 1e5, 0.02, 8)  # a leverage that is not small next to the residual
+    columns = many_kinds(60, 7)
+    assert _never_below(columns, delta, device) > 20
+    close = rows_of_a_table(12, 1e5, 0.02, 8)  # a leverage that is not small next to the residual
     assert _never_below(close, delta, device) >= 0
 
 
@@ -161,7 +170,7 @@ def test_more_is_charged_than_rounding_takes(delta):
             assert off <= 0.2 * float(line.charge[i] / sums[i])
 
 
-def _exact_sum(coordinates, line: room.Line, i: int, epsilon: float) -> arb:
+def _exact_sum(coordinates: Coordinates, line: room.Line, i: int, epsilon: float) -> arb:
     """``(h/pi) sum Re e^E`` over the nodes of a line, the first of which counts half."""
 
     def height(t):
