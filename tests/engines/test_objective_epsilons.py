@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from flint import acb, arb
 
-from perinstance.engines.cuda import objective_epsilons as room
-from perinstance.engines.cuda.objective_epsilons import objective_epsilons_there, plane_there
+from perinstance.engines.cuda import compiled_kernels
+from perinstance.engines.cuda.operations import objective_epsilons as room
+from perinstance.engines.cuda.operations.objective_epsilons import objective_epsilons_there, plane_there
+from perinstance.engines.cuda.operations.objective_kernel import shared_numbers
 from perinstance.engines.cuda.operations.row_walks import RowWalk
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Objective
+from perinstance.pairs.closed_form.tables_per_delta import shift_table
 
 from ..pairs import truth
 from ..pairs.sums import Coordinates, exchanged, objective_coordinates, spectral_delta
@@ -182,6 +188,63 @@ def _exact_sum(coordinates: Coordinates, line: room.Line, i: int, epsilon: float
 
     t, s = arb(float(line.t[i])), [arb(float(one)) for one in line.s[i]]
     return (height(acb(t)) / 2 + sum((height(acb(t, one)) for one in s), arb(0))) * s[0] / arb.pi()
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+def test_an_epsilon_that_is_not_enough_is_not_returned(delta):
+    """The other direction starts from this one's answer, which must be raised where it is too small."""
+    columns = many_kinds(400, 21)
+    answered = np.flatnonzero(there(columns, delta, "cpu") > 1e-3)
+    columns = [c[answered] for c in columns]
+    plane, truth_with = plane_there(*map(torch.tensor, columns)), Objective(*columns).epsilon(delta, "with")
+    for share in (0.5, 0.9, 0.999, 1.0, 1.001, 1.3):
+        given = torch.tensor(truth_with * share)
+        found = room._solved(plane.exchanged(), given, delta, given).numpy()
+        known = ~np.isnan(found)
+        assert known.mean() > 0.3  # lines that are laid far off may not find back
+        np.testing.assert_array_less(truth_with[known] * (1 - 1e-9) - 1e-13, found[known])
+        assert (found[known] <= np.maximum(truth_with[known], given.numpy()[known]) * (1 + 1e-9) + 1e-13).all()
+
+
+@pytest.fixture(scope="module")
+def compiled_here(tmp_path_factory):
+    """The CUDA source of one person, compiled as C++."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler here")
+    folder = tmp_path_factory.mktemp("source")
+    text = compiled_kernels.source("one_person", "objective_person", **dict(shared_numbers()))
+    (folder / "one.cpp").write_text(text)
+    built = folder / "one.so"
+    flags = ["-std=c++17", "-O2", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
+    done = subprocess.run([compiler, *flags, "-o", built, folder / "one.cpp"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(built))
+
+
+def one_by_one(library, columns: list[Floats], delta: float) -> Floats:
+    table, n = shift_table(delta), len(columns[0])
+    columns = [np.ascontiguousarray(c) for c in columns]
+    pointers = (ctypes.c_void_p * 4)(*(c.ctypes.data for c in columns))
+    place = np.array([table.first_cell, len(table.polynomials), room.nodes_of(delta)], dtype=np.int64)
+    epsilon, given = np.empty(n), np.array([delta, math.log(delta)])
+    polynomials = np.ascontiguousarray(table.polynomials)
+    arrays = (polynomials, place, given, epsilon)
+    library.objectives_one_by_one(
+        pointers, ctypes.c_longlong(n), *(one.ctypes.data_as(ctypes.c_void_p) for one in arrays)
+    )
+    return epsilon
+
+
+def test_the_kernel_answers_as_torch_does(compiled_here):
+    for k, delta in enumerate(DELTAS):
+        for columns in (many_kinds(500, 30 + k), rows_of_a_table(300, 1e5, 0.1, k)):
+            one, other = one_by_one(compiled_here, columns, delta), there(columns, delta, "cpu")
+            both = ~np.isnan(one) & ~np.isnan(other)
+            assert (np.isnan(one) == np.isnan(other)).mean() > 0.99
+            np.testing.assert_allclose(one[both], other[both], rtol=1e-9, atol=1e-13)
+            here = Objective(*columns)[both].epsilon(delta)
+            assert (one[both] >= here * (1 - 1e-11) - 1e-14).all()
 
 
 @DEVICES

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from perinstance.engines.cuda.device_tables import copied, torch_module
 from perinstance.engines.cuda.epsilons import shift_epsilons_there, shifts_on_device
-from perinstance.engines.cuda.objective_epsilons import objective_epsilons_there
 from perinstance.engines.cuda.operations.descent_sums import (
     labelled,
     lengths_along_there,
     level_counts,
     longest_there,
 )
+from perinstance.engines.cuda.operations.objective_kernel import epsilons_of_objectives
 from perinstance.engines.cuda.operations.run_sums import predictor, row_squares, rows_of_chunk, there
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.engines.cuda.transfers.device_to_host import event_now
@@ -207,7 +207,7 @@ class RowWalk:
         mu, r, xx, vv = (
             torch.tensor(spread(one, len(pairs)), dtype=torch.float64, device=self.device) for one in columns
         )
-        epsilon: Floats = _answers(objective_epsilons_there(mu, r, xx, vv, self.delta))
+        epsilon: Floats = _answers(epsilons_of_objectives(mu, r, xx, vv, self.delta))
         left = np.isnan(epsilon)
         if left.any():
             epsilon[left] = pairs[left].epsilon(self.delta)
