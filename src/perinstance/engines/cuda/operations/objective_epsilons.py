@@ -31,8 +31,12 @@ Parameters. ``w^2 = x'x v'v - mu^2`` is off by ``lost x'x v'v`` (ten u, or what 
 by ``(1 + nu_1)/(nu_1 - nu_2)`` times that; as ``w <= nu_1`` and ``2 mu <= nu_1 <= 1`` no nu_j moves by more than
 ``6 lost nu_1``, or exchanged by more than 24, and the split of ``m^2`` by more than ``9 lost m^2``. That split meets
 ``|1/a_1 - 1/a_2| <= 2 tau nu_1/a^2`` alone (exchanged, ``|1/v_1 - 1/v_2| <= 2 nu_1`` as well). So with ``b = 4 nu_1``
-E moves by less than ``64 lost (1 + tau) (b/a) (1 + M)``. Every bound here is charged to the sum twice (for E(t0) and
-for the node). The last step d of Newton's is charged with its square: ``|f(e + d) - f (1 - t d)| <= |f| (tau d)^2``.
+E moves by less than ``64 lost (1 + tau) (b/a) (1 + M)``.
+
+Every bound is charged to the sum twice: for the node, and for ``e^-E(t0)`` times delta, the sum that is asked for (the
+sizes' sum stands for it where that is less, so that the charge covers its part). Nothing is proved where more than
+``USABLE`` of the sizes is charged. The last step d of Newton's is charged with its square, by
+``|f(e + d) - f (1 - t d)| <= |f| (tau d)^2``.
 
 People whom this would leave more than half of what is promised above the truth (a line along which the sum does not
 die, because the leverage is not small next to the residual; an epsilon next to zero), or outside of the stated ranges,
@@ -74,6 +78,8 @@ PASSES = (1, 1, 2, 4)
 FEW = 1 / 1000
 #: roundings of a term, twice (see above)
 ROUNDINGS = 128.0
+#: the share of the sizes that may be charged: beyond it errors of second order would count
+USABLE = 0.01
 #: the last step of Newton's, times tau, and the sum of sizes over the slope, times tau, that are usable
 LAST, STEEP = 1e-5, 1e3
 
@@ -310,7 +316,8 @@ def _stepped(line: Line, epsilon: Any, delta: float, enough: Any) -> tuple[Any, 
 
     S, S1, S2 = _sums(line, torch.zeros_like(epsilon))
     charge = 1.01 * (line.charge + line.beyond)
-    done = None if enough is None else (epsilon <= enough) & (line.base.exp() * (S + charge) <= 1.0)
+    first_goal = torch.minimum((-line.base).exp(), line.mass)
+    done = None if enough is None else (epsilon <= enough) & (S + charge <= first_goal) & (charge <= USABLE * line.mass)
     rate = S1 / S
     g = line.base + S.log()
     d = 2.0 * g / (rate + (rate * rate - 2.0 * g * (S2 / S - rate * rate)).clamp(min=0.0).sqrt())
@@ -318,19 +325,20 @@ def _stepped(line: Line, epsilon: Any, delta: float, enough: Any) -> tuple[Any, 
     S, S1, _ = _sums(line, d)
     tau = line.t + line.s[:, -1]
     charge = charge + ROUNDINGS * HALF_UNIT * tau * d.abs() * line.mass
-    goal = (line.t * d - line.base).exp()  # the sum that delta asks for
+    goal = torch.minimum((line.t * d - line.base).exp(), line.mass)  # the sum that delta asks for
+    usable = charge <= USABLE * line.mass
     step = (S + charge - goal) / S1
     moved = tau * step
     curved = 1.1 * moved * moved * line.mass
     found = (epsilon + d + (step + curved / S1)) * (1.0 + LAST_SUM)
     # |d| is added to a rounded epsilon: the sum of the three is off by units in the last place of the largest
     found = found + 2.0 * LAST_SUM * torch.maximum(epsilon, found.abs())
-    fine = (S1 > 0.0) & (moved.abs() < LAST) & (tau * line.mass < STEEP * S1) & (goal < math.inf)
+    fine = usable & (S1 > 0.0) & (moved.abs() < LAST) & (tau * line.mass < STEEP * S1)
     slack = (2.2 * (charge + curved) + goal * _others(line, d, delta)) / S1
     near = torch.maximum(0.5 * PROMISED * found, torch.full_like(found, PROMISED_ABSOLUTE))
     proved = fine & ((slack <= near) | (found <= 0.0))
     answer = torch.where(proved, found.clamp(min=0.0), torch.full_like(found, torch.nan))
-    answer = torch.where((d == -epsilon) & (S + charge <= goal), torch.zeros_like(found), answer)
+    answer = torch.where(usable & (d == -epsilon) & (S + charge <= goal), torch.zeros_like(found), answer)
     if enough is not None:
         answer = torch.where(done, enough, answer)
     return answer, (epsilon + d + step).clamp(min=0.0)

@@ -27,7 +27,7 @@ SAME_EPSILON, NEARLY_ALL = KERNEL_AGREES, 0.98
 def shared_numbers() -> tuple[tuple[str, str], ...]:
     """Return the numbers that the source shares with the package, as C writes them."""
     slacks = ("BOUND_UP", "HALF_UNIT", "LAST_SUM", "LEAST_PAIR", "NORM_UP", "NOT_ZERO", "ONE_DIMENSION", "PROMISED")
-    ours = ("MOST_EXCESS", "LEAST_SQUARE", "MOST_SQUARE", "SMALL", "RIGHT", "ROUNDINGS", "LAST", "STEEP")
+    ours = ("MOST_EXCESS", "LEAST_SQUARE", "MOST_SQUARE", "SMALL", "RIGHT", "ROUNDINGS", "USABLE", "LAST", "STEEP")
     values = {name: getattr(rounding, name) for name in (*slacks, "PROMISED_ABSOLUTE")}
     values.update({name: getattr(in_torch, name) for name in ours}, PI=math.pi)
     return (

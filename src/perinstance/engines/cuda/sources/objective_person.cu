@@ -182,7 +182,7 @@ FUNCTION double along_line(const Plane& p, double epsilon, double enough, const 
     Summed sum = {0.5, 0.0, 0.0, 0.5, 0.0};
     const double lost = first_sum(p, line, epsilon, least, goal, more, sum), mass = sum.mass;
     Sums S = sums_of(sum, t);
-    if (epsilon <= enough && exp(base) * (S.zero + lost) <= 1.0) return enough;
+    if (epsilon <= enough && lost <= USABLE * mass && S.zero + lost <= fmin(exp(-base), mass)) return enough;
     const double rate = S.one / S.zero, g = base + log(S.zero);
     const double bend = fmax(0.0, rate * rate - 2.0 * g * (S.two / S.zero - rate * rate));
     const double d = fmax(2.0 * g / (rate + sqrt(bend)), -epsilon);
@@ -190,16 +190,17 @@ FUNCTION double along_line(const Plane& p, double epsilon, double enough, const 
     add_nodes(line, d, 0, nodes, sum);
     S = sums_of(sum, t);
     const double tau = t + nodes * line.h, charge = lost + ROUNDINGS * HALF_UNIT * tau * fabs(d) * mass;
-    const double asked = exp(t * d - base), step = (S.zero + charge - asked) / S.one;
+    const double asked = fmin(exp(t * d - base), mass), step = (S.zero + charge - asked) / S.one;
     const double moved = tau * step, curved = 1.1 * moved * moved * mass;
     double found = (epsilon + d + (step + curved / S.one)) * (1.0 + LAST_SUM);
     found += 2.0 * LAST_SUM * fmax(epsilon, fabs(found));
     *next = fmax(epsilon + d + step, 0.0);
-    if (d == -epsilon && S.zero + charge <= asked) return 0.0;
+    const bool usable = charge <= USABLE * mass;
+    if (usable && d == -epsilon && S.zero + charge <= asked) return 0.0;
     const double before = 1.0 / (goal.delta * expm1(turns * t));
     const double after = exp(log_further - further * d) / expm1(turns * (further - t));
     const double slack = (2.2 * (charge + curved) + asked * (1.01 * (before + after))) / S.one;
-    const bool fine = S.one > 0.0 && fabs(moved) < LAST && tau * mass < STEEP * S.one && asked < INFINITE;
+    const bool fine = usable && S.one > 0.0 && fabs(moved) < LAST && tau * mass < STEEP * S.one;
     if (fine && (slack <= fmax(0.5 * PROMISED * found, PROMISED_ABSOLUTE) || found <= 0.0)) return fmax(found, 0.0);
     return NOT_A_NUMBER;
 }
@@ -215,6 +216,20 @@ FUNCTION double shift_start(double D, const Goal& goal) {  // NaN outside of the
     return D * value;
 }
 
+// One direction, starting from some epsilon; NaN where no line settles it.
+FUNCTION double one_direction(const Plane& p, double epsilon, double enough, const Goal& goal) {
+    constexpr int PASSES[] = {PASSES_LIST};
+    double found = NOT_A_NUMBER;
+#pragma unroll 1
+    for (int more : PASSES) {
+        double next = NOT_A_NUMBER;
+        found = along_line(p, epsilon, enough, goal, more, &next);
+        if (found == found || !(next < INFINITE)) break;
+        epsilon = next;
+    }
+    return found;
+}
+
 FUNCTION double objective_epsilon(double mu, double r, double x_squared, double v_squared, const Goal& goal) {
     const double missing = NOT_A_NUMBER;
     Plane p = plane_of(mu, r, x_squared, v_squared);
@@ -227,17 +242,9 @@ FUNCTION double objective_epsilon(double mu, double r, double x_squared, double 
     const double start = shift_start(sqrt(none.second), goal) + none.first - 0.5 * none.second;
     if (!(start == start)) return missing;
     double epsilon = fmax(0.0, start), answer = -1.0;
-    constexpr int PASSES[] = {PASSES_LIST};
 #pragma unroll 1
     for (int direction = 0; direction < 2; direction++) {
-        double found = missing;
-#pragma unroll 1
-        for (int more : PASSES) {
-            double next = missing;
-            found = along_line(p, epsilon, answer, goal, more, &next);
-            epsilon = next;
-            if (found == found || !(next < INFINITE)) break;
-        }
+        const double found = one_direction(p, epsilon, answer, goal);
         if (!(found == found)) return missing;
         epsilon = answer = fmax(answer, found);
         p = exchanged(p);
@@ -263,6 +270,16 @@ extern "C" void objectives_one_by_one(const double* const* columns, whole n, con
     const Goal goal = {polynomials, place[0], place[1], delta[0], delta[1], (int)place[2]};
     for (whole i = 0; i < n; i++)
         epsilon[i] = objective_epsilon(columns[0][i], columns[1][i], columns[2][i], columns[3][i], goal);
+}
+
+// The other direction alone, from epsilons that are given.
+extern "C" void others_one_by_one(const double* const* columns, whole n, const double* polynomials, const whole* place,
+                                  const double* delta, double* epsilon) {
+    const Goal goal = {polynomials, place[0], place[1], delta[0], delta[1], (int)place[2]};
+    for (whole i = 0; i < n; i++) {
+        const Plane p = plane_of(columns[0][i], columns[1][i], columns[2][i], columns[3][i]);
+        epsilon[i] = one_direction(exchanged(p), epsilon[i], epsilon[i], goal);
+    }
 }
 
 #endif
