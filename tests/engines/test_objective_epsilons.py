@@ -13,8 +13,9 @@ from flint import acb, arb
 
 from perinstance.engines.cuda import compiled_kernels
 from perinstance.engines.cuda.operations import objective_epsilons as room
-from perinstance.engines.cuda.operations.objective_epsilons import objective_epsilons_there, plane_there
+from perinstance.engines.cuda.operations.objective_epsilons import objective_epsilons_there
 from perinstance.engines.cuda.operations.objective_kernel import shared_numbers
+from perinstance.engines.cuda.operations.objective_plane import plane_there
 from perinstance.engines.cuda.operations.row_walks import RowWalk
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Objective
@@ -87,8 +88,8 @@ def _never_below(columns: list[Floats], delta: float, device: str) -> int:
 
 @DEVICES
 def test_never_below_and_at_most_the_promise_above(device):
-    for k, delta in enumerate(DELTAS):
-        assert _never_below(many_kinds(5, k), delta, device) >= 1
+    for k, delta in enumerate((0.4, 1e-6, 1e-300)):
+        assert _never_below(many_kinds(6, k), delta, device) >= 1
     assert _never_below(rows_of_a_table(4, 1e6, 0.1, 1), 1e-6, device) == 4
 
 
@@ -155,6 +156,26 @@ def test_the_sum_is_the_profile_and_its_neighbours(monkeypatch, direction):
         assert (only * (1 - 1e-12) <= T).all() and (only * 1.001 < T).any()
         others = room._others(line, moved, delta).numpy() * delta
         assert (only + others * (1 + 1e-9) >= T).all()
+
+
+def test_the_plane_is_as_good_as_it_says():
+    columns = many_kinds(150, 5)
+    plane = plane_there(*map(torch.tensor, columns))
+    other, usable = plane.exchanged(), np.flatnonzero((plane.nu[0] <= 1.0).numpy())
+    for i in usable.tolist():
+        with truth.digits(60):
+            one = objective_coordinates(*(float(c[i]) for c in columns))
+            ideal = [*one, (arb(0), arb(0))][:2]
+            back = exchanged(ideal)
+            lost, whole = float(plane.lost[i]), sum(float(m2) for _, m2 in ideal)
+            for j in range(2):
+                (nu, m2), (nu_back, m2_back) = ideal[j], back[j]
+                assert abs(float(arb(float(plane.nu[j, i])) - nu)) <= 6 * lost * float(ideal[0][0])
+                assert abs(float(arb(float(other.nu[j, i])) - nu_back)) <= 24 * lost * float(ideal[0][0])
+                assert abs(float(arb(float(plane.m2[j, i])) - m2)) <= 9 * lost * whole
+                assert abs(float(arb(float(other.m2[j, i])) - m2_back)) <= 24 * lost * whole
+        assert whole <= float(plane.square[i]) and 2 * whole <= float(other.square[i])
+        assert all(float(plane.largest[i]) >= 1.9 * abs(float(nu)) for nu, _ in (*ideal, *back))
 
 
 @pytest.mark.parametrize("delta", DELTAS)
