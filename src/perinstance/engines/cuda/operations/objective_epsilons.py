@@ -25,9 +25,9 @@ Rounding. u is half a unit in the last place, ``tau = t0 + Y``, a the least a_j 
 ``2 M (1 + tau b/a) + tau b + tau e``. Through less than 64 roundings each (exponentials, logarithms, sines and arcs are
 good to two units in the last place, which is four u, by CUDA's tables and by the processor's libraries) they put E(t0)
 and the phases of the f_k off by at most ``64 u S (1 + tau b/a)`` each, S the sum of these bounds. Sizes are ``e^{-R}``
-with R good to 64 u of itself: ``64 u R e^{-R}`` is less than 24 u for each, whatever R is. Sums lose N u, in any order.
-
-``objective_plane.py`` says what the parameters have lost, and by how much that moves E.
+with R good to 64 u of itself: ``64 u R e^{-R}`` is less than 24 u for each, whatever R is, and so for the part of the
+phase that is R times at most ``tau b/a``. Sums in any order lose N u of the sizes' sum. ``objective_plane.py`` says
+what the parameters have lost, by how much that moves E, and R.
 
 Every bound is charged to the sum twice: for the node, and for ``e^-E(t0)`` times delta, the sum that is asked for (the
 sizes' sum stands for it where that is less, so that the charge covers its part). Nothing is proved where more than
@@ -214,18 +214,18 @@ def _laid(plane: Plane, epsilon: Any, delta: float, more: int) -> Line:
     ends = [nodes_of(delta) * share for share in (0, 1, 2, 4) if share <= more]
     for first_node, end in zip(ends[:-1], ends[1:], strict=True):  # far out, where terms are large, sizes are small
         part = size[:, first_node:end].sum(1) + (0.5 if first_node == 0 else 0.0)
-        rough, ratio = _rounding(plane, t, t + end * h, a.amin(0), epsilon, delta)
-        charge, mass = charge + rough * part + ROUNDINGS * HALF_UNIT * (end - first_node) * ratio, mass + part
-    return Line(t, turns, further, log, base, s, phase, size, beyond, mass, charge)
+        rough, each = _rounding(plane, t, t + end * h, a.amin(0), epsilon, delta)
+        charge, mass = charge + rough * part + each * (end - first_node), mass + part
+    return Line(t, turns, further, log, base, s, phase, size, beyond, mass, charge + HALF_UNIT * nodes * mass)
 
 
 def _rounding(plane: Plane, t: Any, tau: Any, a: Any, epsilon: Any, delta: float) -> tuple[Any, Any]:
-    """Return what the exponents of the nodes up to tau are off by, and ``tau b/a`` there."""
+    """Return what the exponents of the nodes up to tau are off by, and what each node's size is, besides ``24 u``."""
     ratio = tau * plane.largest / a
     M = 0.5 * tau * (1.0 + tau) * plane.square / a
     terms = M + ratio + tau * epsilon + 2.0 * (t.log().abs() + t.log1p()) + (8.0 - math.log(delta))
-    lost = plane.lost * (ratio + plane.largest / a) * (1.0 + M)
-    return ROUNDINGS * (HALF_UNIT * terms * (1.0 + ratio) + lost), ratio
+    lost = plane.lost * (ratio + plane.largest / a)
+    return ROUNDINGS * (HALF_UNIT * terms * (1.0 + ratio) + lost * (1.0 + M)), ROUNDINGS * (HALF_UNIT * ratio + lost)
 
 
 def _size_at(s: Any, t: Any, G: Any, C: Any) -> Any:

@@ -141,13 +141,14 @@ FUNCTION double first_sum(const Plane& p, const Line& line, double epsilon, doub
         add_nodes(line, 0.0, from, end, sum);
         const double tau = t + end * line.h, ratio = tau * p.largest / a, M = 0.5 * tau * (1.0 + tau) * p.square / a;
         const double terms = (M + ratio + tau * epsilon + logs) * (1.0 + ratio);
-        const double lost = p.lost * (ratio + p.largest / a) * (1.0 + M), part = sum.mass - before;
-        charge += ROUNDINGS * (HALF_UNIT * terms + lost) * part + ROUNDINGS * HALF_UNIT * (end - from) * ratio;
+        const double lost = p.lost * (ratio + p.largest / a), part = sum.mass - before;
+        charge += ROUNDINGS * (HALF_UNIT * terms + lost * (1.0 + M)) * part;
+        charge += ROUNDINGS * (HALF_UNIT * ratio + lost) * (end - from);
         from = end, before = sum.mass;
     }
     const double Y = nodes * line.h, far = 2.0 * node_at(line, 2 * nodes).size + NOT_ZERO;
     const double beyond = (sum.last * Y + far * ((1.0 + t) * (1.0 + t) + 4.0 * Y * Y) / (2.0 * Y)) / line.h;
-    return 1.01 * (charge + beyond);
+    return 1.01 * (charge + HALF_UNIT * nodes * sum.mass + beyond);
 }
 
 // Two steps along one line. Returns a proved answer or NaN; next is where to lay another line. The answer is enough
