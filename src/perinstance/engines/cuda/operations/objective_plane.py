@@ -5,9 +5,9 @@ by ``lost x'x v'v``, ten u or what ``ONE_DIMENSION`` ignores. nu_1 moves by ``(1
 ``w <= nu_1`` and ``2 mu <= nu_1 <= 1`` no nu_j moves by more than ``6 lost nu_1`` (exchanged 24), and the split of
 ``m^2`` by more than ``9 lost m^2``. That split meets ``|1/a_1 - 1/a_2| <= 2 tau nu_1/a^2`` alone (exchanged,
 ``|1/v_1 - 1/v_2| <= 2 nu_1`` as well). So with ``b = 4 nu_1`` E moves by less than ``64 lost (1 + tau) (b/a) (1 + M)``,
-and R by less than ``64 lost (1 + tau) b/a`` of itself while \|G_1 s\| is at most 2. Further out R is more than 16 on every
-line that dies (``C_1/G_1^2`` is at least 20, and no shift lies more along the second coordinate), and ``R e^{-R}`` is
-nothing.
+and R by less than ``64 lost (1 + tau) b/a`` of itself while \|G_1 s\| is at most 2. Further out R is more than 16 on
+every line that dies (``C_1/G_1^2`` is at least 20, since no more of the shift lies along the second coordinate than
+along the first), and ``R e^{-R}`` is nothing.
 """
 
 from __future__ import annotations
