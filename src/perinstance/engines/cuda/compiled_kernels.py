@@ -57,7 +57,7 @@ def macros() -> dict[str, str]:
     }
 
 
-def source(*files: str, **shape: int) -> str:
+def source(*files: str, **shape: int | str) -> str:
     """Return some files of the source, with their macros written before them."""
     folder = resources.files("perinstance.engines.cuda.sources")
     lines = [f"#define {name} {value}" for name, value in {**macros(), **shape}.items()]
@@ -68,7 +68,9 @@ def source(*files: str, **shape: int) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(name: str, device: int, files: tuple[str, ...], shape: tuple[tuple[str, int], ...], shared: int) -> Any:
+def compiled(
+    name: str, device: int, files: tuple[str, ...], shape: tuple[tuple[str, int | str], ...], shared: int
+) -> Any:
     """Compile a kernel for a number of columns; ``shared`` are the bytes of shared memory that it is launched with."""
     import cupy
 

@@ -21,6 +21,7 @@ from perinstance.engines.cuda.operations.descent_sums import (
     level_counts,
     longest_there,
 )
+from perinstance.engines.cuda.operations.objective_kernel import epsilons_of_objectives
 from perinstance.engines.cuda.operations.run_sums import predictor, row_squares, rows_of_chunk, there
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.engines.cuda.transfers.device_to_host import event_now
@@ -35,7 +36,7 @@ from perinstance.models.smooth.movement_bounds import multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs import Pairs, Shift
+from perinstance.pairs import Objective, Pairs, Shift
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import AnswerPlaces, BlockLosses
@@ -182,7 +183,9 @@ class RowWalk:
         return BlockLosses(people, epsilon, rows)
 
     def _epsilon(self, pairs: Pairs) -> Floats:
-        """Invert shifts, and what is bounded by shifts, on the device; other pairs by the processor."""
+        """Invert shifts, what is bounded by shifts, and objectives on the device; other pairs by the processor."""
+        if isinstance(pairs, Objective) and 0.0 < self.delta <= 0.5:
+            return self._of_objectives(pairs)
         if isinstance(pairs, Shift) and 0.0 < self.delta <= 0.5:
             return self._of_shifts(spread(pairs.distance, len(pairs)), self.delta)
         if isinstance(pairs, Dominated) and self.delta <= 0.5:
@@ -196,6 +199,19 @@ class RowWalk:
                     inner[at] = self._of_shifts(D[at], float(delta))
                 return pairs.epsilon_of_shift(inner, self.delta)
         return pairs.epsilon(self.delta)
+
+    def _of_objectives(self, pairs: Objective) -> Floats:
+        """Invert pairs of objective perturbation on the device, and those that it leaves by the processor."""
+        torch = torch_module()
+        columns = (pairs.leverage, pairs.residual, pairs.x_squared, pairs.v_squared)
+        mu, r, xx, vv = (
+            torch.tensor(spread(one, len(pairs)), dtype=torch.float64, device=self.device) for one in columns
+        )
+        epsilon: Floats = _answers(epsilons_of_objectives(mu, r, xx, vv, self.delta))
+        left = np.isnan(epsilon)
+        if left.any():
+            epsilon[left] = pairs[left].epsilon(self.delta)
+        return epsilon
 
     def _of_shifts(self, D: Floats, delta: float) -> Floats:
         """Invert shifts at one delta on the device, and those that it leaves by the processor."""
