@@ -2,7 +2,8 @@
 
 Whoever computes a movement, leverage or residual (linear, mean, kernel and smooth models, groups, outsiders and
 insiders alike) bounds what was lost, absolutely, and asks here. The answer is never below ``value``'s true
-counterpart, and it is ``exact`` only if at most ``EXACT_SHARE`` of it was charged.
+counterpart, and it is ``exact`` only if it is at most ``EXACT_SHARE`` above: twice what was charged, since the value
+may have been too large by as much already.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Charged:
 @kernel
 def charged_too_much(value, lost):  # pragma: no cover - compiled
     """Tell whether ``|value| + lost`` is only an upper bound; a NaN is one, and so is what left the range of floats."""
-    return not lost <= EXACT_SHARE * abs(value) or (lost > 0.0 and not TINY <= abs(value) < np.inf)
+    return not 2.0 * lost <= EXACT_SHARE * abs(value) or (lost > 0.0 and not TINY <= abs(value) < np.inf)
 
 
 @kernel

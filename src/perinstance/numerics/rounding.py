@@ -189,7 +189,7 @@ QUADRATURE_UP = 1 + 1e-12
 # ---------------------------------------------------------------------------------------------------------------------
 # Models
 
-#: Rounding beyond this share of a number makes the answer an upper bound instead of an exact one.
+#: An answer that rounding may have put further above the truth than this share of it is an upper bound, not exact.
 EXACT_SHARE = 1e-6
 
 #: The same for one parameter of a pair: a loss is at most the square of a product of three of them, and where it is

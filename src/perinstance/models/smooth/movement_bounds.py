@@ -190,7 +190,8 @@ def _bounded(model: SmoothModel, side: Neighbourhood, products: RowProducts, fir
     """Bound the distances; inf where only a refit can tell."""
     assert side.hessian_bounds is not None
     loss, lam, inflation = model.fit.objective.loss, first.lam, np.maximum(1 / first.left, 1.0)
-    off = side.gradient_bound * np.sqrt(inflation)
+    # what T is off moves the step by as much of its own length, in whatever direction
+    off = side.gradient_bound * np.sqrt(inflation) + side.around.lost * inflation * np.sqrt(first.a2)
     if not inside:  # the rounding of an insider's own slope is part of the fit's
         assert products.size is not None
         lost = slope_rounding(first.slope, first.curvature, products.size, len(model.fit.theta))

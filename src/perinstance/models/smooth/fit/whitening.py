@@ -34,7 +34,7 @@ class Whitening:
     T: Floats  #: (d, d)
     nu: Floats  #: (d,) eigenvalues of A relative to H, from above: what rounding may have taken from them is added
     condition: float  #: of H, columns scaled to length one
-    lost: float = 0.0  #: what a counted chain of additions may have taken from H, as a share of it in any direction
+    lost: float = 0.0  #: by how much ``T H T'`` may differ from the identity in any direction, H's own sums included
 
     @property
     def error(self) -> float:
@@ -42,10 +42,10 @@ class Whitening:
 
         A product of p terms loses ``p u/2 |T||x|`` in any order, and ``||T||x|| <= sqrt(p condition) |t|`` (columns
         scaled), so a leverage loses ``p^1.5 sqrt(condition) u``, and what is left without a person twice as much again.
-        The factor itself is good to about ``condition u``.
+        T itself may be ``lost`` off.
         """
         p = len(self.nu)
-        return UNIT * (p + p**1.5 * self.condition**0.5 / 8 + self.condition) + self.lost
+        return UNIT * (p + p**1.5 * self.condition**0.5 / 8) + self.lost
 
     def solve(self, g: Floats) -> Floats:
         """``H^-1 g`` for rows g."""
@@ -81,22 +81,30 @@ def whiten(H: Floats, precision: Floats | None = None, chain: float = 0.0) -> Wh
         raise NumericalTrouble(FLAT)
     root = np.linalg.cholesky(C)
     W = solve_triangular(root, np.diag(scale), lower=True)
-    if precision is None:
-        inner = W @ W.T
-        size = np.abs(W) @ np.abs(W.T)
-    else:
-        A = np.asarray(precision, dtype=np.float64)
-        if A.shape != H.shape:
-            raise InvalidInput(f"the precision must be {H.shape[0]} x {H.shape[0]}, got shape {A.shape}")
-        inner = W @ A @ W.T
-        size = np.abs(W) @ np.abs(A) @ np.abs(W.T)
+    A = None if precision is None else np.asarray(precision, dtype=np.float64)
+    if A is not None and A.shape != H.shape:
+        raise InvalidInput(f"the precision must be {H.shape[0]} x {H.shape[0]}, got shape {A.shape}")
+    inner = W @ W.T if A is None else W @ A @ W.T
     nu, V = np.linalg.eigh((inner + inner.T) / 2)
     if not nu[-1] < 1e150:  # its square is wanted too
         raise NumericalTrouble(
             "coefficients of columns as small as these overflow float64; "
             "multiply the smallest columns by a public constant"
         )
+    T = V.T @ W
     # a step along the small eigenvalues of a precision must not be measured too short by the rounding of the large ones
-    lost = 4 * UNIT * len(nu) * float(np.linalg.norm(size))
+    unsure = _off_diagonal(T, np.eye(len(nu)) if A is None else A, nu)
     in_sums = (chain + TERM_ROUNDINGS) * HALF_UNIT * len(nu) / float(values[0]) if chain else 0.0
-    return Whitening(V.T @ W, np.maximum(nu, 0.0) + lost, float(values[-1] / values[0]), in_sums)
+    lost = _off_diagonal(T / scale, C, np.ones(len(nu))) + in_sums
+    return Whitening(T, np.maximum(nu, 0.0) + unsure, float(values[-1] / values[0]), lost)
+
+
+def _off_diagonal(T: Floats, M: Floats, diagonal: Floats) -> float:
+    """Bound the norm of ``T M T' - diag``, whatever became of T on its way: formed, and what forming it may lose.
+
+    Two products of p terms lose ``p u |T||M||T'|`` in any order, scaling and differences a few u more.
+    """
+    found = T @ M @ T.T
+    found.flat[:: len(T) + 1] -= diagonal
+    size = np.linalg.norm(np.abs(T) @ np.abs(M) @ np.abs(T).T)
+    return float(np.linalg.norm(found) + UNIT * (len(T) + 4) * size)
