@@ -35,7 +35,7 @@ def test_a_step_on_the_lattice(q, m, sign):
     start, points = above_least(-7.0, step), 65
     spacing = (above_least(m + 3.0, step) - start) / (points - 1)
     masses = np.empty(points)
-    log_scale, last, off = spread_step(step, start, spacing, 0.0, -7.0, masses)
+    log_scale, last, off, _ = spread_step(step, start, spacing, 0.0, -7.0, masses)
     assert last == pytest.approx(noise_at(start + spacing * (points - 1), step)[0])
     assert 0.0 < off < 1e-11 * (1.0 + start + spacing * points)
     ctx.prec = 120
@@ -92,7 +92,7 @@ def test_the_bound_is_that_of_the_steps_it_stands_for():
     laws = []
     for law, start in zip(kinds.laws, kinds.starts, strict=True):  # the same lattice, continued as far as anything lies
         masses = np.empty(2000)
-        log_scale, _, _ = spread_step(law, start, spacing, 0.0, kinds.first, masses)
+        log_scale, *_ = spread_step(law, start, spacing, 0.0, kinds.first, masses)
         laws.append(masses * math.exp(log_scale))
     both = np.convolve(np.convolve(laws[0], laws[0]), laws[1])
     losses = kinds.least - kinds.edge + spacing * np.arange(both.size)

@@ -16,7 +16,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_e
 MOST_KINDS = 8
 MOST_STEPS = 65536.0
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
-LEAST, FINEST, SURE = 1 << 9, 1 << 20, 1 << 12
+LEAST, FINEST, SURE = 1 << 9, 1 << 22, 1 << 12
 MORE = 4
 #: Points of all people of one call together: where more of them ask, each gets fewer.
 ALTOGETHER = 1 << 22
@@ -80,9 +80,11 @@ def lattice_epsilon(table: Floats, sign: float, log_delta: float, bound: float, 
         end = _further(kinds, end, FIRST_ROOM)
     else:
         end = 0.0
+    points = LEAST
     for _ in range(TURNS):
-        found, outer = _solved(kinds, log_delta, end, LEAST)
+        found, outer = _solved(kinds, log_delta, end, points)
         bound, before = min(bound, found), end
+        points = min(MORE * points, SURE, finest) if found == np.inf else LEAST
         inside = kinds.sign * (end - outer) > 0.0
         end = _further(kinds, outer, ROOM if inside else FIRST_ROOM)
         if bound == 0.0 or (inside and kinds.place(end) > 0.5 * kinds.place(before)):

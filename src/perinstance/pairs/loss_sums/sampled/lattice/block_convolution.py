@@ -2,6 +2,8 @@ r"""The beginning of the convolution of two sequences of positive numbers, round
 
 An FFT of everything would lose what is small beside the largest number. Blocks are short enough that the numbers of
 one are of a size; the transforms of all pairs of blocks that end in the same place are added and transformed back.
+Losses of seldom steps crowd at the beginning: the first two blocks are convolved by smaller blocks, and so on, the
+first numbers of all one by one.
 
 **What it may be wrong by.** A number of an FFT of n = 2^t numbers is a sum of all of them times roots of unity, along
 paths of t butterflies, each good to a few roundings of what it adds: it is off by at most ``c t UNIT sum |a_i|``, and
@@ -23,21 +25,28 @@ from perinstance.numerics.rounding import NOT_ZERO, UNIT
 LEAST_BLOCK = 64
 FEWEST, MOST = 24.0, 512.0  # blocks
 FALL = 4.0  # of the logarithm within a block, about
+LEVELS = 8  # of blocks within the first block, at most
 HEAD = 16  # numbers at the beginning, often the largest by far, that are multiplied one by one
 
 
 @kernel
 def _products(left, right, same, out):
-    """Fill in the sums of products of transforms whose blocks end in the same place; rows are blocks."""
-    blocks, size = left.shape[0], left.shape[1]
-    for c in range(blocks):
-        for a in range(c + 1):
+    """Fill in the sums of products of transforms whose blocks end in the same place, but for the first two.
+
+    Rows are blocks. Real and imaginary parts lie apart: several numbers to a register.
+    """
+    blocks, size = left.shape[1], left.shape[2]
+    for c in range(1, out.shape[1]):
+        re, im = out[0, c], out[1, c]
+        for a in range(max(0, c + 1 - blocks), min(c + 1, blocks)):
             b = c - a
             if same and b < a:
                 break
             twice = 2.0 if same and b > a else 1.0
+            x, y, u, v = left[0, a], left[1, a], right[0, b], right[1, b]
             for k in range(size):
-                out[c, k] += twice * (left[a, k] * right[b, k])
+                re[k] += twice * (x[k] * u[k] - y[k] * v[k])
+                im[k] += twice * (x[k] * v[k] + y[k] * u[k])
 
 
 def _transformed(numbers: Floats, size: int) -> tuple[np.ndarray, Floats]:
@@ -47,7 +56,8 @@ def _transformed(numbers: Floats, size: int) -> tuple[np.ndarray, Floats]:
     table.ravel()[: numbers.size] = numbers
     largest = table.max(axis=1) + NOT_ZERO  # squares would underflow
     norms = largest * np.sqrt(((table / largest[:, None]) ** 2).sum(axis=1)) * (1.0 + UNIT * size)
-    return np.fft.rfft(table, 2 * size, axis=1), norms
+    transforms = np.fft.rfft(table, 2 * size, axis=1)
+    return np.stack((transforms.real, transforms.imag)), norms
 
 
 @kernel
@@ -65,26 +75,37 @@ def convolve(left: Floats, right: Floats) -> Floats:
     """Return the first numbers of the convolution, as many as each has, never below what they are."""
     out = np.zeros(left.size)
     if left.size > 2 * HEAD:
-        tails = _convolve_blocks(left[HEAD:], right[HEAD:], left is right)
-        out[2 * HEAD :] = tails[: left.size - 2 * HEAD]
+        out[2 * HEAD :] = _convolve_blocks(left[HEAD:], right[HEAD:], left is right, left.size - 2 * HEAD)
     _add_heads(left, right, out)
-    return out * (1.0 + UNIT * (2 * HEAD + 4)) + NOT_ZERO
+    return out * (1.0 + UNIT * (2 * HEAD + 4 + LEVELS)) + NOT_ZERO
 
 
-def _convolve_blocks(left: Floats, right: Floats, same: bool) -> Floats:
-    """Return the same by transforms of blocks."""
+def _convolve_blocks(left: Floats, right: Floats, same: bool, count: int) -> Floats:
+    """Return the first ``count`` numbers by transforms of blocks; of the first two blocks by smaller ones."""
     n = left.size
     falls = max(math.log(numbers.max() / numbers.min()) for numbers in (left, right))
     blocks = min(max(falls / FALL, FEWEST), MOST)
     size = max(LEAST_BLOCK, 1 << int(math.log2(max(n / blocks, 1.0)) + 0.5))
+    if n <= size:
+        return _convolve_two(left, right)[:count]
     here, own = _transformed(left, size)
     there, other = (here, own) if same else _transformed(right, size)
-    sums = np.zeros_like(here)
+    whole = -(-count // size)
+    sums = np.zeros((2, whole, size + 1))
     _products(here, there, same, sums)
-    blocks = len(own)
-    norms = np.convolve(own, other)[:blocks]
-    charge = UNIT * (48.0 * math.log2(2 * size) + 8.0 + blocks) * norms
-    found = np.fft.irfft(sums, 2 * size, axis=1)
+    norms = np.append(np.convolve(own, other), 0.0)[:whole]
+    norms[0] = 0.0
+    charge = UNIT * (48.0 * math.log2(2 * size) + 8.0 + len(own)) * norms
+    found = np.fft.irfft(sums[0] + 1j * sums[1], 2 * size, axis=1)
     out = np.maximum(found[:, :size], 0.0) + charge[:, None]
     out[1:] += np.maximum(found[:-1, size:], 0.0) + charge[:-1, None]
-    return np.asarray(out.ravel()[:n])
+    out = out.ravel()[:count]
+    first = _convolve_blocks(left[:size], right[:size], same, min(2 * size, count))
+    out[: first.size] += first
+    return out
+
+
+def _convolve_two(left: Floats, right: Floats) -> Floats:
+    """Return the whole convolution of short sequences, number by number."""
+    out = np.convolve(left, right) * (1.0 + UNIT * (left.size + 2))
+    return np.append(out, 0.0)

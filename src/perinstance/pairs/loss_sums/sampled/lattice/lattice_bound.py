@@ -31,6 +31,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NOT_ZERO, UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw, log_upper, make_step, scaled, step_bound
 from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
+    SCALES,
     Lattice,
     LossSum,
     added,
@@ -104,11 +105,13 @@ class LatticeBound:
         self.lattice = Lattice(spacing, order, points, kinds.sign)
         self._kinds = kinds
         self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width)
-        sums = []
+        sums, offs = [], []
         for law, times, start in zip(kinds.laws, kinds.times, kinds.starts, strict=True):
-            one, off = _spread(law, start, kinds.first, self.lattice)
-            self._off += times * off
+            one, off, share = _spread(law, start, kinds.first, self.lattice)
+            offs.append((times * off, share))
             sums.append((one, times))
+        # without, what lies above the last point does not count: shares of all losses are a share of their sum
+        self._off += sum(off for off, _ in offs) if kinds.sign > 0.0 else max(share for _, share in offs) * (kinds.least + width)
         self._beyond: tuple[Floats, Floats] | None = None
         self._halves: tuple[LossSum, LossSum] | None = None
         if not all(math.isfinite(one.log_scale) for one, _ in sums):  # too far out for floats: nothing is known
@@ -138,17 +141,16 @@ class LatticeBound:
             return np.inf
         lattice = self.lattice
         parts = (one.log_scale, two.log_scale, -lattice.order * (lattice.spacing * j))
-        log = math.log(total + NOT_ZERO) + sum(parts) + UNIT * (8.0 + 4.0 * sum(abs(part) for part in parts))
-        log += 8.0 * UNIT * sum(self._kinds.times) * (1.0 + abs(lattice.order) * lattice.spacing * j)
+        log = math.log(total + NOT_ZERO) + sum(parts) + UNIT * (8.0 + SCALES * sum(abs(part) for part in parts))
         if self._beyond is not None:
             log += self.epsilon(j) + self._off + 4.0 * UNIT * abs(self.epsilon(j))
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
 
 
-def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float]:
-    """Return one step on the lattice and the most that a point may be off."""
+def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float, float]:
+    """Return one step on the lattice and the most that a point may be off, by itself and as a share of its loss."""
     masses = np.empty(lattice.points)
-    log_scale, x, off = spread_step(law, start, lattice.spacing, lattice.order, first, masses)
+    log_scale, x, off, share = spread_step(law, start, lattice.spacing, lattice.order, first, masses)
     mean = -law.log_p - start + 8.0 * UNIT * (start - law.log_p)
     beyond, excess = 0.0, 0.0
     if law.sign > 0.0:
@@ -160,7 +162,7 @@ def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple
         bound = step_bound(epsilon, off + 4.0 * UNIT * (start + last - law.log_p), law, 1.0)
         excess = scaled(bound.power + math.log(bound.factor + NOT_ZERO) + power - epsilon + 2.0 * off + wrong)
         excess *= 1.0 + 8.0 * UNIT * (1.0 + abs(epsilon))
-    return LossSum(masses, log_scale, mean, beyond, excess), off
+    return LossSum(masses, log_scale, mean, beyond, excess), off, share
 
 
 def _in_two(sums: list[tuple[LossSum, int]], lattice: Lattice) -> tuple[LossSum, LossSum]:

@@ -21,8 +21,11 @@ from perinstance.numerics.numba_compile import kernel, sum_kernel
 from perinstance.numerics.rounding import UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import scaled
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
+from perinstance.pairs.loss_sums.sampled.lattice.point_profiles import fill_profiles
 
 BLOCK = 1024
+#: roundings of the logarithm of a scale: one for each of up to 16 + 8 additions, half a unit, and an exponential
+SCALES = 16.0
 LARGEST = 700.0  # whose exponential is formed
 
 
@@ -66,42 +69,18 @@ def folded(left, right, n):
     return total * (1.0 + UNIT * (BLOCK + n // BLOCK + 4.0))
 
 
-@kernel
-def _excesses(masses, last, spacing, order, excess, beyond):
-    """Fill in ``E[(e^{g - t} - 1)_+]`` and the probability of more, at every point t, times the scale there."""
-    up = 1.0 + 4.0 * UNIT
-    fall = math.exp(-order * spacing) * (1.0 + UNIT * abs(order) * spacing) * up
-    rise, jump = fall * math.exp(spacing) * up, fall * math.expm1(spacing) * up
-    excess[masses.size - 1], beyond[masses.size - 1] = last
-    for j in range(masses.size - 2, -1, -1):
-        more = (beyond[j + 1] + masses[j + 1]) * up
-        excess[j] = rise * excess[j + 1] + jump * more
-        beyond[j] = fall * more
-
-
-@kernel
-def _shortfalls(masses, spacing, order, out):
-    """Fill in ``E[(1 - e^{g - t})_+]`` at every point t, times the scale there."""
-    up = 1.0 + 4.0 * UNIT
-    rise = math.exp(order * spacing) * (1.0 + UNIT * abs(order) * spacing) * up
-    stay, jump = rise * math.exp(-spacing) * up, -rise * math.expm1(-spacing) * up
-    out[0], below = 0.0, 0.0
-    for j in range(masses.size - 1):
-        below = (rise * below if j else 0.0) + masses[j]
-        out[j + 1] = stay * out[j] + jump * below
-
-
 def excesses(law: LossSum, lattice: Lattice) -> tuple[Floats, Floats]:
-    """Return the profile with the person at every point, and the probability of more."""
+    """Return ``E[(e^{g - t} - 1)_+]`` and the probability of more, at every point t, times the scale there."""
     excess, beyond = np.empty(lattice.points), np.empty(lattice.points)
-    _excesses(law.masses, (law.excess, law.beyond), lattice.spacing, lattice.order, excess, beyond)
+    orders = -lattice.order, 1.0 - lattice.order
+    fill_profiles(law.masses[::-1], (law.excess, law.beyond), lattice.spacing, orders, excess[::-1], beyond[::-1])
     return excess, beyond
 
 
 def shortfalls(law: LossSum, lattice: Lattice) -> Floats:
-    """Return the profile without the person at every point."""
-    out = np.empty(lattice.points)
-    _shortfalls(law.masses, lattice.spacing, lattice.order, out)
+    """Return ``E[(1 - e^{g - t})_+]`` at every point t, times the scale there."""
+    out, below = np.empty(lattice.points), np.empty(lattice.points)
+    fill_profiles(law.masses, (0.0, 0.0), lattice.spacing, (lattice.order, lattice.order - 1.0), out, below)
     return out
 
 
@@ -113,7 +92,7 @@ def after(excess: float, beyond: float, other: LossSum) -> float:
 
 def _all_of(law: LossSum) -> float:
     """Return a probability of one in the scale of a sum, rounded up."""
-    return scaled(-law.log_scale) * (1.0 + UNIT * (8.0 + 2.0 * abs(law.log_scale)))
+    return scaled(-law.log_scale) * (1.0 + UNIT * (8.0 + SCALES * abs(law.log_scale)))
 
 
 def added(one: LossSum, two: LossSum, lattice: Lattice) -> LossSum:

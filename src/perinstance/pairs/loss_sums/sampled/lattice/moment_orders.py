@@ -9,10 +9,11 @@ import numpy as np
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NOT_ZERO
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw
-from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, noise_at
+from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least
 
 CELLS = 512
 STEEPEST = 3000.0  # times the width
+LARGEST = 600.0  # the logarithm of a moment: it is formed
 FAR_OUT = 45.0
 LOWEST, HIGHEST, OCTAVES = -24.0, 48.0, 0.5
 
@@ -48,16 +49,17 @@ def find_order(table, starts, first, width):
     n = starts.size
     losses, logs = np.empty((n, CELLS)), np.empty((n, CELLS))
     for i in range(n):
-        step = StepLaw(math.exp(table[i, 0]), math.exp(table[i, 1]), table[i, 0], table[i, 1], table[i, 2], 1.0)
-        _lay(table, i, first, noise_at(starts[i] + width, step)[0], losses[i], logs[i])
+        _lay(table, i, first, FAR_OUT + table[i, 2], losses[i], logs[i])
         losses[i] -= starts[i]
-    low, high = -STEEPEST / width, STEEPEST / width
+    low, high = -STEEPEST / width, 2.0 + STEEPEST / width
     for _ in range(50):
         order = 0.5 * (low + high)
-        total = 0.0
+        total, largest = 0.0, 0.0
         for i in range(n):
-            total += table[i, 3] * _moment(losses[i], logs[i], order)[1]
-        if total < width:
+            log, mean = _moment(losses[i], logs[i], order)
+            total += table[i, 3] * mean
+            largest = max(largest, log)
+        if total < width and largest < LARGEST:
             low = order
         else:
             high = order

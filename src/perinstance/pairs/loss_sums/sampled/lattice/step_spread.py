@@ -83,16 +83,19 @@ def spread_step(step, start, spacing, order, first, out):
     """Fill in the masses at the points of the lattice, times ``e^{order j spacing}`` and divided by their sum.
 
     ``first`` is the noise at the first point: without the person what lies below it is not in the sum. Returns the
-    logarithm of the sum, the noise at the last point and the most that a point may be off.
+    logarithm of the sum, the noise at the last point, the most that a point may be off, and as a share of its loss.
     """
     out[:] = 0.0
-    x, off = first, noise_at(start, step)[1] if start > 0.0 else 0.0
+    x, off, share = first, 0.0, 0.0
+    if start > 0.0:
+        off = noise_at(start, step)[1]
+        share = off / start
     if step.sign > 0.0:  # delta grows with the loss, which is raised
         out[0] = upper_tail(-first) * (1.0 + FIVE_NODES)
     jump = math.exp(order * spacing) * (1.0 + UNIT * (4.0 + abs(order) * spacing))
     for j in range(out.size - 1):
         ahead, wrong = noise_at(start + spacing * (j + 1), step)
-        off = max(off, wrong)
+        off, share = max(off, wrong), max(share, wrong / (start + spacing * (j + 1)))
         width = ahead - x
         if not width > 0.0:  # points that rounding does not tell apart
             continue
@@ -109,4 +112,4 @@ def spread_step(step, start, spacing, order, first, out):
         total += out[j]
     for j in range(out.size):  # what has underflowed is less than is added
         out[j] = out[j] / total * (1.0 + 2.0 * UNIT) + NOT_ZERO
-    return math.log(total), x, off
+    return math.log(total), x, off, share
