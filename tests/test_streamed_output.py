@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,6 @@ import perinstance as pi
 from perinstance.auditing import streamed_output
 from perinstance.data import LossWriter, write_losses
 from perinstance.engines import Local
-from tests.engines.crew_threads import workers
 
 RELEASES = [
     pi.PosteriorSample(alpha=1.0, gamma=0.5),
@@ -160,4 +160,4 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
     assert len(seen) >= 2 and set(seen) == {1}  # some of it was written by then
     assert [file.name for file in tmp_path.iterdir()] == [f"losses.{suffix}"]
     assert (tmp_path / f"losses.{suffix}").read_text() == "of last year"
-    assert not workers()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("perinstance")]

@@ -15,15 +15,18 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
-from perinstance.engines import Engine, Local, LocalSweep, ordered_results
+from perinstance.engines import Engine, Local, LocalSweep
 from perinstance.engines.local import ONE_BLAS_THREAD, quiet_libraries
 from perinstance.engines.ordered_results import ordered
 from perinstance.errors import InvalidInput, InvalidTable
-from tests.engines.crew_threads import workers
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(4000, 6)) * 10.0 ** RNG.integers(-8, 8, (4000, 1))
 Y = RNG.normal(size=4000)
+
+
+def workers() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name.startswith("perinstance")]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 700, 5000, 1 << 20])
@@ -79,15 +82,15 @@ def test_a_crew_stays_for_the_next_pass_and_goes_with_the_table():
 
 @pytest.mark.parametrize("had", [0, 2])
 def test_no_more_threads_are_to_be_had(had, monkeypatch):
-    real, begun = ordered_results.start_new_thread, []
+    real, begun = threading.Thread.start, []
 
-    def start(serve, arguments):
+    def start(thread):
         if len(begun) >= had:
             raise RuntimeError("can't start new thread")
-        begun.append(serve)
-        return real(serve, arguments)
+        begun.append(thread)
+        real(thread)
 
-    monkeypatch.setattr(ordered_results, "start_new_thread", start)
+    monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(RuntimeError, match="start new thread"):
         LocalSweep(read_table(X, Y), threads=5, block_bytes=50_000).fold(lambda block: block.y.sum())
     assert len(begun) == had and not workers()
@@ -214,7 +217,7 @@ def test_bad_settings():
 
 def test_ctrl_c_ends_a_sweep_at_once():
     code = """
-import numpy as np, os, sys, time
+import numpy as np, os, threading, time
 from perinstance.data import read_table
 from perinstance.engines import LocalSweep
 def step(block):
@@ -225,14 +228,14 @@ try:
     LocalSweep(read_table(np.ones((100000, 1)), np.ones(100000)), threads=2, block_bytes=160).fold(step)
 except KeyboardInterrupt:
     # a signal between the start of a thread and its registration leaves it to end by itself, which it does at once
-    for _ in range(500):
-        if len(sys._current_frames()) > 1:
-            time.sleep(0.01)
-    print("interrupted, threads left:", len(sys._current_frames()), flush=True)
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(5)
+    print("interrupted", [t.name for t in threading.enumerate()], flush=True)
 """
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "begun\n"
     child.send_signal(signal.SIGINT)
     rest = child.communicate(timeout=30)[0]
-    assert child.returncode == 0 and "interrupted, threads left: 1" in rest
+    assert child.returncode == 0 and "interrupted ['MainThread']" in rest
     assert rest.count("begun") < 50

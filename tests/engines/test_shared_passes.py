@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -21,7 +22,6 @@ from perinstance.models.linear.gram_matrix import gram_of_table
 from perinstance.models.linear.loops import shared_gram
 from perinstance.models.linear.loops.shared_gram import shared_sums
 from perinstance.numerics.compilation.turn_counters import next_turn
-from tests.engines.crew_threads import workers
 
 RNG = np.random.default_rng(5)
 BLOCK = 2500
@@ -97,7 +97,7 @@ def test_people_are_those_of_the_blocks_whatever_the_threads(release, d, monkeyp
     np.testing.assert_array_equal(found[0][3], blocks[3])
     for one, another in zip(found[0][:3], blocks[:3], strict=True):
         np.testing.assert_allclose(one, another, rtol=1e-6, atol=1e-12)
-    assert not workers()
+    assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
 
 
 @pytest.mark.parametrize("d", [3, 12, 66])
@@ -147,7 +147,7 @@ def test_what_goes_wrong_inside_comes_through_and_leaves_no_thread(threads):
     sweep = LocalSweep(read_table(*table(3 * BLOCK, 4)), threads=threads)
     with pytest.raises(KeyboardInterrupt):
         sweep.share(enter, sweep.whole_table.blocks, "fold")
-    assert not workers()
+    assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
 
 
 def test_progress_is_told_after_each_lap(monkeypatch):

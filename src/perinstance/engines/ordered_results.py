@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from _thread import LockType, allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
-from threading import get_ident
+from threading import Thread, current_thread
 from typing import Any, TypeVar
 
 A = TypeVar("A")
@@ -20,21 +19,21 @@ Job = tuple[Callable[[Any], Any], Any, "Future[Any]"]
 class Crew:
     """Threads that stay for the next pass.
 
-    They are all there before the first piece comes: a pool that starts them one by one, when there is work, waits for
-    each while those before it already hold the interpreter; with sixteen that took longer than many a pass. For the
-    same reason they are no ``threading.Thread``, which is started only when it has held the interpreter itself.
+    Without jobs they all stand ready before the first piece comes: a pool that starts them one by one, when there is
+    work, waits for each while those before it already hold the interpreter; with sixteen that took longer than many a
+    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it.
     """
 
     def __init__(self, threads: int, jobs: Sequence[Job] = ()) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[tuple[int, LockType]] = []  # whom a lock belongs to until they have gone
+        self._threads: list[Thread] = []
         for job in jobs:
             self._queue.put(job)
         try:
-            for _ in range(threads):
-                here = allocate_lock()
-                here.acquire()
-                self._threads.append((start_new_thread(_serve, (self._queue, here)), here))
+            for k in range(threads):
+                thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
         except BaseException:  # no more threads are to be had, or interrupted
             self.end()
             raise
@@ -51,30 +50,26 @@ class Crew:
 
     def dismiss(self) -> None:
         """Let everybody go who finds no more work."""
-        self._queue.put(None)
+        for _ in self._threads:
+            self._queue.put(None)
 
     def end(self) -> None:
         """Wait for everybody."""
         self.dismiss()
-        for ident, here in self._threads:
-            if ident != get_ident():  # who may be the last to let go of a table
-                with here:
-                    pass
+        for thread in self._threads:
+            if thread is not current_thread():  # who may be the last to let go of a table
+                thread.join()
 
 
-def _serve(queue: SimpleQueue[Job | None], here: LockType) -> None:
-    try:
-        while (job := queue.get()) is not None:
-            work, piece, future = job
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(work(piece))
-                except BaseException as error:  # the caller's to see, whatever it is
-                    future.set_exception(error)
-            del job, work, piece, future  # nothing of a block is held while waiting for the next
-        queue.put(None)  # for the next one
-    finally:
-        here.release()
+def _serve(queue: SimpleQueue[Job | None]) -> None:
+    while (job := queue.get()) is not None:
+        work, piece, future = job
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work(piece))
+            except BaseException as error:  # the caller's to see, whatever it is
+                future.set_exception(error)
+        del job, work, piece, future  # nothing of a block is held while waiting for the next
 
 
 def waited_for(jobs: Sequence[Job]) -> None:

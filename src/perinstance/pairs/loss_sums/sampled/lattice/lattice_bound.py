@@ -13,7 +13,8 @@ is, and the transform of the loss need not die. Between two points the bound is 
 - Below the first point, some nine standard deviations out, the loss is raised to it with the person; without, where it
   is chosen further out, its probability is added to delta as if it told everything.
 - The points that are meant are off by roundings (``step_spread.py``): ``L <= e^off L'`` for the ones that are computed
-  with, so that ``delta(epsilon + off) <= e^off delta'(epsilon)`` (without: ``L >= e^-off L'``, and no factor).
+  with, so that ``delta(epsilon + off) <= e^off delta'(epsilon)``. Without, ``L >= e^-off L'``, there is no factor, and
+  off is a share of the sum of the losses: ``e^{(1 - share) g}`` grows with g, so who is above the last point stays there.
 - Masses, profiles and sums are positive, and rounded up where they are made.
 
 How much it raises delta goes with the square of the spacing: what is left above the truth falls by four when the points
@@ -110,8 +111,10 @@ class LatticeBound:
             one, off, share = _spread(law, start, kinds.first, self.lattice)
             offs.append((times * off, share))
             sums.append((one, times))
-        # without, what lies above the last point does not count: shares of all losses are a share of their sum
-        self._off += sum(off for off, _ in offs) if kinds.sign > 0.0 else max(share for _, share in offs) * (kinds.least + width)
+        if kinds.sign > 0.0:
+            self._off += sum(off for off, _ in offs)
+        else:  # sums above the last point do not count, and shares of all losses are a share of their sum
+            self._off += max(share for _, share in offs) * (kinds.least + width)
         self._beyond: tuple[Floats, Floats] | None = None
         self._halves: tuple[LossSum, LossSum] | None = None
         if not all(math.isfinite(one.log_scale) for one, _ in sums):  # too far out for floats: nothing is known
