@@ -14,7 +14,7 @@ is, and the transform of the loss need not die. Between two points the bound is 
   is chosen further out, its probability is added to delta as if it told everything.
 - The points that are meant are off by roundings (``step_spread.py``): ``L <= e^off L'`` for the ones that are computed
   with, so that ``delta(epsilon + off) <= e^off delta'(epsilon)``. Without, ``L >= e^-off L'``, there is no factor, and
-  off is a share of the sum of the losses: ``e^{(1 - share) g}`` grows with g, so who is above the last point stays there.
+  off is a share of the sum of the losses: ``e^{(1 - share) g}`` grows with g, so sums above the last point stay there.
 - Masses, profiles and sums are positive, and rounded up where they are made.
 
 How much it raises delta goes with the square of the spacing: what is left above the truth falls by four when the points
