@@ -265,7 +265,8 @@ def test_a_nearly_flat_objective_is_summed_here_again(device):
     ours, here = (audit(release, X, y["class"], method="upper", engine=one) for one in (Cuda(device), Local()))
     assert ours.fit.model.fit.nameless and not here.fit.model.fit.nameless
     assert ours.fit.model.fit.chain == 0
-    np.testing.assert_allclose(ours.losses, here.losses, rtol=1e-4, atol=1e-6)
+    # each is charged for what its own factor is off, which is up to a hundredth of a small loss here
+    np.testing.assert_allclose(ours.losses, here.losses, rtol=1e-3, atol=1e-6)
     with Cuda(device).sweep(read_table(X, y["class"])) as sweep:
         found = NamelessSweep(sweep).fold(partial(slopes, objective=SmoothObjective(Logistic()), theta=np.zeros(4)))
     assert found.chain == 0
