@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled.lattice import answers
 
 DATA = Path(__file__).parent / "data"
 ROWS = [
@@ -18,20 +19,20 @@ ROWS = [
 
 # How far epsilon may lie above, of itself: by direction, by how many steps there are (3 to 15, to 64, or more) and by
 # whether the person is sampled less than a tenth of a time on average. The declared goal is 1e-9 everywhere,
-# which some 97 of 100 rows keep; the largest found so far is 5.5e-6 (few steps of very different kinds).
+# which 99 of 100 rows keep.
 LIMITS = {
-    ("with", "few", "seldom"): 2e-5,
-    ("with", "few", "often"): 2e-5,
-    ("with", "many", "seldom"): 1e-7,
-    ("with", "many", "often"): 1e-7,
-    ("with", "long", "seldom"): 1e-7,
-    ("with", "long", "often"): 1e-7,
-    ("without", "few", "seldom"): 2e-5,
-    ("without", "few", "often"): 2e-5,
-    ("without", "many", "seldom"): 1e-7,
-    ("without", "many", "often"): 1e-7,
-    ("without", "long", "seldom"): 2e-5,  # where epsilon is next to the largest loss
-    ("without", "long", "often"): 1e-7,
+    ("with", "few", "seldom"): 2e-9,
+    ("with", "few", "often"): 2e-9,
+    ("with", "many", "seldom"): 2e-9,
+    ("with", "many", "often"): 2e-9,
+    ("with", "long", "seldom"): 1e-8,  # where delta hardly depends on epsilon
+    ("with", "long", "often"): 2e-9,
+    ("without", "few", "seldom"): 2e-9,
+    ("without", "few", "often"): 2e-9,
+    ("without", "many", "seldom"): 4e-9,
+    ("without", "many", "often"): 4e-9,
+    ("without", "long", "seldom"): 1e-5,  # where epsilon is next to the largest loss of one step: 1e-11 absolutely
+    ("without", "long", "often"): 2e-9,
 }
 
 
@@ -50,23 +51,37 @@ def _kind(row: dict[str, str]) -> tuple[str, str, str]:
 KINDS = sorted({_kind(row) for row in ROWS})
 
 
-def _check(row: dict[str, str]) -> None:
+def _check(row: dict[str, str], times: float = 1.0) -> None:
     """Never below. The written delta is a double below the true one: not even the last digit may be.
 
-    Above by no more than the limit, or, where delta hardly depends on epsilon, delta is known to 1e-11.
+    Above by no more than so many times the limit, or, where delta hardly depends on epsilon, delta is known to 1e-11.
     """
     truth, delta = float(row["epsilon"]), float(row["delta"])
     rates, distances, steps = _numbers(row)
     pairs = SampledGaussian([rates], [distances], [steps])
     (found,), (profile,) = pairs.epsilon(delta, row["direction"]), pairs.delta(truth, row["direction"])
     assert found >= truth and profile >= delta, row
-    assert found <= truth * (1 + LIMITS[_kind(row)]) + 1e-13 or profile <= delta * (1 + 1e-11), (found / truth - 1, row)
+    limit = times * LIMITS[_kind(row)]
+    assert found <= truth * (1 + limit) + 1e-13 or profile <= delta * (1 + 1e-11), (found / truth - 1, row)
+
+
+@pytest.fixture
+def coarse(monkeypatch) -> float:
+    """Return how many times as far above the truth lattices of fewer points may be."""
+    fewer = 64
+    monkeypatch.setattr(answers, "FINEST", answers.FINEST // fewer)
+    return fewer**2
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_of_each_kind(kind):
+def test_one_of_each_kind(kind, coarse):
     """The first of each."""
-    _check(next(row for row in ROWS if _kind(row) == kind))
+    _check(next(row for row in ROWS if _kind(row) == kind), coarse)
+
+
+def test_no_place_further_out_is_known(coarse):
+    """Next to the end of the noise nothing tells how wide the steps of a line may be: it was 3% above the truth."""
+    _check(next(row for row in ROWS if row["delta"].startswith("5.63043795336664e-262")), coarse)
 
 
 @pytest.mark.slow

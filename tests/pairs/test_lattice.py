@@ -117,7 +117,7 @@ def test_two_steps_are_those_of_the_integral(direction):
         (truth,) = SampledGaussian([rate], [distance], 1).epsilon(delta, direction)
         table = np.array([rate, distance, [1.0, 1.0]])
         edge = -np.log1p(-np.array(rate)).sum() if direction == "without" else np.inf
-        found = lattice_epsilon(table, SIGNS[direction], math.log(delta), float(edge), 1 << 12)
+        found = lattice_epsilon(table, SIGNS[direction], math.log(delta), (float(edge), np.inf), 1 << 12)
         assert truth * (1 - 1e-13) <= found <= truth * (1 + 1e-4) + 1e-13
         if 0.0 < found < edge * 0.999:
             log, slope = lattice_log_delta(table, SIGNS[direction], found, 1 << 12)
@@ -169,5 +169,5 @@ def test_too_far_out_for_floats():
     (found,) = SampledGaussian([[0.5]], [[2.0]], [[3]]).epsilon(1e-300, "with")
     assert 100.0 < found < np.inf
     # the mean of e^loss is beyond the floats: (1 - q)^-steps
-    assert lattice_epsilon(np.array([[0.9], [0.5], [1000.0]]), 1.0, -20.0, 2000.0, 1 << 9) == 2000.0
+    assert lattice_epsilon(np.array([[0.9], [0.5], [1000.0]]), 1.0, -20.0, (2000.0, np.inf), 1 << 9) == 2000.0
     assert lattice_log_delta(np.array([[0.9], [0.5], [1000.0]]), 1.0, 900.0, 1 << 9)[0] == np.inf

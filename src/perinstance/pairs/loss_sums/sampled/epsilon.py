@@ -81,7 +81,8 @@ def invert(
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
-        better = answer_on_lattice(view[again], goals[again], out[again, 0], solving)
+        bounds = np.stack([out[again, 0], cost[again]], axis=1)
+        better = answer_on_lattice(view[again], goals[again], bounds, solving)
         out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
     return out
 
@@ -101,7 +102,7 @@ def _invert_straight(
         return
     places = places.of(rows)
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
-    octave, share = lay(view, tables, places, goals, solving)
+    octave, share, known = lay(view, tables, places, goals, solving)
     at = place_of(octave, branch_point(view))
     for some in equal_blocks(at, share):
         c = float(at[some[0]])
@@ -118,7 +119,8 @@ def _invert_straight(
             found = np.empty((len(part), 3))
             _on_line(same, tables, place, length.of(part), goals[some[part]], solving, found)
             out[rows[some[part]]] = found[:, :2]
-            cost[rows[some[part]]] = 0.5 * length.shift[part] * (1.0 + c) + found[:, 2]
+            charged = 0.5 * length.shift[part] * (1.0 + c) + found[:, 2]
+            cost[rows[some[part]]] = np.where(known[some[part]], charged, np.inf)
 
 
 def _noise_nodes(view: LossCoordinates, c: float) -> float:

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
@@ -55,14 +56,19 @@ LONGEST = LENGTHS[-1]
 #: Steps are c times a power of this.
 LADDER = 2.0**0.25
 FINEST = 2.0**-14
+#: The step where nothing tells how wide it may be.
+UNKNOWN = 1.0 / 16.0
 #: From so many kinds of steps on a basis of their tables is looked for.
 MANY_KINDS = 32
 
 
 def lay(
     view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool
-) -> tuple[Floats, Floats]:
-    """Return everybody's place in octaves, and the step as a share of c; goals are log delta and epsilon."""
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return everybody's place in octaves, the step as a share of c, and whether it is known to be fine enough.
+
+    Goals are log delta and epsilon.
+    """
     top = branch_point(view)
     rung, share = np.empty(len(top), dtype=np.intp), np.empty(len(top))
     for rows in equal_blocks(places.octave, top):
@@ -72,8 +78,10 @@ def lay(
         part_rung, part_share = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
         fill_layout(t, bound, goals[rows], solving, part_rung, part_share)
         rung[rows], share[rows] = part_rung, part_share
+    known = share > 0.0
+    share = np.where(known, share, UNKNOWN)
     share = np.clip(LADDER ** np.floor(np.log(share) / np.log(LADDER)), FINEST, 1.0)
-    return places.octave + MOVES[rung] * RUNG, share
+    return places.octave + MOVES[rung] * RUNG, share, known
 
 
 def over_basis(view: LossCoordinates, tables: LineTables, log_delta: Floats) -> tuple[LossCoordinates, LineTables]:
@@ -89,7 +97,7 @@ def over_basis(view: LossCoordinates, tables: LineTables, log_delta: Floats) -> 
         return view, tables
     some = view[rows]
     goals = np.stack([places.log_delta, places.epsilon], axis=1)
-    octave, share = lay(some, tables, places, goals, solving=True)
+    octave, share, _ = lay(some, tables, places, goals, solving=True)
     at = place_of(octave, branch_point(some))
     for same in equal_blocks(at, share):
         c = float(at[same[0]])
@@ -132,7 +140,10 @@ def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -
 
 @kernel
 def fill_layout(places, bounds, goals, solving, rung, share):
-    """Fill in which of the places gives the widest step without losing digits, and that step as a share of it."""
+    """Fill in which of the places gives the widest step without losing digits, and that step as a share of it.
+
+    It is zero where no place further out is known to say how much a step adds.
+    """
     n = places.size
     t = places
     apart = np.empty((n, n))
@@ -150,7 +161,7 @@ def fill_layout(places, bounds, goals, solving, rung, share):
         for j in range(n):
             height[j] = bound[j] - t[j] * epsilon - log_delta
         widest = 0.0
-        rung[i] = LINES[1]
+        rung[i], share[i] = LINES[1], 0.0
         for j in range(LINES[0], LINES[1] + 1):
             if not height[j] < HIGH + (4.0 if solving else 0.0) and j != LINES[1]:
                 continue
@@ -163,8 +174,6 @@ def fill_layout(places, bounds, goals, solving, rung, share):
             if step > widest:
                 widest = step
                 rung[i], share[i] = j, step / t[j]
-        if widest == 0.0:
-            share[i] = 1.0 / 16.0
 
 
 @dataclass(frozen=True, slots=True)

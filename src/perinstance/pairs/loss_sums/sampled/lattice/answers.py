@@ -29,7 +29,8 @@ TURNS = 16
 def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solving: bool) -> Floats:
     """Return epsilon, or the bound of log delta and minus its slope; infinite for whom a lattice does not serve.
 
-    Goals are log delta, the epsilon that is asked and the largest loss; ``bounds`` are epsilons that are large enough.
+    Goals are log delta, the epsilon that is asked and the largest loss; ``bounds`` are epsilons that are large enough
+    and how far above the least they are, about, or infinity.
     """
     steps = view.sampled
     assert steps is not None
@@ -50,10 +51,11 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     known: dict[bytes, tuple[float, float]] = {}
     for i, key, table in zip(rows, keys, tables, strict=True):
         if key not in known and solving:
-            bound = min(float(bounds[i]), float(goals[i, 2]))
+            bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
             known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, finest), 1.0
         elif key not in known:
-            known[key] = lattice_log_delta(table, sign, float(goals[i, 1]), finest)
+            # a share of delta is a smaller one of epsilon: fewer points do
+            known[key] = lattice_log_delta(table, sign, float(goals[i, 1]), max(finest // MORE, LEAST))
         out[i] = known[key]
     return out
 
@@ -65,11 +67,13 @@ def sum_of_shares(table: Floats, log_delta: float) -> float:
     return float(np.dot(table[2], each)) * (1.0 + 8.0 * UNIT * len(each))
 
 
-def lattice_epsilon(table: Floats, sign: float, log_delta: float, bound: float, finest: int) -> float:
+def lattice_epsilon(table: Floats, sign: float, log_delta: float, given: tuple[float, float], finest: int) -> float:
     """Return an epsilon whose delta is at most ``e^log_delta``, from lattices that end where the one before found it.
 
-    The error falls by four when the points are doubled: two coarse lattices say how many points are needed.
+    ``given`` is such an epsilon and how far above the least it is, about, or infinity. The error falls by four when the
+    points are doubled: two coarse lattices say how many points are needed.
     """
+    bound, above = given
     log_delta -= LOGARITHM * (4.0 + abs(log_delta))
     kinds = Kinds.of(table, sign, log_delta)
     end = chernoff_epsilon(kinds.table(), kinds.first, sign, log_delta)
@@ -89,12 +93,12 @@ def lattice_epsilon(table: Floats, sign: float, log_delta: float, bound: float, 
         end = _further(kinds, outer, ROOM if inside else FIRST_ROOM)
         if bound == 0.0 or (inside and kinds.place(end) > 0.5 * kinds.place(before)):
             break
-    return _refined(kinds, log_delta, bound, end, finest)
+    return _refined(kinds, log_delta, (bound, above), end, finest)
 
 
-def _refined(kinds: Kinds, log_delta: float, bound: float, end: float, finest: int) -> float:
+def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float], end: float, finest: int) -> float:
     """Return the epsilon of as many points as it needs: each lattice says how far off it is, next to the one before."""
-    points, before = min(MORE * LEAST, finest), np.inf
+    (bound, above), points, before = given, min(MORE * LEAST, finest), np.inf
     for _ in range(TURNS):
         found, outer = _solved(kinds, log_delta, end, points)
         bound = min(bound, found)
@@ -105,6 +109,9 @@ def _refined(kinds: Kinds, log_delta: float, bound: float, end: float, finest: i
         left = moved / (MORE**2 - 1.0)
         if points >= finest or bound == 0.0 or left <= ON_LATTICE * bound:
             break
+        off = max(left, found - bound) if moved < np.inf else found - bound
+        if bound < found and off * (points / finest) ** 2 > above:
+            break  # even the finest would be further above the truth than the bound is
         if moved < np.inf:
             end = _further(kinds, bound, max(LAST_ROOM, 2.0 * moved / kinds.place(bound)))
         enough = 1.1 * points * math.sqrt(left / (ON_LATTICE * bound)) if points >= SURE and moved < np.inf else 0.0
