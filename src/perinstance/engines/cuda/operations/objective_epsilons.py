@@ -251,7 +251,9 @@ def _stepped(line: Line, epsilon: Any, delta: float, enough: Any) -> tuple[Any, 
     S, S1, S2 = _sums(line, torch.zeros_like(epsilon))
     charge = 1.01 * (line.charge + line.beyond)
     first_goal = torch.minimum((-line.base).exp(), line.mass)
-    done = None if enough is None else (epsilon <= enough) & (S + charge <= first_goal) & (charge <= USABLE * line.mass)
+    done: Any = (
+        None if enough is None else (epsilon <= enough) & (S + charge <= first_goal) & (charge <= USABLE * line.mass)
+    )
     rate = S1 / S
     g = line.base + S.log()
     d = 2.0 * g / (rate + (rate * rate - 2.0 * g * (S2 / S - rate * rate)).clamp(min=0.0).sqrt())
