@@ -14,7 +14,7 @@ from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step
 from perinstance.pairs.loss_sums.sampled.lattice.answers import lattice_epsilon, lattice_log_delta
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
-from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, noise_at, spread_step
+from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, noise_at, spread_step
 
 SIGNS = {"with": 1.0, "without": -1.0}
 
@@ -159,6 +159,23 @@ def test_awkward_steps():
             for q, m in zip(rate, distance, strict=True)
         ]
         assert fewer * (1 - 1e-12) <= found <= sum(halves) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("order", [0.0, 1.7, -3.0])
+def test_points_that_are_off(order):
+    """What was moved up counts as much as if every point were as far off as it may be, and hardly more."""
+    spacing, start, share, points = 0.01, 0.3, 1e-4, 50
+    losses = start + spacing * np.arange(points)
+    scale = np.exp(order * (losses - start))
+    before = np.random.default_rng(3).random(points) * scale
+    after = before.copy()
+    above = move_up(after, start, spacing, order, share) / scale[-1] * np.exp(losses[-1])
+    for least in (0.0, *np.exp(losses[[0, 10, 30, 48, 49]])):
+        truth = ((np.exp(losses * (1 + share)) - least).clip(0) * before / scale).sum()
+        found = ((np.exp(losses) - least).clip(0) * after / scale).sum() + above
+        assert truth <= found <= truth + 1e-12 + share * losses[-1] * np.exp(losses).sum()
+        assert found == pytest.approx(truth, rel=1e-13) if least == 0.0 else True
+    assert move_up(before, start, 1e-5, order, share) == np.inf  # closer than they are off
 
 
 def test_too_far_out_for_floats():

@@ -12,9 +12,11 @@ is, and the transform of the loss need not die. Between two points the bound is 
   the person: probability and mean are all that matters (``loss_sums.py``). Without the person it is zero there.
 - Below the first point, some nine standard deviations out, the loss is raised to it with the person; without, where it
   is chosen further out, its probability is added to delta as if it told everything.
-- The points that are meant are off by roundings (``step_spread.py``): ``L <= e^off L'`` for the ones that are computed
-  with, so that ``delta(epsilon + off) <= e^off delta'(epsilon)``. Without, ``L >= e^-off L'``, there is no factor, and
+- The points that are meant are off by roundings (``step_spread.py``): with the person masses are moved up by as much.
+  Without, ``L >= e^-off L'`` for the ones that are computed with, so that ``delta(epsilon + off) <= delta'(epsilon)``;
   off is a share of the sum of the losses: ``e^{(1 - share) g}`` grows with g, so sums above the last point stay there.
+  What the sum of the least points and the last point are off is charged in the same way, with the person as
+  ``delta(epsilon + off) <= e^off delta'(epsilon)``.
 - Masses, profiles and sums are positive, and rounded up where they are made.
 
 How much it raises delta goes with the square of the spacing: what is left above the truth falls by four when the points
@@ -43,7 +45,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
     shortfalls,
 )
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import find_order
-from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, spread_step
+from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, spread_step
 
 FIRST = -7.0  # with the person: the noise at the first point
 ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
@@ -106,15 +108,15 @@ class LatticeBound:
         self.lattice = Lattice(spacing, order, points, kinds.sign)
         self._kinds = kinds
         self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width)
-        sums, offs = [], []
+        sums, shares = [], []
         for law, times, start in zip(kinds.laws, kinds.times, kinds.starts, strict=True):
-            one, off, share = _spread(law, start, kinds.first, self.lattice)
-            offs.append((times * off, share))
+            one, share = _spread(law, start, kinds.first, self.lattice)
+            shares.append(share)
             sums.append((one, times))
-        if kinds.sign > 0.0:
-            self._off += sum(off for off, _ in offs)
-        else:  # sums above the last point do not count, and shares of all losses are a share of their sum
-            self._off += max(share for _, share in offs) * (kinds.least + width)
+        if (
+            kinds.sign < 0.0
+        ):  # sums above the last point do not count, and shares of all losses are a share of their sum
+            self._off += max(shares) * (kinds.least + width)
         self._beyond: tuple[Floats, Floats] | None = None
         self._halves: tuple[LossSum, LossSum] | None = None
         if not all(math.isfinite(one.log_scale) for one, _ in sums):  # too far out for floats: nothing is known
@@ -150,8 +152,8 @@ class LatticeBound:
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
 
 
-def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float, float]:
-    """Return one step on the lattice and the most that a point may be off, by itself and as a share of its loss."""
+def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float]:
+    """Return one step on the lattice, and the most that a point may be off as a share of its loss."""
     masses = np.empty(lattice.points)
     log_scale, x, off, share = spread_step(law, start, lattice.spacing, lattice.order, first, masses)
     mean = -law.log_p - start + 8.0 * UNIT * (start - law.log_p)
@@ -164,8 +166,9 @@ def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple
         epsilon = start + last + law.log_p
         bound = step_bound(epsilon, off + 4.0 * UNIT * (start + last - law.log_p), law, 1.0)
         excess = scaled(bound.power + math.log(bound.factor + NOT_ZERO) + power - epsilon + 2.0 * off + wrong)
-        excess *= 1.0 + 8.0 * UNIT * (1.0 + abs(epsilon))
-    return LossSum(masses, log_scale, mean, beyond, excess), off, share
+        excess = excess * (1.0 + 8.0 * UNIT * (1.0 + abs(epsilon)))
+        excess += move_up(masses, start, lattice.spacing, lattice.order, share)
+    return LossSum(masses, log_scale, mean, beyond, excess), share
 
 
 def _in_two(sums: list[tuple[LossSum, int]], lattice: Lattice) -> tuple[LossSum, LossSum]:

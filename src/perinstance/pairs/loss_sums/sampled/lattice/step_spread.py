@@ -10,8 +10,9 @@ n <= 10, and the i-th derivative of the share is at most ``m^{i - 1} e^{m w}/wid
 ``w M <= 0.4`` it errs by at most 4e-15 of the mass of the cell, for both shares.
 Within a cell mass may go to either end almost for nothing: both ends are charged.
 
-**Places.** x_j is rounded; it is the exact place of a loss next to ``start + j spacing``. By how much a point may be
-off is returned, and charged to epsilon once for every step.
+**Places.** x_j is rounded; it is the exact place of a loss next to ``start + j spacing``, off by at most a share of it.
+With the person a mass at ``g + off`` counts at most as much as one of which a part f went from g to the next point,
+``f (e^spacing - 1) = e^off - 1``: delta is convex in the ratio, and grows. Without, the share is charged to the sum.
 """
 
 from __future__ import annotations
@@ -113,3 +114,24 @@ def spread_step(step, start, spacing, order, first, out):
     for j in range(out.size):  # what has underflowed is less than is added
         out[j] = out[j] / total * (1.0 + 2.0 * UNIT) + NOT_ZERO
     return math.log(total), x, off, share
+
+
+@kernel
+def move_up(masses, start, spacing, order, share):
+    """Move masses up by as much as their points may be off; returns what that adds to the excess above the last.
+
+    It is infinite, and nothing is known, where points are closer than that, or too far apart for floats.
+    """
+    wrong = 1.0 + UNIT * (8.0 + 2.0 * (1.0 + abs(order)) * spacing)
+    arrives = math.exp((order - 1.0) * spacing) / -math.expm1(-spacing) * wrong
+    leaves = (1.0 - 8.0 * UNIT) / math.expm1(spacing)
+    last = masses.size - 1
+    most = math.expm1(share * (start + spacing * last)) * (1.0 + 8.0 * UNIT)
+    if not (most * leaves < 0.5 and most * arrives < 1.0):
+        return np.inf
+    above = masses[last] * most
+    for j in range(last - 1, -1, -1):
+        off = math.expm1(share * (start + spacing * j))
+        masses[j + 1] = (masses[j + 1] + masses[j] * off * arrives) * (1.0 + 2.0 * UNIT)
+        masses[j] *= (1.0 - off * leaves) * (1.0 + 2.0 * UNIT)
+    return above
