@@ -16,7 +16,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_e
 MOST_KINDS = 8
 MOST_STEPS = 65536.0
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
-LEAST, FINEST, SURE = 1 << 9, 1 << 22, 1 << 12
+LEAST, FINEST, SURE = 1 << 9, 1 << 20, 1 << 12
 MORE = 4
 #: Points of all people of one call together: where more of them ask, each gets fewer.
 ALTOGETHER = 1 << 22
@@ -54,8 +54,7 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
             bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
             known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, finest), 1.0
         elif key not in known:
-            # a share of delta is a smaller one of epsilon: fewer points do
-            known[key] = lattice_log_delta(table, sign, float(goals[i, 1]), max(finest // MORE, LEAST))
+            known[key] = lattice_log_delta(table, sign, float(goals[i, 1]), finest)
         out[i] = known[key]
     return out
 
