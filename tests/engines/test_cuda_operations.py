@@ -51,13 +51,7 @@ from .devices import DELTA, DEVICES, torch
 LOSSES = [Squared(), Logistic(), Poisson(), Gamma(), PseudoHuber(0.7)]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tables: torch's threads would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture

@@ -28,13 +28,7 @@ from .devices import DEVICES, torch
 DELTAS = (0.4, 0.01, 1e-6, 1e-12, 1e-100, 1e-300)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors: torch's threads would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def many_kinds(n: int, seed: int) -> list[Floats]:

@@ -275,7 +275,7 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     values, Q = np.linalg.eigh(b.S)
     root = (Q * np.sqrt(np.maximum(values, 0))[:, None, :]) @ Q.transpose(0, 2, 1)
     M = np.linalg.eigvalsh(root @ V @ root)[:, -1]  # the largest leverage of the block
-    thin = max(THIN, 1e3 * fit.around.error) > 1 - M if inside else ~(HEAVY > 1 + M)
+    thin = max(THIN, 1e3 * fit.around.error) > 1 - M if inside else ~(HEAVY > 1 + M) | fit.around.unusable
     safe = np.where(thin[:, None, None], 0.0, root)
     N = -sign * safe @ np.linalg.inv(np.eye(K) + sign * safe @ V @ safe) @ safe  # G^-1 = H^-1 + H^-1 Z N Z'H^-1
     g = b.residual[:, :, None]
@@ -294,6 +294,8 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     if fit.hessian_bounds is None:
         return leverage, residual, np.where(thin, np.inf, np.sqrt(np.maximum(size2, 0)))
     gradient_bound = (fit.minimum.decrement + fit.gradient_rounding) * np.sqrt(inflation)
+    # what T is off moves the step by as much of its own length, in whatever direction
+    gradient_bound += fit.around.lost * inflation * np.sqrt(np.maximum(a2, 0))
     step = Step(
         np.sqrt(np.maximum(a2, 0)) + gradient_bound,
         np.sqrt(np.maximum(size2, 0)) + np.sqrt(lam) * gradient_bound,

@@ -156,7 +156,7 @@ def _first_steps(fit: SmoothFit, side: Neighbourhood, products: RowProducts, ins
 
     sign = -1.0 if inside else 1.0
     left = 1 + sign * l2 * h0  # what remains without somebody who leaves
-    thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY)
+    thin = left < max(THIN, 1e3 * side.around.error) if inside else ~(left < HEAVY) | side.around.unusable
     if not np.isfinite(loss.concordance):  # rounding decides whether H has the person's curvature
         assert products.size is not None
         thin = thin | undecided_by_size(loss.knot_distance(target, eta), target, products.size)

@@ -112,6 +112,7 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
     l1, l2 = objective.loss.derivatives(target, eta)
     nu = around.nu  # eigenvalues of H^-1 (the precision is the identity)
     h, h1, _ = products.squares.T
+    h1 = (np.sqrt(h1) + np.sqrt(nu[-1]) * around.lost * np.sqrt(h)) ** 2  # H^-1 x where T is off, in whatever direction
     noise = noise_radius(nu, scale)
     z = -float(ndtri(PERTURBATION_TAIL / 4))  # the other half of the tail, for x'H^-1b
     features, length, by_penalty = products.lengths.T
@@ -119,7 +120,7 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
 
     # the smaller data set: without the person (inside), the fit's own (outside); the larger one vice versa
     left = np.maximum(1 - l2 * h, 0.0) if inside else 1 + l2 * h
-    thin = left < 1e-3
+    thin = (left < 1e-3) | around.unusable
     safe = np.where(thin, 1.0, left)
     f = 1 / safe if inside else np.ones(n)
     none = np.zeros(n)

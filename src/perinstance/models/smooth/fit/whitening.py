@@ -47,6 +47,11 @@ class Whitening:
         p = len(self.nu)
         return UNIT * (p + p**1.5 * self.condition**0.5 / 8) + self.lost
 
+    @property
+    def unusable(self) -> bool:
+        """Whether so much may be lost that nothing of second order in it is charged for: only a refit is trusted."""
+        return not 1e3 * self.error < 1
+
     def solve(self, g: Floats) -> Floats:
         """``H^-1 g`` for rows g."""
         return (g @ self.T.T) @ self.T
