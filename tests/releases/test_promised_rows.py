@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 import perinstance as pi
 from perinstance.errors import InvalidTable
+from perinstance.releases.adassp.first_look import opening
 from perinstance.sampling import fixed_rows
 
 RELEASES = [pi.AdaSSP(x_bound=1.0, y_bound=2.0), pi.AdaOPS(x_bound=1.0, y_bound=2.0)]
@@ -57,10 +58,18 @@ def tables(draw):
 def published(model):
     """Everything public that ``fit`` set: names, types and shapes, which must not depend on the rows."""
     return {
-        name: (type(value), np.shape(value) if isinstance(value, np.ndarray) else None)
+        name: (type(value), np.shape(value) if isinstance(value, np.ndarray) and name != "column_totals_" else None)
         for name, value in vars(model).items()
         if name != "feature_names_in_"
     }
+
+
+def second_look(model, d):
+    """How many totals of columns AdaSSP asks for: the noised totals it has published decide, and nothing else."""
+    plan = model._plan(model._box(d))
+    if plan.column_look is None or opening(plan.look, model.totals_).n is None:
+        return 0
+    return len(plan.column_look.scales(plan.column_look.frame(1.0)))
 
 
 @pytest.mark.parametrize("release", RELEASES + WIDE + PER_COLUMN, ids=str)
@@ -76,6 +85,8 @@ def test_whatever_the_rows_hold_something_is_published(release, table):
         model = clone(release).fit(X, y)
     assert model.coef_.shape == (d,) and np.isfinite(model.coef_).all()
     assert published(model) == published(ordinary)
+    for one in (model, ordinary):
+        assert not isinstance(one, pi.AdaSSP) or len(one.column_totals_) == second_look(one, d)
     assert model.privacy_ == release.promise(d)
     assert all(value is None or np.isfinite(value) for value in model.published_parameters().values())
 
