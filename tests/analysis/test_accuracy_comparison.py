@@ -18,6 +18,7 @@ X = RNG.uniform(-0.5, 0.5, size=(400, 3))
 Y = X @ [0.5, -0.3, 0.2] + 0.05 * RNG.normal(size=400)
 
 
+@pytest.mark.usefixtures("fixed_noise")
 def test_the_side_without_privacy_is_scikit_learn_on_the_same_folds():
     found = compare_accuracy(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0), X, Y, parts=4)
     part = np.random.default_rng(0).permutation(400) % 4

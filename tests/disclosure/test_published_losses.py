@@ -296,6 +296,7 @@ def attack(draws):
     return seen
 
 
+@pytest.mark.usefixtures("fixed_noise")
 @pytest.mark.parametrize("draws", [40, pytest.param(1500, marks=pytest.mark.slow)])
 def test_the_best_test_of_a_look_and_the_counts_finds_no_more_than_was_paid(draws):
     """Mean and spread of what tells the worlds apart: their gap over the spread is at most the distance paid."""

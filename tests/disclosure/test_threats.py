@@ -60,6 +60,7 @@ def published_losses(X, y):
     return texts + [str(told.quantile(share)) for share in (0.5, 0.9)], told
 
 
+@pytest.mark.usefixtures("fixed_noise")  # six digits of a sum are met by chance in one run of thirty thousand
 def test_t1_published_losses_hold_noisy_numbers_only():
     """No cell, no loss, no exact count or sum of the table: each number of the record is drawn or declared."""
     X, y = table()

@@ -13,7 +13,7 @@ QUIET = 2.0**-30
 FRAME = StandardFrame(np.array([0.1, 0.0, -0.2, 0.0]), np.array([0.5, 1.0, 0.7, 0.3]), radius=1.5, weight=0.75)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def both():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
@@ -43,6 +43,7 @@ def test_same_centers(both):
         np.testing.assert_allclose(ask(exact), ask(simulated), atol=20 * QUIET)
 
 
+@pytest.mark.usefixtures("fixed_noise")
 def test_noise_has_the_scale_that_was_asked_for(both):
     exact, simulated = both
     for window in both:

@@ -83,6 +83,7 @@ def test_means_are_exact(statistic):
     assert center == [Fraction(0.1) * 9 / parts, Fraction(1, parts)]
 
 
+@pytest.mark.usefixtures("fixed_noise")
 def test_means_have_the_noise_they_should():
     rows = np.random.default_rng(0).standard_normal((100, 400))
     for noise, deviation in [("laplace", np.sqrt(2) * 3), ("gaussian", 3.0)]:

@@ -104,6 +104,7 @@ def test_two_tables_with_one_answer_leave_the_same_object(name):
 
 
 @every
+@pytest.mark.usefixtures("fixed_noise")
 def test_no_planted_cell_is_in_a_file(name):
     _, fitted = fits(name)
     for how, data in dumps(fitted).items():
@@ -112,6 +113,7 @@ def test_no_planted_cell_is_in_a_file(name):
     assert repr(CANARY)[:10] not in repr(vars(fitted))
 
 
+@pytest.mark.usefixtures("fixed_noise")
 @pytest.mark.parametrize("name", ["adaops", "adassp"])
 def test_the_model_file_is_declared_and_published_numbers(name):
     _, fitted = fits(name)

@@ -66,6 +66,7 @@ def claimed_delta() -> float:
     return norm.cdf(D / 2 - EPSILON / D) - math.exp(EPSILON) * norm.cdf(-D / 2 - EPSILON / D)
 
 
+@pytest.mark.usefixtures("fixed_noise")
 @pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_classifier_breaks_floats_and_finds_nothing_in_ours(count):
     assert claimed_delta() < 3e-6

@@ -48,6 +48,7 @@ def test_singular_and_empty():
     assert enclosed(np.ones((5, 3)), alpha=0.25).contains(arb(0.25))
 
 
+@pytest.mark.usefixtures("fixed_noise")
 def test_noisy_eigenvalue_is_drawn():
     X = np.random.default_rng(0).standard_normal((60, 4))
     truth = np.linalg.eigvalsh(X.T @ X)[0]

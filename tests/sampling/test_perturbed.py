@@ -101,6 +101,7 @@ def test_separable_classes_and_a_far_row():
     assert len(settle(ideal, _strings("far", 2), EXPONENT)) == 2
 
 
+@pytest.mark.usefixtures("fixed_noise")
 @pytest.mark.parametrize("count", [400, pytest.param(5000, marks=pytest.mark.slow)])
 def test_the_noise_that_explains_the_draws_is_normal(count):
     """theta is one to one with ``b = -grad F(theta)``: taken back from the draws, b must be N(0, scale^2 I)."""

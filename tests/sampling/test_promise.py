@@ -15,6 +15,8 @@ from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.random_bits import SystemBits
 from tests.sampling.empirical import audited_delta
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
+
 rng = np.random.default_rng(8)
 X = np.vstack([rng.standard_normal((7, 2)), [1.5, -1.0]])
 y = np.append(X[:-1] @ [1.0, 0.5] + 0.3 * rng.standard_normal(7), -1.0)

@@ -54,6 +54,7 @@ def test_bits_are_dealt_out_and_never_change():
         assert share.prefix(40) == share.prefix(100) >> 60
 
 
+@pytest.mark.usefixtures("fixed_noise")
 @pytest.mark.parametrize("nu", [1, 4, 5])
 def test_the_law_is_students(nu):
     draws = [settle(ExactStudent([0.0, 0.0], 2.0, nu), [SystemBits(), SystemBits()], -30) for _ in range(3000)]
