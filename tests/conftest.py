@@ -25,9 +25,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 def fixed_noise(request, monkeypatch):
     """Draw from a stream that the name of the test fixes, not from the operating system.
 
-    For what can be checked up to chance only (a law, a scale, that no planted number is met): a right sampler then passes
-    every time or never, and a wrong one is seen as well as before. That the system's bits are used and fair is for
-    ``tests/sampling/test_bits.py``.
+    For what can be checked up to chance only (a law, a scale, that no planted number is met): a right sampler then
+    passes always or never, and a wrong one is seen as well as before. That the system's bits are fair, and others each
+    time, is for ``tests/sampling/test_bits.py``.
     """
     from perinstance.releases.descent import clipped_steps
     from perinstance.sampling import known_answers, random_bits

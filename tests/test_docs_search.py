@@ -60,6 +60,9 @@ def test_a_word_is_found_from_disk(site, browser, page):  # noqa: F811
     until = time.monotonic() + 60
     while not links and time.monotonic() < until:
         time.sleep(0.1)
-        links = browser.find_elements(By.CSS_SELECTOR, ".md-search-result__link")
-    assert [link.get_attribute("href").split("/")[-1].split("?")[0] for link in links][0] == "second.html"
+        # read at one moment: the list is made anew with every letter
+        links = browser.execute_script(
+            "return [...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
+        )
+    assert links[0].split("/")[-1].split("?")[0] == "second.html"
     assert browser.get_log("browser") == []

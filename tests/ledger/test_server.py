@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import pwd
+import random
 import shutil
 import socket
 import subprocess
@@ -25,6 +27,15 @@ pytest.importorskip("psycopg", reason="needs perinstance[ledger]")
 PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin")) + [os.path.dirname(shutil.which("initdb") or "")]
 
 
+def free_port() -> int:
+    """Find a port that the system hands out to nobody: another test could have such a one before the server starts."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    pytest.skip("no port is free: the ledger was not tried on a server")
+
+
 @pytest.fixture(scope="module")
 def server():
     """A cluster of its own: programs refuse to run as root, so they run as the user that Debian makes for them.
@@ -43,12 +54,10 @@ def server():
             pytest.skip("no user can run PostgreSQL here: the ledger was not tried on a server")
         os.chown(folder, user.pw_uid, user.pw_gid)
         options = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     data = folder / "data"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "cwd": folder, **options}
     subprocess.run([f"{programs}/initdb", "-D", data, "-U", "ledger", "-A", "trust"], check=True, **quiet)
+    port = free_port()
     flags = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='{folder}'"
     control = [f"{programs}/pg_ctl", "-D", data, "-w"]
     subprocess.run([*control, "-l", folder / "log", "-o", flags, "start"], check=True, **quiet)

@@ -256,24 +256,36 @@ def returned(client):
     return True
 
 
-def test_a_scheduler_that_restarts_is_told(parquet):
+def test_a_scheduler_that_restarts_is_told(parquet, tmp_path):
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         sweep = pi.engines.dask.Dask().sweep(pi.scan(parquet).select_columns("y", "id", FEATURES))
-        stopper = threading.Timer(1.0, client.restart)
+        begun = tmp_path / "begun"
+
+        def restart():  # not before a step runs, however long the machine takes until then
+            until = time.monotonic() + 120
+            while not begun.exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            client.restart()
+
+        stopper = threading.Thread(target=restart)
         stopper.start()
         with pytest.raises(ClusterTrouble, match="start the audit again"):
-            for _ in sweep.each_partition(Slow(), "map"):
+            for _ in sweep.each_partition(Slow(begun), "map"):
                 pass
         stopper.join()
 
 
 class Slow:
-    """A step that takes a while."""
+    """A step that says when it begins, and takes a while."""
+
+    def __init__(self, begun):
+        self.begun = str(begun)
 
     def __call__(self, number, blocks):
+        open(self.begun, "w").close()
         time.sleep(1.0)
         return 0
 
