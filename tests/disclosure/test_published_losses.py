@@ -27,6 +27,12 @@ RNG = np.random.default_rng(5)
 RIDGE = Ridge(alpha=1.0, fit_intercept=False)
 
 
+@pytest.fixture(autouse=True)
+def same_tables(monkeypatch):
+    """Begin every test with the same numbers, whichever tests this process has run before."""
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(5))
+
+
 def table(n=300, d=3, spread=1.0):
     X = RNG.normal(size=(n, d)) * spread ** np.arange(d)
     X /= np.maximum(np.linalg.norm(X, axis=1) / 0.95, 1.0)[:, None]

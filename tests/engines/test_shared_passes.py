@@ -28,6 +28,12 @@ BLOCK = 2500
 
 
 @pytest.fixture(autouse=True)
+def same_tables(monkeypatch):
+    """Begin every test with the same numbers, whichever tests this process has run before."""
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(5))
+
+
+@pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr("perinstance.data.memory.table.rows_per_view", lambda n, d: BLOCK)
     monkeypatch.setattr("perinstance.auditing.map_people.TURN_BYTES", 1 << 14)

@@ -55,7 +55,7 @@ def _draws(rows, targets, count, rng):
 def test_ex_post_loss_is_the_ratio_of_densities(linear):
     estimator = Ridge(alpha=ALPHA) if linear else LogisticRegression(C=1 / ALPHA)
     release = pi.ObjectivePerturbation(estimator, scale=SCALE)
-    for theta in RNG.normal(size=(4, D + 1)):
+    for theta in np.random.default_rng(22).normal(size=(4, D + 1)):
         found = release.ex_post(X, Y, theta)
         for i in (0, 3, 77):
             without = _log_density(theta, np.delete(X, i, 0), np.delete(Y, i), linear=linear)

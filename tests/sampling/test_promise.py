@@ -62,7 +62,7 @@ def test_linear_releases(name, count):
 @pytest.mark.parametrize("count", [20_000, pytest.param(200_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_noisy_mean(noise, count):
-    wealth = np.append(rng.standard_normal(9), 20.0)[:, None]
+    wealth = np.append(np.random.default_rng(9).standard_normal(9), 20.0)[:, None]
     release = pi.NoisyMean(scale=1.0, noise=noise)
     fit = release.confidential_fit(ArraySweep(wealth, np.zeros(10)))
     pair = release.people(fit, Block(wealth, np.zeros(10))).pairs[9:]
