@@ -23,7 +23,7 @@ from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP, UNIT
+from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.base import Pairs
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps
@@ -124,7 +124,9 @@ class Watch:
         """Count the steps of these batches; ``lengths`` has all their people behind each other."""
         who = np.concatenate(batches)
         np.add.at(self._counts, (who, self._level(lengths)), 1)
-        np.add.at(self._squares, who, (np.minimum(lengths, self.clip) / self.clip) ** 2)
+        squares = (np.minimum(lengths, self.clip) / self.clip) ** 2
+        # a square next to underflow loses digits, or is zero: whoever has a length has a normal one
+        np.add.at(self._squares, who, np.where(lengths > 0, np.maximum(squares, TINY), 0.0))
         sizes = [len(batch) for batch in batches]
         self._steps += len(sizes)
         self._sampled += len(who)
