@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perinstance.ledger.totals import loss_counts
@@ -14,6 +14,7 @@ LOSSES = st.lists(st.floats(0.0, 1e300) | st.just(np.inf), min_size=1, max_size=
 
 
 @given(LOSSES, st.integers(1, 9), st.sampled_from([5, 1000]))
+@example([0.0, np.inf, np.inf, np.inf, 2.225073858507203e-309, np.inf], 1, 5)
 @settings(max_examples=200, deadline=None)
 def test_quantiles_of_parts_are_those_of_the_whole_or_a_little_more(losses, size, room):
     before, loss_counts.ROOM = loss_counts.ROOM, room
@@ -26,7 +27,8 @@ def test_quantiles_of_parts_are_those_of_the_whole_or_a_little_more(losses, size
         assert counts.people == len(losses) and counts.infinite == sum(np.isinf(losses))
         assert (found >= exact).all()
         with np.errstate(over="ignore"):
-            assert (found <= exact * (1 + 2.0**-15)).all()
+            # the same 37 bits are dropped of losses below the normal floats, where they are 2^-1037
+            assert (found <= exact * (1 + 2.0**-15) + 2.0**-1037).all()
         if room == 1000:
             assert (found == exact).all() and counts.above(1.0) == sum(loss > 1.0 for loss in losses)
     finally:
