@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from perinstance.pairs import Posterior, Shift
 from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, shift_epsilon
+from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
 
 from . import truth
 from .strategies import DELTAS, DISTANCES, LEVERAGES, RESIDUALS, batch, examples, scale
@@ -62,6 +63,17 @@ def test_epsilon_of_a_posterior(direction, mu, rho, deltas):
 def test_epsilon_of_many_shifts(distances, delta):
     epsilons = np.empty(N)
     shift_epsilon(distances, delta, epsilons)
+    assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
+
+
+@pytest.mark.parametrize("delta", [0.02, 0.0016770628656112535, 1.5571475352463176e-12])
+def test_shifts_of_cells_that_fail_their_check_are_solved_one_by_one(delta):
+    """At such deltas the first cell, where epsilon begins to be positive, is next to what is allowed; then all fail."""
+    distances, epsilons = delta * np.linspace(2.0, 4.0, N), np.empty(N)
+    shift_epsilon(distances, delta, epsilons)
+    assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
+    table = shift_table(delta)
+    solve_shifts(distances, delta, np.full_like(table.polynomials, np.nan), table.first_cell, epsilons)
     assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
 
 

@@ -64,8 +64,7 @@ def test_counts_against_the_list_of_all_lengths(lengths, levels):
     for row in norms:
         watch.step([2, 0, 1], row[[2, 0, 1]])
     exact, above = (  # no squares, which are zero for lengths next to nothing
-        np.hypot.reduce(np.minimum(s, 2.0), axis=0) / 3.0
-        for s in (norms, np.where(norms > 0, norms + 2 / levels, 0))
+        np.hypot.reduce(np.minimum(s, 2.0), axis=0) / 3.0 for s in (norms, np.where(norms > 0, norms + 2 / levels, 0))
     )
     found = watch.pairs().distance
     assert (found >= exact * (1 - 1e-12)).all() and (found <= above * (1 + 1e-12)).all()
