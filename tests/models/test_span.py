@@ -60,6 +60,13 @@ def test_dependence_up_to_rounding_is_told_apart_from_dependence():
         release.fit(dependent, y)
 
 
+def test_columns_in_proportion_up_to_rounding_are_told_too():
+    """Three times the float 1e-8 is no float: such a table was met among awkward ones."""
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]]) * [1.0, 1e-8]
+    with pytest.raises(NumericalTrouble, match="of 2 directions float64 sees 1 and exact arithmetic 2"):
+        pi.audit(pi.PosteriorSample(alpha=0.0), X, np.zeros(3))
+
+
 def test_an_outsider_with_the_slightest_part_in_an_open_direction_loses_everything():
     X = np.array([[1.0, 1.0], [2.0, 2.0], [-1.0, -1.0]])
     y = np.array([1.0, 0.0, 1.0])

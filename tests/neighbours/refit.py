@@ -37,6 +37,29 @@ def design(X, intercept: bool):
     return np.hstack([X, np.ones((len(X), 1))]) if intercept else X
 
 
+def hangs_on_last_bits(X, intercept: bool) -> bool:
+    """Whether columns depend on each other up to rounding, but not exactly; without a penalty such a table is refused.
+
+    By exact orthogonalisation: some column is off the span of those before it by less than 1e-12 of itself.
+    """
+    basis: list[list[Fraction]] = []
+    for column in design(X, intercept).T.tolist():
+        whole = [Fraction(v) for v in column]
+        left = whole
+        for one in basis:
+            share = _dot(left, one) / _dot(one, one)
+            left = [v - share * w for v, w in zip(left, one, strict=True)]
+        if any(left):
+            if _dot(left, left) < Fraction(1e-24) * _dot(whole, whole):
+                return True
+            basis.append(left)
+    return False
+
+
+def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
+    return sum((v * w for v, w in zip(a, b, strict=True)), Fraction(0))
+
+
 @dataclass
 class Solution:
     """All minimisers: ``theta + null c``. ``theta`` is the limit alpha -> 0 when there are many."""

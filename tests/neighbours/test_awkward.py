@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.numerics.rounding import EXACT_PARAMETER
-from tests.neighbours.refit import distance, leave_out, neighbours, to_float
+from tests.neighbours.refit import distance, hangs_on_last_bits, leave_out, neighbours, to_float
 
 ENTRY = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -0.7, 1e-3, 20.0, 1e4])
 SCALE = st.sampled_from([1.0, 1.0, 1e8, 1e-8, 1e3])
@@ -82,6 +82,7 @@ def test_ridge_on_awkward_tables(table, alpha, intercept):
 def test_least_squares_may_be_singular(table, intercept):
     """Without a penalty: infinite for whoever holds up a direction alone, exact for the others."""
     X, y = table
+    assume(not hangs_on_last_bits(X, intercept))  # refused: tests/models/test_span.py
     check(X, y, 0.0, intercept, np.eye(X.shape[1] + intercept), 1e-6)
 
 
@@ -96,6 +97,7 @@ def test_equal_columns_beside_a_tiny_one():
 @given(tables(smallest=2), tables(smallest=2), st.sampled_from([0.0, 0.1]), st.booleans())
 def test_outsiders_on_awkward_tables(table, others, alpha, intercept):
     X, y = table
+    assume(alpha or not hangs_on_last_bits(X, intercept))
     d = X.shape[1]
     X_new = np.resize(others[0], (2, d))
     y_new = np.resize(others[1], 2)
