@@ -16,7 +16,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_e
 MOST_KINDS = 8
 MOST_STEPS = 65536.0
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
-LEAST, FINEST, SURE = 1 << 9, 1 << 20, 1 << 12
+LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE = 4
 FASTER = 4.0  # than with their square errors may still fall from there on
 DOUBT = 2.0  # of the error left, where the points have become many times more at once
