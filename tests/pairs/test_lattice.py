@@ -7,13 +7,19 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
+from perinstance.numerics.normal_tails import upper_tail
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled.few_steps.gauss_rule import NODES, RULE
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step
+from perinstance.pairs.loss_sums.sampled.lattice import lattice_bound
 from perinstance.pairs.loss_sums.sampled.lattice.answers import lattice_epsilon, lattice_log_delta
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
+from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import Lattice, coarsened
+from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import factor_masses
+from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, noise_at, spread_step
 
 SIGNS = {"with": 1.0, "without": -1.0}
@@ -34,12 +40,12 @@ def test_a_step_on_the_lattice(q, m, sign):
     step = make_step(q, m, sign)
     start, points = above_least(-7.0, step), 65
     spacing = (above_least(m + 3.0, step) - start) / (points - 1)
-    masses = np.empty(points)
-    log_scale, last, off, _ = spread_step(step, start, spacing, 0.0, -7.0, masses)
+    masses, places = np.empty((2, points))
+    last, off, _ = spread_step(step, (start, spacing, 0), 0.0, -7.0, masses, places)
     assert last == pytest.approx(noise_at(start + spacing * (points - 1), step)[0])
     assert 0.0 < off < 1e-11 * (1.0 + start + spacing * points)
     ctx.prec = 120
-    places = [-7.0, *(noise_at(start + spacing * j, step)[0] for j in range(1, points))]
+    assert places == pytest.approx([-7.0, *(noise_at(start + spacing * j, step)[0] for j in range(1, points))])
     for j in (1, 2, 20, 40, 63):
         x, y, z = (arb(place) for place in places[j - 1 : j + 2])
 
@@ -54,16 +60,19 @@ def test_a_step_on_the_lattice(q, m, sign):
             return sum((acb.integral(hat, c, d).real for c, d in itertools.pairwise(cuts)), arb(0))
 
         truth = (part(x, y, True) + part(y, z, False)) * (-y * y / 2).exp() / (2 * arb.pi()).sqrt()
-        found = arb(masses[j]) * arb(log_scale).exp()
-        beside = arb(masses[j - 1] + masses[j + 1]) * arb(log_scale).exp()
-        assert found > truth * (1 - arb(4e-16) * (1 + abs(log_scale)))
+        found = arb(masses[j])
+        beside = arb(masses[j - 1] + masses[j + 1])
+        assert found + arb(1e-300) > truth  # which is added to all of them
         assert found < truth * (1 + arb(1e-12)) + beside * arb(1e-11) + arb(1e-290)
     ctx.prec = 53
 
 
-@pytest.mark.parametrize("n", [7, 33, 900, 5000])
-def test_convolution_is_rounded_up(n):
-    """Every number at least the exact one, also far below the largest; above by little of what its block holds."""
+@pytest.mark.parametrize(("n", "head"), [(7, 0), (33, 0), (900, 0), (5000, 0), (64, 64), (900, 128), (5000, 64)])
+def test_convolution_is_rounded_up(n, head):
+    """Every number at least the exact one, also far below the largest; above by little of what its block holds.
+
+    Products of two of the first ones are left out.
+    """
     from flint import arb, arb_poly, ctx
 
     random = np.random.default_rng(n)
@@ -71,37 +80,109 @@ def test_convolution_is_rounded_up(n):
     left = np.exp(-0.5 * (40.0 * j / n) ** 2) * random.uniform(0.5, 1.0, n) + 1e-300
     left[0] = 1.0
     right = np.exp(-30.0 * j / n) * random.uniform(0.5, 1.0, n) + 1e-300
-    for one, two in ((left, right), (left, left)):
-        found = convolve(one, two)
+    for one, two, count in ((left, right, n), (left, left, n), (left, right, 2 * n - 1), (right, right, 2 * n - 1)):
+        found = convolve(one, two, count, head)
         ctx.prec = 200
-        exact = arb_poly([arb(float(x)) for x in one]) * arb_poly([arb(float(x)) for x in two])
-        values = [exact[k] for k in range(n)]
+        a, b = ([arb(float(x)) for x in numbers] for numbers in (one, two))
+        exact = arb_poly([0] * head + a[head:]) * arb_poly(b) + arb_poly(a[:head]) * arb_poly([0] * head + b[head:])
+        values = [exact[k] for k in range(count)]
         assert all(arb(float(f)) >= v for f, v in zip(found, values, strict=True))
         ctx.prec = 53
         truth = np.array([float(v.mid()) for v in values])
-        around = np.array([truth[max(k - n // 8, 0) : k + 1].max() for k in range(n)])
+        around = np.array([truth[max(k - max(n // 8, 256), 0) : k + 1].max() for k in range(count)])
         assert (found <= truth * (1 + 1e-13) + 1e-9 * around + 2e-300).all()
 
 
-def test_the_bound_is_that_of_the_steps_it_stands_for():
+def test_the_bound_is_that_of_the_steps_it_stands_for(monkeypatch):
     """Three steps on a short lattice: the sum over all triples of points, and of what lies beyond, one by one."""
+    monkeypatch.setattr(lattice_bound, "WORTH", np.inf)
     table, epsilon, points = np.array([[0.2, 0.05], [1.0, 2.0], [2.0, 1.0]]), 1.5, 40
     kinds = Kinds.of(table, 1.0, -10.0)
     bound = LatticeBound(kinds, epsilon, points)
     spacing = bound.lattice.spacing
     laws = []
     for law, start in zip(kinds.laws, kinds.starts, strict=True):  # the same lattice, continued as far as anything lies
-        masses = np.empty(2000)
-        log_scale, *_ = spread_step(law, start, spacing, 0.0, kinds.first, masses)
-        laws.append(masses * math.exp(log_scale))
+        masses, places = np.empty((2, 2000))
+        spread_step(law, (start, spacing, 0), 0.0, kinds.first, masses, places)
+        masses[0] += upper_tail(-kinds.first)
+        laws.append(masses)
     both = np.convolve(np.convolve(laws[0], laws[0]), laws[1])
     losses = kinds.least - kinds.edge + spacing * np.arange(both.size)
-    for j in (points - 1, points - 2, points // 2):
+    for j in (bound.last, bound.last - 1, points // 2):
         at = losses[j]
         with np.errstate(over="ignore"):
             truth = (both * np.maximum(np.exp(losses) - np.exp(at), 0.0))[both > 1e-290].sum()
         assert bound.log_delta(j) == pytest.approx(math.log(truth), abs=1e-10)
         assert bound.epsilon(j) == pytest.approx(at, abs=1e-12)
+
+
+def _potential(q, m, losses):
+    """``E[(L - l)_+]`` of one step at ``l = (1 - q) e^g``, in closed form."""
+    cut = (losses + np.log(-np.expm1(-losses)) - math.log(q / (1 - q))) / m + 0.5 * m  # the noise there
+    return q * ndtr(m - cut) - (1 - q) * np.expm1(losses) * ndtr(-cut)
+
+
+@pytest.mark.parametrize(("q", "m", "points"), [(0.2, 1.0, 60), (0.05, 3.0, 200), (0.9, 0.4, 300), (1e-3, 2.0, 3000)])
+def test_lowered_potentials(q, m, points):
+    """Times the factor every call on one step costs at least the true one, at every strike; without it some do not."""
+    step = make_step(q, m, 1.0)
+    start = float(above_least(-7.0, step))
+    spacing = (float(above_least(m + 6.0, step)) - start) / (points - 1)
+    lattice = Lattice(spacing, 0.0, points, 1.0)
+    calls = []
+    strikes = start + spacing * (2.0 + np.arange(0.0, points - 8.0, 0.0625 if points < 1000 else 1.4142))
+    truth = _potential(q, m, strikes)
+    for lowered in (False, True):
+        law = SpreadStep(step, start, -7.0, lattice).loss(lowered)
+        masses = law.masses * math.exp(law.log_scale)
+        places = (1 - q) * np.exp(start + spacing * np.arange(points))
+
+        def call(losses, masses=masses, places=places, law=law):
+            below = (1 - q) * np.exp(losses)
+            beyond = (law.excess + law.beyond) * places[-1] - law.beyond * below
+            return np.maximum(places - below[:, None], 0.0) @ masses + beyond * math.exp(law.log_scale)
+
+        a, b = factor_masses(spacing, 1.0)
+        averaged = a * call(strikes - spacing) + (1 - a - b) * call(strikes) + b * call(strikes + spacing)
+        calls.append((call(strikes), averaged))
+    (spread, _), (low, averaged) = calls
+    assert (spread >= truth * (1 - 1e-13)).all() and (averaged >= truth * (1 - 1e-13)).all()
+    assert (low < truth * (1 - 1e-9)).any()
+    saved = SpreadStep(step, start, -7.0, lattice).saved
+    density = np.exp(-strikes)  # what a strike weighs in the variance of the loss
+    gained = ((spread - low) * density).sum() * (strikes[1] - strikes[0]) / (1 - q) / spacing**2
+    assert 0.0 < saved < 1 / 12 and gained == pytest.approx(saved, rel=0.05)
+
+
+@pytest.mark.parametrize("order", [0.0, 1.7, -3.0])
+def test_moved_to_coarser_points(order):
+    """Masses on parts of a spacing go to its ends: probability and mean of the ratio stay."""
+    parts, cells, spacing = 8, 5, 0.3
+    fine = np.random.default_rng(5).random(cells * parts + 1)
+    coarse = coarsened(fine, parts, spacing, order)
+    at, around = spacing / parts * np.arange(fine.size), spacing * np.arange(cells + 1)
+    assert coarse.shape == around.shape and (coarse > 0).all()
+    for power in (0.0, 1.0):
+        truth = fine @ np.exp((power - order) * at)
+        assert coarse @ np.exp((power - order) * around) == pytest.approx(truth, rel=1e-13)
+
+
+@pytest.mark.parametrize(("q", "m", "times"), [(1e-5, 4.0, 14000), (3e-4, 1.0, 600), (1e-4, 2.0, 3000)])
+def test_seldom_steps_stay_on_finer_points(q, m, times, monkeypatch):
+    """None of the probability is lost, and delta is far closer to that of many more points than on one level."""
+    kinds = Kinds.of(np.array([[q], [m], [float(times)]]), 1.0, -20.0)
+    bound = LatticeBound(kinds, 8.0, 4096)
+    assert len(bound.lattice.finer) > 1
+    points, order = bound.lattice.spacing * np.arange(4096), bound.lattice.order
+    for half in bound._halves:
+        assert [masses.size for masses in half.levels] == [level[1] for level in bound.lattice.levels]
+        inside = half.masses @ np.exp(half.log_scale - order * points)
+        assert inside + half.beyond * math.exp(half.log_scale - order * points[-1]) == pytest.approx(1.0, rel=1e-9)
+    many = LatticeBound(kinds, 8.0, 1 << 16)
+    monkeypatch.setattr(lattice_bound, "finer_levels", lambda *_: ())
+    one_level = LatticeBound(kinds, 8.0, 4096)
+    close, coarse = (one.log_delta(one.last) - many.log_delta(many.last) for one in (bound, one_level))
+    assert 0.0 < close < 0.5 * coarse
 
 
 @pytest.mark.parametrize("direction", ["with", "without"])
@@ -182,7 +263,7 @@ def test_too_far_out_for_floats():
     """A lattice whose masses overflow knows nothing; a person gets an answer all the same."""
     table = np.array([[0.5], [2.0], [3.0]])
     bound = LatticeBound(Kinds.of(table, 1.0, -690.0), 1e5, 64)
-    assert bound.log_delta(63) == np.inf
+    assert bound.log_delta(bound.last) == np.inf
     (found,) = SampledGaussian([[0.5]], [[2.0]], [[3]]).epsilon(1e-300, "with")
     assert 100.0 < found < np.inf
     # the mean of e^loss is beyond the floats: (1 - q)^-steps

@@ -81,7 +81,8 @@ def invert(
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
-        bounds = np.stack([out[again, 0], cost[again]], axis=1)
+        slope = 1.0 if solving else out[again, 1]
+        bounds = np.stack([out[again, 0], cost[again] * slope], axis=1)
         better = answer_on_lattice(view[again], goals[again], bounds, solving)
         out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
     return out

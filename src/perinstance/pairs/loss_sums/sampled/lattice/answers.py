@@ -16,8 +16,10 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_e
 MOST_KINDS = 8
 MOST_STEPS = 65536.0
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
-LEAST, FINEST, SURE = 1 << 9, 1 << 20, 1 << 12
+LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE = 4
+FASTER = 4.0  # than with their square errors may still fall from there on
+DOUBT = 2.0  # of the error left, where the points have become many times more at once
 #: Points of all people of one call together: where more of them ask, each gets fewer.
 ALTOGETHER = 1 << 22
 MOST_PEOPLE = ALTOGETHER // LEAST
@@ -29,8 +31,8 @@ TURNS = 16
 def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solving: bool) -> Floats:
     """Return epsilon, or the bound of log delta and minus its slope; infinite for whom a lattice does not serve.
 
-    Goals are log delta, the epsilon that is asked and the largest loss; ``bounds`` are epsilons that are large enough
-    and how far above the least they are, about, or infinity.
+    Goals are log delta, the epsilon that is asked and the largest loss; ``bounds`` are what is known already, epsilons
+    or logarithms of delta, and how far above the least they are, about, or infinity.
     """
     steps = view.sampled
     assert steps is not None
@@ -54,7 +56,9 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
             bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
             known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, finest), 1.0
         elif key not in known:
-            known[key] = lattice_log_delta(table, sign, float(goals[i, 1]), finest)
+            known[key] = lattice_log_delta(
+                table, sign, float(goals[i, 1]), finest, (float(bounds[i, 0]), float(bounds[i, 1]))
+            )
         out[i] = known[key]
     return out
 
@@ -97,7 +101,7 @@ def lattice_epsilon(table: Floats, sign: float, log_delta: float, given: tuple[f
 
 def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float], end: float, finest: int) -> float:
     """Return the epsilon of as many points as it needs: each lattice says how far off it is, next to the one before."""
-    (bound, above), points, before = given, min(MORE * LEAST, finest), np.inf
+    (bound, above), points, before, fewer = given, min(MORE * LEAST, finest), np.inf, LEAST
     for _ in range(TURNS):
         found, outer = _solved(kinds, log_delta, end, points)
         bound = min(bound, found)
@@ -105,17 +109,23 @@ def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float], end: fl
             end = _further(kinds, end, ROOM)
             continue
         moved, before = abs(before - found), found
-        left = moved / (MORE**2 - 1.0)
+        more, fewer = points / fewer, points
+        left = moved / (more**2 - 1.0) * (DOUBT if more > MORE else 1.0)
         if points >= finest or bound == 0.0 or left <= ON_LATTICE * bound:
             break
         off = max(left, found - bound) if moved < np.inf else found - bound
-        if bound < found and off * (points / finest) ** 2 > above:
-            break  # even the finest would be further above the truth than the bound is
+        if bound < found and _hopeless(off, above, points, finest):
+            break
         if moved < np.inf:
             end = _further(kinds, bound, max(LAST_ROOM, 2.0 * moved / kinds.place(bound)))
         enough = 1.1 * points * math.sqrt(left / (ON_LATTICE * bound)) if points >= SURE and moved < np.inf else 0.0
         points = min(max(MORE * points, math.ceil(enough)), finest)
     return bound
+
+
+def _hopeless(off: float, above: float, points: int, finest: int) -> bool:
+    """Return whether even the finest lattice would be further above the truth than a bound that is known."""
+    return points >= SURE and off * (points / finest) ** 2 > FASTER * above
 
 
 def _further(kinds: Kinds, epsilon: float, room: float) -> float:
@@ -130,7 +140,7 @@ def _solved(kinds: Kinds, log_delta: float, end: float, points: int) -> tuple[fl
         return np.inf, end
     lattice = LatticeBound(kinds, end, points)
     # delta falls with the point with the person, and grows without
-    good, bad = (points - 1, 0) if kinds.sign > 0.0 else (0, points - 1)
+    good, bad = (lattice.last, 0) if kinds.sign > 0.0 else (0, lattice.last)
     if not lattice.log_delta(good) <= log_delta:
         return np.inf, end
     if lattice.log_delta(bad) <= log_delta:
@@ -157,8 +167,13 @@ def _between(lattice: LatticeBound, good: int, bad: int, log_delta: float) -> fl
     return e - gained * (1.0 - 64.0 * UNIT)
 
 
-def lattice_log_delta(table: Floats, sign: float, epsilon: float, finest: int) -> tuple[float, float]:
-    """Return a bound of log delta at an epsilon, and minus its slope, about."""
+def lattice_log_delta(
+    table: Floats, sign: float, epsilon: float, finest: int, given: tuple[float, float] = (np.inf, np.inf)
+) -> tuple[float, float]:
+    """Return a bound of log delta at an epsilon, and minus its slope, about.
+
+    ``given`` is a bound of it and how far above the least it is, about; where lattices do not serve, infinity.
+    """
     kinds = Kinds.of(table, sign, -700.0)
     if not kinds.place(epsilon) > 0.0:
         return np.inf, 1.0
@@ -169,15 +184,17 @@ def lattice_log_delta(table: Floats, sign: float, epsilon: float, finest: int) -
         best = min(best, found)
         if points == finest or not found[0] < np.inf or moved / (MORE**2 - 1.0) <= ON_LATTICE:
             return best
+        if given[0] < found[0] and _hopeless(found[0] - given[0], given[1], points, finest):
+            return best
         points = min(MORE * points, finest)
 
 
 def _at_end(kinds: Kinds, epsilon: float, points: int) -> tuple[float, float]:
     """Return the bound of log delta at the last point of a lattice, and minus its slope; the point may not be above."""
     lattice = LatticeBound(kinds, epsilon, points)
-    lattice = LatticeBound(kinds, epsilon - 2.0 * (lattice.epsilon(points - 1) - epsilon), points)
-    if lattice.epsilon(points - 1) > epsilon:
+    lattice = LatticeBound(kinds, epsilon - 2.0 * (lattice.epsilon(lattice.last) - epsilon), points)
+    if lattice.epsilon(lattice.last) > epsilon:
         return np.inf, 1.0
-    last, before = (lattice.log_delta(points - 1 - back) for back in (0, 1))
+    last, before = (lattice.log_delta(lattice.last - back) for back in (0, 1))
     slope = kinds.sign * (before - last) / lattice.lattice.spacing
     return last, slope if slope > 0.0 else 1.0

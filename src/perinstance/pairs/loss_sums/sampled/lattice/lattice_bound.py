@@ -8,8 +8,8 @@ cell so that its mean stays. By Jensen's inequality that only raises the expecta
 Then all losses lie on one lattice, and their sums are convolutions of positive numbers: nothing cancels, whatever delta
 is, and the transform of the loss need not die. Between two points the bound is linear in ``e^epsilon``.
 
-- Above the last point, which is the epsilon asked for less what all others lose at least, the function is linear with
-  the person: probability and mean are all that matters (``loss_sums.py``). Without the person it is zero there.
+- Above the last point, one beyond the epsilon asked for less what all others lose at least, the function is linear
+  with the person: probability and mean are all that matters (``loss_sums.py``). Without the person it is zero there.
 - Below the first point, some nine standard deviations out, the loss is raised to it with the person; without, where it
   is chosen further out, its probability is added to delta as if it told everything.
 - The points that are meant are off by roundings (``step_spread.py``): with the person masses are moved up by as much.
@@ -20,7 +20,8 @@ is, and the transform of the loss need not die. Between two points the bound is 
 - Masses, profiles and sums are positive, and rounded up where they are made.
 
 How much it raises delta goes with the square of the spacing: what is left above the truth falls by four when the points
-are doubled.
+are doubled. Each step adds its part; most of that is taken back (``potential_lowering.py``). Seldom steps lose next to
+nothing, and rarely much: near the least loss points are finer (``step_levels.py``).
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NOT_ZERO, UNIT
-from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw, log_upper, make_step, scaled, step_bound
+from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw, log_upper, make_step
 from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
+    LARGEST,
     SCALES,
     Lattice,
     LossSum,
@@ -45,7 +47,9 @@ from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
     shortfalls,
 )
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import find_order
-from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, spread_step
+from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import UNEVEN, WORTH, factor_masses
+from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep, finer_levels
+from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least
 
 FIRST = -7.0  # with the person: the noise at the first point
 ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
@@ -99,28 +103,30 @@ class Kinds:
 class LatticeBound:
     """Bounds of log delta at the points of one lattice; the last of them is at a given epsilon."""
 
-    __slots__ = ("_beyond", "_halves", "_kinds", "_off", "_profile", "lattice")
+    __slots__ = ("_averaged", "_beyond", "_found", "_halves", "_kinds", "_off", "_profile", "last", "lattice")
 
     def __init__(self, kinds: Kinds, epsilon: float, points: int) -> None:
         width = kinds.place(epsilon)
-        spacing = width / (points - 1)
+        self.last = points - 2  # one more is needed for averages
+        spacing = width / self.last
         order = find_order(kinds.table(), np.array(kinds.starts), kinds.first, width)
-        self.lattice = Lattice(spacing, order, points, kinds.sign)
+        finer = finer_levels(kinds.laws, kinds.times, kinds.starts, points, spacing)
+        self.lattice = Lattice(spacing, order, points, kinds.sign, finer)
         self._kinds = kinds
-        self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width)
-        sums, shares = [], []
-        for law, times, start in zip(kinds.laws, kinds.times, kinds.starts, strict=True):
-            one, share = _spread(law, start, kinds.first, self.lattice)
-            shares.append(share)
-            sums.append((one, times))
-        if (
-            kinds.sign < 0.0
-        ):  # sums above the last point do not count, and shares of all losses are a share of their sum
-            self._off += max(shares) * (kinds.least + width)
+        self._found: dict[int, float] = {}
         self._beyond: tuple[Floats, Floats] | None = None
         self._halves: tuple[LossSum, LossSum] | None = None
-        if not all(math.isfinite(one.log_scale) for one, _ in sums):  # too far out for floats: nothing is known
+        self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width + spacing)
+        pairs = zip(kinds.laws, kinds.starts, strict=True)
+        steps = [SpreadStep(law, start, kinds.first, self.lattice) for law, start in pairs]
+        share = max(step.share for step in steps)
+        if kinds.sign < 0.0:  # sums above the last do not count, and shares of all losses are a share of their sum
+            self._off += share * (kinds.least + width + spacing)
+        saved = sum(n * step.saved for n, step in zip(kinds.times, steps, strict=True))
+        self._averaged = saved > WORTH and share < UNEVEN
+        if not all(math.isfinite(step.log_scale) for step in steps):  # too far out for floats: nothing is known
             return
+        sums = [(step.loss(lowered=self._averaged), n) for n, step in zip(kinds.times, steps, strict=True)]
         one, two = self._halves = _in_two(sums, self.lattice)
         if kinds.sign > 0.0:
             self._beyond, self._profile = excesses(one, self.lattice), excesses(two, self.lattice)[0]
@@ -133,7 +139,25 @@ class LatticeBound:
         return kinds.sign * (kinds.least + self.lattice.spacing * j - kinds.edge) + self._off
 
     def log_delta(self, j: int) -> float:
-        """Return the logarithm of a bound of delta there; infinite if it is not known."""
+        """Return the logarithm of a bound of delta there, averaged if potentials are lowered; infinite if not known."""
+        here = self._of_sums(j)
+        if not self._averaged or j == 0 or not here < np.inf:  # at the first point the mean alone counts
+            return here
+        before, behind = self._of_sums(j - 1) - here, self._of_sums(j + 1) - here
+        if not max(before, behind) < LARGEST:
+            return np.inf
+        below, above = factor_masses(self.lattice.spacing, self._kinds.sign)
+        return (
+            here + math.log1p(below * math.expm1(before) + above * math.expm1(behind)) + 16.0 * UNIT * (1.0 + abs(here))
+        )
+
+    def _of_sums(self, j: int) -> float:
+        """Return the logarithm of a bound of delta of the sums as they are on the lattice."""
+        if j not in self._found:
+            self._found[j] = self._folded(j)
+        return self._found[j]
+
+    def _folded(self, j: int) -> float:
         if self._halves is None:
             return np.inf
         one, two = self._halves
@@ -150,25 +174,6 @@ class LatticeBound:
         if self._beyond is not None:
             log += self.epsilon(j) + self._off + 4.0 * UNIT * abs(self.epsilon(j))
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
-
-
-def _spread(law: StepLaw, start: float, first: float, lattice: Lattice) -> tuple[LossSum, float]:
-    """Return one step on the lattice, and the most that a point may be off as a share of its loss."""
-    masses = np.empty(lattice.points)
-    log_scale, x, off, share = spread_step(law, start, lattice.spacing, lattice.order, first, masses)
-    mean = -law.log_p - start + 8.0 * UNIT * (start - law.log_p)
-    beyond, excess = 0.0, 0.0
-    if law.sign > 0.0:
-        last = lattice.spacing * (lattice.points - 1)
-        power = lattice.order * last - log_scale
-        wrong = UNIT * (64.0 + 4.0 * (x * x + abs(lattice.order * last) + abs(log_scale)))
-        beyond = scaled(log_upper(x) + power + wrong)
-        epsilon = start + last + law.log_p
-        bound = step_bound(epsilon, off + 4.0 * UNIT * (start + last - law.log_p), law, 1.0)
-        excess = scaled(bound.power + math.log(bound.factor + NOT_ZERO) + power - epsilon + 2.0 * off + wrong)
-        excess = excess * (1.0 + 8.0 * UNIT * (1.0 + abs(epsilon)))
-        excess += move_up(masses, start, lattice.spacing, lattice.order, share)
-    return LossSum(masses, log_scale, mean, beyond, excess), share
 
 
 def _in_two(sums: list[tuple[LossSum, int]], lattice: Lattice) -> tuple[LossSum, LossSum]:
