@@ -79,6 +79,7 @@ def _cell(x, width, power, m):
             down += mass * (1.0 - share)
         size = max(abs(x + part * k), abs(x + part * (k + 1)))
         lack += part * (down + right) * (UNIT * (24.0 + 2.0 * size * size) + FIVE_NODES)
+        lack += part * right * (2.0 * UNIT * m * width)  # of exponents m s and m width, whose quotient the share is
         low, low_lost = _added(low, part * down, low_lost)
         up, up_lost = _added(up, part * right, up_lost)
     return low + low_lost, up + up_lost, lack + 2.0 * UNIT * abs(power) * (low + up)
