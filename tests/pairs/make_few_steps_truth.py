@@ -33,7 +33,10 @@ def random_steps(random: np.random.Generator, fewest: int, most: int) -> tuple[l
     cuts = np.sort(random.choice(count - 1, kinds - 1, replace=False)) + 1 if kinds > 1 else np.array([], int)
     counts = np.diff(np.concatenate([[0], cuts, [count]]))
     seldom = random.random() < 0.35
-    low, high = (-6.0, -1.5 - math.log10(count)) if seldom else (-6.0 if random.random() < 0.3 else -2.5, -0.05)
+    often = 0.03 if count < 4096 else 10 ** random.uniform(-1.5, 1.0)  # how often a person is sampled at most
+    low, high = (
+        (-6.0, max(math.log10(often / count), -6.0)) if seldom else (-6.0 if random.random() < 0.3 else -2.5, -0.05)
+    )
     near = random.uniform(-1.3, 1.08) if random.random() < 0.75 else random.uniform(-3, 1.69)
     steps = []
     for k in counts:

@@ -17,7 +17,7 @@ from perinstance.pairs.loss_sums.sampled.lattice import lattice_bound
 from perinstance.pairs.loss_sums.sampled.lattice.answers import lattice_epsilon, lattice_log_delta
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
-from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import Lattice, coarsened
+from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, coarsened
 from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import factor_masses
 from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, noise_at, spread_step

@@ -14,7 +14,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, Lat
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
 
 MOST_KINDS = 8
-MOST_STEPS = 65536.0
+MOST_STEPS = 2.0**24
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE = 4

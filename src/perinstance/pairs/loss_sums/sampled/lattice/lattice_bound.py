@@ -34,11 +34,9 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NOT_ZERO, UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw, log_upper, make_step
+from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, LossSum
 from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
     LARGEST,
-    SCALES,
-    Lattice,
-    LossSum,
     added,
     after,
     excesses,
@@ -52,6 +50,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep, 
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least
 
 FIRST = -7.0  # with the person: the noise at the first point
+MANY = 1 << 14  # steps whose roundings are taken back
 ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
 
 
@@ -111,7 +110,8 @@ class LatticeBound:
         spacing = width / self.last
         order = find_order(kinds.table(), np.array(kinds.starts), kinds.first, width)
         finer = finer_levels(kinds.laws, kinds.times, kinds.starts, points, spacing)
-        self.lattice = Lattice(spacing, order, points, kinds.sign, finer)
+        many = kinds.sign > 0.0 and sum(kinds.times) > MANY
+        self.lattice = Lattice(spacing, order, points, kinds.sign, finer, many)
         self._kinds = kinds
         self._found: dict[int, float] = {}
         self._beyond: tuple[Floats, Floats] | None = None
@@ -127,7 +127,11 @@ class LatticeBound:
         if not all(math.isfinite(step.log_scale) for step in steps):  # too far out for floats: nothing is known
             return
         sums = [(step.loss(lowered=self._averaged), n) for n, step in zip(kinds.times, steps, strict=True)]
-        one, two = self._halves = _in_two(sums, self.lattice)
+        try:
+            one, two = _in_two(sums, self.lattice)
+        except OverflowError:
+            return
+        self._halves = one, two
         if kinds.sign > 0.0:
             self._beyond, self._profile = excesses(one, self.lattice), excesses(two, self.lattice)[0]
         else:
@@ -170,7 +174,7 @@ class LatticeBound:
             return np.inf
         lattice = self.lattice
         parts = (one.log_scale, two.log_scale, -lattice.order * (lattice.spacing * j))
-        log = math.log(total + NOT_ZERO) + sum(parts) + UNIT * (8.0 + SCALES * sum(abs(part) for part in parts))
+        log = math.log(total + NOT_ZERO) + sum(parts) + UNIT * (8.0 + 4.0 * sum(abs(part) for part in parts))
         if self._beyond is not None:
             log += self.epsilon(j) + self._off + 4.0 * UNIT * abs(self.epsilon(j))
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))

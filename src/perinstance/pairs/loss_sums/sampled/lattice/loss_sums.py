@@ -6,8 +6,6 @@ profile is linear in ``e^g``: with ``mean = log E[e^g] - start`` of another sum 
 
 ``excess(X + Y) = sum_i X_i excess_Y(T - i) + excess(X) e^{mean_Y} + beyond(X) (e^{mean_Y} - 1)``.
 
-Masses are multiplied by ``e^{order j spacing}`` and divided by ``e^log_scale``, what belongs to the last point too.
-
 The first points are given finer as well (``step_levels.py``), and two that both are are added there. What comes out is
 moved to the coarser points, the mean of the ratio kept; what lies within the first points stays on the finer ones too.
 """
@@ -15,7 +13,6 @@ moved to the coarser points, the mean of the ratio kept; what lies within the fi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,56 +21,13 @@ from perinstance.numerics.numba_compile import kernel, sum_kernel
 from perinstance.numerics.rounding import UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import scaled
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
+from perinstance.pairs.loss_sums.sampled.lattice.excess_mass import without_excess
+from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, LossSum, coarsened
 from perinstance.pairs.loss_sums.sampled.lattice.point_profiles import fill_profiles
 
 BLOCK = 1024
-#: roundings of the logarithm of a scale: one for each of up to 16 + 8 additions, half a unit, and an exponential
-SCALES = 16.0
-RUN = 32  # of numbers that are added before they are added to others
+TOO_LARGE = 1e280  # masses whose products, added up and transformed, may be too large for floats
 LARGEST = 700.0  # whose exponential is formed
-
-
-@dataclass(frozen=True, slots=True)
-class Lattice:
-    """Spacing, order of the scale and number of points that all sums share; ``sign`` is +1 with, -1 without.
-
-    ``finer`` are numbers of points and parts: so many points at the beginning, but for their last spacing, are divided
-    into so many parts; and of these again.
-    """
-
-    spacing: float
-    order: float
-    points: int
-    sign: float
-    finer: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def levels(self) -> list[tuple[float, int, int]]:
-        """Spacing, number of points, and the first point that is not given finer, from coarse to fine."""
-        out, spacing, points = [], self.spacing, self.points
-        for head, parts in (*self.finer, (0, 1)):
-            out.append((spacing, points, max(head - 1, 0)))
-            spacing, points = spacing / parts, (head - 1) * parts + 1
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class LossSum:
-    """The law of a sum of losses above their least value, on all levels of a lattice: the first has all of it.
-
-    The last two numbers are known only with the person.
-    """
-
-    levels: tuple[Floats, ...]
-    log_scale: float
-    mean: float
-    beyond: float
-    excess: float
-
-    @property
-    def masses(self) -> Floats:
-        """Masses at all points."""
-        return self.levels[0]
 
 
 @sum_kernel
@@ -83,31 +37,6 @@ def _dot(left, right, n):
     for i in range(n):
         total += left[i] * right[n - 1 - i]
     return total
-
-
-@kernel
-def coarsened(fine, parts, spacing, order):
-    """Return masses on parts of a spacing moved to the points around them, so that the mean of the ratio stays.
-
-    They are rounded up. The last of the finer points is a point.
-    """
-    cells = fine.size // parts
-    out = np.zeros(cells + 1)
-    low, up = np.empty(parts), np.empty(parts)
-    for r in range(parts):
-        above, left = spacing * r / parts, spacing * (parts - r) / parts
-        low[r] = math.expm1(-left) / math.expm1(-spacing) * math.exp(-order * above)
-        up[r] = math.expm1(-above) / math.expm1(-spacing) * math.exp((order - 1.0) * left)
-    out[cells] = fine[cells * parts]
-    for c in range(cells):
-        for begin in range(0, parts, RUN):
-            down, higher = 0.0, 0.0
-            for r in range(begin, min(begin + RUN, parts)):
-                down += fine[c * parts + r] * low[r]
-                higher += fine[c * parts + r] * up[r]
-            out[c] += down
-            out[c + 1] += higher
-    return out * (1.0 + UNIT * (RUN + parts // RUN + 16.0 + 2.0 * (1.0 + abs(order)) * spacing))
 
 
 @kernel
@@ -143,11 +72,13 @@ def after(excess: float, beyond: float, other: LossSum) -> float:
 
 def _all_of(law: LossSum) -> float:
     """Return a probability of one in the scale of a sum, rounded up."""
-    return scaled(-law.log_scale) * (1.0 + UNIT * (8.0 + SCALES * abs(law.log_scale)))
+    return scaled(-law.log_scale) * (1.0 + 8.0 * UNIT)
 
 
 def added(one: LossSum, two: LossSum, lattice: Lattice) -> LossSum:
     """Return the law of the sum of two independent losses, up to the last point."""
+    if not float(one.masses.max()) * float(two.masses.max()) < TOO_LARGE:
+        raise OverflowError("masses on points that are too far apart for their scale")
     beyond, excess = 0.0, 0.0
     if lattice.sign > 0.0:
         profile, more = excesses(two, lattice)
@@ -155,7 +86,7 @@ def added(one: LossSum, two: LossSum, lattice: Lattice) -> LossSum:
         excess = folded(one.masses, profile, lattice.points) + after(one.excess, one.beyond, two)
     mean, log_scale = (one.mean + two.mean) * (1.0 + UNIT), one.log_scale + two.log_scale
     beyond, excess = beyond * (1.0 + 2.0 * UNIT), excess * (1.0 + 2.0 * UNIT)
-    return LossSum(_convolved(one, two, lattice), log_scale, mean, beyond, excess)
+    return without_excess(LossSum(_convolved(one, two, lattice), log_scale, mean, beyond, excess), lattice)
 
 
 def _convolved(one: LossSum, two: LossSum, lattice: Lattice) -> tuple[Floats, ...]:

@@ -17,7 +17,8 @@ from perinstance.numerics.normal_tails import upper_tail
 from perinstance.numerics.rounding import FIVE_NODES, NOT_ZERO, UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw, log_upper, scaled, step_bound
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import LEAST_BLOCK
-from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import Lattice, LossSum, coarsened
+from perinstance.pairs.loss_sums.sampled.lattice.excess_mass import without_excess
+from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, LossSum, coarsened
 from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import lower_potential, take_back
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, spread_step
 
@@ -25,6 +26,8 @@ from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least,
 FEW_MOVES = 0.05
 #: A level has so many points fewer than the one before, where sums of many steps stay on it, and where they do not.
 FEWER, FEW = 4.0, 64.0
+#: Of logarithms of scales, at most 710, that are sums of up to 2^24 of them without a rounding.
+SCALES = 2.0**18
 WIDEST = 100.0  # spacing that is divided: exponentials of it, times an order of some 2, are formed
 
 
@@ -54,7 +57,7 @@ class SpreadStep:
     Attributes
     ----------
     log_scale
-        The logarithm that its masses are divided by.
+        The logarithm of what its masses are divided by, a multiple of 2^-18: sums of 2^24 of them are exact.
     share
         The most that a point may be off, as a share of its loss.
     saved
@@ -77,11 +80,12 @@ class SpreadStep:
             self._levels.insert(0, masses)
         total = sum(float(masses.sum()) for masses in self._levels)
         self._low = np.empty(self._places.size)
-        self.log_scale = math.log(total) if 0.0 < total < np.inf else np.inf
+        self.log_scale = round(math.log(total) * SCALES) / SCALES if 0.0 < total < np.inf else np.inf
         if self.log_scale == np.inf:
             return
+        scale = math.exp(-self.log_scale) * (1.0 + 4.0 * UNIT)
         for masses, (_, _, skip) in zip(self._levels, self._grids, strict=True):
-            masses[skip:] *= (1.0 + 4.0 * UNIT) / total
+            masses[skip:] *= scale
             masses[skip:] += NOT_ZERO  # what has underflowed is less
         self.saved = lower_potential(law, self._places, self._grids[0], lattice.order, self.log_scale, self._low)
 
@@ -98,7 +102,7 @@ class SpreadStep:
             coarse, fine, (_, spacing, skip) = self._levels[k], self._levels[k + 1], self._grids[k]
             fine[-1] = (fine[-1] + coarse[skip]) * (1.0 + UNIT)
             coarse[: skip + 1] = coarsened(fine, lattice.finer[k][1], spacing, lattice.order)
-        return LossSum(tuple(self._levels), self.log_scale, mean, beyond, excess)
+        return without_excess(LossSum(tuple(self._levels), self.log_scale, mean, beyond, excess), lattice)
 
     def _beyond(self) -> tuple[float, float]:
         """Return the probability and the excess beyond the last point, moving masses up by what points may be off."""
