@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
@@ -27,7 +28,14 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
     place_of,
 )
 from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
-from perinstance.pairs.loss_sums.sampled.line_layout import LineLengths, lay, lengths, over_basis
+from perinstance.pairs.loss_sums.sampled.line_layout import (
+    LONGEST,
+    LONGEST_ALONE,
+    LineLengths,
+    lay,
+    lengths,
+    over_basis,
+)
 from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind
 from perinstance.pairs.loss_sums.sampled.noise_cells import DEPTH, LOG_OUTSIDE, noise_window
@@ -39,6 +47,8 @@ LATTICE = 0.5 * PROMISED
 #: these times the nodes of the line. They have other bounds.
 FEW = 64.0
 MOST_NOISE, LARGEST_WORK, CHERNOFF_NOISE = 3e5, 1e8, 1e6
+#: So many people are given longer lines, each their own.
+FEW_PEOPLE = 32
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -71,13 +81,13 @@ def invert(
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
     it may, a lattice of losses is tried too.
     """
-    out = np.full((len(goals), 2), np.inf)
-    cost = np.where(places.found, np.inf, 0.0)
-    _invert_straight(view, tables, places, goals, solving, out, cost)
-    # of epsilon, or of what delta takes to fall by a factor of e
-    worth = out[:, 0] if solving else np.maximum(goals[:, 1], 1.0 / np.maximum(out[:, 1], SMALLEST))
-    fine = np.isfinite(out[:, 0]) & ((cost <= LATTICE * worth + PROMISED_ABSOLUTE) | (worth == 0.0))
-    again = np.flatnonzero(places.tried & ~fine)
+    out, cost = _invert_straight(view, tables, places, goals, solving)
+    again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
+    if lattice and 0 < again.size <= FEW_PEOPLE:
+        found, spent = _invert_straight(view[again], tables, places.of(again), goals[again], solving, LONGEST_ALONE)
+        better = found[:, 0] < out[again, 0]
+        out[again[better]], cost[again[better]] = found[better], spent[better]
+        again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
@@ -88,19 +98,28 @@ def invert(
     return out
 
 
+def _fine(out: Floats, cost: Floats, goals: Floats, solving: bool) -> NDArray[np.bool_]:
+    """Return for whom what was added is small enough: of epsilon, or of what delta takes to fall by a factor of e."""
+    worth = out[:, 0] if solving else np.maximum(goals[:, 1], 1.0 / np.maximum(out[:, 1], SMALLEST))
+    return np.isfinite(out[:, 0]) & ((cost <= LATTICE * worth + PROMISED_ABSOLUTE) | (worth == 0.0))
+
+
 def _invert_straight(
     view: LossCoordinates,
     tables: LineTables,
     places: Places,
     goals: Floats,
     solving: bool,
-    out: Floats,
-    cost: Floats,
-) -> None:
-    """Integrate along straight lines; ``cost`` is how much epsilon grows, about, by what was added."""
+    longest: int = LONGEST,
+) -> tuple[Floats, Floats]:
+    """Integrate along straight lines; returns the same and by how much epsilon grows, about, by what was added.
+
+    Lines longer than usual are only for people whose line has died at the end, and would not have before.
+    """
+    out, cost = np.full((len(goals), 2), np.inf), np.where(places.found, np.inf, 0.0)
     rows = np.flatnonzero(places.found)
     if not rows.size:
-        return
+        return out, cost
     places = places.of(rows)
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
     octave, share, known = lay(view, tables, places, goals, solving)
@@ -112,9 +131,12 @@ def _invert_straight(
         noise = _noise_nodes(people, c)
         if noise > MOST_NOISE:
             continue
-        length = lengths(people, tables, *place)
+        length = lengths(people, tables, *place, longest)
         for part in equal_blocks(-length.nodes):  # the longest first: shorter tables are the beginning of its own
-            if noise * length.nodes[part[0]] > LARGEST_WORK:
+            nodes = length.nodes[part[0]]
+            if noise * nodes > LARGEST_WORK:
+                continue
+            if longest > LONGEST and (nodes <= LONGEST or length.shift[part].any()):
                 continue
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 3))
@@ -122,6 +144,7 @@ def _invert_straight(
             out[rows[some[part]]] = found[:, :2]
             charged = 0.5 * length.shift[part] * (1.0 + c) + found[:, 2]
             cost[rows[some[part]]] = np.where(known[some[part]], charged, np.inf)
+    return out, cost
 
 
 def _noise_nodes(view: LossCoordinates, c: float) -> float:

@@ -141,18 +141,20 @@ def log_bound(epsilon, line, poles, terms):
     for start in range(0, n, ANCHOR):
         a_imag, a_real = fast_sin_cos(start * turn)
         b_imag, b_real = fast_sin_cos((start + 1) * turn)
+        block = 0.0
         for k in range(start, min(start + ANCHOR, n), 2):
             part = terms.real[k] * a_real - terms.imag[k] * a_imag
             rest = terms.real[k] * a_imag + terms.imag[k] * a_real
             next_part = terms.real[k + 1] * b_real - terms.imag[k + 1] * b_imag
             next_rest = terms.real[k + 1] * b_imag + terms.imag[k + 1] * b_real
-            total += part + next_part
+            block += part + next_part
             slope += k * rest + (k + 1) * next_rest
             bend += k * k * part + (k + 1) * (k + 1) * next_part
             a_real, a_imag = a_real * step_real - a_imag * step_imag, a_real * step_imag + a_imag * step_real
             b_real, b_imag = b_real * step_real - b_imag * step_imag, b_real * step_imag + b_imag * step_real
+        total += block
     total += terms.lost + line.rest
-    total += NODE_ROUNDING * (terms.size * (4.0 * ANCHOR + 8.0 + n) + 3.0 * terms.turned * abs(turn))
+    total += NODE_ROUNDING * (terms.size * (5.0 * ANCHOR + 8.0 + n / ANCHOR) + 3.0 * terms.turned * abs(turn))
     c = poles.c
     if not total > 0.0:  # it would have to be a profile below zero: nothing is proved by it
         return np.inf, c, 0.0
@@ -195,7 +197,7 @@ def _next_epsilon(epsilon, excess, slopes, between, c):
 @piece
 def _charged(epsilon, log_delta, line, poles, terms):
     """Return by how much the errors that were charged raise an epsilon, about."""
-    share = terms.lost + line.rest + NODE_ROUNDING * terms.size * (4.0 * ANCHOR + 8.0 + line.real.size)
+    share = terms.lost + line.rest + NODE_ROUNDING * terms.size * (5.0 * ANCHOR + 8.0 + line.real.size / ANCHOR)
     return share * math.exp(min(line.real[0] - poles.c * epsilon + poles.log_unit - log_delta, LARGEST)) / poles.c
 
 

@@ -47,12 +47,13 @@ LINES = (1, 6)
 #: The first term of a line may be e^7 of delta: that much of its digits is lost.
 HIGH = 7.0
 #: Numbers of nodes.
-LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 #: So many of them are asked first.
 USUAL = 7
 #: Numbers of nodes that are tried where a table of a longer line is shared.
 SHORT = (8, 10, 12, 14, 16, 18, 20, 22, 24, 28, 32, 40)
-LONGEST = LENGTHS[-1]
+#: The most nodes of lines that many people are given, and of those for one or a few.
+LONGEST, LONGEST_ALONE = 4096, LENGTHS[-1]
 #: Steps are c times a power of this.
 LADDER = 2.0**0.25
 FINEST = 2.0**-14
@@ -189,26 +190,26 @@ class LineLengths:
         return LineLengths(self.nodes[rows], self.shift[rows], self.rest[rows])
 
 
-def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float) -> LineLengths:
+def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float, longest: int = LONGEST) -> LineLengths:
     """Return how long the line through c must be for each of these people, and what is added to make it end there."""
     steps = view.sampled
     assert steps is not None
     own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps))
     place = np.array([c, spacing])
     if steps.in_basis is None:
-        return _by_kind(steps, tables, own, place)
+        return _by_kind(steps, tables, own, place, longest)
     known = tables.ends(c, spacing)
     if known is None:  # the first who ask decide how long the table is that everybody shares
-        found = _by_kind(steps, tables, own, place)
+        found = _by_kind(steps, tables, own, place, longest)
         last = int(min(max(found.nodes.max(), tables.longest(c, spacing)), LENGTHS[USUAL - 1]))
         beyond = _decay(tables, steps, place)[:, LENGTHS.index(last), None]
         known = tables.put_ends(c, spacing, [n for n in SHORT if n <= last], beyond)
     if not steps.fits(known):
-        return _by_kind(steps, tables, own, place)
+        return _by_kind(steps, tables, own, place, longest)
     found = _ends(steps.total_of(known, steps.kinds()), own, SHORT, place)
     more = np.flatnonzero(found.shift > 0.0)
     if more.size:
-        rest = _by_kind(steps[more], tables, own[more], place)
+        rest = _by_kind(steps[more], tables, own[more], place, longest)
         found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
     return found
 
@@ -218,14 +219,15 @@ def _decay(tables: LineTables, steps: SampledSteps, place: Floats) -> Floats:
     return tables.decay(float(place[0]), float(place[1]), np.array(LENGTHS) * place[1], steps.kinds())
 
 
-def _by_kind(steps: SampledSteps, tables: LineTables, own: Floats, place: Floats) -> LineLengths:
+def _by_kind(steps: SampledSteps, tables: LineTables, own: Floats, place: Floats, longest: int) -> LineLengths:
     """Return how long a line must be by the decay beyond each length, summed kind by kind."""
+    last = LENGTHS.index(longest) + 1
     kinds, table = steps.kinds(), _decay(tables, steps, place)
     found = _ends(steps.total(np.ascontiguousarray(table[:, :USUAL]), kinds), own, LENGTHS, place)
     more = np.flatnonzero(found.shift > 0.0)
     if more.size:
-        dead = steps[more].total(np.ascontiguousarray(table[:, USUAL:]), kinds)
-        rest = _ends(dead, own[more], LENGTHS[USUAL:], place)
+        dead = steps[more].total(np.ascontiguousarray(table[:, USUAL:last]), kinds)
+        rest = _ends(dead, own[more], LENGTHS[USUAL:last], place)
         found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
     return found
 

@@ -140,7 +140,7 @@ def _solved(kinds: Kinds, log_delta: float, end: float, points: int) -> tuple[fl
         return np.inf, end
     lattice = LatticeBound(kinds, end, points)
     # delta falls with the point with the person, and grows without
-    good, bad = (lattice.last, 0) if kinds.sign > 0.0 else (0, lattice.last)
+    good, bad = (lattice.last, lattice.first) if kinds.sign > 0.0 else (lattice.first, lattice.last)
     if not lattice.log_delta(good) <= log_delta:
         return np.inf, end
     if lattice.log_delta(bad) <= log_delta:

@@ -34,8 +34,12 @@ LARGEST = 700.0  # logarithm of a scale that is formed
 
 
 @kernel
-def probability(masses, first, log_scale, fall):
-    """Return a lower bound of the sum of ``m_i e^{log_scale - fall i}`` over the points from the first on."""
+def probability(masses, first, scale, fall):
+    """Return a lower bound of the sum of ``m_i e^{log - fall i}`` over the points from the first on.
+
+    ``scale`` is the log, and the size of the numbers whose sum it is.
+    """
+    log_scale, size = scale
     powers = np.exp(-fall * np.arange(RUN))
     total, lost = 0.0, 0.0
     for begin in range(first, masses.size, RUN):
@@ -45,7 +49,7 @@ def probability(masses, first, log_scale, fall):
         part = 0.0
         for i in range(begin, min(begin + RUN, masses.size)):
             part += masses[i] * powers[i - begin]
-        wrong = UNIT * (2.0 * RUN + 8.0 + 2.0 * abs(log_scale) + 2.0 * abs(fall) * (begin + RUN))
+        wrong = UNIT * (2.0 * RUN + 8.0 + 4.0 * size + 2.0 * abs(fall) * (begin + RUN))
         part *= math.exp(power) * (1.0 - wrong)
         found = total + part
         lost += (total - found) + part if total >= part else (part - found) + total
@@ -54,19 +58,20 @@ def probability(masses, first, log_scale, fall):
 
 
 @kernel
-def take_least(masses, first, log_scale, fall, most, taken):
+def take_least(masses, first, scale, fall, most, taken):
     """Take up to so much probability from the least points on; add what was taken of each mass, or a little less.
 
     Returns what is left to be taken when all of them are gone.
     """
+    log_scale, size = scale
     for i in range(first, masses.size):
         power = log_scale - fall * i
         if abs(power) > LARGEST:
             return 0.0
-        wrong = UNIT * (8.0 + 2.0 * abs(log_scale) + 2.0 * abs(fall) * i)
-        scale, before = math.exp(power), masses[i]
-        here = before * scale * (1.0 + wrong)
-        masses[i] = max((before - most / scale * (1.0 - wrong)) * (1.0 + 2.0 * UNIT), NOT_ZERO)
+        wrong = UNIT * (8.0 + 4.0 * size + 2.0 * abs(fall) * i)
+        unit, before = math.exp(power), masses[i]
+        here = before * unit * (1.0 + wrong)
+        masses[i] = max((before - most / unit * (1.0 - wrong)) * (1.0 + 2.0 * UNIT), NOT_ZERO)
         taken[i] += max(before - masses[i], 0.0) * (1.0 - 2.0 * UNIT)
         most = (most - here) * (1.0 - UNIT)
         if most <= 0.0:
@@ -82,12 +87,14 @@ def without_excess(law: LossSum, lattice: Lattice) -> LossSum:
     if not (lattice.many and law.beyond < np.inf):
         return law
     grids, deepest = lattice.levels, len(law.levels) - 1
+    moved = lattice.order * (lattice.spacing * law.first)
+    scale = law.log_scale - moved, abs(law.log_scale) + abs(moved)
     firsts = [grids[k][2] + 1 if k < deepest else 0 for k in range(deepest + 1)]
     falls = [lattice.order * spacing for spacing, _, _ in grids]
-    each = [probability(law.levels[k], firsts[k], law.log_scale, falls[k]) for k in range(deepest + 1)]
-    last = np.zeros(lattice.points)
+    each = [probability(law.levels[k], firsts[k], scale, falls[k]) for k in range(deepest + 1)]
+    last = np.zeros(law.masses.size)
     last[-1] = law.beyond
-    more = probability(last, lattice.points - 1, law.log_scale, falls[0])
+    more = probability(last, last.size - 1, scale, falls[0])
     left = (math.fsum([*each, more]) - 1.0) * (1.0 - UNIT) - 4.0 * UNIT
     if not 0.0 < left < 0.5:
         return law
@@ -103,6 +110,6 @@ def without_excess(law: LossSum, lattice: Lattice) -> LossSum:
             masses[: gone.size] = np.maximum((before - gone) * (1.0 + 2.0 * UNIT), NOT_ZERO)
             taken[: gone.size] = np.maximum(before - masses[: gone.size], 0.0) * (1.0 - 2.0 * UNIT)
         if left > 0.0:
-            left = take_least(masses, firsts[k], law.log_scale, falls[k], left, taken)
+            left = take_least(masses, firsts[k], scale, falls[k], left, taken)
         image = taken
     return law

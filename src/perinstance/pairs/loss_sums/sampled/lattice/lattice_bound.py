@@ -27,7 +27,7 @@ nothing, and rarely much: near the least loss points are finer (``step_levels.py
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,17 +39,21 @@ from perinstance.pairs.loss_sums.sampled.lattice.loss_sums import (
     LARGEST,
     added,
     after,
+    ended,
     excesses,
     folded,
-    repeated,
     shortfalls,
 )
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import find_order
 from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import UNEVEN, WORTH, factor_masses
 from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep, finer_levels
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least
+from perinstance.pairs.loss_sums.sampled.lattice.sum_windows import SumWindow, begun, repeated
 
 FIRST = -7.0  # with the person: the noise at the first point
+LATER = 0.05  # of a window: the mean of a sum up to which it begins at the least value
+NARROW = 0.5  # of everything: a window that is worth it
+SPARE = 64  # points for the roundings of beginnings to points
 MANY = 1 << 14  # steps whose roundings are taken back
 ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
 
@@ -59,7 +63,7 @@ class Kinds:
     """The steps of one person: what each kind is, how many of it there are, where its lattice starts and at which x.
 
     ``least`` is the sum of the starts, ``edge`` minus the sum of the least losses, ``left`` the logarithm of the
-    probability below the first points.
+    probability below the first points. ``deep`` is how many standard deviations below its mean a sum may be left out.
     """
 
     laws: tuple[StepLaw, ...]
@@ -69,6 +73,7 @@ class Kinds:
     least: float
     edge: float
     left: float
+    deep: float
 
     @classmethod
     def of(cls, table: Floats, sign: float, log_delta: float) -> Kinds:
@@ -76,13 +81,14 @@ class Kinds:
         laws = tuple(make_step(q, m, sign) for q, m in table[:2].T.tolist())
         times = tuple(int(n) for n in table[2])
         first, left = FIRST, -np.inf
+        deep = math.sqrt(2.0 * (ALLOWED + math.log(sum(times))))
         if sign < 0.0:
             first = -math.sqrt(2.0 * (ALLOWED + math.log(sum(times)) - log_delta))
             left = log_upper(-first) + math.log(sum(times)) * (1.0 + UNIT) + 4e3 * UNIT
         starts = tuple(above_least(first, law) for law in laws)
         least = sum(n * start for n, start in zip(times, starts, strict=True))
         edge = -sum(n * law.log_p for n, law in zip(times, laws, strict=True))
-        return cls(laws, times, starts, first, least, edge, left)
+        return cls(laws, times, starts, first, least, edge, left, deep)
 
     @property
     def sign(self) -> float:
@@ -100,13 +106,15 @@ class Kinds:
 
 
 class LatticeBound:
-    """Bounds of log delta at the points of one lattice; the last of them is at a given epsilon."""
+    """Bounds of log delta at the points of one lattice, from its first on; the last of them is at a given epsilon."""
 
-    __slots__ = ("_averaged", "_beyond", "_found", "_halves", "_kinds", "_off", "_profile", "last", "lattice")
+    __slots__ = ("_averaged", "_beyond", "_found", "_halves", "_kinds", "_off", "_profile", "first", "last", "lattice")
 
     def __init__(self, kinds: Kinds, epsilon: float, points: int) -> None:
         width = kinds.place(epsilon)
-        self.last = points - 2  # one more is needed for averages
+        windows, room = _windows(kinds, width)
+        self.first = 0
+        self.last = points - 2 if room == width else round(width / room * (points - SPARE))  # one more for averages
         spacing = width / self.last
         order = find_order(kinds.table(), np.array(kinds.starts), kinds.first, width)
         finer = finer_levels(kinds.laws, kinds.times, kinds.starts, points, spacing)
@@ -126,10 +134,13 @@ class LatticeBound:
         self._averaged = saved > WORTH and share < UNEVEN
         if not all(math.isfinite(step.log_scale) for step in steps):  # too far out for floats: nothing is known
             return
-        sums = [(step.loss(lowered=self._averaged), n) for n, step in zip(kinds.times, steps, strict=True)]
+        losses = [step.loss(lowered=self._averaged) for step in steps]
         try:
-            one, two = _in_two(sums, self.lattice)
+            one, two = _in_two(losses, kinds.times, windows, self.lattice)
         except OverflowError:
+            return
+        self.first = one.first + two.first
+        if self.first + one.masses.size < self.last + 2:
             return
         self._halves = one, two
         if kinds.sign > 0.0:
@@ -145,7 +156,7 @@ class LatticeBound:
     def log_delta(self, j: int) -> float:
         """Return the logarithm of a bound of delta there, averaged if potentials are lowered; infinite if not known."""
         here = self._of_sums(j)
-        if not self._averaged or j == 0 or not here < np.inf:  # at the first point the mean alone counts
+        if not self._averaged or j == self.first or not here < np.inf:  # at the first point the mean alone counts
             return here
         before, behind = self._of_sums(j - 1) - here, self._of_sums(j + 1) - here
         if not max(before, behind) < LARGEST:
@@ -165,9 +176,10 @@ class LatticeBound:
         if self._halves is None:
             return np.inf
         one, two = self._halves
-        total = folded(one.masses, self._profile, j + 1)
+        place = j - self.first
+        total = folded(one.masses, self._profile, place + 1)
         if self._beyond is not None:
-            total += after(self._beyond[0][j], self._beyond[1][j], two)
+            total += after(self._beyond[0][place], self._beyond[1][place], two, self.lattice)
         if j == 0 and self._beyond is None:
             return self._kinds.left
         if not total < np.inf:
@@ -180,14 +192,37 @@ class LatticeBound:
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
 
 
-def _in_two(sums: list[tuple[LossSum, int]], lattice: Lattice) -> tuple[LossSum, LossSum]:
+def _windows(kinds: Kinds, width: float) -> tuple[list[SumWindow], float]:
+    """Return the windows of sums of each kind, and how far the longest reaches; none if that is not far less."""
+    if kinds.sign > 0.0:
+        pairs = zip(kinds.laws, kinds.starts, strict=True)
+        windows = [SumWindow.of(law, start, kinds.first, kinds.deep) for law, start in pairs]
+        parts = list(zip(windows, kinds.times, strict=True))
+        if len(parts) == 1:  # in two halves
+            ((window, times),) = parts
+            parts = [(window, times // 2), (window, times - times // 2)]
+        room = width - sum(window.begins(times) for window, times in parts)
+        windows = [replace(window, least=LATER * room) for window in windows]
+        room += max(replace(window, least=LATER * room).raised(times) for window, times in parts)
+        if 0.0 < room < NARROW * width:
+            return windows, room
+    return [SumWindow()] * len(kinds.laws), width
+
+
+def _in_two(
+    losses: list[LossSum], times: tuple[int, ...], windows: list[SumWindow], lattice: Lattice
+) -> tuple[LossSum, LossSum]:
     """Return two sums of about as many steps whose sum is everything: the last convolution is not needed as a whole."""
-    if len(sums) == 1:
-        ((law, times),) = sums
-        half = repeated(law, times // 2, lattice)
-        return half, half if times % 2 == 0 else added(half, law, lattice)
-    whole = [repeated(law, times, lattice) for law, times in sums]
-    one = whole[0]
-    for other in whole[1:-1]:
-        one = added(one, other, lattice)
-    return one, whole[-1]
+    if len(losses) == 1:
+        (law,), (k,), (window,) = losses, times, windows
+        one = two = repeated(law, k // 2, lattice, window)
+        if k % 2:
+            two = begun(added(one, law, lattice), int(window.begins(k - k // 2) / lattice.spacing), lattice)
+    else:
+        whole = [repeated(*each, lattice, window) for *each, window in zip(losses, times, windows, strict=True)]
+        one, two = whole[0], whole[-1]
+        for other in whole[1:-1]:
+            one = added(one, other, lattice)
+    if one is two:
+        return one, two
+    return ended(one, two.masses.size, lattice), ended(two, one.masses.size, lattice)

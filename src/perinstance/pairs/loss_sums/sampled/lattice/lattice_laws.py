@@ -1,6 +1,7 @@
 r"""Laws of losses on the points of a lattice, near the least loss on finer ones too, and how these become coarser.
 
-Masses are multiplied by ``e^{order j spacing}`` and divided by ``e^log_scale``, what belongs to the last point too.
+Masses are multiplied by ``e^{order j spacing}``, j the number of the point, and divided by ``e^log_scale``; what
+belongs to the last point too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Lattice:
 class LossSum:
     """The law of a sum of losses above their least value, on all levels of a lattice: the first has all of it.
 
-    The last two numbers are known only with the person.
+    ``first`` is the number of its first point: where it is not zero, whatever lay below was raised to it, and there is
+    one level. ``mean`` is ``log E[e^g]`` above the first point. The last two numbers are known only with the person.
     """
 
     levels: tuple[Floats, ...]
@@ -54,6 +56,7 @@ class LossSum:
     mean: float
     beyond: float
     excess: float
+    first: int = 0
 
     @property
     def masses(self) -> Floats:

@@ -13,6 +13,7 @@ moved to the coarser points, the mean of the ratio kept; what lies within the fi
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def folded(left, right, n):
 
 def excesses(law: LossSum, lattice: Lattice) -> tuple[Floats, Floats]:
     """Return ``E[(e^{g - t} - 1)_+]`` and the probability of more, at every point t, times the scale there."""
-    excess, beyond = np.empty(lattice.points), np.empty(lattice.points)
+    excess, beyond = np.empty(law.masses.size), np.empty(law.masses.size)
     orders = -lattice.order, 1.0 - lattice.order
     fill_profiles(law.masses[::-1], (law.excess, law.beyond), lattice.spacing, orders, excess[::-1], beyond[::-1])
     return excess, beyond
@@ -59,43 +60,50 @@ def excesses(law: LossSum, lattice: Lattice) -> tuple[Floats, Floats]:
 
 def shortfalls(law: LossSum, lattice: Lattice) -> Floats:
     """Return ``E[(1 - e^{g - t})_+]`` at every point t, times the scale there."""
-    out, below = np.empty(lattice.points), np.empty(lattice.points)
+    out, below = np.empty(law.masses.size), np.empty(law.masses.size)
     fill_profiles(law.masses, (0.0, 0.0), lattice.spacing, (lattice.order, lattice.order - 1.0), out, below)
     return out
 
 
-def after(excess: float, beyond: float, other: LossSum) -> float:
+def after(excess: float, beyond: float, other: LossSum, lattice: Lattice) -> float:
     """Return what lies beyond a point alone, after another sum was added; rounded up."""
     grown = math.expm1(other.mean) * (1.0 + 8.0 * UNIT) if other.mean < LARGEST else np.inf
-    return (float(excess) * (1.0 + grown) + float(beyond) * grown) * _all_of(other)  # not a number: nothing is known
+    # not a number: nothing is known
+    return (float(excess) * (1.0 + grown) + float(beyond) * grown) * _all_of(other, lattice)
 
 
-def _all_of(law: LossSum) -> float:
-    """Return a probability of one in the scale of a sum, rounded up."""
-    return scaled(-law.log_scale) * (1.0 + 8.0 * UNIT)
+def _all_of(law: LossSum, lattice: Lattice) -> float:
+    """Return a probability of one in the scale of a sum at its first point, rounded up."""
+    moved = lattice.order * (lattice.spacing * law.first)
+    return scaled(moved - law.log_scale) * (1.0 + UNIT * (8.0 + 4.0 * (abs(moved) + abs(law.log_scale))))
 
 
 def added(one: LossSum, two: LossSum, lattice: Lattice) -> LossSum:
-    """Return the law of the sum of two independent losses, up to the last point."""
+    """Return the law of the sum of two independent losses, up to the last point that both can tell of."""
+    if one is not two:
+        one, two = ended(one, two.masses.size, lattice), ended(two, one.masses.size, lattice)
     if not float(one.masses.max()) * float(two.masses.max()) < TOO_LARGE:
         raise OverflowError("masses on points that are too far apart for their scale")
     beyond, excess = 0.0, 0.0
     if lattice.sign > 0.0:
         profile, more = excesses(two, lattice)
-        beyond = folded(one.masses, more, lattice.points) + one.beyond * _all_of(two)
-        excess = folded(one.masses, profile, lattice.points) + after(one.excess, one.beyond, two)
+        beyond = folded(one.masses, more, more.size) + one.beyond * _all_of(two, lattice)
+        excess = folded(one.masses, profile, more.size) + after(one.excess, one.beyond, two, lattice)
     mean, log_scale = (one.mean + two.mean) * (1.0 + UNIT), one.log_scale + two.log_scale
     beyond, excess = beyond * (1.0 + 2.0 * UNIT), excess * (1.0 + 2.0 * UNIT)
-    return without_excess(LossSum(_convolved(one, two, lattice), log_scale, mean, beyond, excess), lattice)
+    levels = _convolved(one, two, lattice)
+    return without_excess(LossSum(levels, log_scale, mean, beyond, excess, one.first + two.first), lattice)
 
 
 def _convolved(one: LossSum, two: LossSum, lattice: Lattice) -> tuple[Floats, ...]:
     """Return the masses of a sum on all levels, from fine to coarse: two that are given finer are added there."""
+    if len(one.levels) != len(two.levels) or len(one.levels) == 1:
+        return (convolve(one.masses, one.masses if one is two else two.masses, one.masses.size),)
     found: list[Floats] = []
     levels = lattice.levels
     for k in range(len(levels) - 1, -1, -1):
         spacing, points, last = levels[k]
-        count = 2 * points - 1 if k else points
+        count = 2 * points - 1 if k else one.masses.size
         left, right = one.levels[k], two.levels[k]
         whole = convolve(left, left if one is two else right, count, last + 1 if last else 0)
         if last:
@@ -109,14 +117,13 @@ def _convolved(one: LossSum, two: LossSum, lattice: Lattice) -> tuple[Floats, ..
     return tuple(found[::-1])
 
 
-def repeated(law: LossSum, times: int, lattice: Lattice) -> LossSum:
-    """Return the law of the sum of so many independent copies, at least one."""
-    out: LossSum | None = None
-    while True:
-        if times % 2:
-            out = law if out is None else added(out, law, lattice)
-        times //= 2
-        if not times:
-            assert out is not None
-            return out
-        law = added(law, law, lattice)
+def ended(law: LossSum, points: int, lattice: Lattice) -> LossSum:
+    """Return the law up to an earlier point: what lies behind it lies beyond the last one."""
+    if law.masses.size <= points:
+        return law
+    beyond, excess = 0.0, 0.0
+    if lattice.sign > 0.0:
+        profile, more = excesses(law, lattice)
+        beyond, excess = float(more[points - 1]), float(profile[points - 1])
+    levels = (law.masses[:points].copy(), *law.levels[1:])
+    return replace(law, levels=levels, beyond=beyond, excess=excess)
