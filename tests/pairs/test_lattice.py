@@ -220,7 +220,7 @@ def test_many_people_get_fewer_points():
     distance = np.linspace(0.8, 1.6, 64)
     together = SampledGaussian(0.001, distance, 3).epsilon(1e-6, "with")
     alone = SampledGaussian(0.001, distance[:2], 3).epsilon(1e-6, "with")
-    assert (alone <= together[:2]).all()
+    assert (alone <= together[:2] * (1 + 1e-14)).all()  # the same lattice, but for roundings
     assert (together[:2] <= alone * (1 + 1e-6)).all()
 
 

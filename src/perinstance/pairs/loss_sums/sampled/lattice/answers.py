@@ -19,7 +19,7 @@ MOST_STEPS = 2.0**24
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE = 4
 FASTER = 4.0  # than with their square errors may still fall from there on
-DOUBT = 2.0  # of the error left, where the points have become many times more at once
+DOUBT = 6.0  # of the error left, where the points have become many times more at once: it may fall more slowly
 #: Points of all people of one call together: where more of them ask, each gets fewer.
 ALTOGETHER = 1 << 22
 MOST_PEOPLE = ALTOGETHER // LEAST

@@ -48,7 +48,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import find_order
 from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import UNEVEN, WORTH, factor_masses
 from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep, finer_levels
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least
-from perinstance.pairs.loss_sums.sampled.lattice.sum_windows import SumWindow, begun, repeated
+from perinstance.pairs.loss_sums.sampled.lattice.sum_windows import LossWindow, begun, repeated
 
 FIRST = -7.0  # with the person: the noise at the first point
 LATER = 0.05  # of a window: the mean of a sum up to which it begins at the least value
@@ -192,11 +192,11 @@ class LatticeBound:
         return float(np.logaddexp(log, self._kinds.left)) + 4.0 * UNIT * (1.0 + abs(log))
 
 
-def _windows(kinds: Kinds, width: float) -> tuple[list[SumWindow], float]:
+def _windows(kinds: Kinds, width: float) -> tuple[list[LossWindow], float]:
     """Return the windows of sums of each kind, and how far the longest reaches; none if that is not far less."""
     if kinds.sign > 0.0:
         pairs = zip(kinds.laws, kinds.starts, strict=True)
-        windows = [SumWindow.of(law, start, kinds.first, kinds.deep) for law, start in pairs]
+        windows = [LossWindow.of(law, start, kinds.first, kinds.deep) for law, start in pairs]
         parts = list(zip(windows, kinds.times, strict=True))
         if len(parts) == 1:  # in two halves
             ((window, times),) = parts
@@ -206,11 +206,11 @@ def _windows(kinds: Kinds, width: float) -> tuple[list[SumWindow], float]:
         room += max(replace(window, least=LATER * room).raised(times) for window, times in parts)
         if 0.0 < room < NARROW * width:
             return windows, room
-    return [SumWindow()] * len(kinds.laws), width
+    return [LossWindow()] * len(kinds.laws), width
 
 
 def _in_two(
-    losses: list[LossSum], times: tuple[int, ...], windows: list[SumWindow], lattice: Lattice
+    losses: list[LossSum], times: tuple[int, ...], windows: list[LossWindow], lattice: Lattice
 ) -> tuple[LossSum, LossSum]:
     """Return two sums of about as many steps whose sum is everything: the last convolution is not needed as a whole."""
     if len(losses) == 1:
@@ -219,7 +219,8 @@ def _in_two(
         if k % 2:
             two = begun(added(one, law, lattice), int(window.begins(k - k // 2) / lattice.spacing), lattice)
     else:
-        whole = [repeated(*each, lattice, window) for *each, window in zip(losses, times, windows, strict=True)]
+        each = zip(losses, times, windows, strict=True)
+        whole = [repeated(law, k, lattice, window) for law, k, window in each]
         one, two = whole[0], whole[-1]
         for other in whole[1:-1]:
             one = added(one, other, lattice)

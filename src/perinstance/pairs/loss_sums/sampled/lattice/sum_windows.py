@@ -27,7 +27,7 @@ FURTHEST = 12.0  # of the noise for them
 
 
 @dataclass(frozen=True, slots=True)
-class SumWindow:
+class LossWindow:
     """Where windows of sums of one kind of steps begin: ``n mean - sqrt(n) deep``, but up to a mean at the least value.
 
     So sums of fewer steps stay on finer points, which begin there.
@@ -38,7 +38,7 @@ class SumWindow:
     least: float = np.inf
 
     @classmethod
-    def of(cls, law: StepLaw, start: float, first: float, z: float) -> SumWindow:
+    def of(cls, law: StepLaw, start: float, first: float, z: float) -> LossWindow:
         """Return windows that sums leave, about, with probability ``e^{-z^2/2}``; the noise begins at ``first``."""
         x = np.linspace(first, FURTHEST, NODES)
         losses = np.array([above_least(at, law) for at in x]) - start
@@ -66,7 +66,7 @@ def _sums(times: int) -> list[tuple[int, int]]:
     return out
 
 
-def repeated(law: LossSum, times: int, lattice: Lattice, window: SumWindow) -> LossSum:
+def repeated(law: LossSum, times: int, lattice: Lattice, window: LossWindow) -> LossSum:
     """Return the law of the sum of so many independent copies, at least one."""
     out = law
     for many, more in _sums(times):
