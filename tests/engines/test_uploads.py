@@ -19,6 +19,7 @@ from perinstance.engines.cuda import linear_losses, loss_chunks
 from perinstance.engines.cuda.transfers import answer_memory, device_to_host, grouped_uploads, pinned_buffers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, SharedSlices, Uploads
+from perinstance.engines.cuda.transfers.past_cache import copy_past_cache
 from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
@@ -401,6 +402,35 @@ def test_nobody_waits_for_people_whom_the_device_is_not_asked_about(monkeypatch)
     people.shut()
     assert [one.result(60) for one in futures] == [None] * 2 and sum(runtime.sizes) == loss_chunks.PERSON * 300
     np.testing.assert_array_equal(people.room.leverage[:300], mu[:300])
+
+
+def test_codes_are_there_of_turns_that_are_made_once_more(monkeypatch):
+    people, chunks, _ = asked_people(monkeypatch, [1000])
+    made = with_buffers(monkeypatch, Runtime(kind=2), Downloads(torch.device("cpu"), 1))
+    chunks[0].found.leverage[70] = -1.0
+    chunks[0].found.code[130] = 1
+    people.codes[:] = 77
+    people.add(chunks[0])
+    people.receive(made, PosteriorSample().standardising)
+    expected = np.full(1000, 77)
+    expected[64:192] = 0
+    expected[130] = 1
+    np.testing.assert_array_equal(people.codes, expected)
+    assert np.flatnonzero(people.noted[:, loss_chunks.UNSOUND]).tolist() == [1]
+    assert np.flatnonzero(people.noted[:, loss_chunks.WORST]).tolist() == [2]
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 1000])
+def test_copies_past_the_cache_write_what_they_should_and_nothing_else(size):
+    rng, copy = np.random.default_rng(size), ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
+    source, before = rng.integers(0, 256, size=1200, dtype=np.uint8), rng.integers(0, 256, size=1200, dtype=np.uint8)
+    for offset in (0, 1, 8, 56, 63, 64):
+        for out_of in (0, 3, 64):
+            target = before.copy()
+            copy_past_cache(target.ctypes.data + offset, source.ctypes.data + out_of, size, copy)
+            expected = before.copy()
+            expected[offset : offset + size] = source[out_of : out_of + size]
+            np.testing.assert_array_equal(target, expected)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

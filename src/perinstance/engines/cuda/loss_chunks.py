@@ -20,6 +20,7 @@ from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.transfers.compiled_slices import TO_HOST, call_address, transfer_addresses
 from perinstance.engines.cuda.transfers.device_to_host import Downloads, to_host
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
+from perinstance.engines.cuda.transfers.past_cache import copy_past_cache
 from perinstance.engines.cuda.transfers.pinned_buffers import PIECES, check, cuda_runtime
 from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL
 from perinstance.numerics.compilation.turn_counters import add_turns, next_turn
@@ -118,7 +119,7 @@ class LossTurns:
 
     turns: AskedTurns
     room: AnswerRoom
-    codes: NDArray[np.uint8]  #: the device's, zero in turns where it had no other
+    codes: NDArray[np.uint8]  #: the device's, written in turns with somebody whom it left
     noted: NDArray[np.int64]
     firsts: list[int]  #: the first turn of each chunk
     chunks: list[LossChunk] = field(default_factory=list)  #: which the device was asked about so far
@@ -133,7 +134,7 @@ class LossTurns:
         turns = AskedTurns(
             np.zeros(COUNTED, dtype=np.int64), cuts, np.zeros((count, 4), dtype=np.int64), np.zeros(count, np.int64)
         )
-        codes, noted = np.zeros(ends[-1], dtype=np.uint8), np.zeros((count, NOTED), dtype=np.int64)
+        codes, noted = np.empty(ends[-1], dtype=np.uint8), np.zeros((count, NOTED), dtype=np.int64)
         return cls(turns, room, codes, noted, firsts)
 
     def add(self, chunk: LossChunk) -> None:
@@ -248,20 +249,23 @@ def finish_people(numbers, first, last, into, setting, copy, noted):  # pragma: 
     """Copy the numbers of some people to their places, standardise them, and note who is left to the processor."""
     rows, worst, unsettled, unsound = 8 * len(numbers) // PERSON, np.uint8(0), np.int64(0), np.int64(0)
     codes = numbers[3 * rows :].view(np.uint8)
+    rhos, kinds = np.empty(TOGETHER), np.empty(TOGETHER, dtype=np.uint8)
     for start in range(first, last, TOGETHER):
         stop, a = min(start + TOGETHER, last), start - first
         b = stop - first
-        for c in range(3):  # by the library's copy: it need not read what it writes over
+        for c in range(3):
             column = into[0] if c == 0 else into[1] if c == 1 else into[3]
             source = numbers.ctypes.data + 8 * (c * rows + a)
-            call_address(copy, (column.ctypes.data + 8 * start, source, 8 * (stop - start)))
+            copy_past_cache(column.ctypes.data + 8 * start, source, 8 * (stop - start), copy)
         mu, r, epsilon = numbers[a:b], numbers[rows + a : rows + b], numbers[2 * rows + a : 2 * rows + b]
-        rho, kind = into[2][start:stop], into[4][start:stop]
+        rho, kind = rhos[: stop - start], kinds[: stop - start]
         unsound += not standardise(mu, r, setting.root, setting.limits, codes[a:b], rho, kind)
+        copy_past_cache(into[2].ctypes.data + 8 * start, rho.ctypes.data, 8 * (stop - start), copy)
+        copy_past_cache(into[4].ctypes.data + start, kind.ctypes.data, stop - start, copy)
         for i in range(a, b):
             worst = max(worst, codes[i])
         unsettled = note_unsettled(epsilon, a, unsettled, noted[FIRST_PLACE:])
-    if worst > 0:
+    if worst > 0 or unsound > 0:
         into[5][first:last] = codes[: last - first]
     noted[WORST], noted[UNSETTLED], noted[UNSOUND] = worst, unsettled, unsound
 
