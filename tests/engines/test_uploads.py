@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from perinstance.engines.cuda import linear_losses, loss_chunks
 from perinstance.engines.cuda.transfers import answer_memory, device_to_host, grouped_uploads, pinned_buffers
 from perinstance.engines.cuda.transfers.device_to_host import Downloads
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, SharedSlices, Uploads
+from perinstance.engines.cuda.transfers.past_cache import copy_past_cache
 from perinstance.engines.cuda.transfers.pinned_buffers import PinnedBuffer
 from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
@@ -262,6 +266,7 @@ def test_people_come_back_by_turns_as_they_do_by_columns(monkeypatch, n, threads
     runtime = Runtime(kind=2)
     fake_downloads(monkeypatch, runtime)
     monkeypatch.setattr(loss_chunks, "TURN_ROWS", 64)
+    monkeypatch.setattr(linear_losses, "LAP_ROWS", 1000)
     same_bits(audited(X, y, threads), plain)
     assert sum(runtime.sizes) == loss_chunks.PERSON * n and max(runtime.sizes) <= 8 * 64
 
@@ -326,13 +331,127 @@ def test_places_of_people_without_an_epsilon_are_noted(monkeypatch):
     monkeypatch.setattr(pinned_buffers.PinnedBuffer, "_widen", wider)
     made = with_buffers(monkeypatch, Runtime(kind=2), Downloads(torch.device("cpu"), 1))
     chunk = loss_chunks.LossChunk(block, found, slice(0, n), Handle())
-    people = loss_chunks.LossTurns.of(chunk, AnswerRoom.empty(n))
+    people = loss_chunks.LossTurns.of([n], AnswerRoom.empty(n))
+    people.add(chunk)
     people.receive(made, PosteriorSample().standardising)
     missing = np.flatnonzero(np.isnan(epsilon))
     np.testing.assert_array_equal(np.sort(people.without_epsilon(np.ones(10, dtype=bool))), missing)
     some = np.arange(10) % 2 == 0
     np.testing.assert_array_equal(np.sort(people.without_epsilon(some)), missing[some[missing // 64]])
     assert people.noted[:, loss_chunks.UNSETTLED].tolist() == [2, 1, 0, 1, most, most + 1, 0, 0, 0, 0]
+
+
+def asked_people(monkeypatch, ends):
+    """Return people of whom the device has been asked nothing yet, the chunks with their numbers, and the numbers."""
+    rng, n = np.random.default_rng(8), ends[-1]
+    mu, r, epsilon = rng.uniform(size=n), rng.normal(size=n), rng.uniform(size=n)
+    chunks, start = [], 0
+    for end in ends:
+        part = [torch.tensor(one[start:end]) for one in (mu, r, epsilon)]
+        found = loss_chunks.DeviceLosses(
+            *part[:2], None, None, part[2], torch.zeros(end - start, dtype=torch.uint8), True
+        )
+        block = DeviceBlock(part[0][:, None], part[1], start, None)
+        chunks.append(loss_chunks.LossChunk(block, found, slice(0, end - start), Handle()))
+        start = end
+    monkeypatch.setattr(loss_chunks, "TURN_ROWS", 64)
+    monkeypatch.setattr(pinned_buffers.PinnedBuffer, "_widen", wider)
+    return loss_chunks.LossTurns.of(ends, AnswerRoom.empty(n)), chunks, (mu, r, epsilon)
+
+
+def receiving(people, made, count):
+    """Begin with the turns, by some threads."""
+    pool = ThreadPoolExecutor(count)
+    futures = [pool.submit(people.receive, made, PosteriorSample().standardising) for _ in range(count)]
+    pool.shutdown(wait=False)
+    return futures
+
+
+def test_threads_wait_until_the_device_is_asked_about_their_people(monkeypatch):
+    people, chunks, (mu, r, epsilon) = asked_people(monkeypatch, [100, 400, 401, 1000])
+    runtime = Runtime(kind=2)
+    made = with_buffers(monkeypatch, runtime, Downloads(torch.device("cpu"), 1), 3)
+    made.make_room(loss_chunks.numbers_of_turns(1000))
+    futures = receiving(people, made, 3)
+    for k, chunk in enumerate(chunks):
+        time.sleep(0.05)
+        before = chunks[k].start
+        assert sum(runtime.sizes) == loss_chunks.PERSON * before and not any(one.done() for one in futures)
+        people.add(chunk)
+    assert [one.result(60) for one in futures] == [None] * 3 and made._free.qsize() == 3
+    room = people.room
+    for ours, theirs in ((room.leverage, mu), (room.residual, r), (room.epsilon, epsilon), (room.parameter, abs(r))):
+        np.testing.assert_array_equal(ours, theirs)
+    cuts = people.turns.cuts
+    for turn in range(len(cuts) - 1):
+        part, rows = people.part(turn), people.rows(turn)
+        assert (
+            (part.start, len(part)) == (rows.start, rows.stop - rows.start) == (cuts[turn], cuts[turn + 1] - cuts[turn])
+        )
+        np.testing.assert_array_equal(part.found.leverage[part.rows].numpy(), mu[rows])
+
+
+def test_nobody_waits_for_people_whom_the_device_is_not_asked_about(monkeypatch):
+    people, chunks, (mu, _, _) = asked_people(monkeypatch, [300, 1000])
+    runtime = Runtime(kind=2)
+    made = with_buffers(monkeypatch, runtime, Downloads(torch.device("cpu"), 1), 2)
+    futures = receiving(people, made, 2)
+    people.add(chunks[0])
+    while sum(runtime.sizes) < loss_chunks.PERSON * 300:
+        time.sleep(0.001)
+    people.shut()
+    assert [one.result(60) for one in futures] == [None] * 2 and sum(runtime.sizes) == loss_chunks.PERSON * 300
+    np.testing.assert_array_equal(people.room.leverage[:300], mu[:300])
+
+
+def test_codes_are_there_of_turns_that_are_made_once_more(monkeypatch):
+    people, chunks, _ = asked_people(monkeypatch, [1000])
+    made = with_buffers(monkeypatch, Runtime(kind=2), Downloads(torch.device("cpu"), 1))
+    chunks[0].found.leverage[70] = -1.0
+    chunks[0].found.code[130] = 1
+    people.codes[:] = 77
+    people.add(chunks[0])
+    people.receive(made, PosteriorSample().standardising)
+    expected = np.full(1000, 77)
+    expected[64:192] = 0
+    expected[130] = 1
+    np.testing.assert_array_equal(people.codes, expected)
+    assert np.flatnonzero(people.noted[:, loss_chunks.UNSOUND]).tolist() == [1]
+    assert np.flatnonzero(people.noted[:, loss_chunks.WORST]).tolist() == [2]
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 1000])
+def test_copies_past_the_cache_write_what_they_should_and_nothing_else(size):
+    rng, copy = np.random.default_rng(size), ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
+    source, before = rng.integers(0, 256, size=1200, dtype=np.uint8), rng.integers(0, 256, size=1200, dtype=np.uint8)
+    for offset in (0, 1, 8, 56, 63, 64):
+        for out_of in (0, 3, 64):
+            target = before.copy()
+            copy_past_cache(target.ctypes.data + offset, source.ctypes.data + out_of, size, copy)
+            expected = before.copy()
+            expected[offset : offset + size] = source[out_of : out_of + size]
+            np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_device_that_fails_between_chunks_is_told_of_and_nobody_waits(monkeypatch, threads):
+    X, y = np.random.default_rng(6).normal(size=(3000, 2)), np.zeros(3000)
+    there, asked = linear_losses.LinearWalk.losses, []
+
+    def losses(walk, X, y):
+        asked.append(len(X))
+        if len(asked) == 3:
+            raise MemoryError("no room there")
+        return there(walk, X, y)
+
+    monkeypatch.setattr(linear_losses, "ASKED_ROWS", 512)
+    monkeypatch.setattr(loss_chunks, "TURN_ROWS", 64)
+    monkeypatch.setattr(linear_losses.LinearWalk, "losses", losses)
+    fake_downloads(monkeypatch, Runtime(kind=2))
+    before = threading.active_count()
+    with pytest.raises(MemoryError, match="no room there"):
+        audited(X, y, threads)
+    assert asked == [512] * 3 and threading.active_count() <= before
 
 
 def test_memory_that_is_made_ahead_is_nobody_elses(monkeypatch):

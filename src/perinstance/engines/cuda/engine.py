@@ -16,7 +16,9 @@ from perinstance.data.memory.table import Table
 from perinstance.data.source import Source
 from perinstance.engines.cuda.device_tables import DeviceTable, torch_module
 from perinstance.engines.cuda.operations.run_sums import all_finite
+from perinstance.engines.cuda.transfers import grouped_uploads
 from perinstance.engines.cuda.transfers.answer_memory import AnswerMemory
+from perinstance.engines.cuda.transfers.device_to_host import Downloads
 from perinstance.engines.cuda.transfers.grouped_uploads import SharedUpload, block_ends, joined_groups, row_groups
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock, Uploads
 from perinstance.engines.cuda.transfers.pinned_buffers import cuda_runtime
@@ -77,6 +79,7 @@ class CudaSweep:
         self._kept: tuple[Any, Any] | None = (source.X, source.y) if isinstance(source, DeviceTable) else None
         self._checked = False
         self._answers: AnswerMemory | None = None
+        self._downloads: Downloads | None = None
         self._expected = 0  #: answers whose memory is touched while rows are on their way
         # between the passes there are small matrices only: threads of a library that wait for each other cost more
         self._one_thread = blas_libraries().limit(limits=1, user_api="blas")
@@ -107,6 +110,7 @@ class CudaSweep:
         if self._answers is not None:
             self._answers.close()
             self._answers = None
+        self._downloads = None
         self.host.close()
         self._one_thread.restore_original_limits()
 
@@ -172,7 +176,7 @@ class CudaSweep:
         crew = None if self._kept is None else self.host.crew()  # whom nobody else needs then
         try:
             with closing(self._blocks("map")) as blocks:
-                yield from walk.walk(self._looked_at(blocks), self.host.threads, places, crew)
+                yield from walk.walk(self._looked_at(blocks), self.host.threads, places, crew, self._downloads)
         finally:
             if crew is not None:  # who may have been told to go
                 self.host.dismiss()
@@ -230,8 +234,15 @@ class CudaSweep:
         return None if whole is None else whole()
 
     def _touch_answers(self) -> None:
+        """Use the time while rows are on their way: for the answers' memory here, and what they come back through."""
+        from perinstance.engines.cuda.linear_losses import MOST_THREADS
+        from perinstance.engines.cuda.loss_chunks import numbers_of_turns
+
         if self._expected and self._answers is None:
             self._answers = AnswerMemory(self._expected)
+            if 8 * self._expected * self.n_features >= grouped_uploads.GROUP_BYTES:
+                self._downloads = Downloads(self.device, min(self.host.threads, MOST_THREADS))
+                self._downloads.make_room(numbers_of_turns(self._expected))
 
     def _room(self) -> tuple[Any, Any] | None:
         """Make room for the whole table where it fits, so that it comes over once."""

@@ -45,7 +45,7 @@ ASKED_ROWS, ASKED_BYTES = 1 << 22, 1 << 30
 #: of these, rows that a thread takes back at a time while others are computed
 CHUNK_ROWS = 1 << 20
 #: rows, at most, that come back by turns together; as many times more are begun ahead
-MOST_ASKED, RUNS_AHEAD = 1 << 23, 2
+LAP_ROWS, LAPS_AHEAD = 1 << 25, 1
 #: turns that are made once more without other threads
 FEW_TURNS = 2
 #: threads that copy answers and make records of them
@@ -162,10 +162,11 @@ class LinearWalk:
         threads: int,
         places: AnswerPlaces | None = None,
         crew: Crew | None = None,
+        downloads: Downloads | None = None,
     ) -> Iterator[BlockLosses]:
         """Answer block by block; threads make the host's records, in their places, while the device goes on."""
         threads = min(threads, MOST_THREADS)
-        downloads = Downloads(self.device, threads)
+        downloads = Downloads(self.device, threads) if downloads is None else downloads
         in_place = places is not None and self._makes_in_place()
         if places is not None and in_place:
             places.place(self._nobody(), 0)  # which tells what the pairs are made of
@@ -187,16 +188,16 @@ class LinearWalk:
             for asked in self._asked(block):
                 yield from asked.cut(CHUNK_ROWS)
 
-    def _asked(self, block: DeviceBlock, most: int = 0) -> Iterator[LossChunk]:
-        """Ask the device about the rows of a block: as many each time, or twice as many as before until ``most``."""
+    def _asked(self, block: DeviceBlock) -> Iterator[LossChunk]:
+        """Ask the device about the rows of a block."""
         block.wait()
-        start, rows = 0, min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * block.X.shape[1])).bit_length() - 1)
-        while start < len(block):
-            run = slice(start, start + rows)
+        start = 0
+        for end in _asked_ends(len(block), block.X.shape[1]):
+            run = slice(start, end)
             asked = DeviceBlock(block.X[run], block.y[run], block.start + start, None)
             found = self.losses(asked.X, asked.y)
             yield LossChunk(asked, found, slice(0, len(asked)), event_now(self.device))
-            start, rows = start + rows, max(rows, min(2 * rows, most))
+            start = end
 
     def _in_turns(
         self, blocks: Iterator[DeviceBlock], threads: int, places: AnswerPlaces, downloads: Downloads, crew: Crew | None
@@ -206,20 +207,26 @@ class LinearWalk:
         waiting: deque[tuple[LossTurns, list[Job]]] = deque()
         setting = self.release.standardising
         try:
-            for asked in chain.from_iterable(self._asked(block, MOST_ASKED) for block in blocks):
-                room = places.room(asked.start, len(asked))
+            for lap in chain.from_iterable(_laps(block) for block in blocks):
+                room = places.room(lap.start, len(lap))
                 assert room is not None  # as it was for nobody
-                people = LossTurns.of(asked, room)
+                people = LossTurns.of(_asked_ends(len(lap), lap.X.shape[1]), room)
                 receive = partial(people.receive, setting=setting)
-                waiting.append((people, [(receive, downloads, Future()) for _ in range(threads)]))
-                for job in waiting[-1][1]:
-                    mine.put(job)
-                if len(waiting) > RUNS_AHEAD:
+                jobs: list[Job] = [(receive, downloads, Future()) for _ in range(threads)]
+                waiting.append((people, jobs))
+                for asked in self._asked(lap):
+                    people.add(asked)
+                    if len(people.chunks) == 1:  # the device has work: threads may have the interpreter
+                        for job in jobs:
+                            mine.put(job)
+                if len(waiting) > LAPS_AHEAD:
                     yield from self._received(*waiting.popleft(), threads)
             mine.dismiss()
             while waiting:
                 yield from self._received(*waiting.popleft(), threads)
         finally:
+            for people, _ in waiting:
+                people.shut()
             wait([future for _, jobs in waiting for *_, future in jobs if not future.cancel()])
             if crew is None:
                 mine.end()
@@ -228,13 +235,13 @@ class LinearWalk:
         """Wait for some people; those in turns with somebody whom the device left are made once more."""
         waited_for(jobs)
         room, noted = people.room, people.noted
-        left = (noted[:, WORST] >= people.chunk.found.left_from) | (noted[:, UNSOUND] > 0)
+        left = (noted[:, WORST] >= people.chunks[0].found.left_from) | (noted[:, UNSOUND] > 0)
 
         def again(turn: int) -> BlockLosses:
             rows, names = people.rows(turn), ("leverage", "residual", "epsilon")
             own = room.part(rows)
             host = {name: getattr(own, name) for name in names} | {"code": people.codes[rows]}
-            return self._completed(people.chunk.part(rows), host, own)
+            return self._completed(people.part(turn), host, own)
 
         turns = np.flatnonzero(left).tolist()
         better = list(ordered(again, turns, 1 if len(turns) <= FEW_TURNS else threads))
@@ -262,6 +269,20 @@ class LinearWalk:
         none, codes = np.empty(0), np.empty(0, dtype=np.uint8)
         people = self.release.from_row_statistics(self.fit, Without(none, none, none, none, codes))
         return BlockLosses(people, none, None)
+
+
+def _asked_ends(n: int, columns: int) -> list[int]:
+    """Return where the rows end that the device is asked about at a time."""
+    rows = min(ASKED_ROWS, 1 << (ASKED_BYTES // (8 * columns)).bit_length() - 1)
+    return [*range(rows, n, rows), n]
+
+
+def _laps(block: DeviceBlock) -> Iterator[DeviceBlock]:
+    """Cut a block into people who come back together."""
+    block.wait()
+    for start in range(0, len(block), LAP_ROWS):
+        rows = slice(start, start + LAP_ROWS)
+        yield DeviceBlock(block.X[rows], block.y[rows], block.start + start, None)
 
 
 def _array(room: AnswerRoom | None, name: str, n: int) -> Any:

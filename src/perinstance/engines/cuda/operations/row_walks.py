@@ -24,7 +24,7 @@ from perinstance.engines.cuda.operations.descent_sums import (
 from perinstance.engines.cuda.operations.objective_kernel import epsilons_of_objectives
 from perinstance.engines.cuda.operations.run_sums import predictor, row_squares, rows_of_chunk, there
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
-from perinstance.engines.cuda.transfers.device_to_host import event_now
+from perinstance.engines.cuda.transfers.device_to_host import Downloads, event_now
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
 from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.folds.block import Block
@@ -153,6 +153,7 @@ class RowWalk:
         threads: int,
         places: AnswerPlaces | None = None,
         crew: Crew | None = None,
+        downloads: Downloads | None = None,  # nothing comes back by way of them
     ) -> Iterator[BlockLosses]:
         """Answer block by block; a thread waits for the device while others work, and places what it made."""
 

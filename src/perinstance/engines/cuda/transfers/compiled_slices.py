@@ -26,12 +26,14 @@ _WHOLE, _ANSWER = ir.IntType(64), ir.IntType(32)
 
 
 class TransferAddresses(NamedTuple):
-    """Where some functions lie in this process; all but ``copy`` are CUDA's."""
+    """Where some functions lie in this process; all but ``copy`` and ``rest`` are CUDA's."""
 
     wait: int  #: for an event
     copy: int  #: memory of the host
     send: int  #: begin a transfer
     record: int  #: an event
+    follow: int  #: let a stream wait for an event
+    rest: int  #: for some microseconds
 
 
 @functools.cache
@@ -42,6 +44,8 @@ def transfer_addresses(runtime: Any) -> TransferAddresses:
         ctypes.CDLL(None).memcpy,
         runtime.cudaMemcpyAsync,
         runtime.cudaEventRecord,
+        runtime.cudaStreamWaitEvent,
+        ctypes.CDLL(None).usleep,
     )
     return TransferAddresses(*(int(ctypes.cast(one, ctypes.c_void_p).value or 0) for one in found))
 

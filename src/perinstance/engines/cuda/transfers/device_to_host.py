@@ -24,6 +24,13 @@ class Downloads:
             for _ in range(threads):
                 self._free.put(PinnedBuffer(torch_module().cuda.Stream(device)))
 
+    def make_room(self, numbers: int) -> None:
+        """Have so many numbers' pinned memory ready in each buffer; nobody has been lent one yet."""
+        for _ in range(self._free.qsize()):
+            buffer = self._free.get()
+            buffer.numbers(numbers)
+            self._free.put(buffer)
+
     def __call__(self, columns: list[Any], rows: slice, arrays: list[NDArray], ready: Any) -> None:
         """Write some rows of columns to arrays, once the event ``ready`` has come."""
         if not self.pinned:
