@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.models.linear.loops import eight_lanes
+from perinstance.models.linear.loops.few_columns import is_triangle, triangle_sums
 from perinstance.models.linear.row_kernels import RowSums, row_sums
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.inline_exp_log import bits_of, float_of
@@ -71,10 +72,13 @@ def two_statistics(rows, W, limits, mu, r, kind_code):  # pragma: no cover - com
     (x, y, d), hard, nothing = rows, 0, np.empty(0)
     m, t = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER)
     room = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER, dtype=np.int64)
-    count = max(1, len(y) // TOGETHER)
+    count, few = max(1, len(y) // TOGETHER), is_triangle(W)
     for k in range(count):
         a, b = k * TOGETHER, (k + 1) * TOGETHER if k + 1 < count else len(y)
-        TWO_SUMS(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], nothing))
+        if few:
+            triangle_sums(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], nothing))
+        else:
+            TWO_SUMS(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], nothing))
         hard += _some(y[a:b], limits, (m, t, nothing), room, (mu[a:b], r[a:b]), (nothing, nothing), kind_code[a:b])
     return hard
 
