@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from perinstance.engines.cuda import compiled_kernels
-from perinstance.models.linear.row_statistics import finish
+from perinstance.models.linear.loops.finished_rows import finish
 from perinstance.pairs import Posterior
 from perinstance.pairs.closed_form.tables_per_delta import start_table
 

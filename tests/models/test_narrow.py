@@ -13,18 +13,12 @@ from perinstance.folds.block import Block
 from perinstance.models.linear.gram_matrix import gram
 from perinstance.models.linear.loops import eight_lanes
 from perinstance.models.linear.loops.eight_lanes import EightPanels
+from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, add_cross_of_few
 from perinstance.models.linear.loops.library_loops import Products
-from perinstance.models.linear.row_kernels import (
-    FEWEST_COLUMNS,
-    NARROWEST,
-    WIDEST,
-    Panels,
-    add_cross,
-    add_cross_of_few,
-)
+from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, add_cross
 from perinstance.numerics.simd_vectors import load2, load4, repeat4, store2
 
-WIDTHS = [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 20, 21, 31, 64]
+WIDTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 20, 21, 31, 64]
 
 
 def dumb_sums(X, W, offset, image, weights):

@@ -138,6 +138,8 @@ def _placed(block: Block, step: Callable[..., BlockLosses], gather: _Gather) -> 
 
 def with_better(pairs: Pairs, better: Pairs, at: NDArray) -> Pairs:
     """Put other pairs in some places."""
+    if isinstance(pairs, ColumnPairs) and type(pairs) is type(better) and pairs.one_number_each:
+        return pairs.with_others(at, better)
     order = np.arange(len(pairs))
     order[at] = len(order) + np.arange(len(at))
     return type(better).concatenate([pairs, better])[order]

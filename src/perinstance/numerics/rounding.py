@@ -92,7 +92,7 @@ ZERO_BEYOND_DOUBT = 1e-12
 #: Room above ``sqrt(-2 log delta)``, which bounds every threshold, so that the bracket is never empty.
 BRACKET_ROOM = 1e-9
 
-#: What a polynomial of the threshold may be wrong by at its checks, as a share of epsilon.
+#: What a polynomial of epsilon may be wrong by at its checks, as a share of it.
 SURFACE_ERROR = 4e-11
 #: The largest third term of the inverse series that is accepted for an answer; the error is about 1e-3 of it.
 THIRD_TERM = 2e-11

@@ -79,6 +79,25 @@ def _load(lanes: Any, vector: ir.Type, layouts: str = "C") -> Any:
     return intrinsic(typed)
 
 
+def _spaced(lanes: _Lanes) -> Any:
+    """Make what returns entries ``at``, ``at + step``, ``at + 2 step``, ... of an array."""
+
+    def typed(typingctx, array, at, step):
+        _check(array)
+
+        def generate(context, builder, signature, arguments):
+            first, step = _address(context, builder, signature, arguments), arguments[2]
+            vector = ir.Constant(lanes.vector, ir.Undefined)
+            for lane in range(lanes.count):
+                number = builder.load(builder.gep(first, [builder.mul(step, step.type(lane))]))
+                vector = builder.insert_element(vector, number, _INDEX(lane))
+            return vector
+
+        return lanes(array, types.intp, types.intp), generate
+
+    return intrinsic(typed)
+
+
 def _store(lanes: _Lanes) -> Any:
     def typed(typingctx, array, at, value):
         _check(array)
@@ -197,6 +216,8 @@ def _spread(builder, number):
 load8, load4, load2 = _load(_eight, _eight.vector), _load(_four, _four.vector), _load(_two, _two.vector)
 #: the numbers that lie ``at``, ``at + 1``, ... behind the first entry of an array in memory, whatever its strides
 memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBER, "CA")
+#: entries ``at``, ``at + step``, ... of an array: one column of some people who lie one after the other
+spaced8, spaced4, spaced2 = _spaced(_eight), _spaced(_four), _spaced(_two)
 store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
 repeat8, repeat4 = _repeat(_eight), _repeat(_four)

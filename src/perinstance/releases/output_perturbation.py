@@ -14,6 +14,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.shared_turns import Turns
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,
@@ -24,7 +25,7 @@ from perinstance.models.linear.ridge import (
     row_map,
     settled_rows,
 )
-from perinstance.models.linear.row_statistics import AT_A_TIME, TOGETHER, cut_for_rows, labelled, three_statistics
+from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products

@@ -13,6 +13,7 @@ from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.shared_turns import Turns
 from perinstance.folds.sweep import People, Sweep
+from perinstance.models.linear.loops.finished_rows import TOGETHER, two_statistics
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,
@@ -23,7 +24,7 @@ from perinstance.models.linear.ridge import (
     settled_rows,
     without,
 )
-from perinstance.models.linear.row_statistics import AT_A_TIME, TOGETHER, cut_for_rows, labelled, two_statistics
+from perinstance.models.linear.row_statistics import cut_for_rows, labelled
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.compilation.turn_counters import next_turn
@@ -40,6 +41,10 @@ from perinstance.releases.base.publishing import Law, Publishing, exact_equation
 from perinstance.releases.base.realised.log_ratios import LogRatios, cell, output_of
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
+
+#: people whose losses are found before the next: their numbers stay in the second-level cache, and those whom no
+#: polynomial answers for are many enough for loops of their own
+SOLVED = 8192
 
 
 class PosteriorSample(Publishing):
@@ -185,14 +190,18 @@ def standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma: 
 
     Whoever is beyond what is answered exactly is labelled so. Tells whether all leverages are numbers >= 0.
     """
-    unsound = np.int64(0)
+    unsound, looked = np.int64(0), np.int64(0)
     for i in range(len(residual)):  # without a branch: several people at a time
         mu, r = leverage[i], root * abs(residual[i])
         r = np.inf if r != r else r
         rho[i] = r
-        beyond = ((limits[0] < mu) & (mu < np.inf)) | ((limits[1] < r) & (r < np.inf))
+        looked += np.int64((limits[0] < mu) | (limits[1] < r))
+        unsound += np.int64(not mu >= 0.0)
+    for i in range(len(kind)):
+        kind[i] = codes[i]
+    for i in range(len(kind) if looked else 0):
+        beyond = limits[0] < leverage[i] < np.inf or limits[1] < rho[i] < np.inf
         kind[i] = max(codes[i], np.uint8(UPPER) if beyond else np.uint8(EXACT))
-        unsound += np.int64(mu < 0.0) + np.int64(mu != mu)
     return unsound == 0
 
 
@@ -202,9 +211,9 @@ def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cove
     x, y, d = rows
     mu, r, rho, epsilon = out
     hard, sound = 0, True
-    count = max(1, len(y) // AT_A_TIME)
+    count = max(1, len(y) // SOLVED)
     for k in range(count):
-        a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
+        a, b = k * SOLVED, (k + 1) * SOLVED if k + 1 < count else len(y)
         hard += two_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], code[a:b])
         beyond = scale[1], scale[2]
         sound &= standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])

@@ -11,7 +11,7 @@ from typing import Any
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.epsilons import STEPS
 from perinstance.event_log import LOG
-from perinstance.models.linear.row_statistics import HARD_LEVERAGE
+from perinstance.models.linear.loops.finished_rows import HARD_LEVERAGE
 from perinstance.numerics.normal_tails import MILLS
 from perinstance.numerics.rounding import (
     EXACT_PARAMETER,

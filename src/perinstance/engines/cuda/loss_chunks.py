@@ -22,7 +22,7 @@ from perinstance.engines.cuda.transfers.device_to_host import Downloads, to_host
 from perinstance.engines.cuda.transfers.host_to_device import DeviceBlock
 from perinstance.engines.cuda.transfers.past_cache import copy_past_cache
 from perinstance.engines.cuda.transfers.pinned_buffers import PIECES, check, cuda_runtime
-from perinstance.models.linear.row_statistics import HARD, ROUGH_RESIDUAL
+from perinstance.models.linear.loops.finished_rows import HARD, ROUGH_RESIDUAL
 from perinstance.numerics.compilation.turn_counters import add_turns, next_turn
 from perinstance.numerics.numba_compile import brief_kernel, kernel
 from perinstance.releases.base.block_losses import AnswerRoom

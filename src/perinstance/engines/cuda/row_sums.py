@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.models.linear.row_statistics import HARD, HARD_LEVERAGE, ROUGH_RESIDUAL, RowMap
+from perinstance.models.linear.loops.finished_rows import HARD, HARD_LEVERAGE, ROUGH_RESIDUAL
+from perinstance.models.linear.row_statistics import RowMap
 from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
 
 #: columns up to which the kernels take all tiles of W, whether it is triangular or not

@@ -35,8 +35,6 @@ from perinstance.numerics.simd_vectors import (
 
 #: From fewer columns there is nothing to win, for more a library's product is as good.
 NARROWEST, WIDEST = 8, 64
-#: X'X of fewer columns than these kernels take, of rows that lie one after the other (``add_cross_of_few``).
-FEWEST_COLUMNS = 4
 #: The same of X W, row by row: for more columns W leaves the second-level cache.
 WIDEST_ROWS = 300
 #: Bytes of the rows that are folded at a time: they are read several times, from the first-level cache.
@@ -312,35 +310,6 @@ def _four_columns(x, d, start, stop, j, k, out):  # pragma: no cover - compiled
     store4(out, at + d, a1)
     store4(out, at + 2 * d, a2)
     store4(out, at + 3 * d, a3)
-
-
-@kernel
-def add_cross_of_few(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
-    """Do it to rows of four to seven columns."""
-    part = np.zeros((d, d))
-    flat, k = part.reshape(-1), d - 4  # the last four columns may overlap the first
-    for start in range(0, len(y), rows):
-        stop = min(start + rows, len(y))
-        _four_moments(x, y, d, (start, stop), 0, flat)
-        _four_moments(x, y, d, (start, stop), k, flat)
-        for j in range(d):
-            moment[j] += flat[j]
-        _four_columns(x, d, start, stop, 0, 0, flat)
-        if k > 0:
-            _four_columns(x, d, start, stop, 0, k, flat)
-            _four_columns(x, d, start, stop, k, k, flat)
-        for j in range(d):
-            for i in range(j, d):
-                cross[j, i] += part[j, i]
-
-
-@kernel
-def _four_moments(x, y, d, run, k, out):  # pragma: no cover - compiled
-    """Write columns k to k + 3 of X'y over some people."""
-    a = zero4()
-    for i in range(run[0], run[1]):
-        a = multiply_add4(repeat4(y, i), load4(x, i * d + k), a)
-    store4(out, k, a)
 
 
 @kernel

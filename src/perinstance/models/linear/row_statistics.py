@@ -6,7 +6,8 @@
   apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
 
 The sums come from compiled loops over the rows of a block (``row_kernels``, ``loops``), chosen by width, by how the
-table lies and by the registers of the machine; what follows from them (``mu``, ``r``, rounded outwards) is done here.
+table lies and by the registers of the machine; what follows from them (``mu``, ``r``, rounded outwards) in
+``loops.finished_rows``.
 """
 
 from __future__ import annotations
@@ -17,41 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.cache_pieces import pieces
-from perinstance.models.linear.loops import eight_lanes
 from perinstance.models.linear.loops.column_kernels import ColumnPanels
 from perinstance.models.linear.loops.eight_lanes import EightPanels
+from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS, Triangle
+from perinstance.models.linear.loops.finished_rows import HARD, finish
 from perinstance.models.linear.loops.library_loops import Products
 from perinstance.models.linear.row_kernels import (
     WIDEST,
     WIDEST_ROWS,
     CutMatrix,
     Panels,
-    RowSums,
     by_columns,
     contiguous,
-    row_sums,
 )
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import parameter_too_rough
-from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
+from perinstance.numerics.rounding import TINY
 from perinstance.numerics.simd_vectors import eight_in_a_register
-
-#: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
-HARD_LEVERAGE = 0.95
-
-#: people who go through a loop together: their room stays in the first-level cache
-TOGETHER = 512
 
 #: people whose rows are multiplied and finished before the next: their numbers stay in the second-level cache
 AT_A_TIME = 2048
-#: the loops over rows that lie one after the other which compiled code calls on this machine, and who cuts W for them
+#: who cuts W for the sums of rows that lie one after the other (``loops.finished_rows``)
 ROW_LOOP: type[Panels] = EightPanels if eight_in_a_register() else Panels
-TWO_SUMS, THREE_SUMS = (eight_lanes.two_sums, eight_lanes.three_sums) if eight_in_a_register() else (row_sums, row_sums)
-
-#: codes of people who are not known well enough: only the residual is not, or something else
-ROUGH_RESIDUAL, HARD = 1, 2
-
 
 Limits = tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]
 
@@ -179,11 +166,11 @@ def labelled(rows_map: RowMap, rows: Without, hard: bool) -> Without:
 
 
 def cut_for_rows(rows_map: RowMap, X: NDArray) -> CutMatrix | None:
-    """Return W cut for ``TWO_SUMS`` and ``THREE_SUMS``; None where such rows are not for them, or each is looked at."""
+    """Return W cut for ``loops.finished_rows``; None where such rows are not for it, or each is looked at."""
     if not (X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned and len(X) >= AT_A_TIME):
         return None
     rows = None if rows_map.rounding.column_cost is not None else _loop_for(rows_map, X)
-    return rows.cut if type(rows) is ROW_LOOP and isinstance(rows, Panels) else None
+    return rows.cut if type(rows) in (ROW_LOOP, Triangle) and isinstance(rows, Panels) else None
 
 
 def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
@@ -194,12 +181,18 @@ def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
     if lift is not None or d > (WIDEST if columns else WIDEST_ROWS):
         loop = Products
     else:
-        loop = ColumnPanels if columns else EightPanels if eight_in_a_register() else Panels
+        loop = ColumnPanels if columns else Triangle if _triangle(rows_map, d) else ROW_LOOP
     if loop not in rows_map.loops:
         weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
         given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)
         rows_map.loops.setdefault(loop, loop.of(*given) if issubclass(loop, Panels) else Products.of(*given, lift))
     return rows_map.loops[loop]
+
+
+def _triangle(rows_map: RowMap, d: int) -> bool:
+    """Whether a row is multiplied by nothing but a triangle of a few columns."""
+    plain = rows_map.triangular and rows_map.norm is None and not rows_map.intercept
+    return plain and FEWEST_COLUMNS <= d <= MOST_COLUMNS and rows_map.W.shape == (d, d)
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
@@ -213,140 +206,3 @@ def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Float
         size = size + column_cost[-1]
     with np.errstate(over="ignore"):
         return np.asarray(np.minimum(1.0, size / np.sqrt(np.maximum(m, TINY))), dtype=np.float64)
-
-
-@kernel
-def finish(y, part, limits, inside, mu, r, moves, kind_code):  # pragma: no cover - compiled
-    """Turn m, x'theta and the squared length into mu, r and the length, rounded away from zero; count the hard.
-
-    ``part`` is empty where every row is taken to be the worst: then some people go through loops without a branch, and
-    only whoever looks hard there is looked at again.
-    """
-    length, share = moves
-    quick, wanted = inside and len(part) == 0, len(length) > 0
-    new_mu, new_r, root, doubt = np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
-    new_length, new_share = np.empty(TOGETHER), np.empty(TOGETHER)
-    hard = 0
-    for start in range(0, len(y), TOGETHER):
-        stop = min(start + TOGETHER, len(y))
-        looked = stop - start
-        if quick:
-            kind_code[start:stop] = 0
-            looked = _most(y[start:stop], mu[start:stop], r[start:stop], limits, (new_mu, new_r, root, doubt))
-            if wanted:
-                looked += _most_lengths(length[start:stop], root, limits, (new_length, new_share, doubt))
-        for i in range(start, stop if looked else start):
-            k = i - start
-            if not quick or doubt[k] > 0.0:
-                hard += _one(i, y, part, limits, inside, (mu, r), moves, kind_code)
-                if quick:
-                    new_mu[k], new_r[k] = mu[i], r[i]
-                    if wanted:
-                        new_length[k], new_share[k] = length[i], share[i]
-        if quick:
-            mu[start:stop] = new_mu[: stop - start]
-            r[start:stop] = new_r[: stop - start]
-            if wanted:
-                length[start:stop] = new_length[: stop - start]
-                share[start:stop] = new_share[: stop - start]
-    return hard
-
-
-@kernel
-def two_statistics(rows, W, limits, mu, r, kind_code):  # pragma: no cover - compiled
-    """Do sums and ``finish`` to some people inside, who lie one after the other: leverage and residual."""
-    x, y, d = rows
-    nothing = np.empty(0)
-    TWO_SUMS(x, d, W, RowSums(mu, r, nothing))
-    return finish(y, nothing, limits, True, mu, r, (nothing, nothing), kind_code)
-
-
-@kernel
-def three_statistics(rows, W, limits, mu, r, moves, kind_code):  # pragma: no cover - compiled
-    """The same, and the length."""
-    x, y, d = rows
-    THREE_SUMS(x, d, W, RowSums(mu, r, moves[0]))
-    return finish(y, np.empty(0), limits, True, mu, r, moves, kind_code)
-
-
-@kernel
-def _most(y, mu, r, limits, new):  # pragma: no cover - compiled
-    """Do what ``_one`` does to people inside whose rows are the worst; count those who may be hard."""
-    new_mu, new_r, roots, doubt = new
-    (leverage, leverage_row), (residual, residual_row), _, (_, floor) = limits
-    away, per_root = leverage + leverage_row, residual + residual_row
-    looked = 0
-    for i in range(len(y)):
-        m = mu[i]
-        e = y[i] - r[i]
-        size = abs(e)
-        root = np.sqrt(m) * (1.0 + away)
-        lost = root * per_root + UNIT * size
-        up = root * root
-        rest = 1.0 / (1.0 - up)
-        new_mu[i] = up * rest
-        raised = (size + lost) * rest
-        new_r[i] = raised if e > 0.0 else -raised
-        roots[i] = root
-        least = floor * (root if root < 1.0 else 1.0)
-        known = (lost <= EXACT_PARAMETER * size) | (lost <= EXACT_PARAMETER * least)
-        sound = (m > UNDERFLOWN) & (m <= HARD_LEVERAGE) & (up < 1.0) & (4.0 * away * rest <= EXACT_PARAMETER)
-        open_yet = 0 if known & sound else 1
-        doubt[i] = open_yet
-        looked += open_yet
-    return looked
-
-
-@kernel
-def _most_lengths(length, roots, limits, new):  # pragma: no cover - compiled
-    new_length, new_share, doubt = new
-    (leverage, leverage_row), _, (length_all, length_row), (norm_share, _) = limits
-    away, per_root = 4.0 * (leverage + leverage_row), length_all + length_row
-    looked = 0
-    for i in range(len(length)):
-        b = np.sqrt(length[i])
-        lost = roots[i] * per_root + b * norm_share
-        new_length[i] = b + lost
-        part = lost / b + away
-        new_share[i] = part
-        sound = (b * part <= EXACT_PARAMETER * b) & (length[i] > UNDERFLOWN) & (length[i] < LARGEST_SQUARE)
-        open_yet = 0 if sound else 1
-        doubt[i] += open_yet
-        looked += open_yet
-    return looked
-
-
-@kernel
-def _one(i, y, part, limits, inside, seen, moves, kind_code):  # pragma: no cover - compiled
-    """Do the same to one person, whoever they are; tell whether they are hard."""
-    (leverage, leverage_row), (residual, residual_row), (length_all, length_row), (norm_share, floor) = limits
-    mu, r = seen
-    length, share = moves
-    m = mu[i]
-    e = y[i] - r[i]
-    worst = part[i] if len(part) > 0 else 1.0
-    away = leverage + worst * leverage_row
-    root = np.sqrt(m) * (1.0 + away)
-    lost = root * (residual + worst * residual_row) + UNIT * abs(e)
-    up = root * root
-    near = inside and not m <= HARD_LEVERAGE  # answered elsewhere
-    left = 1.0 - up if inside and not near else 1.0
-    rest = 1.0 / left if left > 0.0 else np.inf
-    mu[i] = up * rest if up >= 0.0 else np.inf  # zero times an error that has no bound
-    # a larger leverage tells more of a posterior sample only together with sqrt((1 + mu')/(1 + mu)) times the
-    # residual; of those inside both are divided by 1 - m, which is more than that
-    along = 1.0 if inside else 1.0 + 2.5 * away * min(1.0, up)
-    r[i] = np.copysign((abs(e) + lost) * rest * along, e)
-    rough = parameter_too_rough(1.0, 4.0 * away * rest) or not UNDERFLOWN < m < LARGEST_SQUARE
-    residual_rough = parameter_too_rough(max(abs(e), floor * min(np.sqrt(mu[i]), 1.0)), lost)
-    kind_code[i] = HARD if near or rough else ROUGH_RESIDUAL if residual_rough else 0
-    if len(length) > 0:
-        b = np.sqrt(length[i])
-        m = mu[i] / (1.0 + mu[i]) if inside else mu[i]
-        away *= 4.0
-        lost = np.sqrt(m) * (length_all + worst * length_row) + b * norm_share
-        length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
-        share[i] = lost / b + away
-        if parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE:
-            kind_code[i] = HARD
-    return 1 if kind_code[i] > 0 else 0

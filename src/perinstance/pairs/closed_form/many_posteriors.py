@@ -1,4 +1,4 @@
-"""Many posterior samples at one delta: most by ``threshold_polynomials.py``, the others by a start and one step.
+"""Many posterior samples at one delta: most by ``epsilon_polynomials.py``, the others by a start and one step.
 
 For a fixed delta the threshold u of P over Q is a tame function of ``y = s rho + mu`` and of ``mu/y``. A table of it
 (``tables_per_delta.py``) is good to about 1e-3; from there one step of the inverse Taylor series of ``log delta``, to
@@ -22,8 +22,8 @@ from perinstance.numerics.inline_exp_log import bits_of, fast_exp, fast_log1p
 from perinstance.numerics.normal_tails import mills_at
 from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.rounding import SOLVER_ABSOLUTE, SOLVER_RELATIVE, THIRD_TERM
+from perinstance.pairs.closed_form.epsilon_polynomials import BLOCK, PolynomialPlaces, read_block
 from perinstance.pairs.closed_form.one_epsilon import solve_without
-from perinstance.pairs.closed_form.threshold_polynomials import BLOCK, SHARES, Addresses, read_block
 
 #: Columns of the table (cells of mu/y); the top bits of y pick a row: 16 rows an octave.
 COLUMNS, ROW_BITS = 32, 48
@@ -190,47 +190,99 @@ def starts(y, share, table, first_row, out):
         out[i] = _start(table, np.uint64((bits >> ROW_BITS) - first_row), across, COLUMNS * share[i])
 
 
+class Others(NamedTuple):
+    """Room for people whom no polynomial answers for, in the order of their places."""
+
+    place: Any
+    mu: Any
+    rho: Any
+    s: Any
+    y: Any
+    along: Any  #: ``mu/y`` in columns of the table
+
+
+class Sorted(NamedTuple):
+    """Room for the same people, those with one tail from below, the others from above."""
+
+    who: Any
+    mu: Any
+    rho: Any
+    s: Any
+    u: Any
+    epsilon: Any
+
+
 @kernel
 def solve_many(mu, rho, tables, out):
-    """Fill ``out`` with the epsilon, P over Q, of everybody at one delta."""
-    delta, log_goal, table, first_row, polynomials, first_cell = tables
+    """Fill ``out`` with the epsilon, P over Q, of everybody at one delta.
+
+    Those without a polynomial wait until they are many: loops over a few people are slow.
+    """
+    cells = PolynomialPlaces(np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK), np.empty(BLOCK))
+    place, who = np.empty(2 * BLOCK + 1, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
+    others = Others(place, np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK))
+    room = Sorted(who, np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK))
+    waiting = 0
+    for start in range(0, mu.size, BLOCK):
+        stop = min(start + BLOCK, mu.size)
+        known = read_block(
+            mu[start:stop], rho[start:stop], tables.polynomials, tables.first_cell, cells, out[start:stop]
+        )
+        for i in range(start, stop):
+            place[waiting] = i
+            waiting += 1 if not known or out[i] != out[i] else 0
+        if waiting >= BLOCK:
+            _solve_others(BLOCK, mu, rho, others, room, tables, out)
+            waiting -= BLOCK
+            place[:waiting] = place[BLOCK : BLOCK + waiting]
+    if waiting > 0:
+        _solve_others(waiting, mu, rho, others, room, tables, out)
+
+
+@kernel
+def _address_loop(mu, rho, s, y, along):
+    """Where in the table everybody is: a loop of its own, because roots and quotients are SIMD code here."""
+    for i in range(len(mu)):
+        s[i] = math.sqrt(mu[i])
+        y[i] = s[i] * rho[i] + mu[i]
+        along[i] = COLUMNS * (mu[i] / y[i])
+
+
+@kernel
+def _solve_others(n, all_mu, all_rho, others, room, tables, out):
+    """Fill ``out`` at the places of n people: by a start and one step, or person by person."""
+    delta, log_goal, table, first_row, _, _ = tables
+    (place, mu, rho, s, y, along), (who, m1, r1, s1, u1, e1) = others, room
+    for k in range(n):
+        mu[k], rho[k] = all_mu[place[k]], all_rho[place[k]]
+    _address_loop(mu[:n], rho[:n], s, y, along)
     n_rows = np.uint64(table.size // (COLUMNS + 1) - 1)
     top_bits, mask, unit = np.uint64(ROW_BITS), np.uint64((1 << ROW_BITS) - 1), 1.0 / (1 << ROW_BITS)
     one = np.uint64(1)
-    s0, y0, along0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    m1, r1, s1, u1, e1 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    who, left = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK + 1, dtype=np.int64)
-    u0, rest0, t0, x0 = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    addresses = Addresses(s0, y0, along0, u0, left, rest0, np.empty(BLOCK, dtype=np.int64), t0, x0)
-    for start in range(0, mu.size, BLOCK):
-        n = min(BLOCK, mu.size - start)
-        m0, r0, out0 = mu[start : start + n], rho[start : start + n], out[start : start + n]
-        n_left = read_block(m0, r0, polynomials, first_cell, addresses, out0)
-        far, near = np.uint64(0), np.uint64(BLOCK)  # people with one tail fill the scratch from below
-        for k in range(n_left):
-            i = left[k]
-            bits = np.uint64(bits_of(y0[i]))
-            row = (bits >> top_bits) - np.uint64(first_row)  # below the first row it wraps around to a huge number
-            if row >= n_rows:
-                # the total variation distance is at most y/2
-                out0[i] = 0.0 if y0[i] < 2.0 * delta else solve_without(m0[i], r0[i], delta)
-                continue
-            u = _start(table, row, np.int64(bits & mask) * unit, along0[i] * (COLUMNS / SHARES))
-            if 2.0 * r0[i] * (r0[i] + u * s0[i]) > 36.0 * m0[i]:
-                at = far
-                far += one
-            else:
-                near -= one
-                at = near
-            who[at] = i
-            m1[at] = m0[i]
-            r1[at] = r0[i]
-            s1[at] = s0[i]
-            u1[at] = u
-        a, b = np.int64(far), np.int64(near)
-        _far_loop(m1[:a], r1[:a], s1[:a], u1[:a], e1[:a], log_goal)
-        _near_loop(m1[b:], r1[b:], s1[b:], u1[b:], e1[b:], log_goal)
-        for j in range(a):
-            out0[who[j]] = e1[j] if s1[j] < THIRD_TERM else _again(m1[j], r1[j], u1[j], delta, log_goal)
-        for j in range(b, BLOCK):
-            out0[who[j]] = e1[j] if s1[j] < THIRD_TERM else _again(m1[j], r1[j], u1[j], delta, log_goal)
+    far, near = np.uint64(0), np.uint64(BLOCK)  # people with one tail fill the scratch from below
+    for k in range(n):
+        bits = np.uint64(bits_of(y[k]))
+        row = (bits >> top_bits) - np.uint64(first_row)  # below the first row it wraps around to a huge number
+        if row >= n_rows:
+            # the total variation distance is at most y/2
+            out[place[k]] = 0.0 if y[k] < 2.0 * delta else solve_without(mu[k], rho[k], delta)
+            continue
+        u = _start(table, row, np.int64(bits & mask) * unit, along[k])
+        if 2.0 * rho[k] * (rho[k] + u * s[k]) > 36.0 * mu[k]:
+            at = far
+            far += one
+        else:
+            near -= one
+            at = near
+        who[at] = place[k]
+        m1[at] = mu[k]
+        r1[at] = rho[k]
+        s1[at] = s[k]
+        u1[at] = u
+    a, b = np.int64(far), np.int64(near)
+    _far_loop(m1[:a], r1[:a], s1[:a], u1[:a], e1[:a], log_goal)
+    _near_loop(m1[b:], r1[b:], s1[b:], u1[b:], e1[b:], log_goal)
+    for j in range(a):
+        out[who[j]] = e1[j] if s1[j] < THIRD_TERM else _again(m1[j], r1[j], u1[j], delta, log_goal)
+    for j in range(b, BLOCK):
+        out[who[j]] = e1[j] if s1[j] < THIRD_TERM else _again(m1[j], r1[j], u1[j], delta, log_goal)

@@ -16,21 +16,23 @@ from perinstance.numerics.rounding import (
     LEAST_SHARE,
     SHIFT_TABLE_ABSOLUTE,
     SHIFT_TABLE_RELATIVE,
+    SOLVER_ABSOLUTE,
+    SOLVER_RELATIVE,
     SURFACE_ERROR,
     THIRD_TERM_OF_NODE,
     THIRD_TERM_OF_START,
 )
+from perinstance.pairs.closed_form.epsilon_polynomials import BITS, FROM, POWERS, SIZE, near_inverse_root
+from perinstance.pairs.closed_form.epsilon_polynomials import COLUMNS as SURFACE_COLUMNS
 from perinstance.pairs.closed_form.many_posteriors import COLUMNS, ROW_BITS, improve, starts, step_loop
 from perinstance.pairs.closed_form.one_epsilon import SHIFT, WITHOUT, rounded_up, solve_shift, threshold
-from perinstance.pairs.closed_form.threshold_polynomials import BITS, POWERS, SHARE_POWERS, SHARES
-from perinstance.pairs.closed_form.threshold_polynomials import COLUMNS as SURFACE_COLUMNS
 
 #: A shift's table: Chebyshev points per cell (polynomials of one degree less), 8 cells an octave.
 POINTS, CELL_BITS = 9, 49
 #: Tables start here or where epsilon begins to be positive; what lies outside is solved person by person.
 LOWEST, HIGHEST_DRIFT, HIGHEST_SHIFT = 2.0**-40, 2.0**31, 2.0**14
-#: The polynomials are for the y that most people have: from 16 delta, or this, to one (mu up to 1/4).
-LOWEST_SURFACE, LEAST_SURFACE, HIGHEST_SURFACE = 16.0, 2.0**-22, 1.0
+#: The polynomials are for the drift that most people have: from 8 delta, or this, to one (mu up to 1/4).
+LOWEST_SURFACE, LEAST_SURFACE, HIGHEST_SURFACE = 8.0, 2.0**-17, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,9 @@ class StartTable:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The threshold u of a posterior sample at one delta, as a polynomial of y and mu/y in each cell."""
+    """Epsilon of a posterior sample at one delta, raised, as a polynomial of two places in each cell."""
 
-    polynomials: Floats  #: cell by cell, row by row; NaN in cells that failed the check
+    polynomials: Floats  #: cell by cell, row by row; NaN in cells that failed the check, and in one behind the last
     first_row: int
 
 
@@ -108,15 +110,24 @@ def _settle(mu, rho, delta, log_goal, u):
             u[i] = threshold(WITHOUT, -1.5, top, mu[i], rho[i], delta, math.nan)
 
 
-def _thresholds(y: Floats, share: Floats, delta: float) -> Floats:
-    """Return u at every y (rows, places in a row) and share (columns, places in a column)."""
-    y, share = np.broadcast_arrays(y[:, None, :, None], share[None, :, None, :])
-    shape, y, share = y.shape, y.ravel(), share.ravel()
-    table, u = start_table(delta), np.empty(y.size)
-    starts(y, share, table.thresholds.ravel(), table.first_row, u)
-    mu = share * y
-    _settle(mu, (y - mu) / np.sqrt(mu), delta, table.log_goal, u)
-    return u.reshape(shape)
+@kernel
+def _leverages(w, strip, out):
+    for i in range(w.size):
+        out[i] = strip[i] / near_inverse_root(bits_of(w[i]))
+
+
+def _epsilons(w: Floats, strip: Floats, delta: float) -> tuple[Floats, Floats]:
+    """Return epsilon, and y, at every w (rows, places in a row) and strip (columns, places in a column)."""
+    w, strip = np.broadcast_arrays(w[:, None, :, None], strip[None, :, None, :])
+    shape, w, strip = w.shape, w.ravel(), strip.ravel()
+    table, mu, u = start_table(delta), np.empty(w.size), np.empty(w.size)
+    _leverages(w, strip, mu)
+    drift = np.sqrt(w)
+    y = drift + mu
+    starts(y, mu / y, table.thresholds.ravel(), table.first_row, u)
+    _settle(mu, drift / np.sqrt(mu), delta, table.log_goal, u)
+    epsilon = u * drift + 0.5 * (mu * u * u + w / (1.0 + mu) - np.log1p(mu))
+    return epsilon.reshape(shape), y.reshape(shape)
 
 
 def _spots(points: int) -> tuple[Floats, Floats]:
@@ -126,36 +137,52 @@ def _spots(points: int) -> tuple[Floats, Floats]:
 
 @functools.lru_cache(maxsize=16)
 def surface(delta: float) -> Surface:
-    """Make the polynomials of a delta in (0, 1/2], and check each cell at nine places between its nodes."""
-    edges, first_row = _edges(max(LOWEST_SURFACE * delta, LEAST_SURFACE), HIGHEST_SURFACE, BITS)
+    """Make the polynomials of a delta in (0, 1/2], and check each cell at nine places between its nodes.
+
+    Of the Chebyshev series through the nodes those terms are left out that ``POWERS`` has no room for; the sum of their
+    sizes counts as an error everywhere.
+    """
+    low = max(LOWEST_SURFACE * delta, LEAST_SURFACE)
+    edges, first_row = _edges(low * low, HIGHEST_SURFACE, BITS)
     if len(edges) < 2:
-        return Surface(np.empty(0), 0)
-    left, width, columns = edges[:-1, None], np.diff(edges)[:, None], np.arange(SURFACE_COLUMNS)[:, None]
+        return Surface(np.full(SIZE, np.nan), 0)
+    strips = _strips()
+    left, width, start, breadth = edges[:-1, None], np.diff(edges)[:, None], strips[:-1, None], np.diff(strips)[:, None]
 
     def places(t: Floats, x: Floats) -> tuple[Floats, Floats]:
-        return left + 0.5 * (t + 1.0) * width, (columns + 0.5 * (x + 1.0)) / SHARES
+        return left + 0.5 * (t + 1.0) * width, start + 0.5 * (x + 1.0) * breadth
 
-    (t, t_between), (x, x_between) = _spots(POWERS), _spots(SHARE_POWERS)
-    polynomials = _solved(t) @ _thresholds(*places(t, x), delta) @ _solved(x).T
-    u = _thresholds(*places(t_between, x_between), delta)
-    got = _powers(t_between, POWERS) @ polynomials @ _powers(x_between, SHARE_POWERS).T
-    y, share = places(t_between, x_between)
-    y, share = y[:, None, :, None], share[None, :, None, :]
-    mu, drift = share * y, (1.0 - share) * y
-    epsilon = u * drift + 0.5 * (mu * u * u + drift * drift / (1.0 + mu) - np.log1p(mu))
-    # an error of u moves epsilon by drift + mu u times as much
-    good = (np.abs(got - u) * (drift + mu * np.abs(u)) <= SURFACE_ERROR * epsilon).all(axis=(2, 3))
-    polynomials[~good] = np.nan
-    return Surface(polynomials.ravel(), first_row)
-
-
-def _powers(places: Floats, count: int) -> Floats:
-    return np.vander(places, count, increasing=True)
+    rows, columns = max(POWERS), len(POWERS)
+    (t, t_between), (x, x_between) = _spots(rows), _spots(columns)
+    nodes, _ = _epsilons(*places(t, x), delta)
+    series = np.linalg.inv(_chebyshev(t, rows)) @ nodes @ np.linalg.inv(_chebyshev(x, columns)).T
+    kept = np.arange(rows)[:, None] < np.array(POWERS)
+    epsilon, y = _epsilons(*places(t_between, x_between), delta)
+    got = _chebyshev(t_between, rows) @ series @ _chebyshev(x_between, columns).T
+    error = np.abs(got - epsilon) + np.abs(np.where(kept, 0.0, series)).sum(axis=(2, 3), keepdims=True)
+    powers = (1.0 + SOLVER_RELATIVE) * (_in_powers(rows) @ np.where(kept, series, 0.0) @ _in_powers(columns).T)
+    powers[:, :, 0, 0] += SOLVER_ABSOLUTE * y.max(axis=(2, 3))
+    powers[~(error <= SURFACE_ERROR * epsilon).all(axis=(2, 3))] = np.nan
+    # two powers of x side by side, and of those one power of t after the other
+    parts = [powers[:, :, : POWERS[j], j : j + 2].reshape(*powers.shape[:2], -1) for j in range(0, columns, 2)]
+    return Surface(np.append(np.concatenate(parts, axis=2), np.full(SIZE, np.nan)), first_row)
 
 
-def _solved(nodes: Floats) -> Floats:
-    """Return the matrix that turns values at the nodes into coefficients."""
-    return np.asarray(np.linalg.inv(_powers(nodes, len(nodes))))
+def _strips() -> Floats:
+    """Return the edges of the columns: ``mu g``."""
+    first = int(np.float64(FROM).view(np.int64) >> BITS)
+    return (np.arange(first, first + SURFACE_COLUMNS + 1, dtype=np.int64) << BITS).view(np.float64) - FROM
+
+
+def _chebyshev(places: Floats, count: int) -> Floats:
+    """Return the values of the first Chebyshev polynomials (columns) at some places of [-1, 1]."""
+    return np.cos(np.arange(count) * np.arccos(places)[:, None])
+
+
+def _in_powers(count: int) -> Floats:
+    """Return the matrix that turns coefficients of Chebyshev polynomials into those of powers."""
+    nodes, _ = _spots(count)
+    return np.asarray(np.linalg.solve(np.vander(nodes, increasing=True), _chebyshev(nodes, count)), dtype=np.float64)
 
 
 @kernel

@@ -83,6 +83,15 @@ class ColumnPairs(Pairs):
         columns = {slot[1:]: getattr(self, slot)[index] for slot in self.__slots__}
         return type(self)(kind=self._codes[index], **columns)
 
+    def with_others(self: Self, at: NDArray[np.intp], others: Self) -> Self:
+        """Return these pairs with others in some places; of types with one number each."""
+        columns = {slot[1:]: getattr(self, slot).copy() for slot in self.__slots__}
+        codes = self._codes.copy()
+        for name, column in columns.items():
+            column[at] = getattr(others, "_" + name)
+        codes[at] = others._codes
+        return type(self).of_checked(codes, columns)
+
     @classmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:
         """Put vectors of pairs of one type behind each other."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.folds.shared_turns import Turns
 from perinstance.folds.sweep import People
+from perinstance.models.linear.loops.finished_rows import HARD
 from perinstance.models.linear.row_kernels import contiguous
-from perinstance.models.linear.row_statistics import HARD
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER
 from perinstance.numerics.numba_compile import kernel

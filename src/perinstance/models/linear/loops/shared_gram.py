@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from perinstance.folds.shared_turns import SharingSweep, Turns, WholeTable
 from perinstance.models.linear import row_kernels
 from perinstance.models.linear.loops import eight_lanes, library_loops
+from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, add_cross_of_few
 from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
-from perinstance.models.linear.row_kernels import FEWEST_COLUMNS, NARROWEST, RUN_BYTES, WIDEST
+from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.blas_calls import PLAIN, blas_addresses
 from perinstance.numerics.compilation.turn_counters import next_turn
@@ -49,6 +50,7 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     narrow = FEWEST_COLUMNS <= d <= WIDEST
     # rows of which each has its sums, and how often those are added, in one turn
     piece = RUN_BYTES // (8 * d) if narrow else cross_rows(d)
+    piece -= piece % 8 if d < NARROWEST and narrow else 0  # only the last of a turn has people who fill no register
     longest = int(np.diff(cuts).max())
     chain = piece + (longest / (piece - 3) + 4 if narrow else np.ceil(longest / piece))
     rows = table.X.reshape(-1), table.y, d
@@ -84,7 +86,7 @@ def _narrow_turns(turns, rows, piece, sums, done):  # pragma: no cover - compile
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
         if d < NARROWEST:
-            row_kernels.add_cross_of_few(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
+            add_cross_of_few(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
         else:
             ADD_CROSS(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
         if total.shape[1]:

@@ -1,0 +1,228 @@
+"""Tables of four to seven columns whose rows lie one after the other: the sums of ``row_kernels`` over them.
+
+The lanes of a register are people here: a row is shorter than the tiles that rows of more columns go through. Rows are
+seen through a triangular W (a factor without an intercept or a norm); others go through ``row_kernels``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.models.linear.row_kernels import CutMatrix, Panels, RowSums, contiguous
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel, piece
+from perinstance.numerics.simd_vectors import (
+    eight_in_a_register,
+    first4,
+    load2,
+    load8,
+    multiply4,
+    multiply_add2,
+    multiply_add4,
+    multiply_add8,
+    repeat4,
+    second4,
+    spaced2,
+    spaced4,
+    spaced8,
+    store2,
+    store4,
+    store8,
+    zero2,
+    zero8,
+)
+
+#: columns that these loops take
+FEWEST_COLUMNS, MOST_COLUMNS = 4, 7
+
+#: what one register holds: people whose products are summed side by side
+LANES, _spaced, _lying, _add, _zero, _store = (
+    (8, spaced8, load8, multiply_add8, zero8, store8)
+    if eight_in_a_register()
+    else (2, spaced2, load2, multiply_add2, zero2, store2)
+)
+
+
+class Triangle(Panels):
+    """An upper triangular W of four to seven columns, column by column."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> Triangle:
+        """Pack the columns down to the diagonal; a depth below zero tells such a cut from others."""
+        columns = [W[: j + 1, j] for j in range(len(W))]
+        return cls(CutMatrix(np.concatenate(columns), np.full(1, -1), offset, image, weights))
+
+    def _sums(self, X: NDArray, out: RowSums) -> None:
+        triangle_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+
+
+@kernel
+def is_triangle(W):  # pragma: no cover - compiled
+    """Tell whether W was cut by ``Triangle``."""
+    return len(W.depth) == 1 and W.depth[0] < 0
+
+
+@piece
+def _first_four(x, at, d, w, b):  # pragma: no cover - compiled
+    """Return four columns of four people, and the sums over the first four entries of x W."""
+    x0, x1, x2, x3 = spaced4(x, at, d), spaced4(x, at + 1, d), spaced4(x, at + 2, d), spaced4(x, at + 3, d)
+    w0, w2, w4, w6, w8 = load2(w, 0), load2(w, 2), load2(w, 4), load2(w, 6), load2(w, 8)
+    q0 = multiply4(first4(w0), x0)
+    q1 = multiply_add4(first4(w2), x1, multiply4(second4(w0), x0))
+    q2 = multiply_add4(second4(w4), x2, multiply_add4(first4(w4), x1, multiply4(second4(w2), x0)))
+    q3 = multiply_add4(second4(w6), x1, multiply4(first4(w6), x0))
+    q3 = multiply_add4(second4(w8), x3, multiply_add4(first4(w8), x2, q3))
+    m = multiply_add4(q1, q1, multiply4(q0, q0))
+    m = multiply_add4(q3, q3, multiply_add4(q2, q2, m))
+    b0, b2 = load2(b, 0), load2(b, 2)
+    t = multiply_add4(second4(b0), q1, multiply4(first4(b0), q0))
+    t = multiply_add4(second4(b2), q3, multiply_add4(first4(b2), q2, t))
+    return (x0, x1, x2, x3), m, t
+
+
+@piece
+def _four_of(x, w, at):  # pragma: no cover - compiled
+    """Add up the first four features times a column of W."""
+    w0, w2 = load2(w, at), load2(w, at + 2)
+    low = multiply_add4(second4(w0), x[1], multiply4(first4(w0), x[0]))
+    return multiply_add4(second4(w2), x[3], multiply_add4(first4(w2), x[2], low))
+
+
+@piece
+def _more(q, b, j, m, t):  # pragma: no cover - compiled
+    """Add one entry of x W to the sums."""
+    return multiply_add4(q, q, m), multiply_add4(repeat4(b, j), q, t)
+
+
+@kernel
+def triangle_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write leverages and predictions of four people or more."""
+    w, b, m, t = W.entries, W.image, out.m, out.t
+    n = len(m)
+    if d == 4:
+        for start in range(0, n, 4):
+            i = min(start, n - 4)  # the last four may overlap those before
+            _, u, v = _first_four(x, i * d, d, w, b)
+            store4(m, i, u)
+            store4(t, i, v)
+    elif d == 5:
+        for start in range(0, n, 4):
+            i = min(start, n - 4)
+            xs, u, v = _first_four(x, i * d, d, w, b)
+            q = multiply_add4(repeat4(w, 14), spaced4(x, i * d + 4, d), _four_of(xs, w, 10))
+            u, v = _more(q, b, 4, u, v)
+            store4(m, i, u)
+            store4(t, i, v)
+    else:
+        _six_or_seven(x, d, w, b, m, t)
+
+
+@kernel
+def _six_or_seven(x, d, w, b, m, t):  # pragma: no cover - compiled
+    n = len(m)
+    for start in range(0, n, 4):
+        i = min(start, n - 4)
+        at = i * d
+        xs, u, v = _first_four(x, at, d, w, b)
+        x4, x5 = spaced4(x, at + 4, d), spaced4(x, at + 5, d)
+        u, v = _more(multiply_add4(repeat4(w, 14), x4, _four_of(xs, w, 10)), b, 4, u, v)
+        q = multiply_add4(repeat4(w, 19), x4, _four_of(xs, w, 15))
+        u, v = _more(multiply_add4(repeat4(w, 20), x5, q), b, 5, u, v)
+        if d == 7:
+            q = multiply_add4(repeat4(w, 26), x5, multiply_add4(repeat4(w, 25), x4, _four_of(xs, w, 21)))
+            u, v = _more(multiply_add4(repeat4(w, 27), spaced4(x, at + 6, d), q), b, 6, u, v)
+        store4(m, i, u)
+        store4(t, i, v)
+
+
+@kernel
+def add_cross_of_few(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
+    """Add X'X to the upper triangle of ``cross`` and X'y to ``moment``, so many rows at a time: a multiple of 8."""
+    room = np.empty(15 * LANES)
+    for start in range(0, len(y), rows):
+        stop = min(start + rows, len(y))
+        last = stop - (stop - start) % LANES
+        _four_products(x, y, d, (start, last), room)
+        for j in range(4):
+            moment[j] += _total(room, j)
+            for k in range(j, 4):
+                cross[j, k] += _total(room, 4 + 4 * j - j * (j + 1) // 2 + k)
+        for k in range(4, d):
+            _column_products(x, y, d, (start, last), k, room)
+            for j in range(4):
+                cross[j, k] += _total(room, j)
+            for j in range(4, k + 1):
+                cross[j, k] += _total(room, j)
+            moment[k] += _total(room, 7)
+        for i in range(last, stop):  # those who do not fill a register
+            for j in range(d):
+                moment[j] += x[i * d + j] * y[i]
+                for k in range(j, d):
+                    cross[j, k] += x[i * d + j] * x[i * d + k]
+
+
+@kernel
+def _total(room, k):  # pragma: no cover - compiled
+    """Add up the lanes of one sum."""
+    total = 0.0
+    for lane in range(LANES):
+        total += room[k * LANES + lane]
+    return total
+
+
+@kernel
+def _four_products(x, y, d, run, room):  # pragma: no cover - compiled
+    """Write X'y and X'X of the first four columns over some people, a multiple of ``LANES``."""
+    m0, m1, m2, m3 = _zero(), _zero(), _zero(), _zero()
+    a0, a1, a2, a3, b1, b2, b3 = _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero()
+    c2, c3, e3 = _zero(), _zero(), _zero()
+    for i in range(run[0], run[1], LANES):
+        at = i * d
+        v = _lying(y, i)
+        x0, x1, x2, x3 = _spaced(x, at, d), _spaced(x, at + 1, d), _spaced(x, at + 2, d), _spaced(x, at + 3, d)
+        m0, m1, m2, m3 = _add(v, x0, m0), _add(v, x1, m1), _add(v, x2, m2), _add(v, x3, m3)
+        a0, a1, a2, a3 = _add(x0, x0, a0), _add(x0, x1, a1), _add(x0, x2, a2), _add(x0, x3, a3)
+        b1, b2, b3 = _add(x1, x1, b1), _add(x1, x2, b2), _add(x1, x3, b3)
+        c2, c3, e3 = _add(x2, x2, c2), _add(x2, x3, c3), _add(x3, x3, e3)
+    _store(room, 0, m0)
+    _store(room, LANES, m1)
+    _store(room, 2 * LANES, m2)
+    _store(room, 3 * LANES, m3)
+    _store(room, 4 * LANES, a0)
+    _store(room, 5 * LANES, a1)
+    _store(room, 6 * LANES, a2)
+    _store(room, 7 * LANES, a3)
+    _store(room, 8 * LANES, b1)
+    _store(room, 9 * LANES, b2)
+    _store(room, 10 * LANES, b3)
+    _store(room, 11 * LANES, c2)
+    _store(room, 12 * LANES, c3)
+    _store(room, 13 * LANES, e3)
+
+
+@kernel
+def _column_products(x, y, d, run, k, room):  # pragma: no cover - compiled
+    """Write column k of X'X, from the first row to the diagonal, and entry k of X'y (the eighth), over some people."""
+    a0, a1, a2, a3, a4, a5, a6, m = _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero()
+    for i in range(run[0], run[1], LANES):
+        at = i * d
+        v = _spaced(x, at + k, d)
+        m = _add(v, _lying(y, i), m)
+        a0, a1 = _add(v, _spaced(x, at, d), a0), _add(v, _spaced(x, at + 1, d), a1)
+        a2, a3 = _add(v, _spaced(x, at + 2, d), a2), _add(v, _spaced(x, at + 3, d), a3)
+        a4 = _add(v, _spaced(x, at + 4, d), a4)
+        if k > 4:
+            a5 = _add(v, _spaced(x, at + 5, d), a5)
+        if k > 5:
+            a6 = _add(v, _spaced(x, at + 6, d), a6)
+    _store(room, 0, a0)
+    _store(room, LANES, a1)
+    _store(room, 2 * LANES, a2)
+    _store(room, 3 * LANES, a3)
+    _store(room, 4 * LANES, a4)
+    _store(room, 5 * LANES, a5)
+    _store(room, 6 * LANES, a6)
+    _store(room, 7 * LANES, m)
