@@ -13,7 +13,7 @@ from perinstance.numerics.normal_tails import upper_tail
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled.few_steps.gauss_rule import NODES, RULE
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step
-from perinstance.pairs.loss_sums.sampled.lattice import lattice_bound
+from perinstance.pairs.loss_sums.sampled.lattice import answers, lattice_bound
 from perinstance.pairs.loss_sums.sampled.lattice.answers import lattice_epsilon, lattice_log_delta
 from perinstance.pairs.loss_sums.sampled.lattice.block_convolution import convolve
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
@@ -222,6 +222,19 @@ def test_many_people_get_fewer_points():
     alone = SampledGaussian(0.001, distance[:2], 3).epsilon(1e-6, "with")
     assert (alone <= together[:2] * (1 + 1e-14)).all()  # the same lattice, but for roundings
     assert (together[:2] <= alone * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize(("direction", "above"), [("with", 1e-6), ("without", 1e-9)])
+def test_many_kinds_of_steps(direction, above, monkeypatch):
+    """Twelve kinds that are next to one: between as many of the shortest step and of the longest; then by lines."""
+    monkeypatch.setattr(answers, "FINEST", 1 << 16)
+    distances = np.linspace(2.0 - 2e-9, 2.0, 12)
+    short, long = (SampledGaussian(0.001, [m], 12).epsilon(1e-6, direction)[0] for m in distances[[0, -1]])
+    (found,) = SampledGaussian([[0.001] * 12], [distances], 1).epsilon(1e-6, direction)
+    assert short * (1 - 1e-12) <= found <= long * (1 + above)
+    monkeypatch.setattr(answers, "MOST_KINDS", 11)
+    (lines,) = SampledGaussian([[0.001] * 12], [distances], 1).epsilon(1e-6, direction)
+    assert found < lines < found * (1 + 1e-3)
 
 
 def test_awkward_steps():

@@ -13,7 +13,8 @@ from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step, on
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
 
-MOST_KINDS = 8
+#: Kinds of steps of one person at most; where there are more than so many, each of them gets fewer points.
+MOST_KINDS, MANY_KINDS = 16, 8
 MOST_STEPS = 2.0**24
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
@@ -52,12 +53,13 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     sign = 1.0 if steps.over else -1.0
     known: dict[bytes, tuple[float, float]] = {}
     for i, key, table in zip(rows, keys, tables, strict=True):
+        points = max(min(finest, FINEST * MANY_KINDS // table.shape[1]), LEAST)
         if key not in known and solving:
             bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
-            known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, finest), 1.0
+            known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, points), 1.0
         elif key not in known:
             known[key] = lattice_log_delta(
-                table, sign, float(goals[i, 1]), finest, (float(bounds[i, 0]), float(bounds[i, 1]))
+                table, sign, float(goals[i, 1]), points, (float(bounds[i, 0]), float(bounds[i, 1]))
             )
         out[i] = known[key]
     return out
