@@ -47,8 +47,8 @@ LATTICE = 0.5 * PROMISED
 #: these times the nodes of the line. They have other bounds.
 FEW = 64.0
 MOST_NOISE, LARGEST_WORK, CHERNOFF_NOISE = 3e5, 1e8, 1e6
-#: So many people are given longer lines, each their own.
-FEW_PEOPLE = 32
+#: So many people are given longer lines, each their own; their nodes, times the kinds of steps, are not more than this.
+FEW_PEOPLE, MOST_NODES = 32, 1 << 17
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -124,6 +124,8 @@ def _invert_straight(
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
     octave, share, known = lay(view, tables, places, goals, solving)
     at = place_of(octave, branch_point(view))
+    assert view.sampled is not None
+    kinds = view.sampled.kinds().size
     for some in equal_blocks(at, share):
         c = float(at[some[0]])
         place = (c, c * float(share[some[0]]))
@@ -136,7 +138,7 @@ def _invert_straight(
             nodes = length.nodes[part[0]]
             if noise * nodes > LARGEST_WORK:
                 continue
-            if longest > LONGEST and (nodes <= LONGEST or length.shift[part].any()):
+            if longest > LONGEST and (nodes <= LONGEST or nodes * kinds > MOST_NODES or length.shift[part].any()):
                 continue
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 3))
