@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perinstance.pairs import SampledGaussian
-from perinstance.pairs.loss_sums.sampled.line_layout import LENGTHS, over_basis
-from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.line_layout import LENGTHS, over_basis
+from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 KINDS, PEOPLE, DELTA = 64, 520, 1e-6

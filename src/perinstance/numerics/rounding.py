@@ -218,6 +218,18 @@ LARGEST_SQUARE = 1e290
 #: A sum of pairs of floats loses this share of the absolute values at a time: 2^-104, four times its square.
 PAIR_SUM = 2.0**-102
 
+#: A product of two complex pairs of floats loses this share of its size: 22 units of 2^-106 at most.
+PAIR_PRODUCT = 2.0**-101
+
+#: What a number loses that is rounded to such a pair.
+PAIR_ROUNDED = 2.0**-104
+
+#: A pole of the inversion in such pairs: three products, and a reciprocal by one Newton step from floats.
+PAIR_POLE = 2.0**-97
+
+#: A term of that inversion, over the first, below which its parts would no longer be normal floats.
+VANISHED = 1e-140
+
 #: What underflow takes from a product of numbers below one and from its parts, absolutely.
 PAIR_UNDERFLOW = 2.0**-1060
 

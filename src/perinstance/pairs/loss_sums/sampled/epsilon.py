@@ -19,7 +19,7 @@ from perinstance.numerics.rounding import (
     STEP_UP,
 )
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_choice import (
+from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     RUNG,
     Places,
     branch_point,
@@ -27,16 +27,14 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
     equal_blocks,
     place_of,
 )
-from perinstance.pairs.loss_sums.sampled.line_integral import profile_all, solve_all
-from perinstance.pairs.loss_sums.sampled.line_layout import (
-    LONGEST,
-    LONGEST_ALONE,
+from perinstance.pairs.loss_sums.sampled.lines.line_integral import profile_all, solve_all
+from perinstance.pairs.loss_sums.sampled.lines.line_layout import (
     LineLengths,
     lay,
     lengths,
     over_basis,
 )
-from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind
 from perinstance.pairs.loss_sums.sampled.noise_cells import DEPTH, LOG_OUTSIDE, noise_window
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
@@ -47,8 +45,6 @@ LATTICE = 0.5 * PROMISED
 #: these times the nodes of the line. They have other bounds.
 FEW = 64.0
 MOST_NOISE, LARGEST_WORK, CHERNOFF_NOISE = 3e5, 1e8, 1e6
-#: So many people are given longer lines, each their own; their nodes, times the kinds of steps, are not more than this.
-FEW_PEOPLE, MOST_NODES = 32, 1 << 17
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -79,12 +75,14 @@ def invert(
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
-    it may, a lattice of losses is tried too.
+    it may, the same in pairs of floats is tried, then a lattice of losses.
     """
     out, cost = _invert_straight(view, tables, places, goals, solving)
     again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
-    if lattice and 0 < again.size <= FEW_PEOPLE:
-        found, spent = _invert_straight(view[again], tables, places.of(again), goals[again], solving, LONGEST_ALONE)
+    if lattice and again.size and not view.has_others:
+        from perinstance.pairs.loss_sums.sampled.lines.precise_answers import answer_precisely
+
+        found, spent = answer_precisely(view[again], tables, places.of(again), goals[again], solving)
         better = found[:, 0] < out[again, 0]
         out[again[better]], cost[again[better]] = found[better], spent[better]
         again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
@@ -110,12 +108,8 @@ def _invert_straight(
     places: Places,
     goals: Floats,
     solving: bool,
-    longest: int = LONGEST,
 ) -> tuple[Floats, Floats]:
-    """Integrate along straight lines; returns the same and by how much epsilon grows, about, by what was added.
-
-    Lines longer than usual are only for people whose line has died at the end, and would not have before.
-    """
+    """Integrate along straight lines; returns the same and by how much epsilon grows, about, by what was added."""
     out, cost = np.full((len(goals), 2), np.inf), np.where(places.found, np.inf, 0.0)
     rows = np.flatnonzero(places.found)
     if not rows.size:
@@ -124,8 +118,6 @@ def _invert_straight(
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
     octave, share, known = lay(view, tables, places, goals, solving)
     at = place_of(octave, branch_point(view))
-    assert view.sampled is not None
-    kinds = view.sampled.kinds().size
     for some in equal_blocks(at, share):
         c = float(at[some[0]])
         place = (c, c * float(share[some[0]]))
@@ -133,12 +125,10 @@ def _invert_straight(
         noise = _noise_nodes(people, c)
         if noise > MOST_NOISE:
             continue
-        length = lengths(people, tables, *place, longest)
+        length = lengths(people, tables, *place)
         for part in equal_blocks(-length.nodes):  # the longest first: shorter tables are the beginning of its own
             nodes = length.nodes[part[0]]
             if noise * nodes > LARGEST_WORK:
-                continue
-            if longest > LONGEST and (nodes <= LONGEST or nodes * kinds > MOST_NODES or length.shift[part].any()):
                 continue
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 3))

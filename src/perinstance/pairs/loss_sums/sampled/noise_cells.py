@@ -150,14 +150,14 @@ def _lift(step, c, bounds, spread):
 
 
 @kernel
-def noise_window(step, c):
+def noise_window(step, c, depth=DEPTH):
     """Return the window for moments of order c."""
     start, losses, bounds, spread = _cells(step, c)
     theta, scale, raised = _lift(step, c, bounds, spread)
     n = bounds.size
     low, high = n, -1
     for i in range(n):
-        if raised[i] > scale - DEPTH:
+        if raised[i] > scale - depth:
             low, high = min(low, i), max(high, i)
     whole = low > 1 and high < n - 2
     low, high = max(low - 1, 0), min(high + 1, n - 1)

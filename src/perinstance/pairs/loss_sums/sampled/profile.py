@@ -8,8 +8,8 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, ONE_ROUNDING, POWER_BRACKET, SMALLEST
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.epsilon import chernoff, edge_of, invert, outside
-from perinstance.pairs.loss_sums.sampled.line_choice import choose
-from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.line_choice import choose
+from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 
 
 class SampledProfile:

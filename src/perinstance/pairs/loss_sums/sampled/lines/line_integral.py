@@ -178,7 +178,7 @@ def _start(goal, epsilon, line, poles):
 
 
 @piece
-def _next_epsilon(epsilon, excess, slopes, between, c):
+def next_epsilon(epsilon, excess, slopes, between, c):
     """Return Halley's next epsilon, inside a bracket; ``slopes``: minus the first derivative, and the second."""
     low, high = between
     rate = slopes[0] if slopes[0] > 0.1 * c else c
@@ -225,7 +225,7 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
             high = epsilon
         if abs(excess) < near or (epsilon == 0.0 and excess <= 0.0):
             break
-        new = _next_epsilon(epsilon, excess + 0.5 * near, (rate, bend), (low, high), poles.c)
+        new = next_epsilon(epsilon, excess + 0.5 * near, (rate, bend), (low, high), poles.c)
         if new == epsilon:
             break
         epsilon = new

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_choice import (
+from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     MANY,
     RUNG,
     Places,
@@ -32,7 +32,7 @@ from perinstance.pairs.loss_sums.sampled.line_choice import (
     place_of,
     sample_of,
 )
-from perinstance.pairs.loss_sums.sampled.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
@@ -47,13 +47,13 @@ LINES = (1, 6)
 #: The first term of a line may be e^7 of delta: that much of its digits is lost.
 HIGH = 7.0
 #: Numbers of nodes.
-LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, *(1 << k for k in range(8, 19)))
 #: So many of them are asked first.
 USUAL = 7
 #: Numbers of nodes that are tried where a table of a longer line is shared.
 SHORT = (8, 10, 12, 14, 16, 18, 20, 22, 24, 28, 32, 40)
-#: The most nodes of lines that many people are given, and of those for one or a few.
-LONGEST, LONGEST_ALONE = 4096, LENGTHS[-1]
+#: The most nodes of a line; one of more digits may have as many as there are lengths.
+LONGEST = 4096
 #: Steps are c times a power of this.
 LADDER = 2.0**0.25
 FINEST = 2.0**-14
@@ -64,11 +64,11 @@ MANY_KINDS = 32
 
 
 def lay(
-    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool, high: float = HIGH
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return everybody's place in octaves, the step as a share of c, and whether it is known to be fine enough.
 
-    Goals are log delta and epsilon.
+    Goals are log delta and epsilon; ``high`` is how many times e more than delta the first term may be.
     """
     top = branch_point(view)
     rung, share = np.empty(len(top), dtype=np.intp), np.empty(len(top))
@@ -77,7 +77,7 @@ def lay(
         bound = _real_cumulants(view[rows], tables, t)
         bound += t * np.log(t) - (1.0 + t) * np.log1p(t)
         part_rung, part_share = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
-        fill_layout(t, bound, goals[rows], solving, part_rung, part_share)
+        fill_layout(t, bound, goals[rows], solving, high, part_rung, part_share)
         rung[rows], share[rows] = part_rung, part_share
     known = share > 0.0
     share = np.where(known, share, UNKNOWN)
@@ -140,7 +140,7 @@ def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -
 
 
 @kernel
-def fill_layout(places, bounds, goals, solving, rung, share):
+def fill_layout(places, bounds, goals, solving, high, rung, share):
     """Fill in which of the places gives the widest step without losing digits, and that step as a share of it.
 
     It is zero where no place further out is known to say how much a step adds.
@@ -164,7 +164,7 @@ def fill_layout(places, bounds, goals, solving, rung, share):
         widest = 0.0
         rung[i], share[i] = LINES[1], 0.0
         for j in range(LINES[0], LINES[1] + 1):
-            if not height[j] < HIGH + (4.0 if solving else 0.0) and j != LINES[1]:
+            if not height[j] < high + (4.0 if solving else 0.0) and j != LINES[1]:
                 continue
             left, right = (EXTRA - log_delta) / t[j], np.inf
             for k in range(j):
@@ -190,26 +190,26 @@ class LineLengths:
         return LineLengths(self.nodes[rows], self.shift[rows], self.rest[rows])
 
 
-def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float, longest: int = LONGEST) -> LineLengths:
+def lengths(view: LossCoordinates, tables: LineTables, c: float, spacing: float) -> LineLengths:
     """Return how long the line through c must be for each of these people, and what is added to make it end there."""
     steps = view.sampled
     assert steps is not None
     own = np.where(view.nu == 0.0, view.m2, 0.0).sum(axis=1) if view.has_others else np.zeros(len(steps))
     place = np.array([c, spacing])
     if steps.in_basis is None:
-        return _by_kind(steps, tables, own, place, longest)
+        return _by_kind(steps, tables, own, place)
     known = tables.ends(c, spacing)
     if known is None:  # the first who ask decide how long the table is that everybody shares
-        found = _by_kind(steps, tables, own, place, longest)
+        found = _by_kind(steps, tables, own, place)
         last = int(min(max(found.nodes.max(), tables.longest(c, spacing)), LENGTHS[USUAL - 1]))
         beyond = _decay(tables, steps, place)[:, LENGTHS.index(last), None]
         known = tables.put_ends(c, spacing, [n for n in SHORT if n <= last], beyond)
     if not steps.fits(known):
-        return _by_kind(steps, tables, own, place, longest)
+        return _by_kind(steps, tables, own, place)
     found = _ends(steps.total_of(known, steps.kinds()), own, SHORT, place)
     more = np.flatnonzero(found.shift > 0.0)
     if more.size:
-        rest = _by_kind(steps[more], tables, own[more], place, longest)
+        rest = _by_kind(steps[more], tables, own[more], place)
         found.nodes[more], found.shift[more], found.rest[more] = rest.nodes, rest.shift, rest.rest
     return found
 
@@ -219,9 +219,16 @@ def _decay(tables: LineTables, steps: SampledSteps, place: Floats) -> Floats:
     return tables.decay(float(place[0]), float(place[1]), np.array(LENGTHS) * place[1], steps.kinds())
 
 
-def _by_kind(steps: SampledSteps, tables: LineTables, own: Floats, place: Floats, longest: int) -> LineLengths:
+def precise_lengths(steps: SampledSteps, tables: LineTables, c: float, spacing: float, least: float) -> LineLengths:
+    """Return the same for a line of more digits, whose rest has to be e^-least and which may be far longer."""
+    place = np.array([c, spacing])
+    dead = steps.total(_decay(tables, steps, place), steps.kinds())
+    return _ends(dead, np.zeros(len(steps)), LENGTHS, place, least)
+
+
+def _by_kind(steps: SampledSteps, tables: LineTables, own: Floats, place: Floats) -> LineLengths:
     """Return how long a line must be by the decay beyond each length, summed kind by kind."""
-    last = LENGTHS.index(longest) + 1
+    last = LENGTHS.index(LONGEST) + 1
     kinds, table = steps.kinds(), _decay(tables, steps, place)
     found = _ends(steps.total(np.ascontiguousarray(table[:, :USUAL]), kinds), own, LENGTHS, place)
     more = np.flatnonzero(found.shift > 0.0)
@@ -232,11 +239,11 @@ def _by_kind(steps: SampledSteps, tables: LineTables, own: Floats, place: Floats
     return found
 
 
-def _ends(dead: Floats, own: Floats, lengths: tuple[int, ...], place: Floats) -> LineLengths:
+def _ends(dead: Floats, own: Floats, lengths: tuple[int, ...], place: Floats, least: float = REST) -> LineLengths:
     """Return the first of some lengths at which the line has died, or the last one and a shift."""
     count = np.array(lengths[: dead.shape[1]], dtype=np.float64)
     found = LineLengths(*np.empty((3, len(dead))))
-    fill_ends(dead, own, count, place, found.nodes, found.shift, found.rest)
+    fill_ends(dead, own, count, np.append(place, least), found.nodes, found.shift, found.rest)
     return found
 
 
@@ -245,17 +252,17 @@ def fill_ends(dead, own, count, place, nodes, shift, rest):
     """Fill in the first length at which ``sum_{k >= n} e^-dead c (1 + c)/y_k^2`` is next to nothing.
 
     The sum is at most ``e^-dead c (1 + c)/(h^2 (n - 1))``, in units of the first term. ``dead`` holds from each length
-    to the last, and the last one for all that follows.
+    to the last, and the last one for all that follows. ``place`` is c, the step h and what the rest has to be.
     """
-    c, spacing = place[0], place[1]
+    c, spacing, least = place
     last = count.size - 1
     room = np.log(c) + np.log1p(c) - 2.0 * np.log(spacing) - np.log(count - 1.0)
     for i in range(dead.shape[0]):
         j, most = 0, dead[i, last]
-        while j < last and not min(dead[i, j], most) + 0.5 * own[i] * (count[j] * spacing) ** 2 >= REST + room[j]:
+        while j < last and not min(dead[i, j], most) + 0.5 * own[i] * (count[j] * spacing) ** 2 >= least + room[j]:
             j += 1
         end2 = (count[j] * spacing) ** 2
         gone = min(dead[i, j], most) + 0.5 * own[i] * end2
-        shift[i] = 2.0 * max(REST + room[j] - gone, 0.0) / end2
+        shift[i] = 2.0 * max(least + room[j] - gone, 0.0) / end2
         nodes[i] = count[j]
         rest[i] = math.exp(min(room[j] - 0.999 * (gone + 0.5 * shift[i] * end2), 700.0))

@@ -21,7 +21,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING, SPANNED, UNPROVED_WEIGHT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.line_decay import fill_decay
+from perinstance.pairs.loss_sums.sampled.lines.line_decay import fill_decay
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, fill_log_moments, real_moments
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps, StepTable
 

@@ -1,0 +1,170 @@
+r"""Inversion along a straight line in pairs of floats: where delta is a tiny share of the terms that it is the sum of.
+
+Seldom steps have losses with a heavy tail (that of a lognormal law, until the loss is some units): no place c has an
+integrand as small as delta, and floats lose the digits by which it is larger. The sum, and why it is an upper bound, is
+that of ``line_integral.py``:
+
+``(h/pi) e^{K(c) - c epsilon} sum'_k Re (A(z_k)/A(c))^steps e^{-i k h epsilon}/(z_k (1 + z_k)) + (the rest)``.
+
+``A/A(c)`` is a pair (``pair_moments.py``) with a relative error r; powers by repeated squaring have at most
+``steps (r + 2 PAIR_PRODUCT)`` of it, and the poles some products more. Where that is not small, or the power vanishes,
+a term counts twice: as what it is and as the most that it may be. Rotations begin afresh as those of the moments do.
+All of it is added, times the sizes of terms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perinstance.numerics.double_double import over, two_product, two_sum
+from perinstance.numerics.double_double_complex import product, reciprocals, scaled, total
+from perinstance.numerics.numba_compile import exact_kernel
+from perinstance.numerics.rounding import (
+    NODE_ROUNDING,
+    PAIR_POLE,
+    PAIR_PRODUCT,
+    PAIR_ROUNDED,
+    PAIR_SUM,
+    VANISHED,
+)
+from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
+from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, TURN, PairMoments, in_pairs
+
+SURE = 0.1  # of a term: an error beyond which its phase counts as unknown
+
+
+@dataclass(frozen=True, slots=True)
+class PairLine:
+    """One person's terms without epsilon, over the first, which is halved; what they have lost, with the rest.
+
+    ``height`` is ``K(c) + log(h/(pi c (1 + c)))``, and ``rounding`` the size of what it is the sum of.
+    """
+
+    c: float
+    spacing: float
+    terms: Any
+    lost: float
+    height: float
+    rounding: float
+
+    def log_bound(self, epsilon: float) -> tuple[float, float]:
+        """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
+        found, slope = turned_sum(self.terms, _turns(self.spacing, epsilon))
+        bound = found + NODE_ROUNDING * abs(found) + self.lost
+        if not bound > 0.0:  # it would have to be a profile below zero: nothing is proved by it
+            return np.inf, self.c
+        rounding = 4.0 * NODE_ROUNDING * (self.rounding + self.c * abs(epsilon) + abs(self.height))
+        log = self.height - self.c * epsilon + rounding + math.log(bound)
+        return log, self.c - self.spacing * slope / bound
+
+    def charged(self, epsilon: float, log_delta: float) -> float:
+        """Return by how much the errors that were charged raise an epsilon, about."""
+        return self.lost * math.exp(min(self.height - self.c * epsilon - log_delta, LARGEST)) / self.c
+
+
+def pair_line(kinds: list[tuple[PairMoments, float]], place: tuple[float, float], nodes: int, rest: float) -> PairLine:
+    """Return the terms of a person who takes so many steps of each kind; ``rest`` is what lies beyond the nodes."""
+    c, spacing = place
+    terms, errors, most = np.zeros((2, nodes), np.complex128), np.zeros(nodes), np.zeros(nodes)
+    terms[0] = 1.0
+    K, rounding = 0.0, 0.0
+    for moments, steps in kinds:
+        take_powers(moments.values[:, :nodes], moments.errors[:nodes], steps, terms, errors, most)
+        first, low = moments.values[:, 0].real
+        log = math.log1p((first - 1.0) + low) if 0.5 < first < 2.0 else math.log(first) + low / first
+        log += 1.1 * moments.errors[0] / first
+        K += steps * log
+        rounding += steps * abs(log)
+    divide_by_poles(c, spacing, terms)
+    sizes = np.abs(terms[0]) * 1.001
+    z = c + 1j * spacing * np.arange(nodes)
+    vague = sizes + 1.01 * np.exp(most) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))
+    lost = float(np.where(errors < SURE, 1.1 * sizes * np.minimum(errors, SURE), vague).sum())
+    turned = PAIR_POLE + (PAIR_PRODUCT + PAIR_ROUNDED) * (2.0 * TURN + nodes / TURN**2 + 2.0)
+    lost += 1.1 * float(sizes.sum()) * (turned + PAIR_SUM * (TURN + nodes / TURN + 4.0)) + rest
+    log_unit = math.log(spacing / math.pi) - math.log(c) - math.log1p(c)
+    rounding += 8.0 + abs(math.log(spacing)) + abs(math.log(c)) + math.log1p(c)
+    return PairLine(c, spacing, terms, 1.001 * lost, K + log_unit, rounding)
+
+
+@exact_kernel
+def take_powers(values, errors, steps, terms, lost, most):
+    """Multiply terms by ``(A/A(c))^steps``; add their relative errors, and logarithms of the most they may be."""
+    one, one_low = over(1.0, 0.0, values[0, 0].real, values[1, 0].real)
+    first = values[0, 0].real
+    for k in range(terms.shape[1]):
+        a, a_low = scaled(values[0, k], values[1, k], one, one_low)
+        off = 1.01 * (errors[k] + errors[0] * abs(a)) / first + 4.0 * PAIR_PRODUCT * abs(a)
+        lost[k] += steps * (1.01 * off / max(abs(a), VANISHED) + 2.0 * PAIR_PRODUCT) + PAIR_PRODUCT
+        most[k] += steps * math.log(abs(a) + off + VANISHED)
+        n, out, out_low = int(steps), terms[0, k], terms[1, k]
+        while n > 0:
+            if abs(a) < VANISHED or abs(out) < VANISHED:
+                out, out_low = 0.0j, 0.0j
+                lost[k] = np.inf
+                break
+            if n % 2 == 1:
+                out, out_low = product(out, out_low, a, a_low)
+            n //= 2
+            if n > 0:
+                a, a_low = product(a, a_low, a, a_low)
+        terms[0, k], terms[1, k] = out, out_low
+
+
+@exact_kernel
+def divide_by_poles(c, spacing, terms):
+    """Multiply terms by ``c (1 + c)/(z_k (1 + z_k))``, the first one halved."""
+    more, more_low = two_sum(1.0, c)
+    top, top_low = two_product(c, more)
+    top_low += c * more_low
+    for k in range(terms.shape[1]):
+        y, y_low = two_product(float(k), spacing)
+        pole, pole_low = product(complex(c, y), complex(0.0, y_low), complex(more, y), complex(more_low, y_low))
+        pole, pole_low, _, _ = reciprocals(pole, pole_low)
+        pole, pole_low = scaled(pole, pole_low, top, top_low)
+        terms[0, k], terms[1, k] = product(terms[0, k], terms[1, k], pole, pole_low)
+    terms[0, 0], terms[1, 0] = 0.5 * terms[0, 0], 0.5 * terms[1, 0]
+
+
+@exact_kernel
+def turned_sum(terms, turns):
+    """Return the sum of the real parts of ``terms[k] e^{-i k angle}``, and that of k times their imaginary parts.
+
+    ``turns`` are the rotations by 1, 32 and 1,024 angles.
+    """
+    nodes = terms.shape[1]
+    value, low, slope, slope_low = 0.0j, 0.0j, 0.0j, 0.0j
+    here, here_low = 1.0 + 0.0j, 0.0j
+    block, block_low, long, long_low = here, here_low, here, here_low
+    part, part_low = 0.0j, 0.0j
+    for k in range(nodes):
+        if k > 0 and k % (TURN * TURN) == 0:
+            long, long_low = product(long, long_low, turns[0, 2], turns[1, 2])
+            block, block_low = long, long_low
+            here, here_low = long, long_low
+        elif k > 0 and k % TURN == 0:
+            block, block_low = product(block, block_low, turns[0, 1], turns[1, 1])
+            here, here_low = block, block_low
+        elif k > 0:
+            here, here_low = product(here, here_low, turns[0, 0], turns[1, 0])
+        term, term_low = product(terms[0, k], terms[1, k], here, here_low)
+        part, part_low = total(part, part_low, term, term_low)
+        term, term_low = scaled(term, term_low, float(k), 0.0)
+        slope, slope_low = total(slope, slope_low, term, term_low)
+        if k % TURN == TURN - 1 or k == nodes - 1:
+            value, low = total(value, low, part, part_low)
+            part, part_low = 0.0j, 0.0j
+    return value.real + low.real, slope.imag + slope_low.imag
+
+
+def _turns(spacing: float, epsilon: float) -> Any:
+    """Return rotations by ``-h epsilon``, by 32 and by 1,024 of them, in pairs."""
+    from flint import acb, arb, ctx
+
+    with ctx.workprec(BITS):
+        angle = acb(0, -arb(spacing) * arb(epsilon))
+        return in_pairs([(angle * nodes).exp() for nodes in (1, TURN, TURN * TURN)])

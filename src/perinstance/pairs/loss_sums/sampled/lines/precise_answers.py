@@ -1,0 +1,180 @@
+"""Answers along lines to more digits than floats have, for people whose sum cancels too much or dies too late.
+
+The line is laid anew for what was found along it: Chernoff's bound, by which the first one is laid, is far from the
+truth where the loss has a heavy tail, and the step would add more than it should. In pairs of floats first, then in
+balls of as many digits as are missing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, PROMISED
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, ball_moments
+from perinstance.pairs.loss_sums.sampled.lines.line_choice import Places, branch_point, place_of
+from perinstance.pairs.loss_sums.sampled.lines.line_integral import NEXT_TO_NOTHING, RAISES, next_epsilon
+from perinstance.pairs.loss_sums.sampled.lines.line_layout import lay, precise_lengths
+from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, noise_nodes
+from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
+from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, pair_moments
+
+#: Terms of moments in pairs that are summed for everybody of one call: some 30 nanoseconds each. In balls they take
+#: this many times longer.
+MOST_TERMS, IN_BALLS = 1 << 30, 8.0
+MOST_STEPS = 2.0**24
+#: The first term of a line may be e^60 of delta.
+HIGH = 60.0
+#: Digits that are tried, one after the other: those of pairs, then balls of so many bits.
+BITS = (0, 192, 384, 768)
+#: The rest of a line may be so much of its first term: e^-64 in pairs, in balls e to minus this share of the bits.
+REST, SHARE = 64.0, 0.45
+#: What was added may be so much of epsilon: more digits are not asked for.
+ENOUGH = 0.1 * PROMISED
+ROUNDS = 8
+
+#: It is copied into kernels; alone it would have to be compiled in every process.
+_next_epsilon = getattr(next_epsilon, "py_func", next_epsilon)
+
+
+class LineAnswer(NamedTuple):
+    """Epsilon or log delta, minus the slope of log delta, and by how much epsilon grows by what was added."""
+
+    value: float
+    slope: float
+    cost: float
+
+
+NONE = LineAnswer(np.inf, 1.0, np.inf)
+
+
+@dataclass(slots=True)
+class PreciseTables:
+    """The moments that were summed so far, each kind's along each line, and how many terms may still be summed."""
+
+    over: bool
+    left: float = MOST_TERMS
+    _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
+
+    def moments(self, q: float, m: float, place: tuple[float, float], nodes: int, bits: int) -> Any:
+        """Return the moments of a kind at the first nodes of a line, in balls of some bits or in pairs (zero)."""
+        key = (q, m, *place, bits)
+        if key not in self._known or self._known[key][0] < nodes:
+            depth = bits * math.log(2.0) if bits else DEPTH
+            self.left -= nodes * noise_nodes(q, m, self.over, place[0], depth) * (IN_BALLS if bits else 1.0)
+            if self.left < 0.0:
+                raise NotPreciseError("too many terms")
+            if bits:
+                found: Any = ball_moments(q, m, self.over, place, nodes, bits)
+            else:
+                found = pair_moments(q, m, self.over, place, nodes)
+            self._known[key] = nodes, found
+        return self._known[key][1]
+
+
+def answer_precisely(
+    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool
+) -> tuple[Floats, Floats]:
+    """Return epsilon, or the bound of log delta and minus its slope, infinite for whom no line serves; and the costs.
+
+    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss.
+    """
+    steps = view.sampled
+    assert steps is not None
+    out, cost = np.full((len(goals), 2), np.inf), np.full(len(goals), np.inf)
+    served = places.found & (steps.taken <= MOST_STEPS) & (steps.steps % 1.0 == 0.0).all(axis=1)
+    shared = PreciseTables(bool(steps.over))
+    known: dict[bytes, LineAnswer] = {}
+    for i in np.flatnonzero(served).tolist():
+        key = steps.of_person(i).tobytes() + goals[i].tobytes()
+        if key not in known:
+            known[key] = _answer(view[[i]], tables, places.of([i]), goals[i], solving, shared)
+        out[i], cost[i] = known[key][:2], known[key].cost
+    return out, cost
+
+
+def _answer(
+    view: LossCoordinates, tables: LineTables, places: Places, goal: Floats, solving: bool, shared: PreciseTables
+) -> LineAnswer:
+    """Return the answer of one person: lines are laid until one was laid for its own answer, then digits are added."""
+    asked, level, before, found = goal[None, :2].copy(), 0, (0.0, np.inf), NONE
+    settled = False
+    for _ in range(ROUNDS):
+        octave, share, sure = lay(view, tables, places, asked, solving and found is NONE, HIGH)
+        c = float(place_of(octave, branch_point(view))[0])
+        place = (c, c * float(share[0]))
+        settled = bool(sure[0]) and found is not NONE and place[0] == before[0] and place[1] >= before[1]
+        if settled and found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0):
+            return found
+        if settled or (found is NONE and before[0] > 0.0):
+            level, place = level + 1, before
+        line = _line(view, tables, place, BITS[level], shared) if level < len(BITS) else None
+        if line is None:
+            break
+        answer = _read(line, goal, float(asked[0, 1]), solving)
+        if answer.value < np.inf:
+            found = answer
+            asked[0, 1 if solving else 0] = found.value if solving else min(found.value, 0.0)
+        before = place
+    return found if settled else found._replace(cost=np.inf)
+
+
+def _read(line: PairLine | BallLine, goal: Floats, start: float, solving: bool) -> LineAnswer:
+    """Return what one line says."""
+    log_delta, epsilon, edge = goal.tolist()
+    if not solving:
+        log_delta, slope = line.log_bound(epsilon)
+        return LineAnswer(log_delta, slope, line.charged(epsilon, log_delta)) if log_delta < np.inf else NONE
+    epsilon = solve_on(line, log_delta, start, edge)
+    return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta)) if epsilon < np.inf else NONE
+
+
+def _line(
+    view: LossCoordinates, tables: LineTables, place: tuple[float, float], bits: int, shared: PreciseTables
+) -> PairLine | BallLine | None:
+    """Return the terms of one person along a line, or nothing if it does not die or takes too long."""
+    steps = view.sampled
+    assert steps is not None
+    length = precise_lengths(steps, tables, *place, SHARE * bits if bits else REST)
+    if length.shift[0] > 0.0:
+        return None
+    nodes, rest = int(length.nodes[0]), float(length.rest[0])
+    own = steps.of_person(0).T.tolist()
+    try:
+        kinds = [(shared.moments(q, m, place, nodes, bits), count) for q, m, count in own]
+    except NotPreciseError:
+        return None
+    return ball_line(kinds, place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest)
+
+
+def solve_on(line: PairLine | BallLine, goal: float, start: float, edge: float) -> float:
+    """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that a line can prove; or infinity."""
+    goal -= LOGARITHM * (4.0 + abs(goal))
+    near = LAST_STEP * (4.0 + abs(goal))
+    low, high = -1.0, edge  # below zero: zero was not tried
+    epsilon, rate, log = min(max(start, 0.0), edge), line.c, np.inf
+    for _ in range(60):
+        log, rate = line.log_bound(epsilon)
+        low, high = (epsilon, high) if log > goal else (low, epsilon)
+        if abs(log - goal) < near or (epsilon == 0.0 and log <= goal):
+            break
+        new = _next_epsilon(epsilon, log - goal + 0.5 * near, (rate, 0.0), (low, high), line.c)
+        if new == epsilon:
+            break
+        epsilon = new
+    if 0.0 < epsilon * line.c < NEXT_TO_NOTHING and line.log_bound(0.0)[0] <= goal:
+        return 0.0
+    raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * line.c else line.c))
+    for _ in range(RAISES):
+        if log <= goal:
+            return float(epsilon)
+        epsilon += raised
+        raised *= 2.0
+        log = line.log_bound(epsilon)[0]
+    return np.inf
