@@ -51,8 +51,8 @@ def pair_moments(q: float, m: float, over: bool, place: tuple[float, float], nod
     size = float(np.abs(weights[0]).sum())
     k = np.arange(nodes)
     count = 2.0 + k % TURN + k // TURN % TURN + k // TURN**2
-    lost: Floats = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * (SUMMED + len(balls.losses) // SUMMED + 4.0)
-    return PairMoments(values, np.asarray(1.001 * size * lost + balls.missed))
+    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * (SUMMED + len(balls.losses) // SUMMED + 4.0)
+    return PairMoments(values, np.asarray(1.001 * size * lost + balls.missed, dtype=np.float64))
 
 
 def in_pairs(balls: list[Any]) -> Any:

@@ -25,19 +25,19 @@ from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseErro
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, pair_moments
 
-#: Terms of moments in pairs that are summed for everybody of one call: some 30 nanoseconds each. In balls they take
-#: this many times longer.
-MOST_TERMS, IN_BALLS = 1 << 30, 8.0
+#: Terms of moments in pairs that are summed for one table, and in one call: some 30 nanoseconds each. In balls they
+#: take so many times longer.
+MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 28, 1 << 30, 8.0
 MOST_STEPS = 2.0**24
 #: The first term of a line may be e^60 of delta.
 HIGH = 60.0
-#: Digits that are tried, one after the other: those of pairs, then balls of so many bits.
-BITS = (0, 192, 384, 768)
+#: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
+BITS = (0, 192)
 #: The rest of a line may be so much of its first term: e^-64 in pairs, in balls e to minus this share of the bits.
 REST, SHARE = 64.0, 0.45
 #: What was added may be so much of epsilon: more digits are not asked for.
 ENOUGH = 0.1 * PROMISED
-ROUNDS = 8
+ROUNDS = 4
 
 #: It is copied into kernels; alone it would have to be compiled in every process.
 _next_epsilon = getattr(next_epsilon, "py_func", next_epsilon)
@@ -59,16 +59,17 @@ class PreciseTables:
     """The moments that were summed so far, each kind's along each line, and how many terms may still be summed."""
 
     over: bool
-    left: float = MOST_TERMS
+    left: float = ALTOGETHER
     _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
 
     def moments(self, q: float, m: float, place: tuple[float, float], nodes: int, bits: int) -> Any:
         """Return the moments of a kind at the first nodes of a line, in balls of some bits or in pairs (zero)."""
         key = (q, m, *place, bits)
         if key not in self._known or self._known[key][0] < nodes:
-            depth = bits * math.log(2.0) if bits else DEPTH
-            self.left -= nodes * noise_nodes(q, m, self.over, place[0], depth) * (IN_BALLS if bits else 1.0)
-            if self.left < 0.0:
+            noise = noise_nodes(q, m, self.over, place[0], bits * math.log(2.0) if bits else DEPTH)
+            terms = nodes * noise * (IN_BALLS if bits else 1.0)
+            self.left -= terms
+            if self.left < 0.0 or terms > MOST_TERMS:
                 raise NotPreciseError("too many terms")
             if bits:
                 found: Any = ball_moments(q, m, self.over, place, nodes, bits)
@@ -102,27 +103,45 @@ def answer_precisely(
 def _answer(
     view: LossCoordinates, tables: LineTables, places: Places, goal: Floats, solving: bool, shared: PreciseTables
 ) -> LineAnswer:
-    """Return the answer of one person: lines are laid until one was laid for its own answer, then digits are added."""
-    asked, level, before, found = goal[None, :2].copy(), 0, (0.0, np.inf), NONE
-    settled = False
+    """Return the answer of one person: with more digits until it is good enough, or lines do not serve."""
+    found = NONE
+    for bits in BITS:
+        answer = _along_lines(view, tables, places, goal, found, solving, shared, bits)
+        if answer is None:
+            break
+        found = min(found, answer)
+        if found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0):
+            break
+    return found
+
+
+def _along_lines(
+    view: LossCoordinates,
+    tables: LineTables,
+    places: Places,
+    goal: Floats,
+    found: LineAnswer,
+    solving: bool,
+    shared: PreciseTables,
+    bits: int,
+) -> LineAnswer | None:
+    """Return the answer along a line that was laid for that answer, or nothing if none serves."""
+    asked, before = goal[None, :2].copy(), (0.0, np.inf)
     for _ in range(ROUNDS):
+        if found.value < np.inf:
+            asked[0, 1 if solving else 0] = found.value if solving else min(found.value, 0.0)
         octave, share, sure = lay(view, tables, places, asked, solving and found is NONE, HIGH)
         c = float(place_of(octave, branch_point(view))[0])
         place = (c, c * float(share[0]))
-        settled = bool(sure[0]) and found is not NONE and place[0] == before[0] and place[1] >= before[1]
-        if settled and found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0):
+        if sure[0] and place[0] == before[0] and place[1] >= before[1]:
             return found
-        if settled or (found is NONE and before[0] > 0.0):
-            level, place = level + 1, before
-        line = _line(view, tables, place, BITS[level], shared) if level < len(BITS) else None
+        line = _line(view, tables, place, bits, shared)
         if line is None:
-            break
-        answer = _read(line, goal, float(asked[0, 1]), solving)
-        if answer.value < np.inf:
-            found = answer
-            asked[0, 1 if solving else 0] = found.value if solving else min(found.value, 0.0)
-        before = place
-    return found if settled else found._replace(cost=np.inf)
+            return None
+        found, before = _read(line, goal, float(asked[0, 1]), solving), place
+        if found is NONE:
+            return found
+    return found._replace(cost=np.inf)
 
 
 def _read(line: PairLine | BallLine, goal: Floats, start: float, solving: bool) -> LineAnswer:

@@ -1,0 +1,235 @@
+"""Lines of more digits: every product, moment, sum and answer against balls, and against roads that share nothing."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import acb, arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perinstance.numerics.double_double_complex import product, reciprocals, total
+from perinstance.numerics.rounding import PAIR_POLE, PAIR_PRODUCT, PAIR_SUM
+from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
+from perinstance.pairs.loss_sums.sampled.lattice import answers as by_lattice
+from perinstance.pairs.loss_sums.sampled.lines import precise_answers
+from perinstance.pairs.loss_sums.sampled.lines.ball_integral import ball_line, ball_moments
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
+from perinstance.pairs.loss_sums.sampled.lines.pair_moments import in_pairs, pair_moments
+
+from .test_few_steps_table import ROWS, _kind, _numbers
+
+floats = st.floats(-1.0, 1.0).filter(lambda x: x == 0.0 or abs(x) > 1e-20)
+low = st.floats(-(2.0**-53), 2.0**-53).filter(lambda x: x == 0.0 or abs(x) > 1e-40)
+
+
+@st.composite
+def pairs_of_floats(draw):
+    """A complex number as a pair: low parts are at most half a unit in the last place."""
+    high = complex(draw(floats), draw(floats))
+    return high, complex(high.real * draw(low), high.imag * draw(low))
+
+
+def _exact(high: complex, low: complex) -> tuple[Fraction, Fraction]:
+    return Fraction(high.real) + Fraction(low.real), Fraction(high.imag) + Fraction(low.imag)
+
+
+def _size(a: tuple[Fraction, Fraction]) -> float:
+    return math.hypot(float(a[0]), float(a[1]))
+
+
+@given(pairs_of_floats(), pairs_of_floats())
+def test_products_and_sums_of_pairs(a, b):
+    """In rationals: no product loses more than ``PAIR_PRODUCT`` of its size, no sum more than ``PAIR_SUM``."""
+    x, y = _exact(*a), _exact(*b)
+    found, true = _exact(*product(*a, *b)), (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0])
+    assert _size((found[0] - true[0], found[1] - true[1])) <= PAIR_PRODUCT * _size(x) * _size(y)
+    found = _exact(*total(*a, *b))
+    assert _size((found[0] - x[0] - y[0], found[1] - x[1] - y[1])) <= PAIR_SUM * (_size(x) + _size(y))
+
+
+@given(pairs_of_floats().filter(lambda a: abs(a[0]) > 1e-3))
+def test_reciprocals_of_pairs(a):
+    """The largest error of a pole is that of one Newton step."""
+    x, g = _exact(*a), _exact(*reciprocals(*a)[:2])
+    off = x[0] * g[0] - x[1] * g[1] - 1, x[0] * g[1] + x[1] * g[0]
+    assert _size(off) <= 0.5 * PAIR_POLE
+
+
+def _moment(q: float, m: float, over: bool, z: acb) -> acb:
+    """The same integral along the real line, by flint's own quadrature."""
+
+    def integrand(x, _):
+        w = 1 - arb(q) + arb(q) * (arb(m) * x - arb(m) ** 2 / 2).exp()
+        loss = w.log() if over else -w.log()
+        return (z * loss - x * x / 2).exp() * (w if over else 1) / (2 * arb.pi()).sqrt()
+
+    return acb.integral(integrand, -39, 39 + m, rel_tol=arb(2) ** -140, abs_tol=arb(2) ** -140)
+
+
+@pytest.mark.parametrize("over", [True, False])
+@pytest.mark.parametrize(
+    ("q", "m", "place"), [(1e-6, 1.0, (17.4, 2.0)), (3e-4, 0.4, (60.0, 4.0)), (0.2, 2.5, (1.0, 0.05))]
+)
+def test_moments_are_enclosed(q, m, place, over):
+    """Pairs are off by less than they say, balls contain the truth; at the first nodes and after every kind of turn."""
+    nodes = 1100
+    pairs = pair_moments(q, m, over, place, nodes)
+    assert pairs.errors.max() < 1e-24 * abs(pairs.values[0, 0])
+    balls = ball_moments(q, m, over, place, nodes, 192)
+    with ctx.workprec(220):
+        for k in (0, 1, 31, 32, 63, 1023, 1024, 1099):
+            true = _moment(q, m, over, acb(place[0], arb(place[1]) * k))
+            high, low = (acb(part.real, part.imag) for part in pairs.values[:, k])
+            assert abs(high + low - true) < arb(pairs.errors[k])
+            assert balls[k].overlaps(true)
+            assert balls[k].rad() < arb(2) ** -150
+
+
+def test_wide_balls_are_not_rounded():
+    """Balls of fewer digits than asked for, as another thread might cause, are refused."""
+    with ctx.workprec(60), pytest.raises(NotPreciseError, match="too wide"):
+        in_pairs([acb(1) / 3])
+    with pytest.raises(NotPreciseError, match="rate"):
+        pair_moments(1e-3, 1.0, True, (1e3, 1.0), 10)
+
+
+def _both_lines(q: float, m: float, steps: float, over: bool, place: tuple[float, float], nodes: int):
+    pairs = pair_line([(pair_moments(q, m, over, place, nodes), steps)], place, nodes, 1e-30)
+    balls = ball_line([(ball_moments(q, m, over, place, nodes, 192), steps)], place, nodes, 1e-30, 192)
+    return pairs, balls
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_pairs_and_balls_agree(over):
+    """The bound in pairs is above the one in balls, by no more than it has charged; slopes are those of differences."""
+    pairs, balls = _both_lines(2e-5, 0.9, 300_000.0, over, (12.0, 1.5), 1000)
+    for epsilon in (0.0, 0.02, 0.1):
+        (log, slope), (least, rate) = pairs.log_bound(epsilon), balls.log_bound(epsilon)
+        room = 1.01 * pairs.charged(epsilon, least) * pairs.c + 1e-13
+        assert least - 1e-14 * (1 + abs(least)) <= log <= least + room
+        assert slope == pytest.approx(rate, rel=1e-4)
+        nearby = balls.log_bound(epsilon + 1e-7)[0]
+        assert (least - nearby) / 1e-7 == pytest.approx(rate, rel=1e-3)
+        assert balls.charged(epsilon, least) <= pairs.charged(epsilon, least)
+
+
+def test_vague_terms_count_twice():
+    """Where moments have large errors, or powers vanish, nothing is taken for known."""
+    place, nodes = (2.0, 0.5), 64
+    moments = pair_moments(0.3, 1.5, True, place, nodes)
+    exact = pair_line([(moments, 40.0)], place, nodes, 0.0)
+    vague = type(moments)(moments.values, np.full(nodes, 1e-2 * abs(moments.values[0, 0])))
+    rough = pair_line([(vague, 40.0)], place, nodes, 0.0)
+    assert rough.log_bound(3.0)[0] > exact.log_bound(3.0)[0] + 0.3
+    many = pair_line([(moments, 1e6)], place, nodes, 0.0)  # the second term is far below 1e-140
+    assert (many.terms[:, 8:] == 0.0).all()
+    assert 0.0 < many.lost < 1e-20
+
+
+@pytest.fixture
+def precise_alone(monkeypatch):
+    """Nobody's line is good enough, and there is no lattice: lines of more digits answer, and are counted."""
+    answered = []
+
+    def counted(*args, **kwargs):
+        out, cost = answer(*args, **kwargs)
+        answered.append(np.isfinite(out[:, 0]) & np.isfinite(cost))
+        return out, cost
+
+    answer = precise_answers.answer_precisely
+    monkeypatch.setattr(precise_answers, "answer_precisely", counted)
+    monkeypatch.setattr(by_lines, "_fine", lambda out, *_: np.zeros(len(out), dtype=bool))
+    monkeypatch.setattr(by_lattice, "MOST_STEPS", 0.0)
+    return answered
+
+
+def _sample(rows, each):
+    """Some of every kind, with more than a few steps."""
+    rows = [row for row in rows if _kind(row)[1] != "few"]
+    kinds = sorted({_kind(row) for row in rows})
+    return [row for kind in kinds for row in [r for r in rows if _kind(r) == kind][:each]]
+
+
+def test_never_below_proved_rows(precise_alone, monkeypatch):
+    """Everybody whom a line of more digits serves: never below, and next to the truth; also without one of floats."""
+    straight = by_lines._invert_straight
+
+    def lost(*args):
+        out, cost = straight(*args)
+        return np.full_like(out, np.inf), np.full_like(cost, np.inf)
+
+    monkeypatch.setattr(by_lines, "_invert_straight", lost)
+    monkeypatch.setattr(precise_answers, "MOST_TERMS", 1 << 23)
+    served = 0
+    for row in _sample(ROWS, 6):
+        truth, delta = float(row["epsilon"]), float(row["delta"])
+        rates, distances, steps = _numbers(row)
+        pairs = SampledGaussian([rates], [distances], [steps])
+        (found,) = pairs.epsilon(delta, row["direction"])
+        assert found >= truth, row
+        if precise_alone.pop()[0]:
+            served += 1
+            assert found <= truth * (1 + 1e-9) + 1e-13, (found / truth - 1, row)
+        (found,) = pairs.delta(truth, row["direction"])
+        assert found >= delta, row
+    assert served >= 8
+
+
+def test_more_digits_meet_lattices(precise_alone, monkeypatch):
+    """Seldom steps: a lattice, which shares nothing with lines, is above, and comes closer with more points."""
+    pair = SampledGaussian(2e-5, 1.2, 3000)
+    (found,) = pair.epsilon(1e-9, "with")
+    assert precise_alone.pop().all()
+    table = np.array([[2e-5], [1.2], [3000.0]])
+    lattices = [
+        by_lattice.lattice_epsilon(table, 1.0, math.log(1e-9), (np.inf, np.inf), 1 << k) - found for k in (12, 14, 16)
+    ]
+    assert lattices[0] > 4 * lattices[1] > 16 * lattices[2] > 0.0
+    assert lattices[2] < 1e-6 * found
+
+
+def test_more_digits_than_pairs(precise_alone, monkeypatch):
+    """A sum that cancels more than pairs have: balls answer, and in pairs alone epsilon would be larger."""
+    q, m, steps, delta = 2e-5, 1.0, 20_000, 1e-20
+    (found,) = SampledGaussian(q, m, steps).epsilon(delta, "with")
+    assert precise_alone.pop().all()
+    monkeypatch.setattr(precise_answers, "BITS", (0,))
+    (rough,) = SampledGaussian(q, m, steps).epsilon(delta, "with")
+    assert found <= rough
+    back = SampledGaussian(q, m, steps).delta(found, "with")[0]
+    assert back == pytest.approx(delta, rel=1e-3)
+
+
+def test_several_people_and_kinds(precise_alone):
+    """Each as if alone: tables that people share, people who occur twice, two kinds between one and the other."""
+    rate, steps = np.array([1e-4, 1e-4, 2e-4, 1e-4]), np.array([[20_000], [30_000], [20_000], [20_000]])
+    together = SampledGaussian(rate, 0.8, steps).epsilon(1e-8, "with")
+    alone = [SampledGaussian(q, 0.8, k).epsilon(1e-8, "with")[0] for q, k in zip(rate, steps, strict=True)]
+    assert together == pytest.approx(alone, rel=1e-9)
+    assert together[0] == together[3] < together[1] < together[2]
+    assert all(each.all() for each in precise_alone)
+    (mixed,) = SampledGaussian([[1e-4, 1e-4]], [[0.8, 0.8]], [[5_000, 15_000]]).epsilon(1e-8, "with")
+    assert mixed == pytest.approx(together[0], rel=1e-9)
+    (between,) = SampledGaussian([[1e-4, 2e-4]], [[0.8, 0.8]], [[10_000, 10_000]]).epsilon(1e-8, "with")
+    assert together[0] < between < together[2]
+
+
+def test_a_limit_on_how_long_it_takes(precise_alone, monkeypatch):
+    """Beyond the terms of one call people keep what they had: a bound."""
+    monkeypatch.setattr(precise_answers, "ALTOGETHER", 0)
+    monkeypatch.setattr(precise_answers.PreciseTables, "__init__", _without_room)
+    (rough,) = SampledGaussian(1e-4, 0.8, 20_000).epsilon(1e-8, "with")
+    assert not precise_alone.pop().any()
+    monkeypatch.undo()
+    (found,) = SampledGaussian(1e-4, 0.8, 20_000).epsilon(1e-8, "with")
+    assert found <= rough < 1.1 * found
+
+
+def _without_room(self, over):
+    self.over, self.left, self._known = over, 0.0, {}
