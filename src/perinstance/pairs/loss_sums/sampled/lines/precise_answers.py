@@ -36,7 +36,7 @@ BITS = (0, 192)
 #: The rest of a line may be so much of its first term: e^-64 in pairs, in balls e to minus this share of the bits.
 REST, SHARE = 64.0, 0.45
 #: What was added may be so much of epsilon: more digits are not asked for.
-ENOUGH = 0.1 * PROMISED
+ENOUGH = 0.5 * PROMISED
 ROUNDS = 4
 
 #: It is copied into kernels; alone it would have to be compiled in every process.
