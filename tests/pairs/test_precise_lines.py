@@ -17,10 +17,10 @@ from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
 from perinstance.pairs.loss_sums.sampled.lattice import answers as by_lattice
 from perinstance.pairs.loss_sums.sampled.lines import precise_answers
-from perinstance.pairs.loss_sums.sampled.lines.ball_integral import ball_line, ball_moments
+from perinstance.pairs.loss_sums.sampled.lines.ball_integral import ball_line, moments_in_balls
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import in_pairs, pair_moments
+from perinstance.pairs.loss_sums.sampled.lines.pair_moments import in_pairs, moments_in_pairs
 
 from .test_few_steps_table import ROWS, _kind, _numbers
 
@@ -79,9 +79,9 @@ def _moment(q: float, m: float, over: bool, z: acb) -> acb:
 def test_moments_are_enclosed(q, m, place, over):
     """Pairs are off by less than they say, balls contain the truth; at the first nodes and after every kind of turn."""
     nodes = 1100
-    pairs = pair_moments(q, m, over, place, nodes)
+    pairs = moments_in_pairs(q, m, over, place, nodes)
     assert pairs.errors.max() < 1e-24 * abs(pairs.values[0, 0])
-    balls = ball_moments(q, m, over, place, nodes, 192)
+    balls = moments_in_balls(q, m, over, place, nodes, 192)
     with ctx.workprec(220):
         for k in (0, 1, 31, 32, 63, 1023, 1024, 1099):
             true = _moment(q, m, over, acb(place[0], arb(place[1]) * k))
@@ -96,12 +96,12 @@ def test_wide_balls_are_not_rounded():
     with ctx.workprec(60), pytest.raises(NotPreciseError, match="too wide"):
         in_pairs([acb(1) / 3])
     with pytest.raises(NotPreciseError, match="rate"):
-        pair_moments(1e-3, 1.0, True, (1e3, 1.0), 10)
+        moments_in_pairs(1e-3, 1.0, True, (1e3, 1.0), 10)
 
 
 def _both_lines(q: float, m: float, steps: float, over: bool, place: tuple[float, float], nodes: int):
-    pairs = pair_line([(pair_moments(q, m, over, place, nodes), steps)], place, nodes, 1e-30)
-    balls = ball_line([(ball_moments(q, m, over, place, nodes, 192), steps)], place, nodes, 1e-30, 192)
+    pairs = pair_line([(moments_in_pairs(q, m, over, place, nodes), steps)], place, nodes, 1e-30)
+    balls = ball_line([(moments_in_balls(q, m, over, place, nodes, 192), steps)], place, nodes, 1e-30, 192)
     return pairs, balls
 
 
@@ -122,7 +122,7 @@ def test_pairs_and_balls_agree(over):
 def test_vague_terms_count_twice():
     """Where moments have large errors, or powers vanish, nothing is taken for known."""
     place, nodes = (2.0, 0.5), 64
-    moments = pair_moments(0.3, 1.5, True, place, nodes)
+    moments = moments_in_pairs(0.3, 1.5, True, place, nodes)
     exact = pair_line([(moments, 40.0)], place, nodes, 0.0)
     vague = type(moments)(moments.values, np.full(nodes, 1e-2 * abs(moments.values[0, 0])))
     rough = pair_line([(vague, 40.0)], place, nodes, 0.0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from perinstance.numerics.rounding import LOGARITHM
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import noise_balls
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import enclosed_terms
 
 TURN = 32
 
@@ -69,12 +69,12 @@ class BallLine:
         return found.real, slope.imag
 
 
-def ball_moments(q: float, m: float, over: bool, place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
+def moments_in_balls(q: float, m: float, over: bool, place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
     from flint import acb, acb_mat, arb, ctx
 
     with ctx.workprec(bits):
-        balls = noise_balls(q, m, over, place[0], bits * math.log(2.0))
+        balls = enclosed_terms(q, m, over, place[0], bits * math.log(2.0))
         turns = [(acb(0, place[1]) * loss).exp() for loss in balls.losses]
         inner = [[acb(1)] * len(turns)]
         for _ in range(1, TURN):

@@ -38,7 +38,7 @@ def _count(window: Any, depth: float) -> int:
     return int((window.high - window.low) * depth / (2.0 * math.pi * window.theta)) + 1
 
 
-def noise_balls(q: float, m: float, over: bool, c: float, depth: float) -> NoiseBalls:
+def enclosed_terms(q: float, m: float, over: bool, c: float, depth: float) -> NoiseBalls:
     """Return the terms of a moment of order c, to ``e^-depth``, in balls of the current precision."""
     from flint import acb, arb
 

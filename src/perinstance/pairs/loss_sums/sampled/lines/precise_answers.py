@@ -16,14 +16,14 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, ball_moments
+from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, moments_in_balls
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import Places, branch_point, place_of
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import NEXT_TO_NOTHING, RAISES, next_epsilon
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import lay, precise_lengths
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, noise_nodes
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, pair_moments
+from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, moments_in_pairs
 
 #: Terms of moments in pairs that are summed for one table, and in one call: some 30 nanoseconds each. In balls they
 #: take so many times longer.
@@ -72,9 +72,9 @@ class PreciseTables:
             if self.left < 0.0 or terms > MOST_TERMS:
                 raise NotPreciseError("too many terms")
             if bits:
-                found: Any = ball_moments(q, m, self.over, place, nodes, bits)
+                found: Any = moments_in_balls(q, m, self.over, place, nodes, bits)
             else:
-                found = pair_moments(q, m, self.over, place, nodes)
+                found = moments_in_pairs(q, m, self.over, place, nodes)
             self._known[key] = nodes, found
         return self._known[key][1]
 
