@@ -162,6 +162,9 @@ def _trainings() -> None:
         few = SampledGaussian(0.05, distance, steps)
         few.epsilon(1e-6)
         few.delta(0.5)
+    seldom = SampledGaussian(1e-4, 1.0, 20_000)  # along a line of more digits
+    seldom.epsilon(1e-8)
+    seldom.delta(0.1)
     for other in (Shift(distance), Laplace(distance)):
         _ask(many + other)
 

@@ -233,14 +233,9 @@ def test_several_people_and_kinds(precise_alone):
 
 def test_a_limit_on_how_long_it_takes(precise_alone, monkeypatch):
     """Beyond the terms of one call people keep what they had: a bound."""
-    monkeypatch.setattr(precise_answers, "ALTOGETHER", 0)
-    monkeypatch.setattr(precise_answers.PreciseTables, "__init__", _without_room)
+    monkeypatch.setattr(precise_answers, "MOST_TERMS", 1000)
     (rough,) = SampledGaussian(1e-4, 0.8, 20_000).epsilon(1e-8, "with")
     assert not precise_alone.pop().any()
     monkeypatch.undo()
     (found,) = SampledGaussian(1e-4, 0.8, 20_000).epsilon(1e-8, "with")
     assert found <= rough < 1.1 * found
-
-
-def _without_room(self, over):
-    self.over, self.left, self._known = over, 0.0, {}

@@ -25,9 +25,9 @@ from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseErro
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, moments_in_pairs
 
-#: Terms of moments in pairs that are summed for one table, and in one call: some 30 nanoseconds each. In balls they
+#: Terms of moments in pairs that are summed for one line, and in one call: some 30 nanoseconds each. In balls they
 #: take so many times longer.
-MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 28, 1 << 30, 8.0
+MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 8
 MOST_STEPS = 2.0**24
 #: The first term of a line may be e^60 of delta.
 HIGH = 60.0
@@ -59,24 +59,29 @@ class PreciseTables:
     """The moments that were summed so far, each kind's along each line, and how many terms may still be summed."""
 
     over: bool
-    left: float = ALTOGETHER
+    left: int = ALTOGETHER
     _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
 
-    def moments(self, q: float, m: float, place: tuple[float, float], nodes: int, bits: int) -> Any:
-        """Return the moments of a kind at the first nodes of a line, in balls of some bits or in pairs (zero)."""
-        key = (q, m, *place, bits)
-        if key not in self._known or self._known[key][0] < nodes:
-            noise = noise_nodes(q, m, self.over, place[0], bits * math.log(2.0) if bits else DEPTH)
-            terms = nodes * noise * (IN_BALLS if bits else 1.0)
-            self.left -= terms
-            if self.left < 0.0 or terms > MOST_TERMS:
-                raise NotPreciseError("too many terms")
+    def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
+        """Return the moments of some kinds at the first nodes of a line, in balls of some bits or in pairs (zero).
+
+        Nothing is summed that takes too long.
+        """
+        known = [self._known.get((q, m, *place, bits), (0, None)) for q, m, _ in kinds]
+        depth = bits * math.log(2.0) if bits else DEPTH
+        missing = [kind for kind, (count, _) in zip(kinds, known, strict=True) if count < nodes]
+        terms = nodes * sum(noise_nodes(q, m, self.over, place[0], depth) for q, m, _ in missing)
+        terms *= IN_BALLS if bits else 1
+        if terms > min(self.left, MOST_TERMS):
+            raise NotPreciseError(f"{terms} terms")
+        self.left -= terms
+        for q, m, _ in missing:
             if bits:
                 found: Any = moments_in_balls(q, m, self.over, place, nodes, bits)
             else:
                 found = moments_in_pairs(q, m, self.over, place, nodes)
-            self._known[key] = nodes, found
-        return self._known[key][1]
+            self._known[(q, m, *place, bits)] = nodes, found
+        return [self._known[(q, m, *place, bits)][1] for q, m, _ in kinds]
 
 
 def answer_precisely(
@@ -166,9 +171,10 @@ def _line(
     nodes, rest = int(length.nodes[0]), float(length.rest[0])
     own = steps.of_person(0).T.tolist()
     try:
-        kinds = [(shared.moments(q, m, place, nodes, bits), count) for q, m, count in own]
+        moments = shared.moments(own, place, nodes, bits)
     except NotPreciseError:
         return None
+    kinds = [(each, count) for each, (_, _, count) in zip(moments, own, strict=True)]
     return ball_line(kinds, place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest)
 
 
