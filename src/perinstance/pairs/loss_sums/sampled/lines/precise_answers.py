@@ -29,12 +29,10 @@ from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, moment
 #: take so many times longer.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 8
 MOST_STEPS = 2.0**24
-#: The first term of a line may be e^60 of delta.
-HIGH = 60.0
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
 BITS = (0, 192)
-#: The rest of a line may be so much of its first term: e^-64 in pairs, in balls e to minus this share of the bits.
-REST, SHARE = 64.0, 0.45
+#: The first term of a line may be e^60 of delta, and its rest e^-64 of that; in balls these shares of the bits.
+HIGH, REST, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 0.47, 0.6
 #: What was added may be so much of epsilon: more digits are not asked for.
 ENOUGH = 0.5 * PROMISED
 ROUNDS = 4
@@ -132,17 +130,18 @@ def _along_lines(
 ) -> LineAnswer | None:
     """Return the answer along a line that was laid for that answer, or nothing if none serves."""
     asked, before = goal[None, :2].copy(), (0.0, np.inf)
+    high = HIGH_SHARE * bits if bits else HIGH
     for _ in range(ROUNDS):
         if found.value < np.inf:
             asked[0, 1 if solving else 0] = found.value if solving else min(found.value, 0.0)
-        octave, share, sure = lay(view, tables, places, asked, solving and found is NONE, HIGH)
+        octave, share, sure = lay(view, tables, places, asked, solving and found is NONE, high)
         c = float(place_of(octave, branch_point(view))[0])
         place = (c, c * float(share[0]))
         if sure[0] and place[0] == before[0] and place[1] >= before[1]:
             return found
         line = _line(view, tables, place, bits, shared)
         if line is None:
-            return None
+            return found._replace(cost=np.inf) if before[0] > 0.0 else None
         found, before = _read(line, goal, float(asked[0, 1]), solving), place
         if found is NONE:
             return found
@@ -165,7 +164,7 @@ def _line(
     """Return the terms of one person along a line, or nothing if it does not die or takes too long."""
     steps = view.sampled
     assert steps is not None
-    length = precise_lengths(steps, tables, *place, SHARE * bits if bits else REST)
+    length = precise_lengths(steps, tables, *place, REST_SHARE * bits if bits else REST)
     if length.shift[0] > 0.0:
         return None
     nodes, rest = int(length.nodes[0]), float(length.rest[0])
