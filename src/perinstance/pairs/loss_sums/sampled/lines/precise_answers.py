@@ -8,7 +8,7 @@ balls of as many digits as are missing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,20 +17,23 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, moments_in_balls
-from perinstance.pairs.loss_sums.sampled.lines.line_choice import Places, branch_point, place_of
+from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import NEXT_TO_NOTHING, RAISES, next_epsilon
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import lay, precise_lengths
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, noise_nodes
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, moments_in_pairs
+from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
 
 #: Terms of moments in pairs that are summed for one line, and in one call: some 30 nanoseconds each. In balls they
-#: take so many times longer.
-MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 8
+#: take as much for each of so many bits.
+MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 MOST_STEPS = 2.0**24
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
-BITS = (0, 192)
+BITS = (0, 192, 512)
+#: Half octaves that a line may be moved to the left.
+LEFT = 16
 #: The first term of a line may be e^60 of delta, and its rest e^-64 of that; in balls these shares of the bits.
 HIGH, REST, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 0.47, 0.6
 #: What was added may be so much of epsilon: more digits are not asked for.
@@ -66,10 +69,9 @@ class PreciseTables:
         Nothing is summed that takes too long.
         """
         known = [self._known.get((q, m, *place, bits), (0, None)) for q, m, _ in kinds]
-        depth = bits * math.log(2.0) if bits else DEPTH
         missing = [kind for kind, (count, _) in zip(kinds, known, strict=True) if count < nodes]
-        terms = nodes * sum(noise_nodes(q, m, self.over, place[0], depth) for q, m, _ in missing)
-        terms *= IN_BALLS if bits else 1
+        terms = nodes * sum(noise_nodes(q, m, self.over, place[0], _depth(bits)) for q, m, _ in missing)
+        terms *= max(bits // IN_BALLS, 1)
         if terms > min(self.left, MOST_TERMS):
             raise NotPreciseError(f"{terms} terms")
         self.left -= terms
@@ -109,13 +111,31 @@ def _answer(
     """Return the answer of one person: with more digits until it is good enough, or lines do not serve."""
     found = NONE
     for bits in BITS:
-        answer = _along_lines(view, tables, places, goal, found, solving, shared, bits)
+        inside = _inside_noise(view, places, bits)
+        answer = None if inside is None else _along_lines(view, tables, inside, goal, found, solving, shared, bits)
         if answer is None:
             break
         found = min(found, answer)
         if found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0):
             break
     return found
+
+
+def _depth(bits: int) -> float:
+    """Return minus the logarithm of what moments may be missed by."""
+    return bits * math.log(2.0) if bits else DEPTH
+
+
+def _inside_noise(view: LossCoordinates, places: Places, bits: int) -> Places | None:
+    """Return a place so far to the left that the end of the noise does not cut off moments of so many digits."""
+    steps = view.sampled
+    assert steps is not None
+    kinds = [StepKind(q, m, steps.over, 0.0) for q, m, _ in steps.of_person(0).T.tolist()]
+    for k in range(LEFT):
+        octave = places.octave - 4 * k * RUNG
+        if all(noise_window(kind, 2.0 ** float(octave[0]), _depth(bits)).whole for kind in kinds):
+            return replace(places, octave=octave)
+    return None
 
 
 def _along_lines(
