@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.folds.shared_turns import Turns, sharing
+from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
@@ -64,8 +65,12 @@ def walk_people(
     step = partial(_placed, step=step, gather=gather) if placed else step
     own = getattr(who, "map_placed", None)  # an engine whose own threads make the parts
     keep_freed_memory()
+
+    def refine(block: Block) -> People:
+        return release.refine(fit, sweep, block, inside)
+
     if stream is None and who is sweep and _shared(release, fit, who, inside, delta, gather):
-        return _refined(gather, release, fit, sweep, inside, delta)
+        return _refined(gather, refine, delta, own=True)
     with closing(
         who.map(step) if own is None else own(step, gather)
     ) as parts:  # no thread works on when a block cannot be written
@@ -73,17 +78,22 @@ def walk_people(
             gather.add(part, placed or own is not None)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
-    return _refined(gather, release, fit, sweep, inside, delta)
+    return _refined(gather, refine, delta)
 
 
-def _refined(gather: _Gather, release: Release, fit: Any, sweep: TableSweep, inside: bool, delta: float) -> Answer:
-    """Answer for those who were left open, one by one."""
+def _refined(gather: _Gather, refine: Callable[[Block], People], delta: float, own: bool = False) -> Answer:
+    """Answer for those who were left open, one by one; ``own``: nobody else holds an array of the gathered."""
     answer = gather.answer()
     if not gather.open:
         return answer
     at = np.concatenate(gather.open)
-    better = release.refine(fit, sweep, gather.left_open(), inside)
+    better = refine(gather.left_open())
     answer.epsilon[at], answer.residual[at] = better.pairs.epsilon(delta), better.residual
+    if own and not gather.one_leverage and type(answer.pairs) is type(better.pairs):
+        # a copy of everybody's numbers would take as long as a pass
+        answer.leverage[at] = better.leverage
+        cast(ColumnPairs, answer.pairs).put_others(at, cast(ColumnPairs, better.pairs))
+        return replace(answer, refined=len(at))
     leverage = answer.leverage.copy()  # the pairs may hold the same array
     leverage[at] = better.leverage
     return Answer(leverage, answer.residual, answer.epsilon, with_better(answer.pairs, better.pairs, at), len(at))

@@ -151,6 +151,12 @@ def _always_fused(builder, a, b, c):
     return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", [_NUMBER], kind), [a, b, c])
 
 
+def _fused(builder, a, b, c):
+    """``a b + c``, rounded once, whatever the machine can."""
+    name, kind = f"llvm.fma.v{a.type.count}f64", ir.FunctionType(a.type, [a.type] * 3)
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [a, b, c])
+
+
 def _sums(builder, a, b):
     """``(a0 + a2) + (a1 + a3)``, and the same of b."""
     low, high = _order(0, 1), _order(2, 3)
@@ -220,7 +226,7 @@ memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBE
 spaced8, spaced4, spaced2 = _spaced(_eight), _spaced(_four), _spaced(_two)
 store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
-repeat8, repeat4 = _repeat(_eight), _repeat(_four)
+repeat8, repeat4, repeat2 = _repeat(_eight), _repeat(_four), _repeat(_two)
 multiply8 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _eight, _eight, _eight)
 multiply_add8 = _arithmetic(_multiply_add, _eight, _eight, _eight, _eight)  #: ``a b + c``
 sums8: Any = intrinsic(_eight_sums)  #: of eight eights
@@ -229,6 +235,11 @@ multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b
 add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)
 add4 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _four, _four, _four)
 multiply_add2 = _arithmetic(_multiply_add, _two, _two, _two, _two)
+#: ``a b + c`` rounded once, ``a b``, ``a + b``, ``a - b``: for loops that recover what rounding took (``exact_kernel``)
+fused8, fused2 = (_arithmetic(_fused, v, v, v, v) for v in (_eight, _two))
+times8, times2 = (_arithmetic(lambda builder, a, b: builder.fmul(a, b), v, v, v) for v in (_eight, _two))
+sum8, sum2 = (_arithmetic(lambda builder, a, b: builder.fadd(a, b), v, v, v) for v in (_eight, _two))
+less8, less2 = (_arithmetic(lambda builder, a, b: builder.fsub(a, b), v, v, v) for v in (_eight, _two))
 #: ``a b + c`` of numbers, fused where the machine can, even if the product itself is wanted too
 multiply_add1 = _arithmetic(_always_fused, types.float64, types.float64, types.float64, types.float64)
 spread2 = _arithmetic(_spread, _two, types.float64)  #: one number in both lanes

@@ -1,7 +1,8 @@
 """Tables of four to seven columns whose rows lie one after the other: the sums of ``row_kernels`` over them.
 
 The lanes of a register are people here: a row is shorter than the tiles that rows of more columns go through. Rows are
-seen through a triangular W (a factor without an intercept or a norm); others go through ``row_kernels``.
+seen through a triangular W (a factor) or through a full one, with weights (a factor that was rotated for a norm); with
+an intercept, or without weights, a full one goes through ``row_kernels``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from perinstance.models.linear.row_kernels import CutMatrix, Panels, RowSums, co
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.simd_vectors import (
+    add4,
     eight_in_a_register,
     first4,
     load2,
@@ -30,6 +32,7 @@ from perinstance.numerics.simd_vectors import (
     store4,
     store8,
     zero2,
+    zero4,
     zero8,
 )
 
@@ -59,9 +62,23 @@ class Triangle(Panels):
         triangle_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
+class Square(Panels):
+    """A full W of four to seven columns, and as many rows, column by column; lengths are wanted too."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> Square:
+        """Turn it round; a depth below zero tells such a cut from others."""
+        return cls(CutMatrix(W.T.flatten(), np.full(1, -1), offset, image, weights))
+
+    def _sums(self, X: NDArray, out: RowSums) -> None:
+        square_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+
+
 @kernel
-def is_triangle(W):  # pragma: no cover - compiled
-    """Tell whether W was cut by ``Triangle``."""
+def of_few(W):  # pragma: no cover - compiled
+    """Tell whether W was cut by ``Triangle`` or ``Square``."""
     return len(W.depth) == 1 and W.depth[0] < 0
 
 
@@ -136,6 +153,47 @@ def _six_or_seven(x, d, w, b, m, t):  # pragma: no cover - compiled
             u, v = _more(multiply_add4(repeat4(w, 27), spaced4(x, at + 6, d), q), b, 6, u, v)
         store4(m, i, u)
         store4(t, i, v)
+
+
+@piece
+def _weighted(q, b, weights, j, sums):  # pragma: no cover - compiled
+    """Add one entry of x W to the sums of three."""
+    square = multiply4(q, q)
+    return (
+        add4(sums[0], square),
+        multiply_add4(repeat4(b, j), q, sums[1]),
+        multiply_add4(repeat4(weights, j), square, sums[2]),
+    )
+
+
+@kernel
+def square_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write leverages, predictions and squared lengths of four people or more."""
+    (w, _, _, b, weights), (m, t, square) = W, out
+    n = len(m)
+    for start in range(0, n, 4):
+        i = min(start, n - 4)  # the last four may overlap those before
+        at = i * d
+        xs = spaced4(x, at, d), spaced4(x, at + 1, d), spaced4(x, at + 2, d), spaced4(x, at + 3, d)
+        sums = zero4(), zero4(), zero4()
+        if d == 4:
+            sums = _weighted(_four_of(xs, w, 0), b, weights, 0, sums)
+            sums = _weighted(_four_of(xs, w, 4), b, weights, 1, sums)
+            sums = _weighted(_four_of(xs, w, 8), b, weights, 2, sums)
+            sums = _weighted(_four_of(xs, w, 12), b, weights, 3, sums)
+        else:
+            x4 = spaced4(x, at + 4, d)
+            x5, x6 = spaced4(x, at + min(5, d - 1), d), spaced4(x, at + d - 1, d)
+            for j in range(d):
+                q = multiply_add4(repeat4(w, j * d + 4), x4, _four_of(xs, w, j * d))
+                if d > 5:
+                    q = multiply_add4(repeat4(w, j * d + 5), x5, q)
+                if d > 6:
+                    q = multiply_add4(repeat4(w, j * d + 6), x6, q)
+                sums = _weighted(q, b, weights, j, sums)
+        store4(m, i, sums[0])
+        store4(t, i, sums[1])
+        store4(square, i, sums[2])
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.models.linear.loops import eight_lanes
-from perinstance.models.linear.loops.few_columns import is_triangle, triangle_sums
+from perinstance.models.linear.loops.few_columns import of_few, square_sums, triangle_sums
 from perinstance.models.linear.row_kernels import RowSums, row_sums
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.inline_exp_log import bits_of, float_of
@@ -72,7 +72,7 @@ def two_statistics(rows, W, limits, mu, r, kind_code):  # pragma: no cover - com
     (x, y, d), hard, nothing = rows, 0, np.empty(0)
     m, t = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER)
     room = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER, dtype=np.int64)
-    count, few = max(1, len(y) // TOGETHER), is_triangle(W)
+    count, few = max(1, len(y) // TOGETHER), of_few(W)
     for k in range(count):
         a, b = k * TOGETHER, (k + 1) * TOGETHER if k + 1 < count else len(y)
         if few:
@@ -89,10 +89,13 @@ def three_statistics(rows, W, limits, mu, r, moves, kind_code):  # pragma: no co
     (x, y, d), hard = rows, 0
     m, t, square = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER), np.empty(2 * TOGETHER)
     room = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER, dtype=np.int64)
-    count = max(1, len(y) // TOGETHER)
+    count, few = max(1, len(y) // TOGETHER), of_few(W)
     for k in range(count):
         a, b = k * TOGETHER, (k + 1) * TOGETHER if k + 1 < count else len(y)
-        THREE_SUMS(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], square[: b - a]))
+        if few:
+            square_sums(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], square[: b - a]))
+        else:
+            THREE_SUMS(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], square[: b - a]))
         places = moves[0][a:b], moves[1][a:b]
         hard += _some(y[a:b], limits, (m, t, square), room, (mu[a:b], r[a:b]), places, kind_code[a:b])
     return hard
