@@ -98,6 +98,48 @@ def _spaced(lanes: _Lanes) -> Any:
     return intrinsic(typed)
 
 
+def _four_columns(lanes: _Lanes) -> Any:
+    """Make what returns entries ``at + k``, ``at + k + step``, ``at + k + 2 step``, ... for k = 0, 1, 2 and 3."""
+
+    def typed(typingctx, array, at, step):
+        _check(array)
+
+        def generate(context, builder, signature, arguments):
+            first, step = _address(context, builder, signature, arguments), arguments[2]
+            rows = []
+            for lane in range(lanes.count):
+                row = builder.gep(first, [builder.mul(step, step.type(lane))])
+                rows.append(builder.load(builder.bitcast(row, _four.vector.as_pointer()), align=8))
+            return context.make_tuple(builder, signature.return_type, _turned(builder, rows))
+
+        return types.UniTuple(lanes, 4)(array, types.intp, types.intp), generate
+
+    return intrinsic(typed)
+
+
+def _turned(builder: Any, rows: list[Any]) -> list[Any]:
+    """Return the columns of two, four or eight rows of four: two shuffles each, inside of halves of a register."""
+    if len(rows) == 2:
+        return [builder.shuffle_vector(*rows, _order(k, k + 4)) for k in range(4)]
+    if len(rows) == 8:  # rows 0 and 4, 1 and 5, ... side by side
+        whole = _order(*range(8))
+        rows = [builder.shuffle_vector(rows[k], rows[k + 4], whole) for k in range(4)]
+    count = rows[0].type.count
+    halves, pairs = range(0, count, 4), []
+    for a, b in ((rows[0], rows[1]), (rows[2], rows[3])):
+        for k in (0, 1):
+            lanes = [
+                lane for half in halves for lane in (half + k, half + k + count, half + k + 2, half + k + 2 + count)
+            ]
+            pairs.append(builder.shuffle_vector(a, b, _order(*lanes)))
+    columns = []
+    for k in range(4):
+        start = k // 2 * 2
+        lanes = [half + start + lane for half in halves for lane in (0, 1, count, count + 1)]
+        columns.append(builder.shuffle_vector(pairs[k % 2], pairs[2 + k % 2], _order(*lanes)))
+    return columns
+
+
 def _store(lanes: _Lanes) -> Any:
     def typed(typingctx, array, at, value):
         _check(array)
@@ -224,6 +266,8 @@ load8, load4, load2 = _load(_eight, _eight.vector), _load(_four, _four.vector), 
 memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBER, "CA")
 #: entries ``at``, ``at + step``, ... of an array: one column of some people who lie one after the other
 spaced8, spaced4, spaced2 = _spaced(_eight), _spaced(_four), _spaced(_two)
+#: four such columns, beginning with this one
+columns8, columns4, columns2 = _four_columns(_eight), _four_columns(_four), _four_columns(_two)
 store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
 repeat8, repeat4, repeat2 = _repeat(_eight), _repeat(_four), _repeat(_two)

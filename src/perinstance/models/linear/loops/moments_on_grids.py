@@ -30,6 +30,8 @@ from perinstance.numerics.double_double import plus
 from perinstance.numerics.numba_compile import exact_kernel, exact_piece
 from perinstance.numerics.rounding import HALF_UNIT, UNIT
 from perinstance.numerics.simd_vectors import (
+    columns2,
+    columns8,
     eight_in_a_register,
     fused2,
     fused8,
@@ -58,10 +60,10 @@ TOGETHER = PEOPLE * LANES
 #: rows of a turn
 ROWS = 32 * TOGETHER
 
-_spaced, _lying, _repeated, _fused, _sum, _less, _times, _zero, _store = (
-    (spaced8, load8, repeat8, fused8, sum8, less8, times8, zero8, store8)
+_columns, _spaced, _lying, _repeated, _fused, _sum, _less, _times, _zero, _store = (
+    (columns8, spaced8, load8, repeat8, fused8, sum8, less8, times8, zero8, store8)
     if eight_in_a_register()
-    else (spaced2, load2, repeat2, fused2, sum2, less2, times2, zero2, store2)
+    else (columns2, spaced2, load2, repeat2, fused2, sum2, less2, times2, zero2, store2)
 )
 
 
@@ -159,7 +161,7 @@ def _residuals(x, y, run, w, centre, room):  # pragma: no cover - compiled
         at, to = i * d, i - run[0]
         target = _lying(y, i)
         t = _sum(middle, target)
-        x0, x1, x2, x3 = _spaced(x, at, d), _spaced(x, at + 1, d), _spaced(x, at + 2, d), _spaced(x, at + 3, d)
+        x0, x1, x2, x3 = _columns(x, at, d)
         low = _less(target, _less(t, middle))
         t, l0 = _step(t, x0, w0)
         t, l1 = _step(t, x1, w1)
@@ -179,20 +181,43 @@ def _residuals(x, y, run, w, centre, room):  # pragma: no cover - compiled
         _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, low)
 
 
-@exact_kernel
-def _two_moments(room, count, j, k, start, out):  # pragma: no cover - compiled
-    """Write the sums of columns j and k over as many people, lane by lane."""
-    s, v, low, left = _repeated(start, j), _repeated(start, k), _zero(), _zero()
-    for i in range(0, count, LANES):
-        e, e_low = _lying(room, i + MOST_COLUMNS * TOGETHER), _lying(room, i + (MOST_COLUMNS + 1) * TOGETHER)
-        x, z = _lying(room, i + j * TOGETHER), _lying(room, i + k * TOGETHER)
-        s, a = _step(s, x, e)
-        v, b = _step(v, z, e)
-        low, left = _sum(low, _fused(x, e_low, a)), _sum(left, _fused(z, e_low, b))
-    _store(out, 2 * j * LANES, s)
+@exact_piece
+def _store_pair(out, j, high, low):  # pragma: no cover - compiled
+    _store(out, 2 * j * LANES, high)
     _store(out, (2 * j + 1) * LANES, low)
-    _store(out, 2 * k * LANES, v)
-    _store(out, (2 * k + 1) * LANES, left)
+
+
+@exact_kernel
+def _four_moments(room, count, start, out):  # pragma: no cover - compiled
+    """Write the sums of the first four columns over as many people, lane by lane."""
+    s0, s1, s2, s3 = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
+    r0, r1, r2, r3 = _zero(), _zero(), _zero(), _zero()
+    for i in range(0, count, LANES):
+        e, low = _lying(room, i + MOST_COLUMNS * TOGETHER), _lying(room, i + (MOST_COLUMNS + 1) * TOGETHER)
+        x0, x1 = _lying(room, i), _lying(room, i + TOGETHER)
+        x2, x3 = _lying(room, i + 2 * TOGETHER), _lying(room, i + 3 * TOGETHER)
+        s0, l0 = _step(s0, x0, e)
+        s1, l1 = _step(s1, x1, e)
+        s2, l2 = _step(s2, x2, e)
+        s3, l3 = _step(s3, x3, e)
+        r0, r1 = _sum(r0, _fused(x0, low, l0)), _sum(r1, _fused(x1, low, l1))
+        r2, r3 = _sum(r2, _fused(x2, low, l2)), _sum(r3, _fused(x3, low, l3))
+    _store_pair(out, 0, s0, r0)
+    _store_pair(out, 1, s1, r1)
+    _store_pair(out, 2, s2, r2)
+    _store_pair(out, 3, s3, r3)
+
+
+@exact_kernel
+def _one_moment(room, count, j, start, out):  # pragma: no cover - compiled
+    """Write those of column j."""
+    s, r = _repeated(start, j), _zero()
+    for i in range(0, count, LANES):
+        e, low = _lying(room, i + MOST_COLUMNS * TOGETHER), _lying(room, i + (MOST_COLUMNS + 1) * TOGETHER)
+        x = _lying(room, i + j * TOGETHER)
+        s, left = _step(s, x, e)
+        r = _sum(r, _fused(x, low, left))
+    _store_pair(out, j, s, r)
 
 
 @exact_kernel
@@ -200,5 +225,6 @@ def _some_moments(x, y, run, w, start, room, sums):  # pragma: no cover - compil
     """Write the sums over some people, a multiple of ``LANES``, lane by lane."""
     d = len(w)
     _residuals(x, y, run, w, start[d:], room)
-    for j in range(0, d, 2):
-        _two_moments(room, run[1] - run[0], j, min(j + 1, d - 1), start, sums)
+    _four_moments(room, run[1] - run[0], start, sums)
+    for j in range(4, d):
+        _one_moment(room, run[1] - run[0], j, start, sums)
