@@ -32,7 +32,8 @@ from perinstance.releases.base.block_losses import (
 )
 from perinstance.releases.base.release import Release
 
-TURN_BYTES = 1 << 20  #: of the rows of a turn of a shared pass: nobody waits long for the last
+#: of the rows of a turn of a shared pass, and their number at most: nobody waits long for the last
+TURN_BYTES, TURN_ROWS = 1 << 19, 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,13 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
         return False
     X, y = table.X, table.y
     room = gather.whole_room(loop)
-    cuts = table.turns_of(loop.rows * max(1, TURN_BYTES // (8 * X.shape[1] * loop.rows)))
+    cuts = table.turns_of(loop.rows * max(1, min(TURN_BYTES // (8 * X.shape[1]), TURN_ROWS) // loop.rows))
     codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
     rows = X.reshape(-1), y, X.shape[1]
     for lap in table.laps(cuts, together.threads):
         own = hard[lap.start : lap.stop - 1]
         enter = partial(_enter, loop=loop, given=(rows, room, codes, own))
-        together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts))
+        together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
 
     def settled(k: int) -> BlockLosses:
         run = slice(int(cuts[k]), int(cuts[k + 1]))

@@ -47,6 +47,9 @@ from perinstance.releases.base.realised.refitted import refitted_log_ratios
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
+#: people of whom mostly somebody is fitted so well that it takes a further pass to know their residual
+OFTEN_OPEN = 1_000_000
+
 
 class OutputPerturbation(AnsweringModel):
     """``theta + N(0, scale^2 A^-1)``: the loss depends on ``||theta_with - theta_without||_A / scale``.
@@ -135,7 +138,8 @@ class OutputPerturbation(AnsweringModel):
             pairs = Shift.of_checked(room.code, {"distance": room.parameter})
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
-        return LossLoop(enter, settle, Shift, "distance", TOGETHER)
+        more = not rows_map.large and fit.n_people >= OFTEN_OPEN
+        return LossLoop(enter, settle, Shift, "distance", TOGETHER, more)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""

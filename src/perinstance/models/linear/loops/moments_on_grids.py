@@ -89,7 +89,8 @@ def moments_on_grids(sweep: SharingSweep, table: WholeTable, theta: Floats, scal
     given = table.X.reshape(-1), table.y, -theta, start
     for lap in table.laps(cuts, sweep.threads):
         part = sums[:, lap.start : lap.stop - 1]
-        sweep.share(partial(_enter, given=given, high=part[0], low=part[1]), cuts[lap], "fold")
+        enter, last = partial(_enter, given=given, high=part[0], low=part[1]), lap.stop == len(cuts)
+        sweep.share(enter, cuts[lap], "fold", last)  # it mostly is enough
     high, low = np.zeros(d), np.zeros(d)
     _add_turns(sums[0], sums[1], high, low)
     runs = len(cuts) * (2 + int(np.diff(cuts).max()) // (TOGETHER))
