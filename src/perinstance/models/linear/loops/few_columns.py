@@ -161,42 +161,66 @@ def _six_or_seven(x, d, w, b, m, t):  # pragma: no cover - compiled
 @piece
 def _weighted(q, b, weights, j, sums):  # pragma: no cover - compiled
     """Add one entry of x W to the sums of three."""
-    square = multiply4(q, q)
-    return (
-        add4(sums[0], square),
-        multiply_add4(repeat4(b, j), q, sums[1]),
-        multiply_add4(repeat4(weights, j), square, sums[2]),
-    )
+    (m, t, lengths), square = sums, multiply4(q, q)
+    return add4(m, square), multiply_add4(repeat4(b, j), q, t), multiply_add4(repeat4(weights, j), square, lengths)
 
 
 @kernel
 def square_sums(x, d, W, out):  # pragma: no cover - compiled
     """Write leverages, predictions and squared lengths of four people or more."""
     (w, _, _, b, weights), (m, t, square) = W, out
+    if d == 4:
+        _square_of_four(x, w, b, weights, m, t, square)
+        return
     n = len(m)
     for start in range(0, n, 4):
         i = min(start, n - 4)  # the last four may overlap those before
         at = i * d
-        xs = columns4(x, at, d)
+        xs, x4 = columns4(x, at, d), spaced4(x, at + 4, d)
+        x5, x6 = spaced4(x, at + min(5, d - 1), d), spaced4(x, at + d - 1, d)
         sums = zero4(), zero4(), zero4()
-        if d == 4:
-            sums = _weighted(_four_of(xs, w, 0), b, weights, 0, sums)
-            sums = _weighted(_four_of(xs, w, 4), b, weights, 1, sums)
-            sums = _weighted(_four_of(xs, w, 8), b, weights, 2, sums)
-            sums = _weighted(_four_of(xs, w, 12), b, weights, 3, sums)
-        else:
-            x4 = spaced4(x, at + 4, d)
-            x5, x6 = spaced4(x, at + min(5, d - 1), d), spaced4(x, at + d - 1, d)
-            for j in range(d):
-                q = multiply_add4(repeat4(w, j * d + 4), x4, _four_of(xs, w, j * d))
-                if d > 5:
-                    q = multiply_add4(repeat4(w, j * d + 5), x5, q)
-                if d > 6:
-                    q = multiply_add4(repeat4(w, j * d + 6), x6, q)
-                sums = _weighted(q, b, weights, j, sums)
+        for j in range(d):
+            q = multiply_add4(repeat4(w, j * d + 4), x4, _four_of(xs, w, j * d))
+            if d > 5:
+                q = multiply_add4(repeat4(w, j * d + 5), x5, q)
+            if d > 6:
+                q = multiply_add4(repeat4(w, j * d + 6), x6, q)
+            sums = _weighted(q, b, weights, j, sums)
         store4(m, i, sums[0])
         store4(t, i, sums[1])
         store4(square, i, sums[2])
+
+
+@piece
+def _four_in(x, w, v):  # pragma: no cover - compiled
+    """Add up four features times a column of W, two and two of them."""
+    low = multiply_add4(second4(w), x[1], multiply4(first4(w), x[0]))
+    return multiply_add4(second4(v), x[3], multiply_add4(first4(v), x[2], low))
+
+
+@piece
+def _four_terms(w, v, a, b, c, e):  # pragma: no cover - compiled
+    """The same, as a sum of two sums: the next need not wait long."""
+    low = multiply_add4(second4(w), b, multiply4(first4(w), a))
+    return add4(low, multiply_add4(second4(v), e, multiply4(first4(v), c)))
+
+
+@kernel
+def _square_of_four(x, w, b, weights, m, t, square):  # pragma: no cover - compiled
+    # what is written might be what is multiplied by, for all a compiler knows: it is read once, here
+    w0, w2, w4, w6 = load2(w, 0), load2(w, 2), load2(w, 4), load2(w, 6)
+    w8, w10, w12, w14 = load2(w, 8), load2(w, 10), load2(w, 12), load2(w, 14)
+    b0, b2, v0, v2 = load2(b, 0), load2(b, 2), load2(weights, 0), load2(weights, 2)
+    n = len(m)
+    for start in range(0, n, 4):
+        i = min(start, n - 4)
+        xs = columns4(x, 4 * i, 4)
+        q0, q1, q2, q3 = _four_in(xs, w0, w2), _four_in(xs, w4, w6), _four_in(xs, w8, w10), _four_in(xs, w12, w14)
+        store4(t, i, _four_terms(b0, b2, q0, q1, q2, q3))
+        q0, q2 = multiply4(q0, q0), multiply4(q2, q2)
+        q1, q3 = multiply4(q1, q1), multiply4(q3, q3)
+        store4(m, i, add4(add4(q0, q1), add4(q2, q3)))
+        store4(square, i, _four_terms(v0, v2, q0, q1, q2, q3))
 
 
 @kernel
