@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.auditing.first_touch import Touches
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
@@ -32,8 +33,7 @@ from perinstance.releases.base.block_losses import (
 )
 from perinstance.releases.base.release import Release
 
-#: of the rows of a turn of a shared pass, and their number at most: nobody waits long for the last
-TURN_BYTES, TURN_ROWS = 1 << 19, 1 << 12
+TURN_BYTES = 1 << 19  #: of the rows of a turn of a shared pass: nobody waits long for the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +109,39 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
         return False
     X, y = table.X, table.y
     room = gather.whole_room(loop)
-    cuts = table.turns_of(loop.rows * max(1, min(TURN_BYTES // (8 * X.shape[1]), TURN_ROWS) // loop.rows))
+    cuts = table.turns_of(loop.rows * max(1, TURN_BYTES // (8 * X.shape[1] * loop.rows)))
     codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
     rows = X.reshape(-1), y, X.shape[1]
+    several = together.threads > 1
+    touches = Touches.of(room.leverage, room.residual, room.parameter, room.epsilon) if several else None
     for lap in table.laps(cuts, together.threads):
         own = hard[lap.start : lap.stop - 1]
-        enter = partial(_enter, loop=loop, given=(rows, room, codes, own))
+        enter = partial(_enter, loop=loop, given=(rows, room, codes, own), touches=touches)
         together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
 
-    def settled(k: int) -> BlockLosses:
+    def settled(k: int) -> tuple[int, BlockLosses]:
         run = slice(int(cuts[k]), int(cuts[k + 1]))
+        if hard[k] > 0:  # mostly one of some thousands: those before and behind need not be looked at
+            rows_of_them = np.flatnonzero(codes[run])
+            run = slice(run.start + int(rows_of_them[0]), run.start + int(rows_of_them[-1]) + 1)
         block = Block(X[run], y[run], run.start)
         part = found_or_asked(
             release, fit, block, inside, delta, loop.settle(block, room.part(run), codes[run], hard[k])
         )
         gather.place(part, run.start)
-        return part
+        return run.start, part
 
     left = np.flatnonzero(hard).tolist()
-    if not left:
-        return True
     with closing(together.spread(settled, left)) as parts:
-        for k, part in zip(left, parts, strict=True):
-            gather.done = int(cuts[k])
+        for start, part in parts:
+            gather.done = start
             gather.add(part, placed=True)
     return True
 
 
-def _enter(turns: Turns, loop: LossLoop, given: tuple[Any, ...]) -> None:
+def _enter(turns: Turns, loop: LossLoop, given: tuple[Any, ...], touches: Touches | None) -> None:
+    if touches is not None:
+        touches.enter()
     loop.enter(turns, *given)
 
 

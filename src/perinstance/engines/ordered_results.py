@@ -21,39 +21,22 @@ class Crew:
 
     Without jobs they all stand ready before the first piece comes: a pool that starts them one by one, when there is
     work, waits for each while those before it already hold the interpreter; with sixteen that took longer than many a
-    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it; there, who has begun
-    starts half of the others first, for whoever starts a thread waits until it runs: four times instead of sixteen.
+    pass. A job that hardly needs the interpreter is given at once, and whoever has begun takes it.
     """
 
     def __init__(self, threads: int, jobs: Sequence[Job] = ()) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[Thread] = []
-        self._count = threads
         for job in jobs:
             self._queue.put(job)
         try:
-            for k in [0] if jobs else range(threads):
-                self._start(k, threads if jobs else k + 1)
+            for k in range(threads):
+                thread = Thread(target=_serve, args=(self._queue,), name=f"perinstance_{k}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
         except BaseException:  # no more threads are to be had, or interrupted
             self.end()
             raise
-
-    def _start(self, k: int, stop: int) -> None:
-        """Start a thread that starts those from behind it to ``stop``."""
-        thread = Thread(target=self._begin_others, args=(k, stop), name=f"perinstance_{k}", daemon=True)
-        thread.start()
-        self._threads.append(thread)
-
-    def _begin_others(self, k: int, stop: int) -> None:
-        """Start half of the others, who start the rest of that half, until none is left; then work."""
-        while stop - k > 1:
-            middle = (k + stop + 1) // 2
-            try:
-                self._start(middle, stop)
-            except RuntimeError:  # no more threads are to be had: those who are there do all jobs
-                break
-            stop = middle
-        _serve(self._queue)
 
     def begin(self, work: Callable[[A], T], piece: A) -> Future[T]:
         """Give a piece to whoever is free next."""
@@ -67,13 +50,13 @@ class Crew:
 
     def dismiss(self) -> None:
         """Let everybody go who finds no more work."""
-        for _ in range(self._count):
+        for _ in self._threads:
             self._queue.put(None)
 
     def end(self) -> None:
         """Wait for everybody."""
         self.dismiss()
-        for thread in self._threads:  # which grows: whoever starts others has done so before they go
+        for thread in self._threads:
             if thread is not current_thread():  # who may be the last to let go of a table
                 thread.join()
 
