@@ -12,7 +12,7 @@ in floats says as much of ``H^-1 g`` as is wanted. What is left, with u half a u
 
 The error of a factor is proved here even where the fit measured it: it is only a factor of something tiny.
 
-A table of a few columns in memory is summed on grids instead, at first (``loops.moments_on_grids``): a fraction of the
+A table of a few columns in memory is summed on grids instead, at first (``loops.grid_sums``): a fraction of the
 work, and for most people enough.
 """
 
@@ -28,7 +28,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.shared_turns import sharing
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.loops.moments_on_grids import fits_grids, moments_on_grids
+from perinstance.models.linear.loops.grid_sums import fits_grids, moments_on_grids
 from perinstance.models.linear.sums_in_pairs import ROWS, added_pairs
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double import plus, two_product, two_sum

@@ -13,7 +13,7 @@ from perinstance.data import read_table
 from perinstance.engines import Local
 from perinstance.engines.local import LocalSweep
 from perinstance.models.linear import open_people
-from perinstance.models.linear.loops.moments_on_grids import LANES, fits_grids, moments_on_grids
+from perinstance.models.linear.loops.grid_sums import LANES, fits_grids, moments_on_grids
 from perinstance.models.linear.residuals_in_pairs import quick_estimate, sharper_estimate
 from perinstance.models.linear.ridge import linear_fit
 
