@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.auditing.first_touch import Touches
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.folds.shared_turns import Turns, sharing
+from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Pairs
@@ -31,7 +33,7 @@ from perinstance.releases.base.block_losses import (
 )
 from perinstance.releases.base.release import Release
 
-TURN_BYTES = 1 << 20  #: of the rows of a turn of a shared pass: nobody waits long for the last
+TURN_BYTES = 1 << 19  #: of the rows of a turn of a shared pass: nobody waits long for the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,12 @@ def walk_people(
     step = partial(_placed, step=step, gather=gather) if placed else step
     own = getattr(who, "map_placed", None)  # an engine whose own threads make the parts
     keep_freed_memory()
+
+    def refine(block: Block) -> People:
+        return release.refine(fit, sweep, block, inside)
+
     if stream is None and who is sweep and _shared(release, fit, who, inside, delta, gather):
-        return _refined(gather, release, fit, sweep, inside, delta)
+        return _refined(gather, refine, delta, own=True)
     with closing(
         who.map(step) if own is None else own(step, gather)
     ) as parts:  # no thread works on when a block cannot be written
@@ -73,17 +79,22 @@ def walk_people(
             gather.add(part, placed or own is not None)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
-    return _refined(gather, release, fit, sweep, inside, delta)
+    return _refined(gather, refine, delta)
 
 
-def _refined(gather: _Gather, release: Release, fit: Any, sweep: TableSweep, inside: bool, delta: float) -> Answer:
-    """Answer for those who were left open, one by one."""
+def _refined(gather: _Gather, refine: Callable[[Block], People], delta: float, own: bool = False) -> Answer:
+    """Answer for those who were left open, one by one; ``own``: nobody else holds an array of the gathered."""
     answer = gather.answer()
     if not gather.open:
         return answer
     at = np.concatenate(gather.open)
-    better = release.refine(fit, sweep, gather.left_open(), inside)
+    better = refine(gather.left_open())
     answer.epsilon[at], answer.residual[at] = better.pairs.epsilon(delta), better.residual
+    if own and not gather.one_leverage and type(answer.pairs) is type(better.pairs):
+        # a copy of everybody's numbers would take as long as a pass
+        answer.leverage[at] = better.leverage
+        cast(ColumnPairs, answer.pairs).put_others(at, cast(ColumnPairs, better.pairs))
+        return replace(answer, refined=len(at))
     leverage = answer.leverage.copy()  # the pairs may hold the same array
     leverage[at] = better.leverage
     return Answer(leverage, answer.residual, answer.epsilon, with_better(answer.pairs, better.pairs, at), len(at))
@@ -101,31 +112,36 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
     cuts = table.turns_of(loop.rows * max(1, TURN_BYTES // (8 * X.shape[1] * loop.rows)))
     codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
     rows = X.reshape(-1), y, X.shape[1]
+    several = together.threads > 1
+    touches = Touches.of(room.leverage, room.residual, room.parameter, room.epsilon) if several else None
     for lap in table.laps(cuts, together.threads):
         own = hard[lap.start : lap.stop - 1]
-        enter = partial(_enter, loop=loop, given=(rows, room, codes, own))
-        together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts))
+        enter = partial(_enter, loop=loop, given=(rows, room, codes, own), touches=touches)
+        together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
 
-    def settled(k: int) -> BlockLosses:
+    def settled(k: int) -> tuple[int, BlockLosses]:
         run = slice(int(cuts[k]), int(cuts[k + 1]))
+        if hard[k] > 0:  # mostly one of some thousands: those before and behind need not be looked at
+            rows_of_them = np.flatnonzero(codes[run])
+            run = slice(run.start + int(rows_of_them[0]), run.start + int(rows_of_them[-1]) + 1)
         block = Block(X[run], y[run], run.start)
         part = found_or_asked(
             release, fit, block, inside, delta, loop.settle(block, room.part(run), codes[run], hard[k])
         )
         gather.place(part, run.start)
-        return part
+        return run.start, part
 
     left = np.flatnonzero(hard).tolist()
-    if not left:
-        return True
     with closing(together.spread(settled, left)) as parts:
-        for k, part in zip(left, parts, strict=True):
-            gather.done = int(cuts[k])
+        for start, part in parts:
+            gather.done = start
             gather.add(part, placed=True)
     return True
 
 
-def _enter(turns: Turns, loop: LossLoop, given: tuple[Any, ...]) -> None:
+def _enter(turns: Turns, loop: LossLoop, given: tuple[Any, ...], touches: Touches | None) -> None:
+    if touches is not None:
+        touches.enter()
     loop.enter(turns, *given)
 
 

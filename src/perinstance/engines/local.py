@@ -30,6 +30,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
+WORTH_SPREADING = 64  #: pieces of little work each: fewer are done before threads have begun
 #: matrices of more columns are worth a library's own threads, between the passes over the rows
 WORTH_THREADS = 512
 MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
@@ -148,7 +149,7 @@ class LocalSweep:
 
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """See ``SharingSweep``."""
-        several = len(pieces) > WAITING and self.threads > 1
+        several = len(pieces) >= WORTH_SPREADING and self.threads > 1
         with ONE_BLAS_THREAD:
             yield from ordered(work, pieces, *((self.threads, WAITING, self.crew()) if several else (1,)))
 

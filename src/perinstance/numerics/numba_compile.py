@@ -51,3 +51,8 @@ def brief_kernel(function: Callable[..., Any]) -> Any:
 def piece(function: Callable[..., Any]) -> Any:
     """Compile a function that is always copied into the loop that calls it, which a SIMD loop needs."""
     return njit(forceinline=True, **_OPTIONS)(function)
+
+
+def exact_piece(function: Callable[..., Any]) -> Any:
+    """The same of a function that recovers its own rounding errors."""
+    return njit(forceinline=True, **_EXACT)(function)

@@ -98,6 +98,48 @@ def _spaced(lanes: _Lanes) -> Any:
     return intrinsic(typed)
 
 
+def _four_columns(lanes: _Lanes) -> Any:
+    """Make what returns entries ``at + k``, ``at + k + step``, ``at + k + 2 step``, ... for k = 0, 1, 2 and 3."""
+
+    def typed(typingctx, array, at, step):
+        _check(array)
+
+        def generate(context, builder, signature, arguments):
+            first, step = _address(context, builder, signature, arguments), arguments[2]
+            rows = []
+            for lane in range(lanes.count):
+                row = builder.gep(first, [builder.mul(step, step.type(lane))])
+                rows.append(builder.load(builder.bitcast(row, _four.vector.as_pointer()), align=8))
+            return context.make_tuple(builder, signature.return_type, _turned(builder, rows))
+
+        return types.UniTuple(lanes, 4)(array, types.intp, types.intp), generate
+
+    return intrinsic(typed)
+
+
+def _turned(builder: Any, rows: list[Any]) -> list[Any]:
+    """Return the columns of two, four or eight rows of four: two shuffles each, inside of halves of a register."""
+    if len(rows) == 2:
+        return [builder.shuffle_vector(*rows, _order(k, k + 4)) for k in range(4)]
+    if len(rows) == 8:  # rows 0 and 4, 1 and 5, ... side by side
+        whole = _order(*range(8))
+        rows = [builder.shuffle_vector(rows[k], rows[k + 4], whole) for k in range(4)]
+    count = rows[0].type.count
+    halves, pairs = range(0, count, 4), []
+    for a, b in ((rows[0], rows[1]), (rows[2], rows[3])):
+        for k in (0, 1):
+            lanes = [
+                lane for half in halves for lane in (half + k, half + k + count, half + k + 2, half + k + 2 + count)
+            ]
+            pairs.append(builder.shuffle_vector(a, b, _order(*lanes)))
+    columns = []
+    for k in range(4):
+        start = k // 2 * 2
+        lanes = [half + start + lane for half in halves for lane in (0, 1, count, count + 1)]
+        columns.append(builder.shuffle_vector(pairs[k % 2], pairs[2 + k % 2], _order(*lanes)))
+    return columns
+
+
 def _store(lanes: _Lanes) -> Any:
     def typed(typingctx, array, at, value):
         _check(array)
@@ -149,6 +191,12 @@ def _multiply_add(builder, a, b, c):
 def _always_fused(builder, a, b, c):
     kind = ir.FunctionType(_NUMBER, [_NUMBER] * 3)
     return builder.call(builder.module.declare_intrinsic("llvm.fmuladd", [_NUMBER], kind), [a, b, c])
+
+
+def _fused(builder, a, b, c):
+    """``a b + c``, rounded once, whatever the machine can."""
+    name, kind = f"llvm.fma.v{a.type.count}f64", ir.FunctionType(a.type, [a.type] * 3)
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [a, b, c])
 
 
 def _sums(builder, a, b):
@@ -218,9 +266,11 @@ load8, load4, load2 = _load(_eight, _eight.vector), _load(_four, _four.vector), 
 memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBER, "CA")
 #: entries ``at``, ``at + step``, ... of an array: one column of some people who lie one after the other
 spaced8, spaced4, spaced2 = _spaced(_eight), _spaced(_four), _spaced(_two)
+#: four such columns, beginning with this one
+columns8, columns4, columns2 = _four_columns(_eight), _four_columns(_four), _four_columns(_two)
 store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
-repeat8, repeat4 = _repeat(_eight), _repeat(_four)
+repeat8, repeat4, repeat2 = _repeat(_eight), _repeat(_four), _repeat(_two)
 multiply8 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _eight, _eight, _eight)
 multiply_add8 = _arithmetic(_multiply_add, _eight, _eight, _eight, _eight)  #: ``a b + c``
 sums8: Any = intrinsic(_eight_sums)  #: of eight eights
@@ -229,6 +279,11 @@ multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b
 add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)
 add4 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _four, _four, _four)
 multiply_add2 = _arithmetic(_multiply_add, _two, _two, _two, _two)
+#: ``a b + c`` rounded once, ``a b``, ``a + b``, ``a - b``: for loops that recover what rounding took (``exact_kernel``)
+fused8, fused2 = (_arithmetic(_fused, v, v, v, v) for v in (_eight, _two))
+times8, times2 = (_arithmetic(lambda builder, a, b: builder.fmul(a, b), v, v, v) for v in (_eight, _two))
+sum8, sum2 = (_arithmetic(lambda builder, a, b: builder.fadd(a, b), v, v, v) for v in (_eight, _two))
+less8, less2 = (_arithmetic(lambda builder, a, b: builder.fsub(a, b), v, v, v) for v in (_eight, _two))
 #: ``a b + c`` of numbers, fused where the machine can, even if the product itself is wanted too
 multiply_add1 = _arithmetic(_always_fused, types.float64, types.float64, types.float64, types.float64)
 spread2 = _arithmetic(_spread, _two, types.float64)  #: one number in both lanes

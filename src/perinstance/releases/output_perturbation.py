@@ -34,7 +34,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import ASYMMETRY
+from perinstance.numerics.rounding import ASYMMETRY, TINY
 from perinstance.pairs import Shift
 from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
 from perinstance.pairs.interface.kinds import Method, kind_codes
@@ -46,6 +46,9 @@ from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, 
 from perinstance.releases.base.realised.refitted import refitted_log_ratios
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
+
+#: people of whom mostly somebody is fitted so well that it takes a further pass to know their residual
+OFTEN_OPEN = 1_000_000
 
 
 class OutputPerturbation(AnsweringModel):
@@ -135,7 +138,8 @@ class OutputPerturbation(AnsweringModel):
             pairs = Shift.of_checked(room.code, {"distance": room.parameter})
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
-        return LossLoop(enter, settle, Shift, "distance", TOGETHER)
+        more = not rows_map.large and fit.n_people >= OFTEN_OPEN
+        return LossLoop(enter, settle, Shift, "distance", TOGETHER, more)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -201,21 +205,36 @@ class OutputPerturbation(AnsweringModel):
 
 
 @kernel
+def _most_shifts(r, length, scale, codes, shift, kind):  # pragma: no cover - compiled
+    """``|r| ||H^-1x||``, in units of the noise; tell whether nobody's underflows or is beyond what is answered."""
+    outside = 0
+    for i in range(len(r)):
+        distance = abs(r[i]) * length[i]
+        quotient = distance / scale[0]
+        shift[i] = quotient
+        outside += 0 if (distance >= TINY) & (quotient >= TINY) & (quotient <= scale[1]) else 1
+    for i in range(len(r)):
+        kind[i] = codes[i]
+    return outside == 0
+
+
+@kernel
 def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover - compiled
     """Fill in everything of a block's people; count the hard, and tell whether all distances are within bounds."""
     x, y, d = rows
     mu, r, distance, epsilon = out
     delta, polynomials, first_cell = solve
-    hard, within, labels = 0, True, np.empty(2 * AT_A_TIME, dtype=np.uint8)
-    length, share = np.empty(2 * AT_A_TIME), np.empty(2 * AT_A_TIME)
+    hard, within, length = 0, True, np.empty(2 * AT_A_TIME)
     count = max(1, len(y) // AT_A_TIME)
     for k in range(count):
         a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
-        moves, D, some = (length[: b - a], share[: b - a]), distance[a:b], labels[: b - a]
-        hard += three_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], moves, code[a:b])
-        distances(r[a:b], moves[0], code[a:b], D, some)
-        divide_each(D, scale[0], some, D, kind[a:b])
-        within &= all_within(D, scale[1])
+        lengths, D = length[: b - a], distance[a:b]
+        hard += three_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], lengths, code[a:b])
+        if not _most_shifts(r[a:b], lengths, scale, code[a:b], D, kind[a:b]):
+            labels = np.empty(b - a, dtype=np.uint8)
+            distances(r[a:b], lengths, code[a:b], D, labels)
+            divide_each(D, scale[0], labels, D, kind[a:b])
+            within &= all_within(D, scale[1])
         solve_shifts(D, delta, polynomials, first_cell, epsilon[a:b])
     return hard, within
 

@@ -147,8 +147,10 @@ def launch(kernel: Any, X: Any, blocks: int, threads: int, arguments: tuple[Any,
         kernel((blocks,), (threads,), arguments, shared_mem=shared)
 
 
-def agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool]) -> bool:
+def agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool | None]) -> bool:
     """Tell whether a kernel gave what torch gives on some rows, once for each shape and device.
+
+    ``looked`` says None where these rows do not tell: the next ones may.
 
     What a driver or a compiler that nobody has tried makes of the source is not taken on trust.
     """
@@ -156,7 +158,10 @@ def agrees(name: str, X: Any, shape: tuple[Any, ...], looked: Callable[[], bool]
     if key not in _agreed:
         if not bool(X[:LOOKED_AT].isfinite().all()):  # there is nothing to compare: somebody else names the cell
             return False
-        _agreed[key] = looked()
+        found = looked()
+        if found is None:
+            return False
+        _agreed[key] = found
         if not _agreed[key]:
             LOG.warning("the CUDA kernel %s does not give what torch gives on this device; torch is used instead", name)
     return _agreed[key]

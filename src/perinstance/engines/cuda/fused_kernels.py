@@ -82,12 +82,14 @@ def gram_sums(X: Any, y: Any, intercept: bool) -> Floats | None:
         return None
     way = _gram if width <= WIDEST else wide_kernels.gram_wide
 
-    def looked() -> bool:
+    def looked() -> bool | None:
         torch = torch_module()
         few, aim = X[:LOOKED_AT], y[:LOOKED_AT]
         ones = [torch.ones((len(few), 1), dtype=torch.float64, device=X.device)] if intercept else []
         Z = torch.cat([few, *ones, aim[:, None]], dim=1)
         length = Z.norm(dim=0).cpu().numpy()
+        if not np.isfinite(length).all():  # a target is not: what was seen of it says nothing of the kernel
+            return None
         off = np.abs(np.triu(way(few, aim, intercept) - (Z.T @ Z).cpu().numpy()))
         return bool((off <= GROSS * np.outer(length, length)).all())
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.normal_equations import Balls, LinearEquations, Numbers, PersonBounds, Rationals
-from perinstance.models.linear.residuals_in_pairs import sharper_estimate
+from perinstance.models.linear.residuals_in_pairs import PairedEstimate, quick_estimate, sharper_estimate
 from perinstance.models.linear.row_statistics import RowMap, Without, leverages, row_statistics_of
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
@@ -106,7 +106,7 @@ class _Apart:
 def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
     """Answer for rows X, y, of the data (``inside``) or not."""
     found = PeopleBounds.unknown(len(X))
-    _answer_residuals(fit, sweep, found, X, y, inside)
+    _answer_residuals(fit, sweep, found, (X, y), inside, floor)
     todo = np.flatnonzero(found.rough(floor))
     if not len(todo):
         return found
@@ -128,14 +128,31 @@ def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, 
     return found
 
 
-def _answer_residuals(fit: Any, sweep: Sweep, found: PeopleBounds, X: Floats, y: Floats, inside: bool) -> None:
+def _answer_residuals(
+    fit: Any, sweep: Sweep, found: PeopleBounds, people: tuple[Floats, Floats], inside: bool, floor: float
+) -> None:
     """Fill in the people of whom only the residual was not known: a fold that costs less than the first does."""
+    X, y = people
     rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, large=True)
     rows = row_statistics_of(rows_map, X, y, inside)
     at = np.arange(len(X)) if rows.open is None else np.flatnonzero(~rows.open)
-    estimate = sharper_estimate(fit, sweep) if len(at) else None
-    if estimate is None:
-        return
+    for fold in (quick_estimate, sharper_estimate):
+        estimate = fold(fit, sweep) if len(at) else None
+        if estimate is not None:
+            _take_residuals(fit, estimate, found, people, (rows, at), inside)
+            at = at[found.rough(floor)[at]]
+
+
+def _take_residuals(
+    fit: Any,
+    estimate: PairedEstimate,
+    found: PeopleBounds,
+    people: tuple[Floats, Floats],
+    among: tuple[Without, NDArray[np.intp]],
+    inside: bool,
+) -> None:
+    """Fill in some people by an estimate in pairs."""
+    (X, y), (rows, at) = people, among
     mu = rows.leverage[at]
     rest = 1 + mu if inside else np.ones(len(at))  # 1/(1 - m)
     e, lost = estimate.residuals(X[at], y[at], np.sqrt(mu / rest) * BOUND_UP)

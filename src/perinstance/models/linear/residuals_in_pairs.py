@@ -11,6 +11,9 @@ in floats says as much of ``H^-1 g`` as is wanted. What is left, with u half a u
   the sum over all rows, which is ``||y|| + ||Z|| ||theta / scale||``
 
 The error of a factor is proved here even where the fit measured it: it is only a factor of something tiny.
+
+A table of a few columns in memory is summed on grids instead, at first (``loops.grid_sums``): a fraction of the
+work, and for most people enough.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ import numpy as np
 
 from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.shared_turns import sharing
 from perinstance.folds.sweep import Sweep
+from perinstance.models.linear.loops.grid_sums import fits_grids, moments_on_grids
 from perinstance.models.linear.sums_in_pairs import ROWS, added_pairs
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double import plus, two_product, two_sum
@@ -67,25 +72,58 @@ class PairedEstimate:
         return ahead, UNIT * np.abs(ahead) + self.per_root * root + self.per_size * size + self.least
 
 
+def quick_estimate(fit: Any, sweep: Sweep) -> PairedEstimate | None:
+    """Fold once, on grids; None where ``sharper_estimate`` has nothing to say, or the table is not for them."""
+    together = sharing(sweep)
+    table = None if together is None else together.whole_table
+    if together is None or table is None or not fits_grids(len(fit.theta), fit.fit_intercept):
+        return None
+    error, size = _provable(fit)
+    if error is None:
+        return None
+    scale = fit.factor.scale
+    sums = moments_on_grids(together, table, fit.theta, scale, 1.02 * size)
+    return _corrected(fit, error, sums.high, sums.low, float(np.sqrt(len(scale))) * sums.lost)
+
+
 def sharper_estimate(fit: Any, sweep: Sweep) -> PairedEstimate | None:
     """Fold once; None where the factor is not known well enough, or numbers are too far apart."""
-    factor, theta, p = fit.factor, fit.theta, len(fit.theta)
-    scale = factor.scale
-    target = float(np.sqrt(fit.square * (1 + fit.n_people * UNIT) + fit.n_people * TINY))
-    if fit.span is not None or factor.null.size or not np.isfinite(theta).all():
+    error, _ = _provable(fit)
+    if error is None:
         return None
-    lengths = np.append(scale, max(target, 1 / LONGEST))
+    theta, scale, p = fit.theta, fit.factor.scale, len(fit.theta)
+    sums: PairedMoment = sweep.fold(partial(paired_moment, theta=theta, intercept=fit.fit_intercept))
+    whole = 1.01 * float(np.sqrt(np.trace(fit.H * np.outer(scale, scale))))  # of all rows, scaled
+    size = _target(fit) + whole * float(np.linalg.norm(theta / scale))
+    terms = ROWS**2 + ROWS * sums.runs + (p + 1) ** 2  # the column of ones adds row by row
+    return _corrected(fit, error, sums.high, sums.low, terms * PAIR_SUM * size * whole)
+
+
+def _target(fit: Any) -> float:
+    """Return ``||y||``, rounded up."""
+    return float(np.sqrt(fit.square * (1 + fit.n_people * UNIT) + fit.n_people * TINY))
+
+
+def _provable(fit: Any) -> tuple[float | None, float]:
+    """Return a bound of the factor's error, None where it says too little, and ``||y|| + sum_j ||x_j|| |theta_j|``."""
+    factor, theta, target = fit.factor, fit.theta, _target(fit)
+    if fit.span is not None or factor.null.size or not np.isfinite(theta).all():
+        return None, 0.0
+    lengths = np.append(factor.scale, max(target, 1 / LONGEST))
     error = _factor_error(fit)
     if not (error < USABLE_ERROR and lengths.min() >= 1 / LONGEST and lengths.max() <= LONGEST):
-        return None
-    sums: PairedMoment = sweep.fold(partial(paired_moment, theta=theta, intercept=fit.fit_intercept))
-    g = _less_penalty(sums, fit.penalty, theta) * scale
+        return None, 0.0
+    return error, max(target, 1 / LONGEST) + float(np.abs(theta / factor.scale).sum())
+
+
+def _corrected(fit: Any, error: float, high: Floats, low: Floats, lost: float) -> PairedEstimate:
+    """Go from theta to ``theta + H^-1 g``; ``lost`` is what the sums, scaled, can be off by, in length."""
+    factor, theta, p = fit.factor, fit.theta, len(fit.theta)
+    scale = factor.scale
+    g = _less_penalty(high, low, fit.penalty, theta) * scale
     V = factor.W / scale[:, None]
-    whole = 1.01 * float(np.sqrt(np.trace(fit.H * np.outer(scale, scale))))  # of all rows, scaled
-    size = target + whole * float(np.linalg.norm(theta / scale))
-    terms = ROWS**2 + ROWS * sums.runs + (p + 1) ** 2  # the column of ones adds row by row
     unknown = (1 + fit.n_people) * (p + 2) * PAIR_UNDERFLOW * LONGEST**2 * 2.0**20
-    unknown += terms * PAIR_SUM * size * whole + 2 * UNIT * float(np.linalg.norm(g))
+    unknown += lost + 2 * UNIT * float(np.linalg.norm(g))
     seen = V.T @ g
     step = (V @ seen) * scale
     products = (2 * p + 4) * HALF_UNIT * float(np.linalg.norm(np.abs(V) @ (np.abs(V).T @ np.abs(g))))
@@ -117,10 +155,10 @@ def _factor_error(fit: Any) -> float:
     return seen + rounded + float(np.linalg.norm(V)) ** 2 * sums
 
 
-def _less_penalty(sums: PairedMoment, penalty: Floats, theta: Floats) -> Floats:
+def _less_penalty(high: Floats, low: Floats, penalty: Floats, theta: Floats) -> Floats:
     """Return ``X'(y - X theta) - diag(penalty) theta`` in floats: good to two units of itself."""
     out = np.empty(len(theta))
-    _subtract(sums.high, sums.low, penalty, theta, out)
+    _subtract(high, low, penalty, theta, out)
     return out
 
 

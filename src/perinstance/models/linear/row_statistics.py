@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from perinstance.folds.cache_pieces import pieces
 from perinstance.models.linear.loops.column_kernels import ColumnPanels
 from perinstance.models.linear.loops.eight_lanes import EightPanels
-from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS, Triangle
+from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS, Square, Triangle
 from perinstance.models.linear.loops.finished_rows import HARD, finish
 from perinstance.models.linear.loops.library_loops import Products
 from perinstance.models.linear.row_kernels import (
@@ -170,7 +170,7 @@ def cut_for_rows(rows_map: RowMap, X: NDArray) -> CutMatrix | None:
     if not (X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned and len(X) >= AT_A_TIME):
         return None
     rows = None if rows_map.rounding.column_cost is not None else _loop_for(rows_map, X)
-    return rows.cut if type(rows) in (ROW_LOOP, Triangle) and isinstance(rows, Panels) else None
+    return rows.cut if type(rows) in (ROW_LOOP, Triangle, Square) and isinstance(rows, Panels) else None
 
 
 def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
@@ -181,7 +181,7 @@ def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
     if lift is not None or d > (WIDEST if columns else WIDEST_ROWS):
         loop = Products
     else:
-        loop = ColumnPanels if columns else Triangle if _triangle(rows_map, d) else ROW_LOOP
+        loop = ColumnPanels if columns else _row_loop(rows_map, d)
     if loop not in rows_map.loops:
         weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
         given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)
@@ -189,10 +189,12 @@ def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
     return rows_map.loops[loop]
 
 
-def _triangle(rows_map: RowMap, d: int) -> bool:
-    """Whether a row is multiplied by nothing but a triangle of a few columns."""
-    plain = rows_map.triangular and rows_map.norm is None and not rows_map.intercept
-    return plain and FEWEST_COLUMNS <= d <= MOST_COLUMNS and rows_map.W.shape == (d, d)
+def _row_loop(rows_map: RowMap, d: int) -> type[Panels]:
+    """Return the loop over rows that lie one after the other: of a few columns and nothing else, people are lanes."""
+    few = FEWEST_COLUMNS <= d <= MOST_COLUMNS and rows_map.W.shape == (d, d) and not rows_map.intercept
+    if few and rows_map.norm is not None:
+        return Square
+    return Triangle if few and rows_map.triangular else ROW_LOOP
 
 
 def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:

@@ -54,6 +54,7 @@ class LossLoop:
     pairs: type[ColumnPairs]
     parameter: str  #: of the pairs: what ``AnswerRoom.parameter`` holds; another can only be the leverage
     rows: int  #: of a turn: a multiple of this many, and what is left
+    more: bool = False  #: whether a further pass is to be expected, for people whom this one leaves open
 
     def of_block(self, block: Block, room: AnswerRoom) -> tuple[People, Floats] | None:
         """Answer for one block."""

@@ -1,7 +1,8 @@
 """Tables of four to seven columns whose rows lie one after the other: the sums of ``row_kernels`` over them.
 
 The lanes of a register are people here: a row is shorter than the tiles that rows of more columns go through. Rows are
-seen through a triangular W (a factor without an intercept or a norm); others go through ``row_kernels``.
+seen through a triangular W (a factor) or through a full one, with weights (a factor that was rotated for a norm); with
+an intercept, or without weights, a full one goes through ``row_kernels``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from perinstance.models.linear.row_kernels import CutMatrix, Panels, RowSums, co
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel, piece
 from perinstance.numerics.simd_vectors import (
+    add4,
+    columns2,
+    columns4,
+    columns8,
     eight_in_a_register,
     first4,
     load2,
@@ -30,6 +35,7 @@ from perinstance.numerics.simd_vectors import (
     store4,
     store8,
     zero2,
+    zero4,
     zero8,
 )
 
@@ -37,10 +43,10 @@ from perinstance.numerics.simd_vectors import (
 FEWEST_COLUMNS, MOST_COLUMNS = 4, 7
 
 #: what one register holds: people whose products are summed side by side
-LANES, _spaced, _lying, _add, _zero, _store = (
-    (8, spaced8, load8, multiply_add8, zero8, store8)
+LANES, _columns, _spaced, _lying, _add, _zero, _store = (
+    (8, columns8, spaced8, load8, multiply_add8, zero8, store8)
     if eight_in_a_register()
-    else (2, spaced2, load2, multiply_add2, zero2, store2)
+    else (2, columns2, spaced2, load2, multiply_add2, zero2, store2)
 )
 
 
@@ -59,16 +65,30 @@ class Triangle(Panels):
         triangle_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
 
 
+class Square(Panels):
+    """A full W of four to seven columns, and as many rows, column by column; lengths are wanted too."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, W: Floats, offset: Floats, image: Floats, weights: Floats, triangular: bool) -> Square:
+        """Turn it round; a depth below zero tells such a cut from others."""
+        return cls(CutMatrix(W.T.flatten(), np.full(1, -1), offset, image, weights))
+
+    def _sums(self, X: NDArray, out: RowSums) -> None:
+        square_sums(contiguous(X).ravel(), X.shape[1], self.cut, out)
+
+
 @kernel
-def is_triangle(W):  # pragma: no cover - compiled
-    """Tell whether W was cut by ``Triangle``."""
+def of_few(W):  # pragma: no cover - compiled
+    """Tell whether W was cut by ``Triangle`` or ``Square``."""
     return len(W.depth) == 1 and W.depth[0] < 0
 
 
 @piece
 def _first_four(x, at, d, w, b):  # pragma: no cover - compiled
     """Return four columns of four people, and the sums over the first four entries of x W."""
-    x0, x1, x2, x3 = spaced4(x, at, d), spaced4(x, at + 1, d), spaced4(x, at + 2, d), spaced4(x, at + 3, d)
+    x0, x1, x2, x3 = columns4(x, at, d)
     w0, w2, w4, w6, w8 = load2(w, 0), load2(w, 2), load2(w, 4), load2(w, 6), load2(w, 8)
     q0 = multiply4(first4(w0), x0)
     q1 = multiply_add4(first4(w2), x1, multiply4(second4(w0), x0))
@@ -138,10 +158,75 @@ def _six_or_seven(x, d, w, b, m, t):  # pragma: no cover - compiled
         store4(t, i, v)
 
 
+@piece
+def _weighted(q, b, weights, j, sums):  # pragma: no cover - compiled
+    """Add one entry of x W to the sums of three."""
+    (m, t, lengths), square = sums, multiply4(q, q)
+    return add4(m, square), multiply_add4(repeat4(b, j), q, t), multiply_add4(repeat4(weights, j), square, lengths)
+
+
+@kernel
+def square_sums(x, d, W, out):  # pragma: no cover - compiled
+    """Write leverages, predictions and squared lengths of four people or more."""
+    (w, _, _, b, weights), (m, t, square) = W, out
+    if d == 4:
+        _square_of_four(x, w, b, weights, m, t, square)
+        return
+    n = len(m)
+    for start in range(0, n, 4):
+        i = min(start, n - 4)  # the last four may overlap those before
+        at = i * d
+        xs, x4 = columns4(x, at, d), spaced4(x, at + 4, d)
+        x5, x6 = spaced4(x, at + min(5, d - 1), d), spaced4(x, at + d - 1, d)
+        sums = zero4(), zero4(), zero4()
+        for j in range(d):
+            q = multiply_add4(repeat4(w, j * d + 4), x4, _four_of(xs, w, j * d))
+            if d > 5:
+                q = multiply_add4(repeat4(w, j * d + 5), x5, q)
+            if d > 6:
+                q = multiply_add4(repeat4(w, j * d + 6), x6, q)
+            sums = _weighted(q, b, weights, j, sums)
+        store4(m, i, sums[0])
+        store4(t, i, sums[1])
+        store4(square, i, sums[2])
+
+
+@piece
+def _four_in(x, w, v):  # pragma: no cover - compiled
+    """Add up four features times a column of W, two and two of them."""
+    low = multiply_add4(second4(w), x[1], multiply4(first4(w), x[0]))
+    return multiply_add4(second4(v), x[3], multiply_add4(first4(v), x[2], low))
+
+
+@piece
+def _four_terms(w, v, a, b, c, e):  # pragma: no cover - compiled
+    """The same, as a sum of two sums: the next need not wait long."""
+    low = multiply_add4(second4(w), b, multiply4(first4(w), a))
+    return add4(low, multiply_add4(second4(v), e, multiply4(first4(v), c)))
+
+
+@kernel
+def _square_of_four(x, w, b, weights, m, t, square):  # pragma: no cover - compiled
+    # what is written might be what is multiplied by, for all a compiler knows: it is read once, here
+    w0, w2, w4, w6 = load2(w, 0), load2(w, 2), load2(w, 4), load2(w, 6)
+    w8, w10, w12, w14 = load2(w, 8), load2(w, 10), load2(w, 12), load2(w, 14)
+    b0, b2, v0, v2 = load2(b, 0), load2(b, 2), load2(weights, 0), load2(weights, 2)
+    n = len(m)
+    for start in range(0, n, 4):
+        i = min(start, n - 4)
+        xs = columns4(x, 4 * i, 4)
+        q0, q1, q2, q3 = _four_in(xs, w0, w2), _four_in(xs, w4, w6), _four_in(xs, w8, w10), _four_in(xs, w12, w14)
+        store4(t, i, _four_terms(b0, b2, q0, q1, q2, q3))
+        q0, q2 = multiply4(q0, q0), multiply4(q2, q2)
+        q1, q3 = multiply4(q1, q1), multiply4(q3, q3)
+        store4(m, i, add4(add4(q0, q1), add4(q2, q3)))
+        store4(square, i, _four_terms(v0, v2, q0, q1, q2, q3))
+
+
 @kernel
 def add_cross_of_few(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
     """Add X'X to the upper triangle of ``cross`` and X'y to ``moment``, so many rows at a time: a multiple of 8."""
-    room = np.empty(15 * LANES)
+    room = np.empty(21 * LANES)
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
         last = stop - (stop - start) % LANES
@@ -150,13 +235,14 @@ def add_cross_of_few(x, y, d, rows, cross, moment):  # pragma: no cover - compil
             moment[j] += _total(room, j)
             for k in range(j, 4):
                 cross[j, k] += _total(room, 4 + 4 * j - j * (j + 1) // 2 + k)
-        for k in range(4, d):
-            _column_products(x, y, d, (start, last), k, room)
-            for j in range(4):
-                cross[j, k] += _total(room, j)
-            for j in range(4, k + 1):
-                cross[j, k] += _total(room, j)
-            moment[k] += _total(room, 7)
+        if d > 4:
+            _other_products(x, y, d, (start, last), room)
+            at = 0
+            for k in range(4, d):
+                for j in range(k + 1):
+                    cross[j, k] += _total(room, at + j)
+                moment[k] += _total(room, at + k + 1)
+                at += k + 2
         for i in range(last, stop):  # those who do not fill a register
             for j in range(d):
                 moment[j] += x[i * d + j] * y[i]
@@ -182,47 +268,50 @@ def _four_products(x, y, d, run, room):  # pragma: no cover - compiled
     for i in range(run[0], run[1], LANES):
         at = i * d
         v = _lying(y, i)
-        x0, x1, x2, x3 = _spaced(x, at, d), _spaced(x, at + 1, d), _spaced(x, at + 2, d), _spaced(x, at + 3, d)
+        x0, x1, x2, x3 = _columns(x, at, d)
         m0, m1, m2, m3 = _add(v, x0, m0), _add(v, x1, m1), _add(v, x2, m2), _add(v, x3, m3)
         a0, a1, a2, a3 = _add(x0, x0, a0), _add(x0, x1, a1), _add(x0, x2, a2), _add(x0, x3, a3)
         b1, b2, b3 = _add(x1, x1, b1), _add(x1, x2, b2), _add(x1, x3, b3)
         c2, c3, e3 = _add(x2, x2, c2), _add(x2, x3, c3), _add(x3, x3, e3)
-    _store(room, 0, m0)
-    _store(room, LANES, m1)
-    _store(room, 2 * LANES, m2)
-    _store(room, 3 * LANES, m3)
-    _store(room, 4 * LANES, a0)
-    _store(room, 5 * LANES, a1)
-    _store(room, 6 * LANES, a2)
-    _store(room, 7 * LANES, a3)
-    _store(room, 8 * LANES, b1)
-    _store(room, 9 * LANES, b2)
-    _store(room, 10 * LANES, b3)
-    _store(room, 11 * LANES, c2)
+    _store_six(room, 0, m0, m1, m2, m3, a0, a1)
+    _store_six(room, 6 * LANES, a2, a3, b1, b2, b3, c2)
     _store(room, 12 * LANES, c3)
     _store(room, 13 * LANES, e3)
 
 
 @kernel
-def _column_products(x, y, d, run, k, room):  # pragma: no cover - compiled
-    """Write column k of X'X, from the first row to the diagonal, and entry k of X'y (the eighth), over some people."""
-    a0, a1, a2, a3, a4, a5, a6, m = _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero()
+def _other_products(x, y, d, run, room):  # pragma: no cover - compiled
+    """Write, of columns 4 to 6 as far as they go, X'X from the first row to the diagonal and then the entry of X'y."""
+    a0, a1, a2, a3, a4, a5 = _zero(), _zero(), _zero(), _zero(), _zero(), _zero()
+    b0, b1, b2, b3, b4, b5, b6 = _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero()
+    c0, c1, c2, c3, c4, c5, c6, c7 = _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero(), _zero()
     for i in range(run[0], run[1], LANES):
         at = i * d
-        v = _spaced(x, at + k, d)
-        m = _add(v, _lying(y, i), m)
-        a0, a1 = _add(v, _spaced(x, at, d), a0), _add(v, _spaced(x, at + 1, d), a1)
-        a2, a3 = _add(v, _spaced(x, at + 2, d), a2), _add(v, _spaced(x, at + 3, d), a3)
-        a4 = _add(v, _spaced(x, at + 4, d), a4)
-        if k > 4:
-            a5 = _add(v, _spaced(x, at + 5, d), a5)
-        if k > 5:
-            a6 = _add(v, _spaced(x, at + 6, d), a6)
-    _store(room, 0, a0)
-    _store(room, LANES, a1)
-    _store(room, 2 * LANES, a2)
-    _store(room, 3 * LANES, a3)
-    _store(room, 4 * LANES, a4)
-    _store(room, 5 * LANES, a5)
-    _store(room, 6 * LANES, a6)
-    _store(room, 7 * LANES, m)
+        v, x4 = _lying(y, i), _spaced(x, at + 4, d)
+        x0, x1, x2, x3 = _columns(x, at, d)
+        a0, a1, a2, a3 = _add(x4, x0, a0), _add(x4, x1, a1), _add(x4, x2, a2), _add(x4, x3, a3)
+        a4, a5 = _add(x4, x4, a4), _add(x4, v, a5)
+        if d > 5:
+            x5 = _spaced(x, at + 5, d)
+            b0, b1, b2, b3 = _add(x5, x0, b0), _add(x5, x1, b1), _add(x5, x2, b2), _add(x5, x3, b3)
+            b4, b5, b6 = _add(x5, x4, b4), _add(x5, x5, b5), _add(x5, v, b6)
+            if d > 6:
+                x6 = _spaced(x, at + 6, d)
+                c0, c1, c2, c3 = _add(x6, x0, c0), _add(x6, x1, c1), _add(x6, x2, c2), _add(x6, x3, c3)
+                c4, c5, c6, c7 = _add(x6, x4, c4), _add(x6, x5, c5), _add(x6, x6, c6), _add(x6, v, c7)
+    _store_six(room, 0, a0, a1, a2, a3, a4, a5)
+    _store_six(room, 6 * LANES, b0, b1, b2, b3, b4, b5)
+    _store(room, 12 * LANES, b6)
+    _store_six(room, 13 * LANES, c0, c1, c2, c3, c4, c5)
+    _store(room, 19 * LANES, c6)
+    _store(room, 20 * LANES, c7)
+
+
+@piece
+def _store_six(room, at, a, b, c, e, f, g):  # pragma: no cover - compiled
+    _store(room, at, a)
+    _store(room, at + LANES, b)
+    _store(room, at + 2 * LANES, c)
+    _store(room, at + 3 * LANES, e)
+    _store(room, at + 4 * LANES, f)
+    _store(room, at + 5 * LANES, g)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.models.linear.loops import eight_lanes
-from perinstance.models.linear.loops.few_columns import is_triangle, triangle_sums
+from perinstance.models.linear.loops.few_columns import of_few, square_sums, triangle_sums
 from perinstance.models.linear.row_kernels import RowSums, row_sums
 from perinstance.numerics.charged_rounding import parameter_too_rough
 from perinstance.numerics.inline_exp_log import bits_of, float_of
@@ -72,7 +72,7 @@ def two_statistics(rows, W, limits, mu, r, kind_code):  # pragma: no cover - com
     (x, y, d), hard, nothing = rows, 0, np.empty(0)
     m, t = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER)
     room = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER, dtype=np.int64)
-    count, few = max(1, len(y) // TOGETHER), is_triangle(W)
+    count, few = max(1, len(y) // TOGETHER), of_few(W)
     for k in range(count):
         a, b = k * TOGETHER, (k + 1) * TOGETHER if k + 1 < count else len(y)
         if few:
@@ -84,16 +84,19 @@ def two_statistics(rows, W, limits, mu, r, kind_code):  # pragma: no cover - com
 
 
 @kernel
-def three_statistics(rows, W, limits, mu, r, moves, kind_code):  # pragma: no cover - compiled
-    """The same, and the length."""
-    (x, y, d), hard = rows, 0
+def three_statistics(rows, W, limits, mu, r, length, kind_code):  # pragma: no cover - compiled
+    """The same, and the length; not its share."""
+    (x, y, d), hard, nothing = rows, 0, np.empty(0)
     m, t, square = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER), np.empty(2 * TOGETHER)
     room = np.empty(2 * TOGETHER), np.empty(2 * TOGETHER, dtype=np.int64)
-    count = max(1, len(y) // TOGETHER)
+    count, few = max(1, len(y) // TOGETHER), of_few(W)
     for k in range(count):
         a, b = k * TOGETHER, (k + 1) * TOGETHER if k + 1 < count else len(y)
-        THREE_SUMS(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], square[: b - a]))
-        places = moves[0][a:b], moves[1][a:b]
+        if few:
+            square_sums(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], square[: b - a]))
+        else:
+            THREE_SUMS(x[a * d : b * d], d, W, RowSums(m[: b - a], t[: b - a], square[: b - a]))
+        places = length[a:b], nothing
         hard += _some(y[a:b], limits, (m, t, square), room, (mu[a:b], r[a:b]), places, kind_code[a:b])
     return hard
 
@@ -106,8 +109,10 @@ def _some(y, limits, sums, room, out, moves, kind_code):  # pragma: no cover - c
     for i in range(len(y)):
         kind_code[i] = 0
     looked = _most(y, (m, t), limits, (mu, r), room)
-    if wanted:
+    if wanted and len(share) > 0:
         looked += _most_lengths(square, roots, limits, (length, share), doubt)
+    elif wanted:
+        looked += _most_lengths_alone(square, roots, limits, length, doubt)
     for i in range(len(y) if looked else 0):
         if doubt[i] > 0:
             mu[i], r[i] = m[i], t[i]
@@ -167,6 +172,24 @@ def _most_lengths(square, roots, limits, out, doubt):  # pragma: no cover - comp
 
 
 @kernel
+def _most_lengths_alone(square, roots, limits, length, doubt):  # pragma: no cover - compiled
+    """The same without the shares, and without their quotients: who is next to the limit is looked at again."""
+    (leverage, leverage_row), _, (length_all, length_row), (norm_share, _) = limits
+    per_root = length_all + length_row
+    most = (EXACT_PARAMETER - 4.0 * (leverage + leverage_row)) * (1.0 - 8.0 * UNIT)
+    looked = 0
+    for i in range(len(length)):
+        b = np.sqrt(square[i])
+        lost = roots[i] * per_root + b * norm_share
+        length[i] = b + lost
+        sound = (lost <= most * b) & (square[i] > UNDERFLOWN) & (square[i] < LARGEST_SQUARE)
+        open_yet = 0 if sound else 1
+        doubt[i] += open_yet
+        looked += open_yet
+    return looked
+
+
+@kernel
 def _one(i, y, part, limits, inside, seen, moves, kind_code):  # pragma: no cover - compiled
     """Do the same to one person, whoever they are; tell whether they are hard."""
     (leverage, leverage_row), (residual, residual_row), (length_all, length_row), (norm_share, floor) = limits
@@ -196,7 +219,9 @@ def _one(i, y, part, limits, inside, seen, moves, kind_code):  # pragma: no cove
         away *= 4.0
         lost = np.sqrt(m) * (length_all + worst * length_row) + b * norm_share
         length[i] = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0)) if lost < np.inf else np.inf
-        share[i] = lost / b + away
-        if parameter_too_rough(b, b * share[i]) or not UNDERFLOWN < b * b < LARGEST_SQUARE:
+        charged = lost / b + away
+        if len(share) > 0:
+            share[i] = charged
+        if parameter_too_rough(b, b * charged) or not UNDERFLOWN < b * b < LARGEST_SQUARE:
             kind_code[i] = HARD
     return 1 if kind_code[i] > 0 else 0

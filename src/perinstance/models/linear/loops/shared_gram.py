@@ -26,7 +26,7 @@ ADD_CROSS = eight_lanes.add_cross_of_rows if eight_in_a_register() else row_kern
 #: bytes of the sums of all turns of a lap
 SUMS_BYTES = 48 << 20
 #: turns that a block is cut into, and one of the last quarter: the first of these whose sums have not too many bytes
-TURNS = (2, 8, SUMS_BYTES), (1, 4, SUMS_BYTES), (1, 1, np.inf)
+TURNS = (8, 16, 1 << 18), (2, 8, SUMS_BYTES), (1, 4, SUMS_BYTES), (1, 1, np.inf)
 #: neighbouring turns whose sums are added by the last of them: all of them would be many for one thread at the end
 TOGETHER = 8
 #: rows that are summed by themselves, and sums of such rows

@@ -1,0 +1,24 @@
+"""Touching the pages of answers changes none of their numbers, and leaves no page out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perinstance.auditing.first_touch import LARGE, Touches
+
+
+def test_each_large_page_is_touched_once_and_nothing_changes():
+    rng = np.random.default_rng(0)
+    places = [rng.normal(size=n) for n in (700_000, 3, 700_000)]
+    places[0][5], places[2][:3] = np.nan, (np.inf, -0.0, 5e-324)
+    before = [place.tobytes() for place in places]
+    touches = Touches.of(*places)
+    for which, place in enumerate(places):
+        starts = np.sort(touches.runs[touches.runs[:, 1] == which, 0])
+        pages = {(place.ctypes.data + 8 * int(at)) // LARGE for at in range(0, len(place), 500)}
+        assert pages <= {(place.ctypes.data + 8 * int(at)) // LARGE for at in starts}
+        assert (starts >= 0).all() and (starts < len(place)).all()
+    assert (np.diff(touches.runs[:, 0]) >= 0).all()
+    touches.enter()
+    assert touches.counter[0] == len(touches.runs) + 1
+    assert [place.tobytes() for place in places] == before
