@@ -10,10 +10,10 @@ Nothing is bounded by the integral of an absolute value to the power k, which sa
   over all integers n. All of them are positive, those with n < 0 at most ``e^{c n P}``, those with n > 0 at most
   ``e^{c n P - d (epsilon + n P)} A(d)^k`` with any d > c.
 * The noise runs along ``s + i t``, ``t = a`` (``with``) or ``-a`` (``without``): between the real axis and ``2 t`` there is
-  no zero of w if ``2 a m < pi``, and ``|w^p|`` is at most ``w(s)^{1 + c}``, or ``(1 - q)^{-c}`` if ``2 a m <= pi/2``, at
+  no zero of w if ``2 a m < pi``, and ``|w^p|`` is at most ``w(s)^{1 + c}``, or ``(Re w)^{-c}`` if ``2 a m <= pi/2``, at
   every height of z. So a trapezoidal sum of spacing g is off by ``(1 + e^{2 a a}) N/(e^{2 pi a/g} - 1)`` at most,
-  N being A(c) or ``(1 - q)^{-c}``. Nodes left out: ``log w`` is convex, ``-s s/2`` differs from its chord by an eighth
-  of the square of its length.
+  N being A(c), or the mean of ``(Re w)^{-c}`` at the far side. Nodes left out: ``log w`` is convex, and ``-s s/2``
+  differs from its chord by an eighth of the square of its length.
 * Above Y: with ``v = phi w^p`` at z = c, on an interval where ``v/(log w)'`` has a single maximum H, integration by
   parts gives ``|int v e^{i y log w}| <= 2 H/y``. So ``|A(c + i y)| <= A(c) - int v + 2 H/y`` for large y; and
   ``1 - cos(n t) <= n n (1 - cos t)`` brings that down: ``1 - |A(y)|^2 >= (1 - |A(n y)|^2)/(n n)`` for the law with
@@ -127,7 +127,7 @@ class ManySteps:
         p, m = self.power(c), self.m
         log_slope = math.log(m) + math.log(self.q) + m * self.s - m * m / 2 - self.loss
         fit = self.s < 30
-        if p + 1 > 0:  # log-concave: one maximum
+        if (p + 1) * m * m > 3.99:  # log-concave, so that there is one maximum
             fit &= math.log((p + 1) * m / (1 - self.q)) + log_slope + self.loss < -0.01
         s = self.s[fit][::5]
         if s.size < 50:
@@ -153,8 +153,15 @@ class ManySteps:
         """The spacing of the noise, how high it runs, and from where to where."""
         most = (0.47 if self.having else 0.245) * math.pi / self.m
         a = min(most, math.sqrt(digits / 2))
-        g = 2 * math.pi * a / (digits + 2 * a * a + 3)
+        if not self.having:
+            a = min(a, 2 / (self.m * math.sqrt(c * self.q)))
+        g = 2 * math.pi * a / (digits + 2 * a * a + 6)
         wide = math.sqrt(2 * digits + a * a) + 1
+        if not self.having:  # as in ``outside``
+            share = self.q * math.cos(2 * a * self.m) * math.exp(-self.m**2 / 2)
+            b = c * self.m * share / (1 - self.q + share)
+            tangent = max(2 * digits + b * b - 2 * c * math.log1p(share - self.q), 0.0)
+            wide = min(math.sqrt(2 * (digits - c * math.log1p(-self.q)) + a * a), b + math.sqrt(tangent + a * a)) + 1
         high = wide
         if self.having:
             size = self.log_phi + self.power(c) * self.loss + a * a / 2
@@ -173,10 +180,24 @@ class ManySteps:
         q, m = arb(self.q), arb(self.m)
         return (1 + q * ((m * x - m * m / 2).exp() - 1)).log()
 
-    def left_out(self, c: float, g: float, low: float, high: float) -> arb:
-        """A bound of g times the sum of ``phi(s) w(s)^p`` over nodes below low and above high, on the real axis."""
+    def outside(self, c: float, a: float, low: float, high: float) -> arb:
+        """A bound of the integral of ``phi(s) (Re w)^-c`` below low and above high, ``2 a`` below the real axis.
+
+        ``log Re w`` is at least ``log(1 - q)``, and at least its tangent at 0: it is convex.
+        """
+        q, m = arb(self.q), arb(self.m)
+        share = q * (2 * arb(a) * m).cos() * (-m * m / 2).exp()
+        if not share >= 0:
+            raise TooHardError("the strip is too wide")
+        b = c * m * share / (1 - q + share)
+        tangent = (b * b / 2 - c * (share - q).log1p()).exp() * (self.upper(-low - b) + self.upper(high + b))
+        level = (-c * (-q).log1p()).exp() * (self.upper(arb(-low)) + self.upper(arb(high)))
+        return tangent.min(level) if -low > b else level  # so that what is integrated falls on both sides
+
+    def left_out(self, c: float, a: float, g: float, low: float, high: float) -> arb:
+        """A bound of g times the sum of ``phi(s) |w|^p`` over nodes below low and above high."""
         if not self.having:
-            return (-arb(c) * (-arb(self.q)).log1p()).exp() * (self.upper(arb(-low)) + self.upper(arb(high)))
+            return self.outside(c, a, low, high)
         total, M = self.upper(arb(-low)), (1 + arb(c)) * arb(self.m)  # w < 1 there
         wide = 0.5
 
@@ -205,14 +226,25 @@ class ManySteps:
             losses.append(loss if self.having else -loss)
             weights.append((self.power(arb(c)) * loss - x * x / 2).exp() * scale)
         first, last = low, float(low + (count - 1) * g) - 1e-9
-        out = self.left_out(c, g, first, last) * (arb(a) ** 2 / 2).exp()
+        out = self.left_out(c, a, g, first, last) * (arb(a) ** 2 / 2).exp()
         aliased = (1 + (2 * arb(a) ** 2).exp()) / (2 * arb.pi() * arb(a) / step).expm1()
         total = abs(sum(weights, acb(0))) + out
         if not aliased < 0.5:
             raise TooHardError("the noise is too coarse")
-        largest = total / (1 - aliased) if self.having else (-arb(c) * (-arb(self.q)).log1p()).exp()
+        largest = total / (1 - aliased) if self.having else self.largest(c, a)
         error = out + aliased * largest
         return losses, weights, g, a, error, total + error
+
+    def largest(self, c: float, a: float) -> arb:
+        """A bound of ``E[|w|^-c]`` along every line from the real axis to ``2 a`` below: there w's real part rises with s."""
+        q, m = arb(self.q), arb(self.m)
+        edges = [arb(j) / 8 for j in range(-128, 129)]
+        share = (2 * arb(a) * m).cos() * q
+        total = self.outside(c, a, -16, 16)
+        for s, t in zip(edges, edges[1:], strict=False):
+            log_w = (share * (m * s - m * m / 2).exp() - q).log1p()
+            total += (-c * log_w).exp() * (self.upper(s) - self.upper(t))
+        return total
 
     def tail(self, plan: Plan, A: arb, low_A: arb) -> arb:
         """A bound of all nodes above the last one, over pi."""
@@ -221,7 +253,7 @@ class ManySteps:
         end = low + PIECES * wide
         if not (p + 1 <= 0 or p + 1 >= 0):
             raise TooHardError("neither rising nor falling")
-        if p + 1 > 0 and not (p + 1) * m * m * q * (m * end - m * m / 2).exp() < (1 - q) ** 2:
+        if p + 1 > 0 and not ((p + 1) * m * m < 4 or (p + 1) * m * m * q * (m * end - m * m / 2).exp() < 1 - q):
             raise TooHardError("more than one maximum")
         mass, H = arb(0), arb(0)
         edges = [low + i * wide for i in range(PIECES + 1)]
