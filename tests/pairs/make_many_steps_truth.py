@@ -1,10 +1,10 @@
-"""Write ``data/seldom_steps_truth.csv``: proved deltas of 65,537 to 1e7 seldom steps at an epsilon.
+"""Write ``data/seldom_steps_truth.csv`` or ``one_kind_truth.csv``: proved deltas of many steps of one kind.
 
-    python -m tests.pairs.make_many_steps_truth OUT.csv SEED SECONDS
+    python -m tests.pairs.make_many_steps_truth OUT.csv SEED SECONDS seldom | all
 
-Steps of one kind, ``rate * steps < 10``, distances from .05 to 5 (``sampled_trapezoids.py``; ``make_few_steps_truth.py`` gives
-up there). As there an epsilon is chosen next to where Chernoff bounds a random delta, and written is a double at or
-below the whole ball that contains delta.
+``seldom``: 65,537 to 1e7 steps, ``rate * steps < 10``, distances from .05 to 5, where ``make_few_steps_truth.py`` gives up.
+``all``: 8 to 1e7 steps over the declared range, if they are cheap (``sampled_trapezoids.py``). An epsilon is chosen next to where Chernoff bounds a random delta if no step has noise so large that delta is
+about that chance: with it moments say nothing. Written is a double at or below the whole ball that contains delta.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import time
 
 import numpy as np
 
-from .make_few_steps_truth import BALL, FIELDS, chernoff
+from .make_few_steps_truth import BALL, FIELDS
 from .sampled_noise import TooHardError
 from .sampled_trapezoids import ManySteps
 
 
-def random_person(random: np.random.Generator) -> tuple[float, float, int, str, float]:
+def seldom(random: np.random.Generator) -> tuple[float, float, int, str, float]:
     """Rate, distance, steps, direction and log delta; many of them where losses of single steps are lognormal."""
     k = int(math.exp(random.uniform(math.log(65_537), math.log(1e7))))
     rate = 10 ** random.uniform(-6, math.log10(10 / k))
@@ -34,13 +34,43 @@ def random_person(random: np.random.Generator) -> tuple[float, float, int, str, 
     return float(f"{rate:.6g}"), float(f"{distance:.6g}"), k, direction, exponent * math.log(10)
 
 
-def truth(random: np.random.Generator) -> list[str]:
+def anybody(random: np.random.Generator) -> tuple[float, float, int, str, float]:
+    """The same over the declared range."""
+    k = int(math.exp(random.uniform(math.log(8), math.log(1e7))))
+    rate, distance = 10 ** random.uniform(-6, -0.01), 10 ** random.uniform(-6, 1.7)
+    if random.random() < 0.6:  # where people are
+        rate, distance = 10 ** random.uniform(-4, -0.05), 10 ** random.uniform(-3, 1)
+    exponent = random.uniform(-300, -12) if random.random() < 0.3 else random.uniform(-12, -0.5)
+    direction = "with" if random.random() < 0.5 else "without"
+    return float(f"{rate:.6g}"), float(f"{distance:.6g}"), k, direction, exponent * math.log(10)
+
+
+def near(rate: float, distance: float, k: int, direction: str, log_delta: float) -> float:
+    """An epsilon next to that of a delta."""
+    q, m, x = rate, distance, np.arange(-14.0, 40.0 + distance, 0.01)
+    far = m * x - m * m / 2
+    loss = np.where(far < 20, np.log1p(q * np.expm1(np.minimum(far, 20))), np.logaddexp(math.log1p(-q), math.log(q) + far))
+    density = np.exp(-x * x / 2) * 0.01 / math.sqrt(2 * math.pi)
+    law = density * np.exp(loss) if direction == "with" else density
+    large = np.cumsum(law[::-1])[::-1] * k
+    kept = large > 0.2 * math.exp(log_delta)
+    loss, law = (loss if direction == "with" else -loss)[kept], law[kept]
+    c = 2.0 ** np.arange(-14.0, 44.0, 0.25)
+    with np.errstate(over="ignore"):
+        K = k * np.log1p(np.expm1(np.outer(c, loss)) @ law)
+    epsilon = (K + c * np.log(c) - (1 + c) * np.log1p(c) - log_delta) / c
+    return float(f"{np.nanmin(np.where(np.isfinite(epsilon), epsilon, np.inf)):.12g}")
+
+
+def truth(person: tuple[float, float, int, str, float], most_work: float) -> list[str]:
     """One row."""
-    rate, distance, k, direction, log_delta = random_person(random)
-    epsilon = chernoff([(rate, distance, k)], log_delta, direction)
+    rate, distance, k, direction, log_delta = person
+    epsilon = near(rate, distance, k, direction, log_delta)
     if not 0 < epsilon < 1e4:
         raise TooHardError("nothing is lost")
-    found = ManySteps(rate, distance, k, epsilon, direction).delta(log_delta - 3)
+    found = ManySteps(rate, distance, k, epsilon, direction, most_work).delta(log_delta - 1)
+    if not -708 < float(found.log().mid()) < -0.69:
+        raise TooHardError("out of range")
     if not (found.is_finite() and found > 0 and found.rad() < BALL * found.mid()):
         raise TooHardError("the ball is not small enough")
     below = math.nextafter(float(found.lower()), 0.0)
@@ -51,13 +81,14 @@ def main() -> None:
     """Append rows until the time is over."""
     out, seed, until = sys.argv[1], int(sys.argv[2]), time.time() + float(sys.argv[3])
     random = np.random.default_rng(seed)
+    choose, work = {"seldom": (seldom, 1e8), "all": (anybody, 2e6)}[sys.argv[4]]
     with open(out, "a", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         if file.tell() == 0:
             table.writerow(FIELDS)
         while time.time() < until:
             try:
-                table.writerow(truth(random))
+                table.writerow(truth(choose(random), work))
                 file.flush()
             except (TooHardError, ValueError, OverflowError, ZeroDivisionError) as error:
                 print(type(error).__name__, error, file=sys.stderr)

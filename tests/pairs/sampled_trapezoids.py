@@ -32,7 +32,7 @@ from .sampled_noise import TooHardError
 
 GOAL = 33.0  # each error is at most e^-GOAL of delta
 ROUGHLY = 5.0  # the same for a first look
-MOST_WORK = 1e8  # nodes of the line times nodes of the noise: a quarter of a minute
+MOST_WORK = 1e8  # nodes of the line times nodes of the noise: some ten seconds
 PIECES = 300
 
 
@@ -62,7 +62,10 @@ class Plan:
 class ManySteps:
     """k steps of one rate and distance in one direction, at one epsilon."""
 
-    def __init__(self, rate: float, distance: float, steps: int, epsilon: float, direction: str) -> None:
+    def __init__(
+        self, rate: float, distance: float, steps: int, epsilon: float, direction: str, most_work: float = MOST_WORK
+    ) -> None:
+        self.most_work = most_work
         self.q, self.m, self.k, self.epsilon = rate, distance, steps, epsilon
         self.having = direction == "with"
         self.s = np.arange(-14.0, 60.0, 0.02)
@@ -118,7 +121,7 @@ class ManySteps:
                 best = Plan(float(c), d, 2 * math.pi / period, nodes, decay, cost, above)
         if best is None:
             raise TooHardError("no place for the line")
-        if best.cost > MOST_WORK:
+        if best.cost > self.most_work:
             raise TooHardError(f"too much work: {best.cost:.1e}, distance {self.m}")
         return best
 
@@ -212,8 +215,8 @@ class ManySteps:
             at, last = to, then
         return total + (M * M / 2).exp() * self.upper(at - g - M)
 
-    def grid(self, c: float, digits: float) -> tuple[list[acb], list[acb], float, float, arb, arb]:
-        """Losses and weights of the noise's nodes, spacing, height, and what bounds every moment's error; and A(c)."""
+    def grid(self, c: float, digits: float) -> tuple[list[acb], list[acb], arb, arb]:
+        """Losses and weights of the noise's nodes, a bound of every moment's error, and one of A(c)."""
         g, a, low, high = self.noise(c, digits)
         count = int((high - low) / g) + 2
         step, start = arb(g), arb(low)
@@ -233,10 +236,10 @@ class ManySteps:
             raise TooHardError("the noise is too coarse")
         largest = total / (1 - aliased) if self.having else self.largest(c, a)
         error = out + aliased * largest
-        return losses, weights, g, a, error, total + error
+        return losses, weights, error, total + error
 
     def largest(self, c: float, a: float) -> arb:
-        """A bound of ``E[|w|^-c]`` along every line from the real axis to ``2 a`` below: there w's real part rises with s."""
+        """A bound of ``E[|w|^-c]`` along every line from the real axis to ``2 a`` below: ``Re w`` rises with s there."""
         q, m = arb(self.q), arb(self.m)
         edges = [arb(j) / 8 for j in range(-128, 129)]
         share = (2 * arb(a) * m).cos() * q
@@ -251,9 +254,7 @@ class ManySteps:
         p, m, q, decay = self.power(arb(plan.c)), arb(self.m), arb(self.q), plan.decay
         low, wide = arb(decay.low), (arb(decay.high) - arb(decay.low)) / PIECES
         end = low + PIECES * wide
-        if not (p + 1 <= 0 or p + 1 >= 0):
-            raise TooHardError("neither rising nor falling")
-        if p + 1 > 0 and not ((p + 1) * m * m < 4 or (p + 1) * m * m * q * (m * end - m * m / 2).exp() < 1 - q):
+        if not (p + 1 <= 0 or (p + 1) * m * m < 4 or (p + 1) * m * m * q * (m * end - m * m / 2).exp() < 1 - q):
             raise TooHardError("more than one maximum")
         mass, H = arb(0), arb(0)
         edges = [low + i * wide for i in range(PIECES + 1)]
@@ -263,7 +264,7 @@ class ManySteps:
             s, t = edges[i], edges[i + 1]
             mass += (p * logs[i if self.having else i + 1]).exp() * (above[i] - above[i + 1])
             # v/(log w)' = phi w^{p + 1} e^{m m/2 - m s}/(m q): the exponent but for w is concave, w is monotone
-            size = (p + 1) * logs[i if p + 1 <= 0 else i + 1]
+            size = ((p + 1) * logs[i]).max((p + 1) * logs[i + 1])
             chord = [-x * x / 2 - m * x for x in (s, t)]
             H = H.max((size + chord[0].max(chord[1]) + wide * wide / 8).exp())
         H *= (m * m / 2).exp() / (m * q) / (2 * arb.pi()).sqrt()
@@ -271,8 +272,7 @@ class ManySteps:
         rho = (A - mass + 2 * H / (decay.times * height)) / low_A
         if not (rho < 1 and mass > 0):
             raise TooHardError("the decay is not shown")
-        rho = rho if rho > 0 else arb(0)
-        gap = (1 - rho * rho) / decay.times**2
+        gap = (1 - rho.max(arb(0)) ** 2) / decay.times**2
         size = (self.k * (A.log() + (-gap).log1p() / 2) - arb(plan.c) * arb(self.epsilon)).exp()
         return size / height / arb.pi()
 
@@ -290,8 +290,8 @@ class ManySteps:
         plan = self.plan(log_delta, goal)
         digits = plan.above + goal + math.log(self.k) + 8
         ctx.prec = int(1.4427 * digits) + 60 + int(math.log2(plan.nodes + 2))
-        _, _, _, _, _, d_moment = self.grid(plan.d, digits) if plan.d > plan.c else (0,) * 5 + (arb(1),)
-        losses, weights, _, _, error, A = self.grid(plan.c, digits)
+        d_moment = self.grid(plan.d, digits)[-1] if plan.d > plan.c else arb(1)
+        losses, weights, error, A = self.grid(plan.c, digits)
         low_A = A - 3 * error - 2 * abs(sum(weights, acb(0)).imag)
         for _ in range(12):
             tail = self.tail(plan, A, low_A)
@@ -300,12 +300,10 @@ class ManySteps:
             plan = replace(plan, nodes=int(1.15 * plan.nodes) + 1)
         extra = self.aliased(plan, d_moment)
         ball = arb(0, error.upper())
-        total = self.sum(plan, losses, weights, acb(ball, ball))
-        result = total + arb(0, tail.upper()) - extra / 2 + arb(0, (extra / 2).upper())
-        self.used = plan, ctx.prec, len(losses)
-        return result
+        total = self.line_sum(plan, losses, weights, acb(ball, ball))
+        return total + arb(0, tail.upper()) - extra / 2 + arb(0, (extra / 2).upper())
 
-    def sum(self, plan: Plan, losses: list[acb], weights: list[acb], ball: acb) -> arb:
+    def line_sum(self, plan: Plan, losses: list[acb], weights: list[acb], ball: acb) -> arb:
         """The trapezoidal sum over the line, moments as products of matrices."""
         h, epsilon, c = arb(plan.spacing), arb(self.epsilon), arb(plan.c)
         wide = int(math.sqrt(plan.nodes)) + 1
