@@ -2,9 +2,11 @@
 
     python -m tests.pairs.make_many_steps_truth OUT.csv SEED SECONDS seldom | all
 
-``seldom``: 65,537 to 1e7 steps, ``rate * steps < 10``, distances from .05 to 5, where ``make_few_steps_truth.py`` gives up.
-``all``: 8 to 1e7 steps over the declared range, if they are cheap (``sampled_trapezoids.py``). An epsilon is chosen next to where Chernoff bounds a random delta if no step has noise so large that delta is
-about that chance: with it moments say nothing. Written is a double at or below the whole ball that contains delta.
+``seldom``: 65,537 to 1e7 steps, ``rate * steps < 10``, distances from .05 to 5: ``make_few_steps_truth.py`` gives up.
+``all``: 8 to 1e7 steps over the declared range, if they are cheap (``sampled_trapezoids.py``).
+
+An epsilon is chosen next to where Chernoff bounds a random delta if no step has noise so large that delta is about that
+chance: with it moments say nothing. Written is a double at or below the whole ball that contains delta.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ def near(rate: float, distance: float, k: int, direction: str, log_delta: float)
     """An epsilon next to that of a delta."""
     q, m, x = rate, distance, np.arange(-14.0, 40.0 + distance, 0.01)
     far = m * x - m * m / 2
-    loss = np.where(far < 20, np.log1p(q * np.expm1(np.minimum(far, 20))), np.logaddexp(math.log1p(-q), math.log(q) + far))
+    large = np.logaddexp(math.log1p(-q), math.log(q) + far)
+    loss = np.where(far < 20, np.log1p(q * np.expm1(np.minimum(far, 20))), large)
     density = np.exp(-x * x / 2) * 0.01 / math.sqrt(2 * math.pi)
     law = density * np.exp(loss) if direction == "with" else density
-    large = np.cumsum(law[::-1])[::-1] * k
-    kept = large > 0.2 * math.exp(log_delta)
+    kept = np.cumsum(law[::-1])[::-1] * k > 0.2 * math.exp(log_delta)
     loss, law = (loss if direction == "with" else -loss)[kept], law[kept]
     c = 2.0 ** np.arange(-14.0, 44.0, 0.25)
     with np.errstate(over="ignore"):

@@ -6,11 +6,11 @@ With ``w(x) = 1 - q + q e^{m x - m m/2}``, x standard normal, and ``p = 1 + z`` 
 
 Nothing is bounded by the integral of an absolute value to the power k, which says nothing where k is large:
 
-* A sum over ``z = c + i j h`` is, by Poisson's formula with ``P = 2 pi/h``, the sum of ``e^{c n P} delta(epsilon + n P)``
-  over all integers n. All of them are positive, those with n < 0 at most ``e^{c n P}``, those with n > 0 at most
-  ``e^{c n P - d (epsilon + n P)} A(d)^k`` with any d > c.
-* The noise runs along ``s + i t``, ``t = a`` (``with``) or ``-a`` (``without``): between the real axis and ``2 t`` there is
-  no zero of w if ``2 a m < pi``, and ``|w^p|`` is at most ``w(s)^{1 + c}``, or ``(Re w)^{-c}`` if ``2 a m <= pi/2``, at
+* A sum over ``z = c + i j h`` is, by Poisson's formula with ``P = 2 pi/h``, the sum over all integers n of
+  ``e^{c n P} delta(epsilon + n P)``. All of them are positive, those with n < 0 at most ``e^{c n P}``, those with n > 0
+  at most ``e^{c n P - d (epsilon + n P)} A(d)^k`` with any d > c.
+* The noise runs along ``s + i t``, ``t = a`` (``with``) or ``-a`` (``without``). Between the real axis and ``2 t`` is no
+  zero of w if ``2 a m < pi``, and ``|w^p|`` is at most ``w(s)^{1 + c}``, or ``(Re w)^{-c}`` if ``2 a m <= pi/2``, at
   every height of z. So a trapezoidal sum of spacing g is off by ``(1 + e^{2 a a}) N/(e^{2 pi a/g} - 1)`` at most,
   N being A(c), or the mean of ``(Re w)^{-c}`` at the far side. Nodes left out: ``log w`` is convex, and ``-s s/2``
   differs from its chord by an eighth of the square of its length.
@@ -144,7 +144,8 @@ class ManySteps:
         gap = times**2 * (2 * drop / self.k)
         lost = 1 - np.sqrt(np.clip(1 - gap, 0, 1))
         room = 0.98 * mass[:, None] - 1.01 * lost[None, :]
-        height = np.where(room > 0, 2.1 * H[:, None] / np.maximum(room, 1e-300) / times[None, :], np.inf)
+        with np.errstate(over="ignore"):
+            height = np.where(room > 0, 2.1 * H[:, None] / np.maximum(room, 1e-300) / times[None, :], np.inf)
         i, j = np.unravel_index(int(height.argmin()), height.shape)
         if not height[i, j] < math.inf:
             return None
@@ -161,7 +162,7 @@ class ManySteps:
         g = 2 * math.pi * a / (digits + 2 * a * a + 6)
         wide = math.sqrt(2 * digits + a * a) + 1
         if not self.having:  # as in ``outside``
-            share = self.q * math.cos(2 * a * self.m) * math.exp(-self.m**2 / 2)
+            share = self.q * math.cos(2 * a * self.m) * math.exp(-(self.m**2) / 2)
             b = c * self.m * share / (1 - self.q + share)
             tangent = max(2 * digits + b * b - 2 * c * math.log1p(share - self.q), 0.0)
             wide = min(math.sqrt(2 * (digits - c * math.log1p(-self.q)) + a * a), b + math.sqrt(tangent + a * a)) + 1
@@ -239,7 +240,7 @@ class ManySteps:
         return losses, weights, error, total + error
 
     def largest(self, c: float, a: float) -> arb:
-        """A bound of ``E[|w|^-c]`` along every line from the real axis to ``2 a`` below: ``Re w`` rises with s there."""
+        """A bound of ``E[|w|^-c]`` along every line from the real axis to ``2 a`` below it: there ``Re w`` rises."""
         q, m = arb(self.q), arb(self.m)
         edges = [arb(j) / 8 for j in range(-128, 129)]
         share = (2 * arb(a) * m).cos() * q

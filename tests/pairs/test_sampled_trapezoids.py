@@ -28,9 +28,8 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _found(row: dict[str, str], most_work: float = 1e6) -> arb:
-    steps = ManySteps(
-        float(row["rates"]), float(row["distances"]), int(row["steps"]), float(row["epsilon"]), row["direction"], most_work
-    )
+    rate, distance, epsilon = (float(row[name]) for name in ("rates", "distances", "epsilon"))
+    steps = ManySteps(rate, distance, int(row["steps"]), epsilon, row["direction"], most_work)
     return steps.delta(math.log(float(row["delta"])) + 1)
 
 
