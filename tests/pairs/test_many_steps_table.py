@@ -1,4 +1,4 @@
-"""Many sampled steps of one kind against deltas proved by ball arithmetic (``make_many_steps_truth.py``)."""
+"""Many sampled steps against deltas proved by ball arithmetic (``make_many_steps_truth.py``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader((DATA / name).read_text(encoding="utf-8").splitlines()))
 
 
-ANYBODY, SELDOM_STEPS = _rows("one_kind_truth.csv"), _rows("seldom_steps_truth.csv")
+ANYBODY, SELDOM_STEPS = _rows("large_counts_truth.csv"), _rows("seldom_steps_truth.csv")
 
 
 def _check(row: dict[str, str], most: float, both: bool = True) -> None:
