@@ -107,3 +107,13 @@ def test_the_largest_moment_is_one():
         outside = float(person.outside(c, a, low, high))
         out = np.exp(-c * np.log(w[1]) - s * s / 2)[(s < low) | (s > high)].sum() * 1e-3 / math.sqrt(2 * math.pi)
         assert out <= outside < math.exp(-55)
+
+
+@pytest.mark.parametrize("direction", ["with", "without"])
+def test_kinds_are_steps(direction):
+    """The same steps called two kinds, and one of two kinds beside few steps of a third."""
+    whole = ManySteps([(2e-3, 0.4, 3000)], 0.15, direction).delta(-12.0)
+    parts = ManySteps([(2e-3, 0.4, 2900), (2e-3, 0.4, 100)], 0.15, direction).delta(-12.0)
+    assert whole.overlaps(parts) and parts.rad() < 1e-13 * parts.mid()
+    more = ManySteps([(2e-3, 0.4, 3000), (1e-6, 0.1, 5)], 0.15, direction).delta(-12.0)
+    assert more > whole and more < whole * (1 + arb(1e-5))
