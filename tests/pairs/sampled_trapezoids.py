@@ -49,7 +49,7 @@ class ManySteps:
         self.kinds = [KindOfSteps(*step, direction) for step in steps]
         self.epsilon, self.having, self.most_work = epsilon, direction == "with", most_work
         self.count = sum(kind.k for kind in self.kinds)
-        c = 2.0 ** np.arange(-4.0, 36.0, 0.25)
+        c = 2.0 ** np.arange(-10.0, 36.0, 0.25)
         K = np.array([sum(kind.k * kind.log_moment(x) for kind in self.kinds) for x in c])
         self.c, self.K = c[np.isfinite(K)], K[np.isfinite(K)]
 
