@@ -45,7 +45,7 @@ def _excess(row: dict[str, str], both: bool = True) -> float:
 @pytest.fixture
 def coarse(monkeypatch) -> None:
     """Lattices of fewer points: faster."""
-    monkeypatch.setattr(answers, "FINEST", answers.FINEST // 64)
+    monkeypatch.setattr(answers, "FINEST", answers.FINEST // 16)
 
 
 def test_the_tables_are_large():
