@@ -12,10 +12,8 @@ from perinstance.pairs.loss_sums.sampled.lattice import answers
 
 DATA = Path(__file__).parent / "data"
 
-#: How far epsilon may lie above, of itself or absolutely, and for how many of a hundred it may be more.
-ABOVE, ABSOLUTELY, MORE = 1e-9, 5e-12, 4
-#: The same of people with many seldom steps (docs/composition.md), and with fewer points in tests that always run.
-SELDOM, COARSE = 3e-5, 1e-3
+#: How far epsilon may lie above, of itself or absolutely; of smaller deltas than this only that it is not below.
+ABOVE, ABSOLUTELY, TINY = 1e-9, 5e-12, 1e-200
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -60,27 +58,26 @@ def test_the_tables_are_large():
 def test_some_people(part, coarse):
     """Every twentieth of them."""
     rows = ANYBODY[20 * part :: 80]
-    assert sum(_excess(row) > ABOVE for row in rows) <= len(rows) / 3
+    assert sum(_excess(row) > ABOVE for row in rows) <= 1  # by a lattice
 
 
 @pytest.mark.parametrize("part", range(2))
 def test_some_people_sampled_seldom(part, coarse):
     """Every twentieth of them."""
     for row in SELDOM_STEPS[part::20]:
-        assert _excess(row, both=False) < COARSE, row
+        assert _excess(row, both=False) < ABOVE, row
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_everybody(part):
     """All of them."""
-    rows = ANYBODY[part::4]
-    assert sum(_excess(row) > ABOVE for row in rows) <= len(rows) * MORE / 100
+    for row in ANYBODY[part::4]:
+        assert _excess(row) < ABOVE or float(row["delta"]) < TINY, row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(16))
-def test_everybody_sampled_seldom(part):
-    """All of them: up to half a minute each."""
-    for row in SELDOM_STEPS[part::16]:
-        assert _excess(row, both=False) < SELDOM, row
+def test_everybody_sampled_seldom():
+    """All of them, both ways."""
+    for row in SELDOM_STEPS:
+        assert _excess(row) < ABOVE, row
