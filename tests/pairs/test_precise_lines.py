@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -239,3 +240,23 @@ def test_a_limit_on_how_long_it_takes(precise_alone, monkeypatch):
     monkeypatch.undo()
     (found,) = SampledGaussian(1e-4, 0.8, 20_000).epsilon(1e-8, "with")
     assert found <= rough < 1.1 * found
+
+
+@pytest.mark.parametrize("steps", range(1, 7))
+def test_an_epsilon_is_returned_after_its_own_delta_was_seen(steps, monkeypatch):
+    """Also where Newton's method ends before it has converged."""
+    place, nodes = (12.0, 1.5), 600
+    line = pair_line([(moments_in_pairs(2e-5, 0.9, True, place, nodes), 300_000.0)], place, nodes, 1e-30)
+    monkeypatch.setattr(precise_answers, "STEPS", steps)
+    for start in (0.0, 0.3):
+        found = precise_answers.solve_on(line, math.log(1e-9), start, np.inf)
+        assert line.log_bound(found)[0] <= math.log(1e-9) if found < np.inf else steps < 6
+
+
+def test_threads_take_turns_with_the_precision():
+    """Eight threads at once say what one says, and leave the precision as it was."""
+    before = ctx.prec
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: SampledGaussian(1e-4, 1.0, 10_000).epsilon(1e-6, "with")[0], range(16)))
+    assert len(set(found)) == 1
+    assert ctx.prec == before

@@ -15,7 +15,7 @@ import numpy as np
 
 from perinstance.numerics.rounding import LOGARITHM
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import enclosed_terms
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import ball_digits, enclosed_terms
 
 TURN = 32
 
@@ -32,9 +32,9 @@ class BallLine:
 
     def log_bound(self, epsilon: float) -> tuple[float, float]:
         """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
-        from flint import arb, ctx
+        from flint import arb
 
-        with ctx.workprec(self.bits):
+        with ball_digits(self.bits):
             found, slope = self._sums(epsilon)
             bound = (found + self.rest) * (-arb(self.c) * arb(epsilon)).exp()
             top = bound.mid() + bound.rad()
@@ -46,9 +46,9 @@ class BallLine:
 
     def charged(self, epsilon: float, log_delta: float) -> float:
         """Return by how much the widths of the balls and the rest raise an epsilon, about."""
-        from flint import arb, ctx
+        from flint import arb
 
-        with ctx.workprec(self.bits):
+        with ball_digits(self.bits):
             width = (2 * self._sums(epsilon)[0].rad() + self.rest) * (-arb(self.c) * arb(epsilon)).exp()
             log = float((width.mid() + width.rad()).log().mid())
         return math.exp(min(log - log_delta, LARGEST)) / self.c
@@ -71,9 +71,9 @@ class BallLine:
 
 def moments_in_balls(q: float, m: float, over: bool, place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
-    from flint import acb, acb_mat, arb, ctx
+    from flint import acb, acb_mat, arb
 
-    with ctx.workprec(bits):
+    with ball_digits(bits):
         balls = enclosed_terms(q, m, over, place[0], bits * math.log(2.0))
         turns = [(acb(0, place[1]) * loss).exp() for loss in balls.losses]
         inner = [[acb(1)] * len(turns)]
@@ -92,11 +92,11 @@ def ball_line(
     kinds: list[tuple[list[Any], float]], place: tuple[float, float], nodes: int, rest: float, bits: int
 ) -> BallLine:
     """Return the terms of a person who takes so many steps of each kind; ``rest`` is what lies beyond the nodes."""
-    from flint import acb, acb_mat, arb, ctx
+    from flint import acb, acb_mat, arb
 
     c, spacing = place
     rows = -(-nodes // TURN)
-    with ctx.workprec(bits):
+    with ball_digits(bits):
         unit = arb(spacing) / arb.pi()
         terms = [acb(0)] * (rows * TURN)
         for k in range(nodes):

@@ -215,9 +215,10 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
     near = LAST_STEP * (4.0 + abs(goal))
     low, high = -1.0, edge  # below zero: zero was not tried
     epsilon = min(max(_start(goal, start, line, poles), 0.0), edge)
-    rate = poles.c
+    rate, checked = poles.c, -1.0
     for _ in range(60):
         log, rate, bend = log_bound(epsilon, line, poles, terms)
+        checked = epsilon
         excess = log - goal
         if excess > 0.0:
             low = epsilon
@@ -229,6 +230,8 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
         if new == epsilon:
             break
         epsilon = new
+    if epsilon != checked:
+        log = log_bound(epsilon, line, poles, terms)[0]
     if 0.0 < epsilon * poles.c < NEXT_TO_NOTHING and log_bound(0.0, line, poles, terms)[0] <= goal:
         return 0.0, 0.0
     charged = _charged(epsilon, goal, line, poles, terms)

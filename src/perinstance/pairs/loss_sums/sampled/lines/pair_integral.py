@@ -32,6 +32,7 @@ from perinstance.numerics.rounding import (
     VANISHED,
 )
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import ball_digits
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, TURN, PairMoments, in_pairs
 
 SURE = 0.1  # of a term: an error beyond which its phase counts as unknown
@@ -163,8 +164,8 @@ def turned_sum(terms, turns):
 
 def _turns(spacing: float, epsilon: float) -> Any:
     """Return rotations by ``-h epsilon``, by 32 and by 1,024 of them, in pairs."""
-    from flint import acb, arb, ctx
+    from flint import acb, arb
 
-    with ctx.workprec(BITS):
+    with ball_digits(BITS):
         angle = acb(0, -arb(spacing) * arb(epsilon))
         return in_pairs([(angle * nodes).exp() for nodes in (1, TURN, TURN * TURN)])

@@ -20,7 +20,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double_complex import product, total
 from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, enclosed_terms
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, ball_digits, enclosed_terms
 
 DEPTH = 84.0  # e^-84 is as good as nothing in 106 bits
 BITS = 160  # of the balls
@@ -38,10 +38,10 @@ class PairMoments:
 
 def moments_in_pairs(q: float, m: float, over: bool, place: tuple[float, float], nodes: int) -> PairMoments:
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
-    from flint import acb, ctx
+    from flint import acb
 
     c, spacing = place
-    with ctx.workprec(BITS):
+    with ball_digits(BITS):
         balls = enclosed_terms(q, m, over, c, DEPTH)
         weights = in_pairs(balls.weights)
         turns = [[(acb(0, spacing) * nodes * loss).exp() for loss in balls.losses] for nodes in (1, TURN, TURN * TURN)]

@@ -39,6 +39,8 @@ HIGH, REST, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 0.47, 0.6
 #: What was added may be so much of epsilon: more digits are not asked for.
 ENOUGH = 0.5 * PROMISED
 ROUNDS = 4
+#: Steps of Newton's method at most.
+STEPS = 60
 
 #: It is copied into kernels; alone it would have to be compiled in every process.
 _next_epsilon = getattr(next_epsilon, "py_func", next_epsilon)
@@ -100,7 +102,10 @@ def answer_precisely(
     for i in np.flatnonzero(served).tolist():
         key = steps.of_person(i).tobytes() + goals[i].tobytes()
         if key not in known:
-            known[key] = _answer(view[[i]], tables, places.of([i]), goals[i], solving, shared)
+            try:
+                known[key] = _answer(view[[i]], tables, places.of([i]), goals[i], solving, shared)
+            except NotPreciseError:  # of a rotation: somebody else has changed the precision of all balls
+                known[key] = NONE
         out[i], cost[i] = known[key][:2], known[key].cost
     return out, cost
 
@@ -202,9 +207,10 @@ def solve_on(line: PairLine | BallLine, goal: float, start: float, edge: float) 
     goal -= LOGARITHM * (4.0 + abs(goal))
     near = LAST_STEP * (4.0 + abs(goal))
     low, high = -1.0, edge  # below zero: zero was not tried
-    epsilon, rate, log = min(max(start, 0.0), edge), line.c, np.inf
-    for _ in range(60):
+    epsilon, rate, log, checked = min(max(start, 0.0), edge), line.c, np.inf, -1.0
+    for _ in range(STEPS):
         log, rate = line.log_bound(epsilon)
+        checked = epsilon
         low, high = (epsilon, high) if log > goal else (low, epsilon)
         if abs(log - goal) < near or (epsilon == 0.0 and log <= goal):
             break
@@ -212,6 +218,8 @@ def solve_on(line: PairLine | BallLine, goal: float, start: float, edge: float) 
         if new == epsilon:
             break
         epsilon = new
+    if epsilon != checked:
+        log = line.log_bound(epsilon)[0]
     if 0.0 < epsilon * line.c < NEXT_TO_NOTHING and line.log_bound(0.0)[0] <= goal:
         return 0.0
     raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * line.c else line.c))
