@@ -17,7 +17,7 @@ from perinstance.numerics.rounding import PAIR_POLE, PAIR_PRODUCT, PAIR_SUM
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
 from perinstance.pairs.loss_sums.sampled.lattice import answers as by_lattice
-from perinstance.pairs.loss_sums.sampled.lines import precise_answers
+from perinstance.pairs.loss_sums.sampled.lines import line_answer, precise_answers
 from perinstance.pairs.loss_sums.sampled.lines.ball_integral import ball_line, moments_in_balls
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
@@ -247,9 +247,9 @@ def test_an_epsilon_is_returned_after_its_own_delta_was_seen(steps, monkeypatch)
     """Also where Newton's method ends before it has converged."""
     place, nodes = (12.0, 1.5), 600
     line = pair_line([(moments_in_pairs(2e-5, 0.9, True, place, nodes), 300_000.0)], place, nodes, 1e-30)
-    monkeypatch.setattr(precise_answers, "STEPS", steps)
+    monkeypatch.setattr(line_answer, "STEPS", steps)
     for start in (0.0, 0.3):
-        found = precise_answers.solve_on(line, math.log(1e-9), start, np.inf)
+        found = line_answer.solve_on(line, math.log(1e-9), start, np.inf)
         assert line.log_bound(found)[0] <= math.log(1e-9) if found < np.inf else steps < 6
 
 

@@ -233,6 +233,12 @@ VANISHED = 1e-140
 #: What underflow takes from a product of numbers below one and from its parts, absolutely.
 PAIR_UNDERFLOW = 2.0**-1060
 
+#: Sums over cells of positive terms of which each is exponentials and logarithms of floats below some thousands.
+CELL_SUM = 1e-11
+
+#: Powers of pairs, and sums of their products, are not used where they may have lost more than this.
+POWER_LOST = 1e-7
+
 #: A kernel that was compiled for a device is used after it agreed with torch to this share on some rows: it is about
 #: wrong code, not about rounding, which is charged elsewhere.
 KERNEL_AGREES = 1e-9

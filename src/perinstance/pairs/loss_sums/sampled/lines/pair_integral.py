@@ -76,7 +76,7 @@ def pair_line(kinds: list[tuple[PairMoments, float]], place: tuple[float, float]
     for moments, steps in kinds:
         take_powers(moments.values[:, :nodes], moments.errors[:nodes], steps, terms, errors, most)
         first, low = moments.values[:, 0].real
-        log = math.log1p((first - 1.0) + low) if 0.5 < first < 2.0 else math.log(first) + low / first
+        log = log_of_pair(first, low)
         log += 1.1 * moments.errors[0] / first
         K += steps * log
         rounding += steps * abs(log)
@@ -85,8 +85,21 @@ def pair_line(kinds: list[tuple[PairMoments, float]], place: tuple[float, float]
     z = c + 1j * spacing * np.arange(nodes)
     vague = sizes + 1.01 * np.exp(most) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))
     lost = float(np.where(errors < SURE, 1.1 * sizes * np.minimum(errors, SURE), vague).sum())
+    return finished_line(place, terms, lost + rest, K, rounding)
+
+
+def log_of_pair(first: float, low: float) -> float:
+    """Return the logarithm of a positive pair, without loss where it is next to one."""
+    return math.log1p((first - 1.0) + low) if 0.5 < first < 2.0 else math.log(first) + low / first
+
+
+def finished_line(place: tuple[float, float], terms: Any, lost: float, K: float, rounding: float) -> PairLine:
+    """Return the line of some terms over the poles, with what poles, rotations and sums may lose added to the rest."""
+    c, spacing = place
+    nodes = terms.shape[1]
     turned = PAIR_POLE + (PAIR_PRODUCT + PAIR_ROUNDED) * (2.0 * TURN + nodes / TURN**2 + 2.0)
-    lost += 1.1 * float(sizes.sum()) * (turned + PAIR_SUM * (TURN + nodes / TURN + 4.0)) + rest
+    size = 1.1 * float(np.abs(terms[0]).sum())
+    lost += 1.1 * size * (turned + PAIR_SUM * (TURN + nodes / TURN + 4.0))
     log_unit = math.log(spacing / math.pi) - math.log(c) - math.log1p(c)
     rounding += 8.0 + abs(math.log(spacing)) + abs(math.log(c)) + math.log1p(c)
     return PairLine(c, spacing, terms, 1.001 * lost, K + log_unit, rounding)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM, PROMISED
+from perinstance.numerics.rounding import PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, moments_in_balls
+from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, read_line
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
-from perinstance.pairs.loss_sums.sampled.lines.line_integral import NEXT_TO_NOTHING, RAISES, next_epsilon
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import lay, precise_lengths
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, noise_nodes
@@ -39,22 +39,6 @@ HIGH, REST, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 0.47, 0.6
 #: What was added may be so much of epsilon: more digits are not asked for.
 ENOUGH = 0.5 * PROMISED
 ROUNDS = 4
-#: Steps of Newton's method at most.
-STEPS = 60
-
-#: It is copied into kernels; alone it would have to be compiled in every process.
-_next_epsilon = getattr(next_epsilon, "py_func", next_epsilon)
-
-
-class LineAnswer(NamedTuple):
-    """Epsilon or log delta, minus the slope of log delta, and by how much epsilon grows by what was added."""
-
-    value: float
-    slope: float
-    cost: float
-
-
-NONE = LineAnswer(np.inf, 1.0, np.inf)
 
 
 @dataclass(slots=True)
@@ -113,17 +97,41 @@ def answer_precisely(
 def _answer(
     view: LossCoordinates, tables: LineTables, places: Places, goal: Floats, solving: bool, shared: PreciseTables
 ) -> LineAnswer:
-    """Return the answer of one person: with more digits until it is good enough, or lines do not serve."""
+    """Return the answer of one person: with more digits until it is good enough, or lines do not serve.
+
+    After pairs of floats, with the person, large losses are taken apart.
+    """
     found = NONE
     for bits in BITS:
         inside = _inside_noise(view, places, bits)
         answer = None if inside is None else _along_lines(view, tables, inside, goal, found, solving, shared, bits)
-        if answer is None:
-            break
-        found = min(found, answer)
-        if found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0):
+        found = min(found, answer or NONE)
+        if not bits and shared.over and not _enough(found, solving):
+            found = min(found, _with_cut(view, goal, found, solving, shared))
+        if _enough(found, solving) or (bits and answer is None):
             break
     return found
+
+
+def _enough(found: LineAnswer, solving: bool) -> bool:
+    """Return whether more digits are not worth it."""
+    return found.cost < np.inf and found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0)
+
+
+def _with_cut(
+    view: LossCoordinates, goal: Floats, found: LineAnswer, solving: bool, shared: PreciseTables
+) -> LineAnswer:
+    """Return the answer with large losses taken apart."""
+    from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
+
+    steps = view.sampled
+    assert steps is not None
+    kinds = [(q, m, k) for q, m, k in steps.of_person(0).T.tolist()]
+    answers = CutAnswers(kinds, min(shared.left, MOST_TERMS))
+    shared.left -= answers.left
+    answer = answers.answer(goal, found, solving)
+    shared.left += answers.left
+    return answer
 
 
 def _depth(bits: int) -> float:
@@ -167,20 +175,10 @@ def _along_lines(
         line = _line(view, tables, place, bits, shared)
         if line is None:
             return found._replace(cost=np.inf) if before[0] > 0.0 else None
-        found, before = _read(line, goal, float(asked[0, 1]), solving), place
+        found, before = read_line(line, goal, float(asked[0, 1]), solving), place
         if found is NONE:
             return found
     return found._replace(cost=np.inf)
-
-
-def _read(line: PairLine | BallLine, goal: Floats, start: float, solving: bool) -> LineAnswer:
-    """Return what one line says."""
-    log_delta, epsilon, edge = goal.tolist()
-    if not solving:
-        log_delta, slope = line.log_bound(epsilon)
-        return LineAnswer(log_delta, slope, line.charged(epsilon, log_delta)) if log_delta < np.inf else NONE
-    epsilon = solve_on(line, log_delta, start, edge)
-    return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta)) if epsilon < np.inf else NONE
 
 
 def _line(
@@ -200,33 +198,3 @@ def _line(
         return None
     kinds = [(each, count) for each, (_, _, count) in zip(moments, own, strict=True)]
     return ball_line(kinds, place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest)
-
-
-def solve_on(line: PairLine | BallLine, goal: float, start: float, edge: float) -> float:
-    """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that a line can prove; or infinity."""
-    goal -= LOGARITHM * (4.0 + abs(goal))
-    near = LAST_STEP * (4.0 + abs(goal))
-    low, high = -1.0, edge  # below zero: zero was not tried
-    epsilon, rate, log, checked = min(max(start, 0.0), edge), line.c, np.inf, -1.0
-    for _ in range(STEPS):
-        log, rate = line.log_bound(epsilon)
-        checked = epsilon
-        low, high = (epsilon, high) if log > goal else (low, epsilon)
-        if abs(log - goal) < near or (epsilon == 0.0 and log <= goal):
-            break
-        new = _next_epsilon(epsilon, log - goal + 0.5 * near, (rate, 0.0), (low, high), line.c)
-        if new == epsilon:
-            break
-        epsilon = new
-    if epsilon != checked:
-        log = line.log_bound(epsilon)[0]
-    if 0.0 < epsilon * line.c < NEXT_TO_NOTHING and line.log_bound(0.0)[0] <= goal:
-        return 0.0
-    raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * line.c else line.c))
-    for _ in range(RAISES):
-        if log <= goal:
-            return float(epsilon)
-        epsilon += raised
-        raised *= 2.0
-        log = line.log_bound(epsilon)[0]
-    return np.inf

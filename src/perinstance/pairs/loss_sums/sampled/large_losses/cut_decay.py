@@ -1,0 +1,80 @@
+r"""How large the transform of large losses may still be, proved for the whole rest of a line at once.
+
+``D(z) = int (1 - rho) w^{1 + z} phi dx`` along any path from one end of the noise to the other between which and the
+real line w has no zero. On such a path ``|w^{iy}| = e^{-y arg w}``, which falls with y: a bound of the integral of the
+integrand's size at y holds for all that is larger. The path keeps the height of the sum over the noise up to where
+``q e^{mx - m^2/2}/(1 - q)`` exceeds ``e^1.5``, and the cut lies behind; from there it rises by half a unit a unit.
+
+On a cell of the path sizes are bounded from its middle: ``|d log w/dx| <= m`` at first, and ``m/(1 - e^-1.5)`` then,
+times ``sqrt(1.25)`` of length.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perinstance.numerics.rounding import CELL_SUM
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow
+
+BEHIND = 1.5
+STEEPEST = 1.45
+LENGTH = 1.12
+AWAY = 8.0  # widths of the cut
+NORMAL = 0.5 * math.log(2.0 * math.pi)
+ROUGH = 0.05
+CHANGE = 0.2  # of an exponent on a cell
+MOST_CELLS = 4_000_000
+
+
+def log_decay(cut: LossCut, c: float, y: float, rise: float, window: NoiseWindow, depth: float, sure: bool) -> float:
+    """Return ``log |D(c + i y')|``, y' >= y, or more; ``rise`` is the greatest height of the path.
+
+    The window is that of moments to ``e^-depth``. Unless it has to be ``sure``, about.
+    """
+    low = max(window.low, cut.place - math.sqrt(2.0 * depth) * cut.width)
+    step = min(ROUGH / cut.m, 0.1 * cut.width)
+    if sure:
+        step = min(step, CHANGE / (STEEPEST * cut.m * (1.0 + c + y) + cut.end + rise))
+    count = int((cut.end - low) / step) + 1
+    if not 0 < count <= MOST_CELLS:
+        return np.inf
+    x, step = np.linspace(low, cut.end, count + 1, retstep=True)
+    logs, top = _sizes(cut, c, y, rise, x, float(step) if sure else 0.0)
+    total = float(log_total(logs)) + math.log(LENGTH * float(step)) - NORMAL
+    loss = float(cut.loss(x[-1:])[0]) + math.log1p(-cut.q)
+    side = (1.0 + c) * loss - 0.5 * (cut.end**2 - top**2) + math.log(top)  # back to the real line, at the end
+    side += float(_log_weight(cut, x[-1:], x[-1:], np.array([top]))[0])
+    # left of all cells, and the sides there: next to nothing of the weight
+    with np.errstate(divide="ignore"):
+        rest = window.scale + cut.growth + float(np.logaddexp(np.log(window.out), np.log(window.strip) - depth))
+    found = float(np.logaddexp(np.logaddexp(total, side), rest))
+    return found + CELL_SUM * (1.0 + abs(found) + y)
+
+
+def _sizes(cut: LossCut, c: float, y: float, rise: float, x: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    """Return bounds of the logarithm of the integrand's size on cells, and the height of the path at its end."""
+    middle = 0.5 * (x[1:] + x[:-1])
+    odds = cut.log_odds(middle)
+    behind = (BEHIND - float(cut.log_odds(np.zeros(1))[0])) / cut.m
+    start = max(behind, cut.place + 2.0 * cut.height + AWAY * cut.width)
+    height = np.maximum(cut.height, np.minimum(rise, cut.height + 0.5 * (middle - start)))
+    angle = cut.m * height
+    far = odds > BEHIND
+    small = np.exp(np.where(far, -odds, odds))
+    log = np.log(1.0 + small * np.exp(1j * np.where(far, -angle, angle)))
+    lost = 0.5 * STEEPEST * cut.m * step
+    size = log.real + np.where(far, odds, 0.0) + math.log1p(-cut.q) + lost
+    turned = np.maximum(log.imag + np.where(far, angle, 0.0) - lost, 0.0)
+    highest = height + step
+    weight = _log_weight(cut, x[:-1], x[1:], highest)
+    noise = -0.5 * (middle**2 - highest**2) + 0.5 * step * (np.abs(middle) + step)
+    return (1.0 + c) * size - y * turned + noise + weight, float(highest[-1])
+
+
+def _log_weight(cut: LossCut, left: np.ndarray, right: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Return a bound of ``log |1 - rho|`` on cells, up to some heights."""
+    growth = 0.5 * (height / cut.width) ** 2
+    return np.minimum(growth + cut.log_large(right), np.logaddexp(0.0, growth + cut.log_small(left)))

@@ -1,0 +1,77 @@
+"""What moments of small and of large losses are about: by them cuts and lines are chosen, nothing is proved by them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import NOT_ZERO
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+
+NORMAL = 0.5 * math.log(2.0 * math.pi)
+FINE = 1.0
+#: Nodes of a cell: Gauss's rule.
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
+#: Orders of moments that are asked.
+ORDERS = 2.0 ** (np.arange(-64, 65) / 4.0)
+#: Orders next to one, over it: the moments of a heavy tail may rise suddenly.
+NEARBY = 2.0 ** np.array([-1.0, -0.5, -0.2, -0.1, -0.03, -0.01, 0.01, 0.03, 0.1, 0.2, 0.5, 1.0])
+#: An order at which large losses are not e^-40 of their moment at the end of the noise is not used.
+DIED = 40.0
+
+
+def pole(t: Floats) -> Floats:
+    """Return ``t log t - (1 + t) log(1 + t)``."""
+    return np.asarray(t * np.log(t) - (1.0 + t) * np.log1p(t))
+
+
+def log_parts(cut: LossCut, orders: Floats, steep: float) -> tuple[Floats, Floats]:
+    """Return log B and log D at some orders, the second infinite where the end of the noise has a share in it."""
+    ends = cut.cells(steep, FINE)
+    half = 0.5 * np.diff(ends)[:, None]
+    x = (ends[:-1, None] + half * (1.0 + NODES)).ravel()
+    log = cut.loss(x) + math.log1p(-cut.q)
+    noise = np.log(np.maximum(half * WEIGHTS, NOT_ZERO)).ravel() - 0.5 * x * x - NORMAL
+    small, large = noise + cut.log_small(x), noise + cut.log_large(x)
+    found = np.empty((2, len(orders)))
+    for i, order in enumerate(orders):
+        powers = (1.0 + order) * log
+        found[0, i] = log_total(powers + small)
+        all_large = powers + large
+        found[1, i] = log_total(all_large)
+        if all_large[-1] > found[1, i] - DIED:
+            found[1, i] = np.inf
+    return found[0], found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class CutEstimates:
+    """Of a person's cuts: ``sum k log B`` and ``log(prod A^k - prod B^k)`` at some orders, about."""
+
+    cuts: list[LossCut]
+    orders: Floats
+    small: Floats
+    large: Floats
+
+    @staticmethod
+    def of(cuts: list[LossCut], steep: float, orders: Floats = ORDERS) -> CutEstimates:
+        """Return them; ``steep`` is the largest order, times the level, that may matter."""
+        small, more = np.zeros(len(orders)), np.zeros(len(orders))
+        for cut in cuts:
+            low, high = log_parts(cut, orders, steep)
+            small += cut.steps * low
+            more += cut.steps * np.logaddexp(0.0, high - low)
+        with np.errstate(divide="ignore"):
+            large = np.where(more > 1.0, more + np.log1p(-np.exp(-more)), np.log(np.expm1(np.minimum(more, 1.0))))
+        return CutEstimates(cuts, orders, small, small + large)
+
+    def heights(self, epsilon: float) -> Floats:
+        """Return the logarithms of Chernoff's bounds of all but small losses."""
+        return self.large + pole(self.orders) - self.orders * epsilon
+
+    def small_heights(self, epsilon: float) -> Floats:
+        """Return the logarithms of Chernoff's bounds of small losses."""
+        return self.small + pole(self.orders) - self.orders * epsilon

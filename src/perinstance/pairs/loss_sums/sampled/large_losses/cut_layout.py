@@ -1,0 +1,191 @@
+"""Where to cut and along which line to integrate, and how long it is. Only how tight an answer is depends on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import NEARBY, ORDERS, CutEstimates, log_parts
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import CutNoise, cut_noise
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
+
+#: Losses that are all small, and the rest of a line, may be e^-30 of delta; the step of a line may add e^-26.
+NOTHING, EXTRA = 30.0, 26.0
+#: The first term may be so many times e more than delta.
+HIGH = 40.0
+#: The cut lies at epsilon over this, then lower and lower; and how soft it is.
+BELOW, LOWER, LEVELS = 1.5, math.sqrt(2.0), 12
+SOFT = (0.5, 0.1, 0.02)
+#: No cut lies above the loss of noise so far from its mean, unless that is small; sharper ones serve small losses only.
+FURTHEST, LEAST_LEVEL, SHARP = 10.0, 1.0, 10.0
+#: Quarters of an octave that a line may lie left of the saddle point.
+LEFT = 6
+#: Heights of paths along which the rest of a line is bounded; the most nodes, and how exactly their number is sought.
+RISES = (0.5, 1.0, 2.0, 4.0)
+MOST_NODES, HALVINGS = 1 << 18, 10
+#: Digits of moments, as an exponent.
+DIGITS = 70.0
+#: How far epsilon may lie below Chernoff's, and in how many halvings it is looked for.
+FAR_BELOW, GUESSES = 256.0, 8
+HEAVY = 12.0
+#: The epsilon that is found may be so much of the one that was expected.
+SMALLER = 0.5
+
+Kinds = list[tuple[float, float, float]]
+
+
+class Goal(NamedTuple):
+    """An epsilon and the logarithm of its delta, one of them known about only."""
+
+    epsilon: float
+    log_delta: float
+
+
+def choose_cut(kinds: Kinds, goal: Goal) -> CutEstimates:
+    """Return a cut below which losses do not reach epsilon: as soft as it may be, and as high."""
+    above = goal.epsilon - sum(k * math.log1p(-q) for q, _, k in kinds)
+    largest = max(m * (FURTHEST + 0.5 * m) + math.log(q) for q, m, _ in kinds)
+    highest = min(above / BELOW, max(largest, LEAST_LEVEL))
+    for soft in SOFT if largest < SHARP else SOFT[:1]:
+        for j in range(LEVELS):
+            cuts = [LossCut(q, m, k, highest / LOWER**j, soft) for q, m, k in kinds]
+            found = CutEstimates.of(cuts, _steep(goal))
+            if found.small_heights(goal.epsilon).min() < goal.log_delta - NOTHING - 2.0:
+                return found
+    raise NotPreciseError("small losses reach epsilon")
+
+
+def lowered(found: CutEstimates, goal: Goal, share: float) -> CutEstimates:
+    """Return the same cuts, lower by some share."""
+    return CutEstimates.of([replace(cut, level=share * cut.level) for cut in found.cuts], _steep(goal))
+
+
+def _steep(goal: Goal) -> float:
+    """Return the largest order, times the level of a cut, that may matter."""
+    return BELOW * (NOTHING - goal.log_delta)
+
+
+def guess_epsilon(kinds: Kinds, goal: Goal) -> float:
+    """Return an epsilon next to that of delta, by Chernoff's bounds of both parts: that of all losses is far above it.
+
+    Where the loss has a heavy tail, that is.
+    """
+    try:
+        if choose_cut(kinds, goal).heights(goal.epsilon).min() > goal.log_delta - HEAVY:
+            return goal.epsilon
+    except NotPreciseError:
+        pass
+    low, high = goal.epsilon / FAR_BELOW, goal.epsilon
+    for _ in range(GUESSES):
+        middle = math.sqrt(low * high)
+        try:
+            inside = choose_cut(kinds, Goal(middle, goal.log_delta)).heights(middle).min() < goal.log_delta
+        except NotPreciseError:
+            inside = False
+        low, high = (low, middle) if inside else (middle, high)
+    return high
+
+
+def choose_place(found: CutEstimates, goal: Goal) -> tuple[float, float]:
+    """Return the place c and the step of a line: next to the saddle point, where the step may be widest."""
+    heights = found.heights(goal.epsilon) - goal.log_delta
+    best = int(np.argmin(heights))
+    if not 0 < best < len(ORDERS) - 1 or not np.isfinite(heights[best]):
+        raise NotPreciseError("no saddle point inside of the noise")
+    near = [j for j in range(max(best - LEFT, 1), best + 1) if heights[j] < HIGH]
+    if not near:
+        raise NotPreciseError("large losses have a heavy tail themselves")
+    steps = [widest_step(found, goal, float(ORDERS[j])) for j in near]
+    widest = int(np.argmax(steps))
+    if not steps[widest] > 0.0:
+        raise NotPreciseError("nothing tells how wide a step may be")
+    return float(ORDERS[near[widest]]), steps[widest]
+
+
+def widest_step(found: CutEstimates, goal: Goal, c: float) -> float:
+    """Return the step with which the terms that it adds are e^-EXTRA of delta, by Chernoff's bounds of them."""
+    left, right = (EXTRA - goal.log_delta) / c, np.inf
+    for one in (found, CutEstimates.of(found.cuts, _steep(goal), c * NEARBY)):
+        heights = one.heights(goal.epsilon) - goal.log_delta + EXTRA
+        below, above = one.orders < c, one.orders > c
+        left = min(left, float((heights[below] / (c - one.orders[below])).min()))
+        right = min(right, float((heights[above] / (one.orders[above] - c)).min()))
+    return 2.0 * math.pi / max(left, right, 1.0 / c)
+
+
+def _order_of_small(found: CutEstimates, goal: Goal) -> float:
+    """Return an order at which Chernoff's bound of small losses is next to nothing, also for a smaller epsilon."""
+    now, smaller = (found.small_heights(share * goal.epsilon) for share in (1.0, SMALLER))
+    enough = now < max(goal.log_delta - NOTHING, float(now.min()) + 1.0)
+    return float(found.orders[np.where(enough, smaller, np.inf).argmin()])
+
+
+@dataclass(frozen=True, slots=True)
+class CutPlan:
+    """A cut of each kind, the line, its nodes, the noise of small and large losses, and log D of each kind, about."""
+
+    cuts: list[LossCut]
+    order: float
+    place: tuple[float, float]
+    nodes: int
+    noise: list[tuple[CutNoise, CutNoise]]
+    large: list[float]
+    log_rests: list[float]
+
+    @property
+    def work(self) -> int:
+        """Return how many terms of moments are summed."""
+        return self.nodes * sum(len(part.needed) for pair in self.noise for part in pair)
+
+
+def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
+    """Return the whole plan, with the proved rest of the line."""
+    place = choose_place(found, goal)
+    c = place[0]
+    noise, parts = [], []
+    for cut in found.cuts:
+        log_small, log_large = (float(part[0]) for part in log_parts(cut, np.array([c]), 1.0))
+        log = float(np.logaddexp(log_small, log_large))
+        scale = noise_window(StepKind(cut.q, cut.m, True, 0.0), c).scale
+        depth = DIGITS + cut.growth + scale - log + math.log(cut.steps)
+        deeper = DIGITS + cut.growth + scale - log_large
+        noise.append((cut_noise(cut, c, depth, large=False), cut_noise(cut, c, deeper, large=True)))
+        parts.append((log, log_large))
+    height = sum(cut.steps * log for cut, (log, _) in zip(found.cuts, parts, strict=True))
+    allowed = goal.log_delta + c * goal.epsilon - height - math.log(place[1] / (math.pi * c * (1.0 + c))) - NOTHING
+
+    def rests(nodes: int, rise: float, sure: bool) -> list[float]:
+        poles = math.log(c * (1.0 + c) / (place[1] ** 2 * (nodes - 1.0)))
+        return [
+            poles + math.log(cut.steps) + log_decay(cut, c, place[1] * nodes, rise, part.window, part.depth, sure)
+            for cut, (_, part) in zip(found.cuts, noise, strict=True)
+        ]
+
+    def dead(nodes: int, rise: float) -> bool:
+        left = [one - log for one, (log, _) in zip(rests(nodes, rise, False), parts, strict=True)]
+        return bool(np.logaddexp.reduce(left) <= allowed)
+
+    nodes, rise = min((_nodes(dead, rise), rise) for rise in RISES)
+    if nodes > MOST_NODES:
+        raise NotPreciseError("large losses do not die")
+    order = _order_of_small(found, goal)
+    log_rests = rests(nodes, rise, True)
+    return CutPlan(found.cuts, order, place, nodes, noise, [log for _, log in parts], log_rests)
+
+
+def _nodes(dead: Callable[[int, float], bool], rise: float) -> int:
+    """Return the least number of nodes beyond which, about, next to nothing is left."""
+    low, high = 3.0, math.log(MOST_NODES)
+    if not dead(MOST_NODES, rise):
+        return 2 * MOST_NODES
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if dead(int(math.exp(middle)), rise) else (middle, high)
+    return int(math.exp(high)) + 1

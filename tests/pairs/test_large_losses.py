@@ -1,0 +1,254 @@
+"""Large losses taken apart: moments, sums of powers, what is proved of the rest, and answers, by roads that share
+nothing."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flint import acb, arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perinstance.numerics.rounding import PAIR_PRODUCT
+from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import ORDERS, CutEstimates, log_parts, pole
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import CutKind, CutLine, large_line, power_sums
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
+    MOST_NODES,
+    Goal,
+    choose_cut,
+    guess_epsilon,
+    make_plan,
+)
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import cut_noise, moments_of
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
+from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
+from perinstance.pairs.loss_sums.sampled.lines import precise_answers
+from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+
+DATA = Path(__file__).parent / "data"
+
+CUTS = [
+    LossCut(2e-5, 12.0, 30_000.0, 30.0, 0.5),
+    LossCut(0.02, 3.0, 40.0, 1.5, 0.5),
+    LossCut(3e-5, 0.9, 90_000.0, 0.4, 0.1),
+]
+ALMOST = 1e-12
+
+
+def _integral(cut: LossCut, z: acb, large: bool) -> acb:
+    """B or D along the real line, by flint's own quadrature."""
+
+    def integrand(x, _):
+        w = 1 - arb(cut.q) + arb(cut.q) * (arb(cut.m) * x - arb(cut.m) ** 2 / 2).exp()
+        u = (x - arb(cut.place)) / (arb(cut.width) * arb(2).sqrt())
+        weight = (-u if large else u).erfc() / 2
+        return weight * ((1 + z) * w.log() - x * x / 2).exp() / (2 * arb.pi()).sqrt()
+
+    ends = [-39.0, cut.place - 8 * cut.width, cut.place, cut.place + 8 * cut.width, cut.end]
+    tolerance = {"rel_tol": arb(2) ** -110, "abs_tol": arb(2) ** -200}
+    pieces = [acb.integral(integrand, a, b, **tolerance) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return sum(pieces, acb(0))
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("cut", CUTS)
+def test_moments_are_enclosed(cut, large):
+    """They are off by less than they say, at the first node and after every kind of turn; D with all its digits."""
+    c, spacing, nodes = 3.0 / cut.m, 0.5 / cut.m, 1030
+    log_small, log_large = (float(part[0]) for part in log_parts(cut, np.array([c]), 1.0))
+    log = log_large if large else log_small
+    power = -round(log / math.log(2.0))
+    noise = cut_noise(cut, c, 90.0 + cut.growth - min(log_large, 0.0), large)
+    found = moments_of(noise, spacing, nodes, power)
+    assert found.errors.max() < 1e-20 * abs(found.values[0, 0])
+    with ctx.workprec(150):
+        for k in (0, 33, 1025):
+            true = _integral(cut, acb(c, arb(spacing) * k), large) * arb(2) ** power
+            high, low = (acb(part.real, part.imag) for part in found.values[:, k])
+            assert abs(high + low - true) < arb(found.errors[k])
+        first = float(_integral(cut, acb(c), large).real.log().mid())
+    assert log == pytest.approx(first, rel=1e-6, abs=1e-6)  # estimates are good ones
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_the_rest_of_a_line(cut):
+    """What is proved is above what is there, for all that follows, and falls; whatever the path."""
+    c = 3.0 / cut.m
+    noise = cut_noise(cut, c, 120.0 + cut.growth, large=True)
+    for y in (0.2, 1.0, 30.0):
+        bounds = [log_decay(cut, c, y, rise, noise.window, noise.depth, True) for rise in (0.5, 2.0, 4.0)]
+        about = [log_decay(cut, c, y, rise, noise.window, noise.depth, False) for rise in (0.5, 2.0, 4.0)]
+        assert np.all(np.array(bounds) < np.array(about) + 1.5)
+        with ctx.workprec(160):
+            for further in (0.0, 0.37):
+                size = abs(_integral(cut, acb(c, y + further), large=True))
+                assert size.mid() < arb(min(bounds)).exp() + size.rad()
+    assert log_decay(cut, c, 1e9, 1.0, noise.window, noise.depth, True) == np.inf  # by too many cells
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_small_losses_alone(cut):
+    """Chernoff's bound of them is above the true one, next to it."""
+    for order in (0.3, 4.0, 25.0):
+        with ctx.workprec(150):
+            true = cut.steps * float(_integral(cut, acb(order), large=False).real.log().mid())
+        true += order * math.log(order) - (1 + order) * math.log1p(order)
+        found = log_small_losses([cut], order)
+        assert true <= found < true + 0.05 * (1.0 + abs(true) + cut.steps * cut.q * (1.0 + order))
+        assert log_small_losses([cut, cut], order) > 1.9 * found - 10.0
+
+
+numbers = st.integers(-(10**15), 10**15).map(lambda x: x / 1e15)
+
+
+@given(numbers, numbers, numbers, numbers, st.floats(0.0, 1.0), st.integers(1, 60))
+def test_sums_of_powers(a, b, c, d, near, n):
+    """In rationals: no power loses more than n u, no sum of products of powers more than 4 n^2 u."""
+    z = np.array([complex(a, b), complex(c, d)])
+    z /= np.maximum(1.0, np.abs(z)) * (1.0 + 1e-15)
+    z[1] += near * (z[0] - z[1])
+    found = power_sums(z[0], 0.0j, z[1], 0.0j, float(n))
+    exact = [(Fraction(x.real), Fraction(x.imag)) for x in z]
+
+    def times(x, y):
+        return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+
+    powers = [[(Fraction(1), Fraction(0))] for _ in exact]
+    for x, each in zip(exact, powers, strict=True):
+        for _ in range(n):
+            each.append(times(each[-1], x))
+    terms = [times(powers[0][i], powers[1][n - 1 - i]) for i in range(n)]
+    truths = powers[0][n], powers[1][n], (sum(t[0] for t in terms), sum(t[1] for t in terms))
+    for k, (truth, allowed) in enumerate(zip(truths, (n, n, 4 * n * n), strict=True)):
+        high, low = found[2 * k : 2 * k + 2]
+        off = (
+            Fraction(high.real) + Fraction(low.real) - truth[0],
+            Fraction(high.imag) + Fraction(low.imag) - truth[1],
+        )
+        assert math.hypot(float(off[0]), float(off[1])) <= allowed * PAIR_PRODUCT
+
+
+def _start(kinds, delta):
+    """Chernoff's epsilon."""
+    K = np.zeros(len(ORDERS))
+    for q, m, k in kinds:
+        K += k * np.logaddexp(*log_parts(LossCut(q, m, k, 1.0, 0.5), ORDERS, 1.0))
+    return float(np.min((K + pole(ORDERS) - math.log(delta)) / ORDERS))
+
+
+def _line(kinds, goal, cuts=None):
+    plan = make_plan(cuts or choose_cut(kinds, goal), goal)
+    parts = [
+        CutKind(
+            moments_of(small, plan.place[1], plan.nodes, 0),
+            moments_of(large, plan.place[1], plan.nodes, 60),
+            60,
+            cut.steps,
+        )
+        for cut, (small, large) in zip(plan.cuts, plan.noise, strict=True)
+    ]
+    line = large_line(parts, plan.place, plan.log_rests)
+    return CutLine(line, log_small_losses(plan.cuts, plan.order), plan.order)
+
+
+def test_the_cut_does_not_matter():
+    """Wherever it lies, and however soft it is, the same delta is found; two equal kinds are one; slopes are slopes."""
+    kinds, goal = [(2e-5, 11.0, 40_000.0)], Goal(150.0, math.log(0.05))
+    found = choose_cut(kinds, goal)
+    line = _line(kinds, goal, found)
+    log, slope = line.log_bound(150.0)
+    assert (log - line.log_bound(150.01)[0]) / 0.01 == pytest.approx(slope, rel=1e-3)
+    for level, soft in ((0.5, 0.5), (0.8, 0.25)):
+        cuts = [replace(cut, level=level * cut.level, soft=soft) for cut in found.cuts]
+        other = _line(kinds, goal, CutEstimates.of(cuts, 100.0))
+        assert other.log_bound(150.0)[0] == pytest.approx(log, abs=ALMOST)
+    halves = _line([(2e-5, 11.0, 15_000.0), (2e-5, 11.0, 25_000.0)], goal)
+    assert halves.log_bound(150.0)[0] == pytest.approx(log, abs=ALMOST)
+
+
+def _rows(name):
+    return list(csv.DictReader((DATA / name).read_text(encoding="utf-8").splitlines()))
+
+
+ROWS = [
+    (name, i)
+    for name, some in (("few_steps_truth.csv", 140), ("large_counts_truth.csv", 160), ("seldom_steps_truth.csv", 110))
+    for i in range(3, len(_rows(name)), some)
+]
+
+
+def _answers(rows):
+    """Whoever is served: epsilon over the proved one, and the costs that were told."""
+    out = []
+    for name, i in rows:
+        row = _rows(name)[i]
+        kinds = list(
+            zip(*([float(x) for x in row[part].split()] for part in ("rates", "distances", "steps")), strict=True)
+        )
+        truth, delta = float(row["epsilon"]), float(row["delta"])
+        if row["direction"] != "with" or sum(k for _, _, k in kinds) < 2 or any(q == 1.0 for q, _, _ in kinds):
+            continue
+        goal = np.array([math.log(delta), _start(kinds, delta), np.inf])
+        found = CutAnswers(kinds, 1 << 24).answer(goal, NONE, solving=True)
+        assert found.value >= truth * (1.0 - ALMOST), row
+        if found.cost < np.inf:
+            again = CutAnswers(kinds, 1 << 24).answer(np.array([-1.0, truth, np.inf]), found, solving=False)
+            assert again.value >= math.log(delta) - ALMOST * abs(math.log(delta)), row
+            out.append((found.value / truth - 1.0, found.cost / truth))
+    return np.array(out)
+
+
+def test_proved_truths():
+    """Nobody is below; who is served is next to the truth."""
+    found = _answers(ROWS)
+    served = found[:, 1] < 1e-10
+    assert np.count_nonzero(served) > 3
+    assert found[served, 0].max() < 1e-9
+
+
+@pytest.mark.slow
+def test_all_proved_truths():
+    """The same of every third row."""
+    names = ("few_steps_truth.csv", "large_counts_truth.csv", "seldom_steps_truth.csv")
+    found = _answers([(name, i) for name in names for i in range(0, len(_rows(name)), 3)])
+    served = found[:, 1] < 1e-10
+    assert np.count_nonzero(served) > 100
+    assert found[served, 0].max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("q", "m", "steps", "delta"),
+    [(2e-4, 13.5, 7.0, 5e-15), (1e-6, 9.0, 3e5, 1e-10), (3e-5, 0.97, 97_193.0, 4e-97)],
+)
+def test_lattices_and_lines_are_above(q, m, steps, delta, monkeypatch):
+    """Without it, by lattices or lines, everybody was above or as far; with it, epsilon and delta fit together."""
+    pairs = SampledGaussian(q, m, steps)
+    (found,) = pairs.epsilon(delta, "with")
+    assert pairs.delta(found, "with")[0] <= delta * (1.0 + 1e-9)
+    assert pairs.delta(found * (1.0 - 1e-9), "with")[0] > delta * (1.0 - 1e-9)
+    monkeypatch.setattr(precise_answers, "_with_cut", lambda *_: NONE)
+    (before,) = pairs.epsilon(delta, "with")
+    assert found * (1.0 - 1e-9) <= before
+
+
+def test_who_is_not_served():
+    """Small losses that reach epsilon, and too much work, are left to others; nothing is raised."""
+    often = [(0.01, 0.01, 1e6)]
+    with pytest.raises(NotPreciseError, match="small losses"):
+        choose_cut(often, Goal(0.3, -7.0))
+    assert guess_epsilon(often, Goal(0.3, -7.0)) <= 0.3
+    kinds = [(2e-5, 12.0, 30_000.0)]
+    goal = np.array([math.log(1e-6), _start(kinds, 1e-6), np.inf])
+    assert CutAnswers(kinds, 1000).answer(goal, NONE, solving=True).cost == np.inf
+    assert CutAnswers(9 * kinds, 1 << 28).answer(goal, NONE, solving=True) is NONE
+    assert make_plan(choose_cut(kinds, Goal(200.0, -9.0)), Goal(200.0, -9.0)).nodes <= MOST_NODES
