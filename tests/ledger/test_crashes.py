@@ -153,7 +153,7 @@ def test_a_filter_admits_while_the_budget_lasts(tmp_path):
     spent = np.minimum(np.floor(0.25 / (X[:, 0] / 5.0) ** 2), 60)  # how often each row may be used
     assert left == [int((spent > k).sum()) for k in range(60)] and left[-1] < left[0] == 50
     totals = ledger.totals(1e-6)
-    assert totals.losses.max() <= budget.epsilon(1e-6) and totals.guarantee
+    assert totals.losses.max() <= budget.epsilon(1e-6)
     with pytest.raises(LedgerConflict, match="admit"):
         ledger.charge_pairs(["a"], Shift([1.0]), key="beside")
     with pytest.raises(PerinstanceError, match="other rows"):
