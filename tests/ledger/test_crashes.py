@@ -190,7 +190,9 @@ def test_what_is_admitted_is_what_was_priced(tmp_path):
     fitted = ledger.admit(total, frame, ids="id", recipe=recipe, key="recipe")
     assert abs(fitted.value_[0] - recipe.transform(frame[["age"]]).sum()) < 10.0  # of 100 times that, as it is
     frame.to_csv(tmp_path / "people.csv", index=False)
-    fitted = ledger.admit(pi.NoisyMean(100.0, "gaussian", "sum"), pi.scan(tmp_path / "people.csv"), ids="id", key="file")
+    fitted = ledger.admit(
+        pi.NoisyMean(100.0, "gaussian", "sum"), pi.scan(tmp_path / "people.csv"), ids="id", key="file"
+    )
     assert abs(fitted.value_[0] - frame.age.sum()) < 1000.0
     frame["label"] = np.where(frame.age > 50, "yes", "no")
     frame["age"] /= 100.0

@@ -198,6 +198,8 @@ def test_guarantees_and_readings_are_told_apart(ledger):
     ledger.charge_pairs(["a"], Shift([1.0], "estimate"), key="3", fixed_in_advance=True)
     assert not ledger.person("a").guarantee and ledger.person("a").kind == "estimate"
     assert ledger.totals().kind == "estimate"
+    absent = ledger.person("A")  # a typing error must not read as a guarantee for somebody
+    assert not absent.entries and "nobody of this name" in absent.assumption and "guarantee" not in str(absent)
 
 
 def test_totals_below_the_budget_of_a_filter_are_readings(tmp_path):

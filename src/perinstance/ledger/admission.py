@@ -71,21 +71,24 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
         raise InvalidInput("a ledger follows people by their ids; pass ids=")
     if found.pairs.kind == "estimate":
         raise RefusedModel("estimates cannot be charged against a budget; use a release with an upper bound")
-    named = {name: columns.get(name) for name in ("target", "ids", "features")}
-    rows, targets = _gathered(release, read_rows(release, X, y, **named, preparation=found.preparation))
-    return Applicants(rows, targets if mechanism.needs_target else None, found.ids, found.pairs, budget.cost(found.pairs))
+    named = (columns.get(name) for name in ("target", "ids", "features"))
+    rows, targets = _gathered(release, read_rows(release, X, y, *named, preparation=found.preparation))
+    labels = targets if mechanism.needs_target else None
+    return Applicants(rows, labels, found.ids, found.pairs, budget.cost(found.pairs))
 
 
 def _gathered(release: Any, table: Source) -> tuple[Floats, NDArray[Any]]:
     """Return the rows that were priced, as ``fit`` takes them: classes that are declared in words are words again."""
     with closing(Local(threads=1).sweep(table, None)) as sweep:
         parts = list(sweep.map(lambda block: (np.array(block.X, dtype=np.float64), np.array(block.y))))
-    rows, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
-    words = declared_words(release)
-    if words:
-        known = np.isfinite(targets)
-        return rows, np.where(known, np.array(words, dtype=object)[np.where(known, targets, 0.0).astype(int)], None)
-    return rows, targets
+    rows, targets = np.concatenate([x for x, _ in parts]), np.concatenate([t for _, t in parts])
+    words: Any = declared_words(release)
+    if not words:
+        return rows, targets
+    known = np.isfinite(targets)
+    labels = np.full(len(targets), None, dtype=object)
+    labels[known] = np.array(words, dtype=object)[targets[known].astype(np.intp)]
+    return rows, labels
 
 
 def admit(

@@ -24,6 +24,7 @@ FILTERED = (
     "filter, whatever is released"
 )
 READING = "later releases may have been chosen after earlier outputs: odometer readings, not guarantees"
+ABSENT = "nobody of this name is in a release that counts; ids are compared exactly as they were written"
 ESTIMATED = "some losses are estimates: the totals are no guarantee"
 
 
