@@ -71,8 +71,8 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
         raise InvalidInput("a ledger follows people by their ids; pass ids=")
     if found.pairs.kind == "estimate":
         raise RefusedModel("estimates cannot be charged against a budget; use a release with an upper bound")
-    named = (columns.get(name) for name in ("target", "ids", "features"))
-    rows, targets = _gathered(release, read_rows(release, X, y, *named, preparation=found.preparation))
+    named: dict[str, Any] = {name: columns.get(name) for name in ("target", "ids", "features")}
+    rows, targets = _gathered(release, read_rows(release, X, y, **named, preparation=found.preparation))
     labels = targets if mechanism.needs_target else None
     return Applicants(rows, labels, found.ids, found.pairs, budget.cost(found.pairs))
 
