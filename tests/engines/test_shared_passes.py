@@ -152,7 +152,7 @@ def test_what_goes_wrong_inside_comes_through_and_leaves_no_thread(threads):
 
     sweep = LocalSweep(read_table(*table(3 * BLOCK, 4)), threads=threads)
     with pytest.raises(KeyboardInterrupt):
-        sweep.share(enter, sweep.whole_table.blocks, "fold")
+        sweep.share(enter, sweep.whole_table.blocks, "fold", 1)
     assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
 
 

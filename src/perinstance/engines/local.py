@@ -18,12 +18,13 @@ from threadpoolctl import ThreadpoolController
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
+from perinstance.engines.kept_threads import KEPT
 from perinstance.engines.ordered_results import Crew, Job, ordered, waited_for
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Cuts, Turns, WholeTable
+from perinstance.folds.shared_turns import Cuts, SharedCall, Turns, WholeTable
 from perinstance.folds.sweep import M
 
 A = TypeVar("A")
@@ -127,14 +128,14 @@ class LocalSweep:
         """See ``SharingSweep``."""
         self._checked = True
 
-    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
+    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, done: int, last: bool = False) -> None:
         """See ``SharingSweep``."""
         turns = Turns.of(cuts)
         try:
             with ONE_BLAS_THREAD:
                 if self.threads == 1:
                     enter(turns)
-                else:
+                elif not self._led(enter, turns):
                     jobs: list[Job] = [(enter, turns, Future()) for _ in range(self.threads)]
                     crew = self.crew(jobs)
                     if last and crew is not None:
@@ -142,10 +143,19 @@ class LocalSweep:
                     waited_for(jobs)
             if last:
                 self.dismiss()
-            self.tell(stage, int(cuts[-1]), self.n_rows)
+            self.tell(stage, done, self.n_rows)
         except BaseException:
             self.dismiss()
             raise
+
+    def _led(self, enter: Callable[[Turns], object], turns: Turns) -> bool:
+        """Take turns with the threads that are kept; False where they are not to be had, and nothing was done."""
+        if self._crew is not None or not isinstance(enter, SharedCall):
+            return False
+        with KEPT.lent(self.threads) as mailbox:
+            if mailbox is not None:
+                enter.lead(mailbox, turns)
+            return mailbox is not None
 
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """See ``SharingSweep``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,24 @@ class Turns(NamedTuple):
     def of(cls, cuts: Cuts) -> Turns:
         """Begin with the first."""
         return cls(np.zeros(1, dtype=np.int64), cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCall:
+    """Compiled code that takes turns until none is left, for a thread of the interpreter's, or led by one for all."""
+
+    alone: Callable[..., object]  #: ``alone(turns, *given)``
+    led: Callable[[NDArray[np.int64], Any], int]  #: ``led(mailbox, (turns, *given))``: how many threads failed
+    given: tuple[Any, ...]
+
+    def __call__(self, turns: Turns, /) -> None:
+        """Take turns."""
+        self.alone(turns, *self.given)
+
+    def lead(self, mailbox: NDArray[np.int64], turns: Turns) -> None:
+        """Take turns together with the threads that serve a mailbox (``numerics.compilation.outlined_calls``)."""
+        if self.led(mailbox, (turns, *self.given)):
+            raise MemoryError("a thread found no memory for its part of a pass over the rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +114,11 @@ class SharingSweep(Protocol):
     def looked_at(self) -> bool:
         """Whether a pass has found that all cells are finite."""
 
-    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
-        """Let every thread call ``enter`` once; ``last``: nothing is expected to follow, the threads may go."""
+    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, done: int, last: bool = False) -> None:
+        """Let every thread call ``enter`` once, then tell how many rows are done.
+
+        ``last``: nothing is expected to follow, the threads may go.
+        """
 
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """Yield ``work(piece)`` of some pieces, in their order."""
