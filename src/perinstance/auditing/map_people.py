@@ -115,10 +115,9 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
     rows = X.reshape(-1), y, X.shape[1]
     places = room.leverage, room.residual, room.parameter, room.epsilon
     touches = Touches.of(*places) if together.threads > 1 else Touches.nothing(ROOMS)
-    for lap in reversed(list(table.laps(cuts, together.threads))):  # the rows that were read last are in the caches
+    for lap in table.laps(cuts, together.threads):
         call = loop.call(rows, room, codes, hard[lap.start : lap.stop - 1], touches)
-        first = int(cuts[lap.start])
-        together.share(call, cuts[lap], "map", done=len(y) - first, last=first == 0 and not loop.more)
+        together.share(call, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
 
     def settled(k: int) -> tuple[int, BlockLosses]:
         run = slice(int(cuts[k]), int(cuts[k + 1]))

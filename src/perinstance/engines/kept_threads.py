@@ -58,7 +58,8 @@ class _Kept:
     @contextmanager
     def lent(self, count: int) -> Iterator[Mailbox | None]:
         """Lend so many threads for one call; None: somebody else has them, or the system's are not known here."""
-        if os.name != "posix" or not self._lock.acquire(blocking=False):
+        lock = self._lock  # a child that is forked meanwhile has another
+        if os.name != "posix" or not lock.acquire(blocking=False):
             yield None
             return
         try:
@@ -68,7 +69,7 @@ class _Kept:
                 self._threads = KeptThreads(count)
             yield self._threads.box
         finally:
-            self._lock.release()
+            lock.release()
 
     def end(self) -> None:
         """Let all go, unless somebody has them: a thread of the caller's that is still at work when all ends."""

@@ -128,7 +128,7 @@ class LocalSweep:
         """See ``SharingSweep``."""
         self._checked = True
 
-    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, done: int, last: bool = False) -> None:
+    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
         """See ``SharingSweep``."""
         turns = Turns.of(cuts)
         try:
@@ -143,7 +143,7 @@ class LocalSweep:
                     waited_for(jobs)
             if last:
                 self.dismiss()
-            self.tell(stage, done, self.n_rows)
+            self.tell(stage, int(cuts[-1]), self.n_rows)
         except BaseException:
             self.dismiss()
             raise

@@ -114,11 +114,8 @@ class SharingSweep(Protocol):
     def looked_at(self) -> bool:
         """Whether a pass has found that all cells are finite."""
 
-    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, done: int, last: bool = False) -> None:
-        """Let every thread call ``enter`` once, then tell how many rows are done.
-
-        ``last``: nothing is expected to follow, the threads may go.
-        """
+    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
+        """Let every thread call ``enter`` once; ``last``: nothing is expected to follow, the threads may go."""
 
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """Yield ``work(piece)`` of some pieces, in their order."""

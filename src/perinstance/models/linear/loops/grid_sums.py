@@ -90,8 +90,7 @@ def moments_on_grids(sweep: SharingSweep, table: WholeTable, theta: Floats, scal
     for lap in table.laps(cuts, sweep.threads):
         part = sums[:, lap.start : lap.stop - 1]
         call = SharedCall(_moment_turns, _led_moment_turns, (given, part[0], part[1]))
-        done = int(cuts[lap.stop - 1])
-        sweep.share(call, cuts[lap], "fold", done, last=lap.stop == len(cuts))  # it mostly is enough
+        sweep.share(call, cuts[lap], "fold", last=lap.stop == len(cuts))  # it mostly is enough
     high, low = np.zeros(d), np.zeros(d)
     _add_turns(sums[0], sums[1], high, low)
     runs = len(cuts) * (2 + int(np.diff(cuts).max()) // (TOGETHER))

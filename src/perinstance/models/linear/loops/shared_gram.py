@@ -62,7 +62,7 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
             call = SharedCall(_narrow_turns, _led_narrow_turns, given)
         else:
             call = SharedCall(_library_turns, _led_library_turns, (blas_addresses(), *given))
-        sweep.share(call, cuts[lap], "fold", done=int(cuts[lap.stop - 1]))
+        sweep.share(call, cuts[lap], "fold")
         _add_all(sums, narrow, whole)
     return whole, float(chain + TOGETHER + np.ceil(len(cuts) / TOGETHER))
 
