@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perinstance.auditing.first_touch import LARGE, Touches
+from perinstance.folds.first_touch import LARGE, Touches, touch
 
 
 def test_each_large_page_is_touched_once_and_nothing_changes():
@@ -19,6 +19,6 @@ def test_each_large_page_is_touched_once_and_nothing_changes():
         assert pages <= {(place.ctypes.data + 8 * int(at)) // LARGE for at in starts}
         assert (starts >= 0).all() and (starts < len(place)).all()
     assert (np.diff(touches.runs[:, 0]) >= 0).all()
-    touches.enter()
+    touch(touches)
     assert touches.counter[0] == len(touches.runs) + 1
     assert [place.tobytes() for place in places] == before

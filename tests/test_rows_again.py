@@ -102,3 +102,33 @@ def test_a_promise_stands_beside_the_losses():
     promised = audit.release.promise(4).epsilon(1e-8)
     assert f"{promised:.2f}"[:3] in render(other)
     assert "Promise" not in render(pi.audit(pi.PosteriorSample(), X, y))
+
+
+@pytest.mark.parametrize("known_by", ["ids", "index", "file"])
+def test_a_table_in_another_order_is_refused(known_by, tmp_path):
+    """Rows are found by position: after sorting, a certificate, or an odds ratio, would be somebody else's."""
+    X, y = table(40)
+    frame = X.assign(person=[f"p{i}" for i in range(40)], cost=y)
+    columns = {"target": "cost", "ids": "person"} if known_by != "index" else {"target": "cost"}
+    frame = frame.drop(columns="person") if known_by == "index" else frame
+    other = frame.sort_values("age")
+    if known_by != "index":
+        other = other.reset_index(drop=True)
+    release = pi.PosteriorSample()
+    if known_by == "file":
+        for name, rows in (("audited.csv", frame), ("sorted.csv", other)):
+            rows.to_csv(tmp_path / name, index=False)
+        frame, other = (pi.scan(tmp_path / name) for name in ("audited.csv", "sorted.csv"))
+    audit = pi.audit(release, frame, **columns)
+    published = release.fit(X, y)
+    asked = [
+        lambda rows: audit.deletions_together([1, 2], 1.0, rows, **columns).loss,
+        lambda rows: audit.republished([1], rows, **columns).after.max(),
+        lambda rows: audit.realised(published, rows, **columns).losses.max(),
+        lambda rows: audit.recheck(rows, **columns)[0].refitted,
+        lambda rows: audit.rare_features(rows, **columns)[0].position,
+    ]
+    for ask in asked:
+        assert np.isfinite(ask(frame))
+        with pytest.raises(InvalidInput, match="another order"):
+            ask(other)

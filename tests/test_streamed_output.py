@@ -15,6 +15,7 @@ import perinstance as pi
 from perinstance.auditing import streamed_output
 from perinstance.data import LossWriter, write_losses
 from perinstance.engines import Local
+from perinstance.engines.kept_threads import KEPT
 
 RELEASES = [
     pi.PosteriorSample(alpha=1.0, gamma=0.5),
@@ -151,6 +152,7 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
             raise error
 
     monkeypatch.setattr("perinstance.auditing.audit_call.LossWriter", Full)
+    KEPT.end()  # of other tests in this process
     X, y = table(RELEASES[0], dominant=290)
     X[200, 0] = 7.0
     (tmp_path / f"losses.{suffix}").write_text("of last year")

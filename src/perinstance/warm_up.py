@@ -97,7 +97,8 @@ def _tables() -> None:
     for release in (posterior, ridge):
         pi.audit(release, *_table(50, n=2100))  # enough for a block to be answered in one call
     for d in (50, 80):
-        pi.audit(posterior, *_table(d, n=20_000_000 // (8 * d)))  # several blocks: threads share the sums
+        for release in (posterior, output):  # several blocks: threads share the passes
+            pi.audit(release, *_table(d, n=20_000_000 // (8 * d)), engine=Local(threads=2))
     X, y = _table(3, n=400)
     y[0] = X[0] @ np.linalg.lstsq(X[1:], y[1:], rcond=None)[0]  # almost fitted: folded again, in pairs
     pi.audit(ridge, X, y, engine=Local(block_bytes=1 << 12))

@@ -1,5 +1,6 @@
 """Groups: against refits and two-Gaussian quadrature; the chain bound in both directions."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import roots_hermite
@@ -108,6 +109,19 @@ def test_the_two_directions_of_the_chain_have_different_weights():
     assert c.delta_without == pytest.approx(1e-3 + 1e-4 * np.exp(0.5) + 1e-2 * np.exp(1.5))
     assert c.delta_with == pytest.approx(1e-3 * np.exp(1.2) + 1e-4 * np.exp(0.2) + 1e-2)
     assert c.delta == max(c.delta_without, c.delta_with) and c.epsilon == pytest.approx(1.7)
+
+
+def test_the_chain_is_rounded_up():
+    rng = np.random.default_rng(0)
+    with mp.workdps(40):
+        for k in rng.integers(1, 40, 50).tolist():
+            eps, deltas = rng.uniform(0.0, 3.0, k), rng.uniform(0.0, 1e-60, k)
+            e, d, c = [mp.mpf(v) for v in eps], [mp.mpf(v) for v in deltas], chain_bound(eps, deltas)
+            forward = mp.fsum(d[i] * mp.exp(mp.fsum(e[:i])) for i in range(k))
+            backward = mp.fsum(d[i] * mp.exp(mp.fsum(e[i + 1 :])) for i in range(k))
+            assert forward <= c.delta_without <= forward * (1 + 1e-9) and c.epsilon >= mp.fsum(e)
+            assert backward <= c.delta_with <= backward * (1 + 1e-9)
+    assert chain_bound([np.inf, 1.0], 0.0).delta == 0.0 and chain_bound([800.0, 1.0], 1e-300).delta == 1.0
 
 
 @pytest.mark.parametrize("seed", range(10))

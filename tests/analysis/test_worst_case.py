@@ -1,5 +1,7 @@
 """The worst case over data sets: attained by the data set it names, never beaten by others."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,11 @@ def test_the_exponential_mechanism_by_quadrature():
         worst = max(worst, np.abs(np.log(p / p.sum()) - np.log(q / q.sum())).max())
     assert 0.3 * bound.epsilon < worst <= bound.epsilon
     assert bound.as_published == 4 * bound.epsilon
+    for gamma, x, y, radius in rng.uniform(0.1, 3.0, (50, 4)).tolist():
+        truth = Fraction(gamma) / 2 * (Fraction(y) + Fraction(x) * Fraction(radius)) ** 2
+        found = Fraction(exponential_mechanism(gamma, x, y, radius).epsilon)
+        assert truth <= found <= truth * (1 + Fraction(1, 10**15))
+    assert exponential_mechanism(1.0, 1e200, 1.0, 1.0).epsilon == np.inf
 
 
 def test_a_release_with_a_promise_says_its_promise():

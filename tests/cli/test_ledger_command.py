@@ -98,6 +98,23 @@ def test_a_second_draw_needs_a_key_of_its_own(run, tmp_path):
     assert [release.state for release in pi.Ledger("book").releases()] == ["committed"] * 2
 
 
+def test_an_interrupted_release_tells_of_its_charge(run, tmp_path, monkeypatch):
+    """Ctrl-C between the charge and the model: the charge counts, and whoever is asked to settle it is told how."""
+    target, features = table(tmp_path)
+    assert run("ledger", "init", "book").code == 0
+    asked = ("people.csv", "--target", target, "--id", "who", *features, "--ledger", "book", "-q")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as now:
+        now.setattr(pi.AdaSSP, "fit", interrupted)
+        done = run("release", *asked, "--key", "one", "--epsilon", "1", "--x-bound", "5", "--y-bound", "5")
+    assert done.code == 130 and "'one' stays in the ledger as reserved" in done.err and "ledger settle" in done.err
+    assert pi.Ledger("book").releases()[0].state == "reserved" and not (tmp_path / "model.json").exists()
+    assert run("ledger", "settle", "book", "one", "--not-published").code == 0
+
+
 def test_the_folder_one_stands_in_has_a_name(run, tmp_path):
     tmp_path.chmod(0o755)
     refused = run("ledger", "init", ".")

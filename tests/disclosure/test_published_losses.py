@@ -236,6 +236,8 @@ def test_people_are_charged_before_anything_is_drawn(tmp_path, monkeypatch):
     for published, people in ((pi.PosteriorSample(alpha=5.0), 40), (fitted, 39), (np.zeros(7), 40)):
         with pytest.raises((InvalidInput, NotFittedError)):  # a refused call leaves no charge behind
             publish_losses(audit, published, X[:people], y[:people], key="refused", **ask)
+    with pytest.raises(InvalidInput, match="other people"):  # others would be counted than are charged
+        publish_losses(audit, fitted, X, y, key="others", ids=[f"q{i}" for i in range(40)], **ask)
     assert len(ledger.releases()) == 1
     monkeypatch.setattr(publish, "drawn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

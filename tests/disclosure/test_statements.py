@@ -148,6 +148,9 @@ def test_a_row_beyond_the_bounds_costs_the_promise_at_most():
     far = statement(release, [1e9, -1e9, 0.0], 1e9)
     assert far.epsilon <= 1.0 and far.epsilon == pytest.approx(1.0, rel=1e-6)
     assert statement(release, [np.nan, 0.0, 0.0], 0.0).epsilon == 0.0  # a missing cell: a row of zeros
+    descent = pi.NoisyDescent(LogisticRegression(), steps=5, clip=1.0, noise=2.0)
+    for cell in (np.nan, np.inf, -np.inf, 1e300):  # fit refuses none of them
+        assert statement(descent, [cell, 0.0, 0.0], 1.0).epsilon == descent.promise().epsilon(1e-6)
 
 
 def test_several_releases_add_up():

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
+from perinstance.engines.kept_threads import KEPT
 from perinstance.engines.local import ONE_BLAS_THREAD, quiet_libraries
 from perinstance.engines.ordered_results import ordered
 from perinstance.errors import InvalidInput, InvalidTable
@@ -23,6 +24,11 @@ from perinstance.errors import InvalidInput, InvalidTable
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(4000, 6)) * 10.0 ** RNG.integers(-8, 8, (4000, 1))
 Y = RNG.normal(size=4000)
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_kept():
+    KEPT.end()  # of other tests in this process
 
 
 def workers() -> list[str]:

@@ -15,6 +15,7 @@ from numba import njit
 import perinstance as pi
 from perinstance.data import read_table
 from perinstance.engines import Local, LocalSweep
+from perinstance.engines.kept_threads import KEPT
 from perinstance.errors import InvalidTable
 from perinstance.folds import shared_turns
 from perinstance.folds.shared_turns import Turns, WholeTable
@@ -37,6 +38,17 @@ def same_tables(monkeypatch):
 def small_blocks(monkeypatch):
     monkeypatch.setattr("perinstance.data.memory.table.rows_per_view", lambda n, d: BLOCK)
     monkeypatch.setattr("perinstance.auditing.map_people.TURN_BYTES", 1 << 14)
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_kept():
+    KEPT.end()
+    yield
+    KEPT.end()
+
+
+def workers() -> set[str]:
+    return {one.name for one in threading.enumerate() if one.name.startswith("perinstance")}
 
 
 def table(n, d):
@@ -103,7 +115,8 @@ def test_people_are_those_of_the_blocks_whatever_the_threads(release, d, monkeyp
     np.testing.assert_array_equal(found[0][3], blocks[3])
     for one, another in zip(found[0][:3], blocks[:3], strict=True):
         np.testing.assert_allclose(one, another, rtol=1e-6, atol=1e-12)
-    assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
+    # those who are kept for the next audit, as many as the last one asked for
+    assert {f"perinstance_kept_{k}" for k in range(2)} == workers()
 
 
 @pytest.mark.parametrize("d", [3, 12, 66])
@@ -153,7 +166,7 @@ def test_what_goes_wrong_inside_comes_through_and_leaves_no_thread(threads):
     sweep = LocalSweep(read_table(*table(3 * BLOCK, 4)), threads=threads)
     with pytest.raises(KeyboardInterrupt):
         sweep.share(enter, sweep.whole_table.blocks, "fold")
-    assert not [one for one in threading.enumerate() if one.name.startswith("perinstance")]
+    assert not workers()
 
 
 def test_progress_is_told_after_each_lap(monkeypatch):

@@ -9,7 +9,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
 from perinstance.errors import LedgerConflict, LedgerTrouble, PerinstanceError
@@ -153,7 +155,7 @@ def test_a_filter_admits_while_the_budget_lasts(tmp_path):
     spent = np.minimum(np.floor(0.25 / (X[:, 0] / 5.0) ** 2), 60)  # how often each row may be used
     assert left == [int((spent > k).sum()) for k in range(60)] and left[-1] < left[0] == 50
     totals = ledger.totals(1e-6)
-    assert totals.losses.max() <= budget.epsilon(1e-6) and totals.guarantee
+    assert totals.losses.max() <= budget.epsilon(1e-6)
     with pytest.raises(LedgerConflict, match="admit"):
         ledger.charge_pairs(["a"], Shift([1.0]), key="beside")
     with pytest.raises(PerinstanceError, match="other rows"):
@@ -175,3 +177,34 @@ def test_an_adaptive_estimator_is_admitted_too(tmp_path):
     people = [release.people for release in ledger.releases()]
     assert people[0] == 80 and people[-1] < 80
     assert ledger.totals(1e-6).losses.max() <= ledger.filter.epsilon(1e-6)
+
+
+def test_what_is_admitted_is_what_was_priced(tmp_path):
+    """Rows by a recipe, classes in words, files, and more people than a kernel model takes."""
+    budget = pi.ledger.GaussianBudget(distance=3.0)
+    ledger = pi.Ledger(tmp_path / "l", filter=budget)
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"id": [f"p{i}" for i in range(30)], "age": rng.uniform(0.0, 100.0, 30)})
+    recipe = pi.Recipe({"age": {"range": [0, 100]}})
+    total = pi.NoisyMean(scale=1.0, noise="gaussian", statistic="sum")
+    fitted = ledger.admit(total, frame, ids="id", recipe=recipe, key="recipe")
+    assert abs(fitted.value_[0] - recipe.transform(frame[["age"]]).sum()) < 10.0  # of 100 times that, as it is
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    fitted = ledger.admit(
+        pi.NoisyMean(100.0, "gaussian", "sum"), pi.scan(tmp_path / "people.csv"), ids="id", key="file"
+    )
+    assert abs(fitted.value_[0] - frame.age.sum()) < 1000.0
+    frame["label"] = np.where(frame.age > 50, "yes", "no")
+    frame["age"] /= 100.0
+    for classes in (("no", "yes"), ("yes", "no")):
+        steps = pi.NoisyDescent(LogisticRegression(), 40, 0.05, 1.0, noise=20.0, classes=classes)
+        asked = {"target": "label", "ids": "id", "key": classes[0]}
+        seen = []
+        steps.fit = lambda X, y, seen=seen: seen.append((X, y))
+        ledger.admit(steps, frame, **asked)
+        (X, y), who = seen[0], ledger.releases()[-1].people
+        assert len(y) == who == 30 and y.tolist() == frame.label.tolist() and (X[:, 0] == frame.age).all()
+    with pytest.raises(PerinstanceError, match="admit takes target, ids, features, recipe, got targets"):
+        ledger.admit(total, frame[["age"]], ids=list(frame.id), key="other", targets=(np.ones((1, 1)), None))
+    many = np.full((20_001, 1), 1e-3)
+    assert ledger.admit(total, many, ids=range(20_001), key="many").value_.shape == (1,)

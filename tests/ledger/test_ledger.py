@@ -198,6 +198,33 @@ def test_guarantees_and_readings_are_told_apart(ledger):
     ledger.charge_pairs(["a"], Shift([1.0], "estimate"), key="3", fixed_in_advance=True)
     assert not ledger.person("a").guarantee and ledger.person("a").kind == "estimate"
     assert ledger.totals().kind == "estimate"
+    absent = ledger.person("A")  # a typing error must not read as a guarantee for somebody
+    assert not absent.entries and "nobody of this name" in absent.assumption and "guarantee" not in str(absent)
+
+
+def test_totals_below_the_budget_of_a_filter_are_readings(tmp_path):
+    """What is said is the budget; the total is exceeded by whoever stops when the outputs have told most."""
+    budget, m, steps, delta = pi.ledger.GaussianBudget(distance=1.0), 0.25, 15, 1e-3
+    ledger = pi.Ledger(tmp_path / "l", filter=budget)
+    assert ledger.totals().guarantee  # nobody lost anything
+    for k in range(2):
+        ledger.admit(pi.NoisyMean(scale=4.0, noise="gaussian", statistic="sum"), [[1.0]], ids=["a"], key=f"{k}")
+    for found in (ledger.totals(delta), ledger.totals(delta, "upper"), ledger.person("a", delta)):
+        assert not found.guarantee and "reading" in found.assumption and "budget" in found.assumption
+    # the reading after t steps, and the best time to stop: log ratios walk by N(m^2/2, m^2) with the person
+    readings = Shift(m * np.sqrt(np.arange(1, steps + 1))).epsilon(delta)
+    grid = np.linspace(-3.0, 6.0, 1801)
+    law = np.exp(-0.5 * ((grid[None, :] - grid[:, None] - m * m / 2) / m) ** 2)
+    law /= law.sum(axis=1, keepdims=True)
+
+    def told(limits):
+        value = np.zeros(len(grid))
+        for epsilon in limits[::-1]:
+            value = np.maximum(law @ value, -np.expm1(np.minimum(epsilon - grid, 0.0)))
+        return law[np.argmin(np.abs(grid))] @ value
+
+    assert told(readings) > 2.0 * delta
+    assert told(np.full(steps, budget.epsilon(delta))) <= delta
 
 
 def test_a_promise_of_another_tool_is_never_too_small():

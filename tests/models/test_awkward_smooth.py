@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
+import perinstance as pi
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
@@ -157,3 +158,14 @@ def test_multinomial_is_never_below_the_truth(seed):
             certified += np.isfinite(found.distance[0])
             assert found.distance[0] >= truth * (1 - 1e-9)
     assert certified >= 6
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_a_first_step_too_far_says_nothing(loss):
+    """The line search meets infinities, in the threads that fold: no warning (an error here) comes through."""
+    X = np.arange(1.0, 200.0)[:, None]
+    estimator, y = {
+        "poisson": (PoissonRegressor(alpha=1.0, fit_intercept=False), 1e4 * X[:, 0]),
+        "gamma": (GammaRegressor(alpha=1.0, fit_intercept=False), 1e-4 * X[:, 0]),
+    }[loss]
+    assert np.isfinite(pi.audit(pi.OutputPerturbation(estimator, 1.0), X, y, method="upper").losses).all()

@@ -15,7 +15,7 @@ from perinstance.models.linear.loops import eight_lanes
 from perinstance.models.linear.loops.eight_lanes import EightPanels
 from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, add_cross_of_few
 from perinstance.models.linear.loops.library_loops import Products
-from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, add_cross
+from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, RowSums, add_cross
 from perinstance.numerics.simd_vectors import load2, load4, repeat4, store2
 
 WIDTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 20, 21, 31, 64]
@@ -68,6 +68,18 @@ def test_a_person_has_the_same_bits_wherever_they_stand(kind):
             part = np.empty((3, stop - start))
             panels.sums(X[start:stop], *part)
             assert (part == whole[:, start:stop]).all()
+
+
+@pytest.mark.parametrize("d", [17, 24, 25, 33, 40, 77])
+def test_three_panels_at_a_time_give_the_bits_of_one(d):
+    rng = np.random.default_rng(d)
+    X, W = rng.normal(size=(21, d)), rng.normal(size=(d, d + 1))
+    vectors = rng.normal(size=(3, d + 1))
+    cut = EightPanels.of(W, *vectors, False).cut
+    found = np.full((2, 3, 21), np.nan)
+    eight_lanes._three_sums_one_by_one(X.ravel(), d, cut, RowSums(*found[0]))
+    eight_lanes._three_sums_by_threes(X.ravel(), d, cut, RowSums(*found[1]))
+    assert np.isfinite(found).all() and (found[0] == found[1]).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 500])

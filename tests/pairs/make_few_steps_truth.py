@@ -13,6 +13,7 @@ import csv
 import math
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 from flint import arb, ctx
@@ -93,31 +94,40 @@ def truth(random: np.random.Generator, fewest: int, most: int) -> list[str]:
     epsilon = largest_alone(steps, log_delta, direction) if alone else chernoff(steps, log_delta, direction)
     if not 0 < epsilon < 1e4:
         raise TooHardError("nothing is lost")
-    found = Inversion(steps, epsilon, direction).delta()
+    return row_of(steps, direction, epsilon, Inversion(steps, epsilon, direction).delta())
+
+
+def row_of(steps: list[Step], direction: str, epsilon: float, found: arb) -> list[str]:
+    """Write a row, every number with all its digits, if the ball of its delta is small enough."""
     if not (found.is_finite() and found > 0 and found.rad() < BALL * found.mid()):
         raise TooHardError("the ball is not small enough")
     if not -708 < float(found.log().mid()) < -0.69:
         raise TooHardError("out of range")
-    lists = [" ".join(f"{step[i]:.6g}" for step in steps) for i in range(3)]
+    lists = [" ".join(repr(step[i]) for step in steps) for i in range(3)]
     below = math.nextafter(float(found.lower()), 0.0)
     return [*lists, direction, repr(epsilon), repr(below)]
 
 
-def main() -> None:
-    """Append rows until the time is over."""
-    out, seed, until = sys.argv[1], int(sys.argv[2]), time.time() + float(sys.argv[3])
-    fewest, most = (int(x) for x in sys.argv[4:6]) if len(sys.argv) > 4 else (3, 64)
-    random = np.random.default_rng(seed)
-    with open(out, "a", newline="", encoding="utf-8") as file:
+def append_rows(path: str, seconds: float, make: Callable[[], list[str]]) -> None:
+    """Append rows to a table until the time is over."""
+    until = time.time() + seconds
+    with open(path, "a", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         if file.tell() == 0:
             table.writerow(FIELDS)
         while time.time() < until:
             try:
-                table.writerow(truth(random, fewest, most))
+                table.writerow(make())
                 file.flush()
             except (TooHardError, ValueError, OverflowError, ZeroDivisionError) as error:
                 print(type(error).__name__, error, file=sys.stderr)
+
+
+def main() -> None:
+    """Append random rows."""
+    random = np.random.default_rng(int(sys.argv[2]))
+    fewest, most = (int(x) for x in sys.argv[4:6]) if len(sys.argv) > 4 else (3, 64)
+    append_rows(sys.argv[1], float(sys.argv[3]), lambda: truth(random, fewest, most))
 
 
 if __name__ == "__main__":

@@ -12,14 +12,12 @@ chance: with it moments say nothing. Written is a double at or below the whole b
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
-import time
 
 import numpy as np
 
-from .make_few_steps_truth import BALL, FIELDS
+from .make_few_steps_truth import append_rows, row_of
 from .sampled_contours import Step
 from .sampled_noise import TooHardError
 from .sampled_trapezoids import ManySteps
@@ -97,35 +95,18 @@ def truth(person: Person, most_work: float) -> list[str]:
     epsilon = near_epsilon(steps, direction, log_delta)
     if not 0 < epsilon < 1e4:
         raise TooHardError("nothing is lost")
-    found = ManySteps(steps, epsilon, direction, most_work).delta(log_delta - 1)
-    if not (found.is_finite() and found > 0 and found.rad() < BALL * found.mid()):
-        raise TooHardError("the ball is not small enough")
-    if not -708 < float(found.log().mid()) < -0.69:
-        raise TooHardError("out of range")
-    lists = [" ".join(repr(step[i]) for step in steps) for i in range(3)]
-    below = math.nextafter(float(found.lower()), 0.0)
-    return [*lists, direction, repr(epsilon), repr(below)]
+    return row_of(steps, direction, epsilon, ManySteps(steps, epsilon, direction, most_work).delta(log_delta - 1))
 
 
 def main() -> None:
-    """Append rows until the time is over."""
-    out, seed, until = sys.argv[1], int(sys.argv[2]), time.time() + float(sys.argv[3])
-    random = np.random.default_rng(seed)
+    """Append random rows."""
+    random = np.random.default_rng(int(sys.argv[2]))
     choose, work = {
         "seldom": (seldom, 1e8),
         "seldom_kinds": (lambda random: seldom(random, 4), 1e8),
         "all": (anybody, 2e6),
     }[sys.argv[4]]
-    with open(out, "a", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, lineterminator="\n")
-        if file.tell() == 0:
-            table.writerow(FIELDS)
-        while time.time() < until:
-            try:
-                table.writerow(truth(choose(random), work))
-                file.flush()
-            except (TooHardError, ValueError, OverflowError, ZeroDivisionError) as error:
-                print(type(error).__name__, error, file=sys.stderr)
+    append_rows(sys.argv[1], float(sys.argv[3]), lambda: truth(choose(random), work))
 
 
 if __name__ == "__main__":

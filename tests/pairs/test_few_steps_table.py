@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flint import arb
 
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled.lattice import answers
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
+
+from .make_few_steps_truth import row_of
 
 DATA = Path(__file__).parent / "data"
 ROWS = [
@@ -99,3 +102,9 @@ def test_whole_table(kind):
     for row in ROWS:
         if _kind(row) == kind:
             _check(row)
+
+
+def test_rows_are_written_with_all_their_digits():
+    """A table that says 1.23457e+06 steps would be the truth of another person."""
+    row = row_of([(0.00012345678901, 0.5, 1234567)], "with", 0.1, arb("1e-9"))
+    assert row[:3] == ["0.00012345678901", "0.5", "1234567"]

@@ -236,6 +236,16 @@ def test_a_rate_of_one_is_a_shift():
     assert pairs.zcdp() == pytest.approx(shift.zcdp(), rel=1e-12)
 
 
+def test_a_rate_of_one_is_a_shift_of_any_length():
+    """Squares of distances neither underflow nor overflow."""
+    lengths = np.array([3e-310, 1e-200, 1e-160, 1e100, 1e160])
+    pairs, shift = SampledGaussian(1.0, lengths, 4), Shift(2 * lengths)
+    assert (pairs.delta(0.0) >= shift.delta(0.0)).all() and (pairs.tv() >= shift.tv()).all()
+    assert pairs.delta(0.0) == pytest.approx(shift.delta(0.0), rel=1e-12, abs=1e-320)
+    both = SampledGaussian(1.0, np.array([[3e-200, 4e-200]]), np.array([[1, 1]]))
+    assert both.tv()[0] >= Shift([5e-200]).tv()[0] > 0.0
+
+
 def test_nothing_is_lost_without_rate_distance_or_steps():
     pairs = SampledGaussian([0.0, 0.5, 0.5], [1.0, 0.0, 1.0], [7, 7, 0])
     assert (pairs.epsilon(0.0) == 0).all() and (pairs.delta(0.0) == 0).all() and (pairs.renyi(5.0) == 0).all()

@@ -54,6 +54,31 @@ def test_a_record_that_is_nearly_the_whole_sum():
         assert slow_distance(release, X, i) <= found[i]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("transform", ["log", "sqrt"])
+@pytest.mark.parametrize("offset", [1e-310, 1.0, 1e280, 1.7e308])
+def test_amounts_of_any_size(transform, offset):
+    """Squares of moves underflow, sums overflow: no distance is below the truth, inside and outside."""
+    rng = np.random.default_rng(4)
+    release = pi.SlowScalingSum(transform, 1e-3, offset)
+    for powers in ((-320, -300), (-200, 200), (-170, -150), (150, 170), (300, 308)):
+        X = rng.uniform(0.1, 1.0, (4, 2)) * 10.0 ** rng.integers(*powers, size=(4, 2))
+        new = np.array([[1.7e308, 1e308], [1e-300, 1e-323], [1.0, 0.0]])
+        with mp.workdps(700):
+            audit, outside = pi.audit(release, X), pi.audit(release, X, targets=(new, None))
+            truths = [slow_distance(release, X, i) for i in range(4)]
+            truths += [slow_distance(release, np.vstack([X, row]), 4) for row in new]
+            distances = np.concatenate([one.pairs.to_columns()["distance"] for one in (audit, outside)])
+            kinds = np.concatenate([audit.kind, outside.kind])
+            for found, truth, kind, row in zip(distances, truths, kinds, np.vstack([X, new]), strict=True):
+                assert np.isfinite(found) and truth <= mp.mpf(found)
+                assert kind != "exact" or found <= truth * (1 + mp.mpf("1e-6"))
+                policy = mp.sqrt(mp.fsum(mp.mpf(p) ** 2 for p in release.policy(row).tolist()))
+                assert truth <= policy
+    with pytest.raises(PerinstanceError, match="column 0: its sum is beyond"):
+        pi.audit(release, np.full((2, 1), 1e308))
+
+
 @pytest.mark.parametrize("release", RELEASES, ids=lambda r: r.transform)
 def test_statement_and_realised_loss(release):
     X = np.abs(np.random.default_rng(3).normal(size=(8, 2))) * 100

@@ -39,7 +39,7 @@ def test_one_sampled_step_is_its_closed_form():
 
 
 def test_classifiers_are_simulated_below_their_promise():
-    release = pi.NoisyDescent(LogisticRegression(), steps=3, clip=0.8, noise=1.5)
+    release = pi.NoisyDescent(LogisticRegression(), steps=3, clip=0.8, noise=1.5, classes=("no", "yes"))
     found = simulate(release, X, np.where(Y > 0, "yes", "no"), 0, 0.2, trainings=300, rng=np.random.default_rng(3))
     assert found.low <= release.promise().delta(0.2) and 0 <= found.low <= found.delta <= found.high <= 1
 
@@ -58,3 +58,22 @@ def test_only_plain_descents_are_simulated():
         simulate(pi.NoisyDescent(PLAIN, 2, noise=1.0, filter=(8, 1.0)), X, Y, 0, 1.0)
     with pytest.raises(InvalidInput, match="NoisyDescent"):
         simulate(pi.PosteriorSample(), X, Y, 0, 1.0)
+
+
+def test_labels_and_missing_cells_count_as_in_fit():
+    """A label that is no declared class, or a row with a missing cell, is as if the person were not there."""
+    release = pi.NoisyDescent(LogisticRegression(), 3, 0.1, 1.0, 1.0, classes=("yes", "no"))
+    labels, rows = np.where(Y > 0, "yes", "no").astype(object), X.copy()
+
+    def found(y, x):
+        return simulate(release, x, y, 0, 0.1, trainings=50, rng=np.random.default_rng(3))
+
+    plain = found(np.delete(labels, 5), np.delete(rows, 5, 0))
+    odd, missing = labels.copy(), rows.copy()
+    odd[5], missing[5] = "perhaps", np.nan
+    assert found(odd, rows).delta == found(labels, missing).delta == pytest.approx(plain.delta, rel=1e-9)
+    nobody = labels.copy()
+    nobody[0] = "perhaps"
+    assert found(nobody, rows).delta == 0.0
+    with pytest.raises(InvalidInput, match="classes"):
+        simulate(pi.NoisyDescent(LogisticRegression(), 3, noise=1.0), X, np.where(Y > 0, "yes", "no"), 0, 0.1)

@@ -107,7 +107,7 @@ def audit(
     engine = default_engine(table) if engine is None else engine
     sweep = engine.sweep(table, progress)
     folder = _folder_for(sweep, out) if is_folder(out) else None
-    name = release.mechanism().name
+    name = type(release).__name__
     LOG.info("audit of %s begins: %d features", name, table.n_features)
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
         if targets is None and hasattr(sweep, "expect_answers"):  # an engine with time for it while rows are moved

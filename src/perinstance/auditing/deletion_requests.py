@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.raw_tables import read_rows
 from perinstance.auditing.refit_check import WithoutRows, picked_rows
+from perinstance.auditing.same_people import refuse_other_people
 from perinstance.checked_numbers import is_whole, non_negative
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
@@ -126,7 +127,9 @@ def deletions_together(
     epsilon = non_negative("epsilon", epsilon)
     _inside(audit)
     asked = positions_of(audit, people)
-    with closing(Local(threads=1).sweep(_source(audit, X, y, columns))) as sweep:
+    table = _source(audit, X, y, columns)
+    with closing(Local(threads=1).sweep(table)) as sweep:
+        refuse_other_people(audit, table, sweep)
         group = _group_pairs(audit, asked, sweep)
         known: dict[frozenset[int], tuple[float, Kind]] = {}
 
@@ -152,7 +155,9 @@ def republished(audit: Audit, people: Sequence[Any], X: Any, y: Any = None, **co
     stay = np.delete(np.arange(len(audit)), deleted)
     if not len(stay):
         raise InvalidInput("nobody would be left to publish about; take the output down instead")
-    with closing(Local(threads=1).sweep(_source(audit, X, y, columns))) as sweep:
+    table = _source(audit, X, y, columns)
+    with closing(Local(threads=1).sweep(table)) as sweep:
+        refuse_other_people(audit, table, sweep)
         rest: Any = WithoutRows(sweep, deleted)
         fit = audit.release.confidential_fit(rest, "auto")
         again = walk_people(audit.release, fit, rest, rest, True, audit.delta)

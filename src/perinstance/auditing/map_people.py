@@ -12,11 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.first_touch import Touches
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Turns, sharing
+from perinstance.folds.first_touch import Touches
+from perinstance.folds.shared_turns import sharing
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
@@ -24,6 +24,7 @@ from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import frozen
 from perinstance.pairs.interface.column_pairs import ColumnPairs
 from perinstance.releases.base.block_losses import (
+    ROOMS,
     AnswerRoom,
     BlockLosses,
     LossLoop,
@@ -112,12 +113,11 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
     cuts = table.turns_of(loop.rows * max(1, TURN_BYTES // (8 * X.shape[1] * loop.rows)))
     codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
     rows = X.reshape(-1), y, X.shape[1]
-    several = together.threads > 1
-    touches = Touches.of(room.leverage, room.residual, room.parameter, room.epsilon) if several else None
+    places = room.leverage, room.residual, room.parameter, room.epsilon
+    touches = Touches.of(*places) if together.threads > 1 else Touches.nothing(ROOMS)
     for lap in table.laps(cuts, together.threads):
-        own = hard[lap.start : lap.stop - 1]
-        enter = partial(_enter, loop=loop, given=(rows, room, codes, own), touches=touches)
-        together.share(enter, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
+        call = loop.call(rows, room, codes, hard[lap.start : lap.stop - 1], touches)
+        together.share(call, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
 
     def settled(k: int) -> tuple[int, BlockLosses]:
         run = slice(int(cuts[k]), int(cuts[k + 1]))
@@ -137,12 +137,6 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
             gather.done = start
             gather.add(part, placed=True)
     return True
-
-
-def _enter(turns: Turns, loop: LossLoop, given: tuple[Any, ...], touches: Touches | None) -> None:
-    if touches is not None:
-        touches.enter()
-    loop.enter(turns, *given)
 
 
 def _placed(block: Block, step: Callable[..., BlockLosses], gather: _Gather) -> BlockLosses:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.same_people import refuse_other_people
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
@@ -83,8 +84,10 @@ def recheck(
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:
         raise InvalidInput("only people of the table can be left out of it; these are outsiders")
-    sweep = Local(threads=1).sweep(read_rows(audit.release, X, y, target, ids, features, audit.preparation))
+    table = read_rows(audit.release, X, y, target, ids, features, audit.preparation)
+    sweep = Local(threads=1).sweep(table)
     try:
+        refuse_other_people(audit, table, sweep)
         chosen = _chosen(audit.losses)
         rows, labels = picked_rows(sweep, list(chosen.values()), len(audit))
         answers = []

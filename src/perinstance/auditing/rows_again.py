@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.auditing.raw_tables import read_rows
 from perinstance.auditing.refit_check import AuditedPeople, picked_rows
+from perinstance.auditing.same_people import refuse_other_people
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
@@ -63,6 +64,8 @@ def _reading(
     source = read_rows(audit.release, X, y, **columns, preparation=audit.preparation)
     sweep = Local(threads=1).sweep(source)
     try:
+        if audit.inside:
+            refuse_other_people(audit, source, sweep)
         yield sweep, source.names
     finally:
         sweep.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,8 +74,16 @@ def reserved(
         pairs = pairs_of_promise(estimator.epsilon, estimator.delta, len(ids))
         words = type(estimator).__name__
         reservation = ledger.reserve_pairs(ids, pairs, key, mechanism=words, fixed_in_advance=fixed)
-    with reservation:
-        yield
+    try:
+        with reservation:
+            yield
+    except BaseException:
+        print(
+            f"perinstance: the charge {key!r} stays in the ledger as reserved, and counts; say what happened: "
+            "perinstance ledger settle LEDGER KEY --not-published, or --published if the output may have been seen",
+            file=sys.stderr,
+        )
+        raise
 
 
 @app.command()

@@ -18,12 +18,13 @@ from threadpoolctl import ThreadpoolController
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
+from perinstance.engines.kept_threads import KEPT
 from perinstance.engines.ordered_results import Crew, Job, ordered, waited_for
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Cuts, Turns, WholeTable
+from perinstance.folds.shared_turns import Cuts, SharedCall, Turns, WholeTable
 from perinstance.folds.sweep import M
 
 A = TypeVar("A")
@@ -134,7 +135,7 @@ class LocalSweep:
             with ONE_BLAS_THREAD:
                 if self.threads == 1:
                     enter(turns)
-                else:
+                elif not self._led(enter, turns):
                     jobs: list[Job] = [(enter, turns, Future()) for _ in range(self.threads)]
                     crew = self.crew(jobs)
                     if last and crew is not None:
@@ -146,6 +147,15 @@ class LocalSweep:
         except BaseException:
             self.dismiss()
             raise
+
+    def _led(self, enter: Callable[[Turns], object], turns: Turns) -> bool:
+        """Take turns with the threads that are kept; False where they are not to be had, and nothing was done."""
+        if self._crew is not None or not isinstance(enter, SharedCall):
+            return False
+        with KEPT.lent(self.threads) as mailbox:
+            if mailbox is not None:
+                enter.lead(mailbox, turns)
+            return mailbox is not None
 
     def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
         """See ``SharingSweep``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,24 @@ class Turns(NamedTuple):
     def of(cls, cuts: Cuts) -> Turns:
         """Begin with the first."""
         return cls(np.zeros(1, dtype=np.int64), cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCall:
+    """Compiled code that takes turns until none is left, for a thread of the interpreter's, or led by one for all."""
+
+    alone: Callable[..., object]  #: ``alone(turns, *given)``
+    led: Callable[[NDArray[np.int64], Any], int]  #: ``led(mailbox, (turns, *given))``: how many threads failed
+    given: tuple[Any, ...]
+
+    def __call__(self, turns: Turns, /) -> None:
+        """Take turns."""
+        self.alone(turns, *self.given)
+
+    def lead(self, mailbox: NDArray[np.int64], turns: Turns) -> None:
+        """Take turns together with the threads that serve a mailbox (``numerics.compilation.outlined_calls``)."""
+        if self.led(mailbox, (turns, *self.given)):
+            raise MemoryError("a thread found no memory for its part of a pass over the rows")
 
 
 @dataclass(frozen=True, slots=True)

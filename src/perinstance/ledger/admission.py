@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.auditing.audit_call import audit
-from perinstance.data import read_table
+from perinstance.auditing.raw_tables import declared_words, read_rows
+from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
-from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.charging import ChargeWords, ChargeWriter
 from perinstance.ledger.files.sorted_pairs import SortedPairs
@@ -35,7 +35,10 @@ from perinstance.ledger.log.event_log import Event
 from perinstance.ledger.totals.running_sums import RunningBlock
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
+from perinstance.releases.base.release import mechanism_of
 
+#: how a table may be described
+COLUMNS = ("target", "ids", "features", "recipe")
 #: why a promise does not help
 PROMISE = ", and an (epsilon, delta) promise, which is the same for all, bounds no Renyi divergence"
 
@@ -45,7 +48,7 @@ class Applicants:
     """A table and what a release would cost each of its people. Confidential."""
 
     X: Floats
-    y: Floats | None
+    y: NDArray[Any] | None
     ids: pa.ChunkedArray
     pairs: Pairs
     cost: Floats
@@ -53,30 +56,39 @@ class Applicants:
 
 def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> Applicants:
     """Read the table and price everybody; refuse a release whose price depends on others."""
-    mechanism = release.mechanism()
+    mechanism = mechanism_of(release)
     if not mechanism.own_row:
         raise RefusedModel(
             f"{mechanism.name} cannot be admitted by a filter: what it costs a person depends on the other rows, so "
             f"leaving somebody out would tell of the others{PROMISE if mechanism.promises else ''}; use AdaSSP, or "
             "NoisyMean(statistic='sum')"
         )
+    unknown = sorted(set(columns) - set(COLUMNS))
+    if unknown:
+        raise InvalidInput(f"admit takes {', '.join(COLUMNS)}, got {', '.join(unknown)}")
     found = audit(release, X, y, **columns)
     if found.ids is None:
         raise InvalidInput("a ledger follows people by their ids; pass ids=")
     if found.pairs.kind == "estimate":
         raise RefusedModel("estimates cannot be charged against a budget; use a release with an upper bound")
-    rows, targets = _gathered(X, y, mechanism.needs_target, columns)
-    return Applicants(rows, targets, found.ids, found.pairs, budget.cost(found.pairs))
+    named: dict[str, Any] = {name: columns.get(name) for name in ("target", "ids", "features")}
+    rows, targets = _gathered(release, read_rows(release, X, y, **named, preparation=found.preparation))
+    labels = targets if mechanism.needs_target else None
+    return Applicants(rows, labels, found.ids, found.pairs, budget.cost(found.pairs))
 
 
-def _gathered(X: Any, y: Any, needs_target: bool, columns: dict[str, Any]) -> tuple[Floats, Floats | None]:
-    chosen = {name: columns.get(name) for name in ("target", "ids", "features")}
-    if not needs_target:
-        y = np.zeros(len(X))
-    with closing(Local(threads=1).sweep(read_table(X, y, **chosen), None)) as sweep:
-        gathered: GatheredRows = sweep.fold(gather)
-    rows = np.concatenate([part for part, _ in gathered.parts])
-    return rows, np.concatenate([part for _, part in gathered.parts]) if needs_target else None
+def _gathered(release: Any, table: Source) -> tuple[Floats, NDArray[Any]]:
+    """Return the rows that were priced, as ``fit`` takes them: classes that are declared in words are words again."""
+    with closing(Local(threads=1).sweep(table, None)) as sweep:
+        parts = list(sweep.map(lambda block: (np.array(block.X, dtype=np.float64), np.array(block.y))))
+    rows, targets = np.concatenate([x for x, _ in parts]), np.concatenate([t for _, t in parts])
+    words: Any = declared_words(release)
+    if not words:
+        return rows, targets
+    known = np.isfinite(targets)
+    labels = np.full(len(targets), None, dtype=object)
+    labels[known] = np.array(words, dtype=object)[targets[known].astype(np.intp)]
+    return rows, labels
 
 
 def admit(

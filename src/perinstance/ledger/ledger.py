@@ -243,8 +243,8 @@ class Ledger:
     def admit(self, release: Any, X: Any, y: Any = None, *, key: str, note: str = "", **columns: Any) -> Any:
         """Publish under the filter: fit ``release`` on the rows of people whose budget lasts, and charge them.
 
-        ``columns`` are ``target``, ``ids`` and ``features``, as for ``audit``. Nobody is told who was left out, nor how
-        many. Returns the fitted release; after a crash the charge stays reserved, and counts.
+        ``columns`` are ``target``, ``ids``, ``features`` and ``recipe``, as for ``audit``. Nobody is told who was left
+        out, nor how many. Returns the fitted release; after a crash the charge stays reserved, and counts.
         """
         if self._filter is None:
             raise InvalidInput("this ledger has no filter; make one with Ledger(..., filter=RenyiBudget(8, 1.0))")

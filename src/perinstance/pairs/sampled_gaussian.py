@@ -276,10 +276,12 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         """Return the shift of people whose steps all have rate 1: ``sqrt(sum steps m^2)``, rounded up unless one m."""
         distance = np.where(self._rate[rows] > 0.0, self._distance[rows], 0.0)
         steps = self._steps[rows]
-        with np.errstate(over="ignore"):  # an infinite shift is a bound as well
-            squares = (steps * np.where(steps > 0.0, distance, 0.0) ** 2).sum(axis=1)
-        up = np.sqrt(squares) * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1]))
         once = np.where(steps > 0.0, distance, 0.0)
+        power = np.frexp(once.max(axis=1, initial=0.0))[1]
+        with np.errstate(over="ignore", under="ignore"):  # an infinite shift is a bound as well
+            squares = (steps * np.ldexp(once, -power[:, None]) ** 2).sum(axis=1)
+            up = np.ldexp(np.sqrt(squares) * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1])), power)
+        up = np.where(up > 0.0, np.nextafter(up, np.inf), up)
         return Shift(np.where((steps * (distance > 0.0)).sum(axis=1) <= 1.0, once.max(axis=1, initial=0.0), up))
 
     def _one_step(self, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:

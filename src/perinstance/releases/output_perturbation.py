@@ -11,7 +11,8 @@ from perinstance import sampling
 from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Turns
+from perinstance.folds.first_touch import Touches, touch
+from perinstance.folds.shared_turns import SharedCall
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
@@ -32,6 +33,7 @@ from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
+from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY, TINY
@@ -126,9 +128,12 @@ class OutputPerturbation(AnsweringModel):
         limits, solve = rows_map.rounding.limits(0.0), (delta, table.polynomials, table.first_cell)
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
 
-        def enter(turns: Turns, rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64]) -> None:
+        def call(
+            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64], touches: Touches
+        ) -> SharedCall:
             out = room.leverage, room.residual, room.parameter, room.epsilon
-            _loss_turns(turns, rows, cut, (limits, scale, rows_map.large), solve, out, (codes, room.code), hard)
+            given = rows, cut, (limits, scale, rows_map.large), solve, out, (codes, room.code), hard
+            return SharedCall(_touched_turns, _led_turns, (touches, given))
 
         def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
             found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)  # lengths are not kept
@@ -139,7 +144,7 @@ class OutputPerturbation(AnsweringModel):
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
         more = not rows_map.large and fit.n_people >= OFTEN_OPEN
-        return LossLoop(enter, settle, Shift, "distance", TOGETHER, more)
+        return LossLoop(call, settle, Shift, "distance", TOGETHER, more)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -252,6 +257,19 @@ def _loss_turns(turns, rows, W, given, solve, out, labels, hard):  # pragma: no 
         counts = _losses(some, W, limits, scale, solve, places, code[: b - a], kinds[a:b])
         finish_turn(code, kinds[a:b], codes[a:b], counts, large, hard[k : k + 1])
         k = next_turn(counter, 0)
+
+
+@kernel
+def _touched_turns(turns, touches, given):  # pragma: no cover - compiled
+    """The same, after pages were touched."""
+    touch(touches)
+    _loss_turns(turns, *given)
+
+
+@kernel
+def _led_turns(box, arguments):  # pragma: no cover - compiled
+    """The same by all threads that serve a mailbox."""
+    return lead(box, outlined(_touched_turns, arguments))
 
 
 def check_precision(precision: ArrayLike) -> Floats:

@@ -11,7 +11,8 @@ from perinstance import sampling
 from perinstance.checked_numbers import non_negative, positive
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Turns
+from perinstance.folds.first_touch import Touches, touch
+from perinstance.folds.shared_turns import SharedCall
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.loops.finished_rows import TOGETHER, two_statistics
 from perinstance.models.linear.ridge import (
@@ -27,6 +28,7 @@ from perinstance.models.linear.ridge import (
 from perinstance.models.linear.row_statistics import cut_for_rows, labelled
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
+from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
@@ -104,9 +106,12 @@ class PosteriorSample(Publishing):
         limits, tables = rows_map.rounding.limits(self.residual_floor), posterior_tables(delta)
         scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
 
-        def enter(turns: Turns, rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64]) -> None:
+        def call(
+            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64], touches: Touches
+        ) -> SharedCall:
             out = room.leverage, room.residual, room.parameter, room.epsilon
-            _loss_turns(turns, rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), hard)
+            given = rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), hard
+            return SharedCall(_touched_turns, _led_turns, (touches, given))
 
         def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
             found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)
@@ -116,7 +121,7 @@ class PosteriorSample(Publishing):
             pairs = Posterior.of_checked(room.code, {"leverage": room.leverage, "residual": room.parameter})
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
-        return LossLoop(enter, settle, Posterior, "residual", TOGETHER)
+        return LossLoop(call, settle, Posterior, "residual", TOGETHER)
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -234,3 +239,16 @@ def _loss_turns(turns, rows, W, given, tables, out, labels, hard):  # pragma: no
         counts = _losses(some, W, limits, scale, tables, places, code[: b - a], kind)
         finish_turn(code, kind, codes[a:b], counts, large, hard[k : k + 1])
         k = next_turn(counter, 0)
+
+
+@kernel
+def _touched_turns(turns, touches, given):  # pragma: no cover - compiled
+    """The same, after pages were touched."""
+    touch(touches)
+    _loss_turns(turns, *given)
+
+
+@kernel
+def _led_turns(box, arguments):  # pragma: no cover - compiled
+    """The same by all threads that serve a mailbox."""
+    return lead(box, outlined(_touched_turns, arguments))

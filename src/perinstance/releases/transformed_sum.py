@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from perinstance.checked_numbers import one_of, positive
+from perinstance.errors import InvalidTable
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums, column_sums
@@ -27,7 +28,7 @@ from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
-from perinstance.numerics.rounding import SMALLEST, UNIT
+from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
@@ -132,13 +133,18 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         """Return the largest distance, in units of the noise, of a record of each size: ``(f(x) - f(0)) / scale``."""
         transform, scale, offset = self._declared()
         x = np.maximum(np.asarray(records, dtype=np.float64), 0.0)
-        return _increment(transform, offset, np.zeros_like(x), x) / scale
+        with np.errstate(over="ignore", under="ignore"):
+            most = _increment(transform, offset, np.zeros_like(x), x) * NORM_UP + SMALLEST
+            return np.where(x > 0.0, np.nextafter(most / scale, np.inf), 0.0)
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> SumFit:
         """Add up without a rounding error, in one pass."""
         self._declared()
         sums: ColumnSums = sweep.fold(lambda block: column_sums(Block(_amounts(block.X), block.y, block.start)))
         one = 1 << UNIT_BITS
+        beyond = [j for j, total in enumerate(sums.units) if total > _units(LARGEST)]
+        if beyond:
+            raise InvalidTable(f"column {beyond[0]}: its sum is beyond the largest float; use a larger unit")
         high = np.array([total / one for total in sums.units])
         rest = [total - _units(part) for total, part in zip(sums.units, high.tolist(), strict=True)]
         return SumFit(sums.n, high, np.array([part / one for part in rest]), sums.units)
@@ -151,11 +157,11 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         # own rounding, which counts where next to nothing is left
         others = np.maximum((fit.high - X) + fit.low, 0.0) if inside else np.broadcast_to(fit.high, X.shape)
         fewer = np.maximum(others - fit.high * (8 * UNIT * UNIT), 0.0) if inside else others
-        distance, most = (np.linalg.norm(_increment(transform, offset, w, X), axis=1) for w in (others, fewer))
+        distance, most = (_lengths(_increment(transform, offset, w, X)) for w in (others, fewer))
         found = _charged(distance, scale, X, most - distance)
         with np.errstate(divide="ignore"):
             leverage = np.full(len(X), np.float64(1.0) / (fit.n_people - inside))
-        return People(leverage, np.linalg.norm(X, axis=1), Shift(found.value, found.kind_code))
+        return People(leverage, _lengths(X), Shift(found.value, found.kind_code))
 
     def refine(self, fit: SumFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here; the answer is that of ``people``."""
@@ -163,8 +169,9 @@ class SlowScalingSum(WritesModel, BaseEstimator):
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
         """Return the policy's loss for one record: it holds whatever the others are."""
+        transform, scale, offset = self._declared()
         X = _amounts(one_row(x))
-        found = _charged(np.linalg.norm(self.policy(X), axis=1), 1.0, X)
+        found = _charged(_lengths(_increment(transform, offset, np.zeros_like(X), X)), scale, X)
         return one_pair(Shift(found.value, "upper"), delta, ("negative_as_zero",))
 
     def moved_together(self, fit: SumFit, rows: Floats) -> Shift:
@@ -236,11 +243,22 @@ def _amounts(X: NDArray) -> Floats:
 
 
 def _increment(transform: str, offset: float, others: Floats, x: Floats) -> Floats:
-    """``f(others + x) - f(others)``, without cancellation."""
-    if transform == "log":
-        return np.log1p(x / (others + offset))
-    root = np.sqrt(others + x) + np.sqrt(others)
-    return np.divide(x, root, out=np.zeros_like(x), where=root > 0)
+    """``f(others + x) - f(others)``, without cancellation; no sum on the way leaves the range of floats."""
+    with np.errstate(over="ignore", under="ignore"):
+        if transform == "log":
+            base = others + offset
+            share = np.where(np.isinf(base), (x / 4.0) / (others / 4.0 + offset / 4.0), x / base)
+            # beyond the largest share the logarithm is a difference, which does not cancel
+            return np.where(np.isinf(share), np.log(np.where(x > 0.0, x, 1.0)) - np.log(base), np.log1p(share))
+        root = np.hypot(np.sqrt(others), np.sqrt(x)) + np.sqrt(others)
+        return np.divide(x, root, out=np.zeros_like(x), where=root > 0)
+
+
+def _lengths(moves: Floats) -> Floats:
+    """Return the norm of each row, whose squares neither overflow nor underflow."""
+    power = np.frexp(np.abs(moves).max(axis=1, initial=0.0))[1]
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(np.linalg.norm(np.ldexp(moves, -power[:, None]), axis=1), power)
 
 
 def _transformed(transform: str, offset: float, total: Any) -> Ball:
@@ -249,10 +267,14 @@ def _transformed(transform: str, offset: float, total: Any) -> Ball:
 
 
 def _charged(distance: Floats, scale: float, X: Floats, more: Floats | float = 0.0) -> Charged:
-    """Divide by the scale, and charge a dozen roundings of each column's increment and those of the norm."""
+    """Divide by the scale, and charge a dozen roundings of each column's increment and those of the norm.
+
+    A quotient next to underflow is off by ``SMALLEST``, in every column, before it is divided by the scale.
+    """
     with np.errstate(over="ignore", under="ignore"):
         value = distance / scale
-        lost = np.where(X.any(axis=1), value * ((X.shape[1] + 24) * UNIT) + more / scale + SMALLEST, 0.0)
+        more = np.nextafter((more + 2 * X.shape[1] * SMALLEST) / scale, np.inf)
+        lost = np.where(X.any(axis=1), value * ((X.shape[1] + 24) * UNIT) + more + SMALLEST, 0.0)
     return charge(value, lost)
 
 

@@ -166,7 +166,7 @@ def refuse_few(n: int) -> None:
 def setup(audit: Audit | ScatteredAudit, source: str | None) -> str:
     """Say whose losses these are, and what was published."""
     table = f"Table: {clean(source, 80)}. " if source else ""
-    count = f"{words.people(len(audit))}, {audit.health.n_features} features."
+    count = f"{words.people(len(audit))}, {words.features(audit.health.n_features)}."
     return f"{table}{count} Published: {release_line(audit.release)}."
 
 
@@ -254,7 +254,7 @@ def full_cards(audit: Audit | ScatteredAudit, losses: Floats, kind: Kind, said: 
     """The cards of a full copy; ``losses`` at ``LEVELS``."""
     most = "lost at most this" if is_bound(kind) else "lost about this or less"
     cards = [
-        Card("People", f"{len(audit):,}", f"{audit.health.n_features} features"),
+        Card("People", f"{len(audit):,}", words.features(audit.health.n_features)),
         Card("Median loss", words.loss(float(losses[0])), f"half {most}"),
         Card("95% of the people", words.loss(float(losses[1])), most),
         Card("99% of the people", words.loss(float(losses[2])), most),
@@ -269,7 +269,7 @@ def full_cards(audit: Audit | ScatteredAudit, losses: Floats, kind: Kind, said: 
 
 def shared_cards(shared: SharedLosses, n_features: int, said: CommonStatements) -> list[Card]:
     """The cards of a redacted copy: nothing that fewer than forty people share."""
-    cards = [Card("People", f"{shared.people:,}", f"{n_features} features")]
+    cards = [Card("People", f"{shared.people:,}", words.features(n_features))]
     for name, q in (("Median loss", 0.5), ("95% of the people", 0.95)):
         cell = shared.quantile(q)
         if math.isfinite(cell.high):

@@ -64,6 +64,15 @@ def people(count: int) -> str:
     return "1 person" if count == 1 else f"{count:,} people"
 
 
+def features(count: int) -> str:
+    """Write a number of features.
+
+    >>> features(1), features(12)
+    ('1 feature', '12 features')
+    """
+    return "1 feature" if count == 1 else f"{count:,} features"
+
+
 def short_count(count: int) -> str:
     """Write a number of people in a few letters.
 

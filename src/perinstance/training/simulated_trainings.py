@@ -30,6 +30,7 @@ from perinstance.releases.base.predicting import is_classifier
 from perinstance.releases.descent.clipped_steps import Steps
 from perinstance.releases.descent.estimator import NoisyDescent
 from perinstance.releases.descent.person_gradients import PersonGradients, gradients_of
+from perinstance.releases.promises.class_labels import classes_of_labels, labels_as_they_are, signs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def simulate(
     """Estimate the delta at ``epsilon`` of one person of this data set, all iterates published.
 
     For small problems: each training takes as long as the release, and a delta far below one over ``trainings`` is
-    not seen. Both classes of a classifier must be in ``y``.
+    not seen. Labels that are none of the declared classes, and rows with a missing cell, count as in ``fit``.
 
     Examples
     --------
@@ -120,6 +121,8 @@ class _Simulation:
 
 
 def _clipped(gradients: Floats, clip: float) -> Floats:
+    """Shrink gradients to the length ``clip``; what is not a number becomes zero, as in ``fit``."""
+    gradients = np.where(np.isfinite(gradients).all(axis=1, keepdims=True), gradients, 0.0)
     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
     return gradients * (np.minimum(lengths, clip) / np.where(lengths > 0, lengths, 1.0))
 
@@ -142,9 +145,11 @@ def _declared(release: NoisyDescent) -> tuple[Steps, PersonGradients]:
 
 
 def _table(release: NoisyDescent, X: Any, y: Any) -> tuple[NDArray, Floats]:
-    rows, targets = np.asarray(X, dtype=np.float64), np.asarray(y)
-    if is_classifier(release.problem()):
-        targets = np.unique(targets, return_inverse=True)[1]
+    rows = np.asarray(X, dtype=np.float64)
+    if is_classifier(release.problem()):  # the declared classes, as in fit: another label is missing
+        y = labels_as_they_are(release, X, y)
+        y = (signs(y, classes_of_labels(release.classes, y)) + 1.0) / 2.0
+    targets = np.asarray(y)
     if rows.ndim != 2 or targets.shape != rows.shape[:1] or len(rows) < 1:
         raise InvalidInput(f"X must be rows x columns and y one per row, got shapes {rows.shape} and {targets.shape}")
     return rows, targets.astype(np.float64)

@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION
 from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
+
+EXPONENT = 1e3  # beyond, exponentials are infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,18 @@ def chain_bound(epsilon: ArrayLike, delta: ArrayLike, kind: Kind = "upper") -> C
         raise InvalidInput("epsilon and delta must be one number >= 0 per person, in the order in which they join")
     before = np.concatenate([[0.0], np.cumsum(eps)[:-1]])
     after = np.concatenate([np.cumsum(eps[::-1])[::-1][1:], [0.0]])
-    with np.errstate(over="ignore", invalid="ignore"):
-        forward, backward = (
-            min(float(np.sum(np.where(deltas > 0, deltas * np.exp(w), 0.0))), 1.0) for w in (before, after)
-        )
+    forward, backward = (_weighted(deltas, w) for w in (before, after))
     # one addition each: the sum of the losses is rounded up
     total = float(eps.sum()) * (1 + ADDITION * len(eps))
     return Chain(total, max(forward, backward), forward, backward, weakest("upper", kind))
+
+
+def _weighted(deltas: Floats, weights: Floats) -> float:
+    """``sum delta_i e^{w_i}``, rounded up: what adding n losses up to w loses of w, the exponential loses n w times."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.sum(np.where(deltas > 0, deltas * np.exp(weights), 0.0)))
+    up = 1 + ADDITION * (len(deltas) + 1) * (1 + min(float(weights.max(initial=0.0)), EXPONENT))
+    return min(total * up, 1.0)
 
 
 def chain(pairs: Pairs, delta: float) -> Chain:

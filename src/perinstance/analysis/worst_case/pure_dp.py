@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from perinstance.analysis.bounds.declared_bounds import declared_bound
 from perinstance.errors import InvalidInput
+from perinstance.numerics.rounding import LARGEST
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 
@@ -30,15 +33,24 @@ def exponential_mechanism(gamma: float, x_bound: float, y_bound: float, theta_bo
     >>> exponential_mechanism(gamma=1.0, x_bound=1.0, y_bound=1.0, theta_bound=1.0).epsilon
     2.0
     """
-    if not gamma > 0:
-        raise InvalidInput(f"gamma must be > 0, got {gamma:g}")
-    residual = declared_bound("y_bound", y_bound) + declared_bound("x_bound", x_bound) * declared_bound(
-        "theta_bound", theta_bound
+    if not 0 < gamma < math.inf:
+        raise InvalidInput(f"gamma must be a finite number > 0, got {gamma:g}")
+    y, x, theta = (
+        Fraction(declared_bound(name, value))
+        for name, value in (("y_bound", y_bound), ("x_bound", x_bound), ("theta_bound", theta_bound))
     )
-    B = 0.5 * gamma * residual**2
+    B = _rounded_up(Fraction(gamma) / 2 * (y + x * theta) ** 2)
     return PureDP(
         B,
         4 * B,
         "upper",
         ("theta is sampled on the ball ||theta|| <= theta_bound only: not the Gaussian sample", "every data set"),
     )
+
+
+def _rounded_up(exact: Fraction) -> float:
+    """Return the smallest float that is no less."""
+    if exact > Fraction(LARGEST):
+        return math.inf
+    found = float(exact)
+    return found if found >= exact else math.nextafter(found, math.inf)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.same_people import refuse_other_people
 from perinstance.checked_numbers import positive, probability
 from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
 from perinstance.disclosure.published_losses.loss_bins import Bins, bins_of, checked_edges
@@ -100,10 +101,12 @@ def publish_losses(
             "move everybody's: losses of ridge regression (posterior samples, output perturbation) can be published"
         )
     lines, split = checked_edges(edges), _split(mechanism, ridge, epsilon, delta, failure)
-    sweep = Local(threads=1).sweep(read_rows(release, X, y, **columns, preparation=audit.preparation))
+    table = read_rows(release, X, y, **columns, preparation=audit.preparation)
+    sweep = Local(threads=1).sweep(table)
     try:  # whatever is wrong is said before anybody is charged
         if people_of(sweep) != len(audit):
             raise InvalidInput("the table and the audit have different numbers of people; pass the audited table")
+        refuse_other_people(audit, table, sweep)  # the ledger charges those who were audited
         output = output_of(release, published, sweep.n_features + mechanism.fit_intercept) if ridge else None
         if ridge and mechanism.family == "output":
             _check_lengths(sweep, _rows(mechanism), bound)

@@ -19,8 +19,12 @@ from perinstance.pairs import Pairs, compose
 from perinstance.pairs.interface.kinds import KINDS
 
 FIXED = "the parameters of all releases were fixed in advance, so the totals are guarantees"
-FILTERED = "a filter was on when the releases were made: nobody's row was used beyond the budget, which is a guarantee"
+FILTERED = (
+    "what was charged along the way is an odometer reading; what is guaranteed to everybody is the budget of the "
+    "filter, whatever is released"
+)
 READING = "later releases may have been chosen after earlier outputs: odometer readings, not guarantees"
+ABSENT = "nobody of this name is in a release that counts; ids are compared exactly as they were written"
 ESTIMATED = "some losses are estimates: the totals are no guarantee"
 
 
@@ -90,11 +94,14 @@ def composed_blocks(
 
 
 def worth(releases: Sequence[ChargedRelease], filtered: bool) -> tuple[bool, str]:
-    """Say whether totals over these releases are guarantees, and why."""
+    """Say whether totals over these releases are guarantees, and why.
+
+    A filter guarantees its budget. A total below it is a reading: whoever stops when an output tells much exceeds it.
+    """
     if any(release.kind == "estimate" for release in releases):
         return False, ESTIMATED
-    if filtered:
-        return True, FILTERED
+    if filtered and releases:
+        return False, FILTERED
     if all(release.fixed_in_advance for release in releases):
         return True, FIXED
     return False, READING

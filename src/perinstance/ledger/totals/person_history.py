@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perinstance.ledger.files.aligned_files import placed_pairs
 from perinstance.ledger.log.charged_releases import ChargedRelease, State
-from perinstance.ledger.totals.composed_people import opened, total_of, worth
+from perinstance.ledger.totals.composed_people import ABSENT, opened, total_of, worth
 from perinstance.pairs import from_columns
 from perinstance.pairs.interface.kinds import KINDS, Kind
 from perinstance.releases.base.shown_decimals import short_loss_text
@@ -64,9 +64,9 @@ def history_of(
         if row is not None:
             rows.append(row)
             concerned.append(release)
-    guarantee, why = worth(concerned, filtered)
     if not rows:
-        return History((), 0.0, delta, "exact", guarantee, why)
+        return History((), 0.0, delta, "exact", True, ABSENT)
+    guarantee, why = worth(concerned, filtered)
     schemas = [release.stored.schema for release in concerned]
     upto = np.arange(len(rows))  # "people": the first release, the first two, ...
     present = upto >= upto[:, None]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Turns
+from perinstance.folds.first_touch import Touches
+from perinstance.folds.shared_turns import SharedCall, Turns
 from perinstance.folds.sweep import People
 from perinstance.models.linear.loops.finished_rows import HARD
 from perinstance.models.linear.row_kernels import contiguous
@@ -19,6 +20,9 @@ from perinstance.numerics.charged_rounding import UPPER
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.interface.column_pairs import ColumnPairs
 from perinstance.releases.base.release import Release
+
+#: arrays of numbers in an ``AnswerRoom``
+ROOMS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,9 @@ class AnswerRoom:
 class LossLoop:
     """Compiled code that answers for people inside, turn by turn; several threads may be in it at the same time."""
 
-    #: ``enter(turns, (x, y, d), room, codes, hard)``: hard[k] is how many of turn k want ``settle``, and its codes are
+    #: ``call((x, y, d), room, codes, hard, touches)``: hard[k] is how many of turn k want ``settle``, and its codes are
     #: then written; -1 where somebody's numbers are not sound
-    enter: Callable[[Turns, tuple[Floats, Floats, int], AnswerRoom, NDArray[np.uint8], NDArray[np.int64]], None]
+    call: Callable[[tuple[Floats, Floats, int], AnswerRoom, NDArray[np.uint8], NDArray[np.int64], Touches], SharedCall]
     #: ``settle(block, room, codes, hard)``: the people of a turn and their epsilon; None: they need another way
     settle: Callable[[Block, AnswerRoom, NDArray[np.uint8], int], tuple[People, Floats] | None]
     pairs: type[ColumnPairs]
@@ -60,7 +64,8 @@ class LossLoop:
         """Answer for one block."""
         X, y = block.X, contiguous(block.y)
         codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(1, dtype=np.int64)
-        self.enter(Turns.of(np.array([0, len(y)])), (X.reshape(-1), y, X.shape[1]), room, codes, hard)
+        take = self.call((X.reshape(-1), y, X.shape[1]), room, codes, hard, Touches.nothing(ROOMS))
+        take(Turns.of(np.array([0, len(y)])))
         return self.settle(block, room, codes, int(hard[0]))
 
 

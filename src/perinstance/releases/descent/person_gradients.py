@@ -54,14 +54,16 @@ class PersonGradients:
     def longest(self, X: NDArray) -> Floats:
         """Bound each row's gradient over all theta and both classes; infinite where the loss has no such bound.
 
-        Logistic regression: ``||(x, 1)||``.
+        Logistic regression: ``||(x, 1)||``. A row with a missing or infinite cell has no bound but the clip.
         """
         supremum = self.objective.loss.slope_supremum
         if not np.isfinite(supremum):
             return np.full(len(X), np.inf)
         rows = design(X, self.objective.fit_intercept)
         largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), TINY)
-        return largest * np.linalg.norm(rows / largest[:, None], axis=1) * (supremum * NORM_UP)
+        with np.errstate(invalid="ignore", over="ignore"):
+            bound = largest * np.linalg.norm(rows / largest[:, None], axis=1) * (supremum * NORM_UP)
+        return np.where(np.isnan(bound), np.inf, bound)
 
     def width(self, n_features: int) -> int:
         """Return the length of theta."""

@@ -33,7 +33,7 @@ def worth_section(asked: PageRequest) -> list[Section]:
             heading="Guarantees and readings",
             lead="Losses of releases that were all decided on in advance add up to a guarantee. If later ones were "
             "chosen after looking at earlier outputs, the total is a reading: it says what happened and promises "
-            "nothing, unless a filter was on. An estimate is never a guarantee. "
+            "nothing; a filter guarantees its budget beside it. An estimate is never a guarantee. "
             f"Here: {'guarantees' if asked.guarantee else 'readings'}, because {asked.why}.",
             tables=(SectionTable("Releases by what they are worth", ["Releases", "How many"], lines),),
         )

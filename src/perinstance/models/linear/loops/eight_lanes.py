@@ -58,6 +58,31 @@ def _one_feature(x, at, d, v, a):  # pragma: no cover - compiled
 
 
 @piece
+def _three_columns(x, at, u, v, w, abc):  # pragma: no cover - compiled
+    """Add one feature of one person, times three eights of entries of W."""
+    p = repeat8(x, at)
+    return multiply_add8(p, u, abc[0]), multiply_add8(p, v, abc[1]), multiply_add8(p, w, abc[2])
+
+
+@piece
+def _three_panels(x, at, d, entries, k, step, sums):  # pragma: no cover - compiled
+    """Add one feature of eight people to three panels: twenty-four sums, and eleven reads for as many products."""
+    u, v, w = load8(entries, k), load8(entries, k + step), load8(entries, k + 2 * step)
+    s0, s1 = _three_columns(x, at, u, v, w, sums[0]), _three_columns(x, at + d, u, v, w, sums[1])
+    s2, s3 = _three_columns(x, at + 2 * d, u, v, w, sums[2]), _three_columns(x, at + 3 * d, u, v, w, sums[3])
+    s4, s5 = _three_columns(x, at + 4 * d, u, v, w, sums[4]), _three_columns(x, at + 5 * d, u, v, w, sums[5])
+    s6, s7 = _three_columns(x, at + 6 * d, u, v, w, sums[6]), _three_columns(x, at + 7 * d, u, v, w, sums[7])
+    return s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@piece
+def _panel_of(sums, j):  # pragma: no cover - compiled
+    """Return the sums of one of three panels."""
+    low = sums[0][j], sums[1][j], sums[2][j], sums[3][j]
+    return (*low, sums[4][j], sums[5][j], sums[6][j], sums[7][j])
+
+
+@piece
 def _add_products(a, b, c):  # pragma: no cover - compiled
     """``a b + c`` of each person."""
     c0, c1 = multiply_add8(a[0], b[0], c[0]), multiply_add8(a[1], b[1], c[1])
@@ -124,7 +149,16 @@ def two_sums(x, d, W, out):  # pragma: no cover - compiled
 
 @kernel
 def three_sums(x, d, W, out):  # pragma: no cover - compiled
-    """The same and the squared movements, which lie in memory meanwhile: there is no register left for them."""
+    """The same and the squared movements."""
+    if len(W.depth) > 2 and W.depth[0] == d:
+        _three_sums_by_threes(x, d, W, out)
+    else:
+        _three_sums_one_by_one(x, d, W, out)
+
+
+@kernel
+def _three_sums_one_by_one(x, d, W, out):  # pragma: no cover - compiled
+    """Squared movements lie in memory meanwhile: there is no register left for them."""
     (entries, depth, offset, image, weights), (m, t, square) = W, out
     n, wide, room = len(m), len(depth), np.empty(64)
     for start in range(0, n, 8):
@@ -143,6 +177,49 @@ def three_sums(x, d, W, out):  # pragma: no cover - compiled
         _store_sums(m, i, ms)
         _store_sums(t, i, ts)
         _store_sums(square, i, _in_room(room))
+
+
+@piece
+def _add_panel(rooms, a, image, weights):  # pragma: no cover - compiled
+    """Add a panel's part of the three sums of each person."""
+    _add_to(rooms[1], a, _eight_times(image))
+    _add_to(rooms[0], a, a)
+    _add_to(rooms[2], a, _scaled(weights, a))
+
+
+@kernel
+def _three_sums_by_threes(x, d, W, out):  # pragma: no cover - compiled
+    """Three panels at a time, where none ends before the last row of W: all sums lie in memory meanwhile.
+
+    With one panel at a time it is the reads, not the products, that take the time, and those of a large W come from the
+    second-level cache. The sums are added in the same order.
+    """
+    (entries, depth, offset, image, weights), (m, t, square) = W, out  # every depth is d
+    n, wide, rooms = len(m), len(depth), (np.empty(64), np.empty(64), np.empty(64))
+    for start in range(0, n, 8):
+        i = min(start, n - 8)
+        rooms[0][:], rooms[1][:], rooms[2][:] = 0.0, 0.0, 0.0
+        at = panel = 0
+        while panel + 2 < wide:
+            j = 8 * panel
+            sums = _eight_times((load8(offset, j), load8(offset, j + 8), load8(offset, j + 16)))
+            for k in range(d):
+                sums = _three_panels(x, i * d + k, d, entries, at + 8 * k, 8 * d, sums)
+            _add_panel(rooms, _panel_of(sums, 0), load8(image, j), load8(weights, j))
+            _add_panel(rooms, _panel_of(sums, 1), load8(image, j + 8), load8(weights, j + 8))
+            _add_panel(rooms, _panel_of(sums, 2), load8(image, j + 16), load8(weights, j + 16))
+            at += 24 * d
+            panel += 3
+        while panel < wide:
+            a = _eight_times(load8(offset, 8 * panel))
+            for k in range(d):
+                a = _one_feature(x, i * d + k, d, load8(entries, at), a)
+                at += 8
+            _add_panel(rooms, a, load8(image, 8 * panel), load8(weights, 8 * panel))
+            panel += 1
+        _store_sums(m, i, _in_room(rooms[0]))
+        _store_sums(t, i, _in_room(rooms[1]))
+        _store_sums(square, i, _in_room(rooms[2]))
 
 
 def add_cross(X: Floats, y: Floats, cross: Floats, moment: Floats) -> None:

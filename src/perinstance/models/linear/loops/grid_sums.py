@@ -17,14 +17,14 @@ residuals times x, adds up to ``5/8 (N + (d + 2) sqrt(N)) h/scale_j``, and each 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from perinstance.folds.shared_turns import SharingSweep, Turns, WholeTable
+from perinstance.folds.shared_turns import SharedCall, SharingSweep, WholeTable
 from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, LANES, MOST_COLUMNS
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.double_double import plus
 from perinstance.numerics.numba_compile import exact_kernel, exact_piece
@@ -89,8 +89,8 @@ def moments_on_grids(sweep: SharingSweep, table: WholeTable, theta: Floats, scal
     given = table.X.reshape(-1), table.y, -theta, start
     for lap in table.laps(cuts, sweep.threads):
         part = sums[:, lap.start : lap.stop - 1]
-        enter, last = partial(_enter, given=given, high=part[0], low=part[1]), lap.stop == len(cuts)
-        sweep.share(enter, cuts[lap], "fold", last)  # it mostly is enough
+        call = SharedCall(_moment_turns, _led_moment_turns, (given, part[0], part[1]))
+        sweep.share(call, cuts[lap], "fold", last=lap.stop == len(cuts))  # it mostly is enough
     high, low = np.zeros(d), np.zeros(d)
     _add_turns(sums[0], sums[1], high, low)
     runs = len(cuts) * (2 + int(np.diff(cuts).max()) // (TOGETHER))
@@ -98,10 +98,6 @@ def moments_on_grids(sweep: SharingSweep, table: WholeTable, theta: Floats, scal
     rows = float(np.sqrt(len(table.y))) * (d + 2) ** 2
     lanes = 2 * PEOPLE**2 * LANES + 2 * PEOPLE * LANES**2 + 2  # of a run: each lane, their sum, and it is added
     return GridSums(high, low, 1.02 * grid * (rows + lanes * runs))
-
-
-def _enter(turns: Turns, given: tuple[Floats, Floats, Floats, Floats], high: Floats, low: Floats) -> None:
-    _moment_turns(turns, given, high, low)
 
 
 @exact_kernel
@@ -126,6 +122,12 @@ def _moment_turns(turns, given, high, low):  # pragma: no cover - compiled
             _some_moments(few, few_y, (0, LANES), w, start, room, out)
             _add_run(out, start, high[k], low[k])
         k = next_turn(counter, 0)
+
+
+@exact_kernel
+def _led_moment_turns(box, arguments):  # pragma: no cover - compiled
+    """The same by all threads that serve a mailbox."""
+    return lead(box, outlined(_moment_turns, arguments))
 
 
 @exact_kernel

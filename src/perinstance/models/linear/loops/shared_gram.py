@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perinstance.folds.shared_turns import SharingSweep, Turns, WholeTable
+from perinstance.folds.shared_turns import SharedCall, SharingSweep, WholeTable
 from perinstance.models.linear import row_kernels
 from perinstance.models.linear.loops import eight_lanes, library_loops
 from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, add_cross_of_few
@@ -16,6 +14,7 @@ from perinstance.models.linear.loops.library_loops import CrossSums, cross_rows
 from perinstance.models.linear.row_kernels import NARROWEST, RUN_BYTES, WIDEST
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.blas_calls import PLAIN, blas_addresses
+from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel, sum_kernel
 from perinstance.numerics.simd_vectors import eight_in_a_register
@@ -58,19 +57,14 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     for lap in table.laps(cuts, sweep.threads, SUMS_BYTES // size, TOGETHER):
         sums = _zeros((lap.stop - lap.start - 1,), d, intercept)
         done = np.zeros(-(-len(sums.moment) // TOGETHER), dtype=np.int64)
-        enter = partial(_enter, rows=rows, piece=piece, narrow=narrow, sums=sums, done=done)
-        sweep.share(enter, cuts[lap], "fold")
+        given = rows, piece, sums, done
+        if narrow:
+            call = SharedCall(_narrow_turns, _led_narrow_turns, given)
+        else:
+            call = SharedCall(_library_turns, _led_library_turns, (blas_addresses(), *given))
+        sweep.share(call, cuts[lap], "fold")
         _add_all(sums, narrow, whole)
     return whole, float(chain + TOGETHER + np.ceil(len(cuts) / TOGETHER))
-
-
-def _enter(
-    turns: Turns, rows: tuple[Floats, Floats, int], piece: int, narrow: bool, sums: TableSums, done: NDArray[np.int64]
-) -> None:
-    if narrow:
-        _narrow_turns(turns, rows, piece, sums, done)
-    else:
-        _library_turns(turns, blas_addresses(), rows, piece, sums, done)
 
 
 def _zeros(shape: tuple[int, ...], d: int, intercept: bool) -> TableSums:
@@ -108,6 +102,18 @@ def _library_turns(turns, blas, rows, piece, sums, done):  # pragma: no cover - 
         target[k, 0], target[k, 1] = target_sums(y[a:b])
         _add_neighbours(k, done, sums, False)
         k = next_turn(counter, 0)
+
+
+@kernel
+def _led_narrow_turns(box, arguments):  # pragma: no cover - compiled
+    """Few columns, by all threads that serve a mailbox."""
+    return lead(box, outlined(_narrow_turns, arguments))
+
+
+@kernel
+def _led_library_turns(box, arguments):  # pragma: no cover - compiled
+    """Many columns, or very few, by all of them."""
+    return lead(box, outlined(_library_turns, arguments))
 
 
 @kernel

@@ -111,18 +111,19 @@ def slopes(block: Block, objective: SmoothObjective, theta: Floats, out: Outside
             if same.any():
                 left_out += int(same.sum())
                 x, t = x[~same], t[~same]
-        eta = predictor(x, theta, intercept)
-        l1, l2 = objective.loss.derivatives(t, eta)
-        value += float(objective.loss.value(t, eta).sum())
-        gradient[:d] += l1 @ x
-        w = np.sqrt(l2)
-        if len(Z) != len(w):
-            Z = np.empty((len(w), p))
-        np.multiply(x, w[:, None], out=Z[:, :d])
-        if intercept:
-            gradient[d] += l1.sum()
-            Z[:, d] = w
-        hessian += Z.T @ Z
+        with np.errstate(over="ignore", invalid="ignore"):  # of this thread: a step too far is not taken
+            eta = predictor(x, theta, intercept)
+            l1, l2 = objective.loss.derivatives(t, eta)
+            value += float(objective.loss.value(t, eta).sum())
+            gradient[:d] += l1 @ x
+            w = np.sqrt(l2)
+            if len(Z) != len(w):
+                Z = np.empty((len(w), p))
+            np.multiply(x, w[:, None], out=Z[:, :d])
+            if intercept:
+                gradient[d] += l1.sum()
+                Z[:, d] = w
+            hessian += Z.T @ Z
     return Slopes(len(X), value, gradient, hessian, left_out)
 
 
@@ -182,7 +183,8 @@ def values_along(block: Block, objective: SmoothObjective, theta: Floats, step: 
     X, y = block.X, block.y
     t = np.asarray(y, dtype=np.float64)
     at, by = predictor(X, np.stack([theta, step], axis=1), objective.fit_intercept).T
-    return Values(np.array([objective.loss.value(t, at + s * by).sum() for s in LENGTHS]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Values(np.array([objective.loss.value(t, at + s * by).sum() for s in LENGTHS]))
 
 
 @dataclass(frozen=True, slots=True)

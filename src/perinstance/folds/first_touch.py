@@ -33,23 +33,25 @@ class Touches(NamedTuple):
         runs = []
         for which, place in enumerate(places):
             first = -place.ctypes.data % LARGE // 8
-            starts = np.append(0, np.arange(first, len(place), LARGE // 8))
-            runs.append(np.column_stack([starts, np.full(len(starts), which)]))
-        found = np.concatenate(runs)
+            runs += [(start, which) for start in (0, *range(first, len(place), LARGE // 8))]
         words = tuple(place.view(np.int64) for place in places)
-        return cls(
-            np.zeros(1, dtype=np.int64), words, np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
-        )
+        return cls(np.zeros(1, dtype=np.int64), words, np.array(sorted(runs), dtype=np.int64))
 
-    def enter(self) -> None:
-        """Touch one page after the other, until none is left."""
-        _touch(self.counter, self.places, self.runs, 0)
+    @classmethod
+    def nothing(cls, places: int) -> Touches:
+        """Return what touches no page."""
+        empty = np.empty(0, dtype=np.int64)
+        return cls(np.zeros(1, dtype=np.int64), (empty,) * places, empty.reshape(0, 2))
 
 
 @kernel
-def _touch(counter, places, runs, nothing):  # pragma: no cover - compiled
-    """Add nothing to a number of each page, in one step: somebody may be writing there already."""
+def touch(touches):  # pragma: no cover - compiled
+    """Touch one page after the other, until none is left, together with other threads.
+
+    Nothing is added to a number of each, in one step: somebody may be writing there already.
+    """
+    counter, places, runs = touches
     k = next_turn(counter, 0)
     while k < len(runs):
-        add_turns(places[runs[k, 1]], runs[k, 0], nothing)
+        add_turns(places[runs[k, 1]], runs[k, 0], np.int64(0))
         k = next_turn(counter, 0)
