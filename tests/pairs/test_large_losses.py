@@ -228,7 +228,7 @@ def test_all_proved_truths():
 
 @pytest.mark.parametrize(
     ("q", "m", "steps", "delta"),
-    [(2e-4, 13.5, 7.0, 5e-15), (1e-6, 9.0, 3e5, 1e-10), (3e-5, 0.97, 97_193.0, 4e-97)],
+    [(2e-4, 23.5, 7.0, 5e-15), (1e-6, 9.0, 3e5, 1e-10), (3e-5, 0.97, 97_193.0, 4e-97)],
 )
 def test_lattices_and_lines_are_above(q, m, steps, delta, monkeypatch):
     """Without it, by lattices or lines, everybody was above or as far; with it, epsilon and delta fit together."""
@@ -243,10 +243,13 @@ def test_lattices_and_lines_are_above(q, m, steps, delta, monkeypatch):
 
 def test_who_is_not_served():
     """Small losses that reach epsilon, and too much work, are left to others; nothing is raised."""
-    often = [(0.01, 0.01, 1e6)]
+    often = [(1e-4, 0.05, 1e6)]
     with pytest.raises(NotPreciseError, match="small losses"):
-        choose_cut(often, Goal(0.3, -7.0))
-    assert guess_epsilon(often, Goal(0.3, -7.0)) <= 0.3
+        choose_cut(often, Goal(0.015, -7.0))
+    with pytest.raises(NotPreciseError, match="small losses"):
+        guess_epsilon(often, Goal(0.015, -7.0))
+    with pytest.raises(NotPreciseError, match="cells"):
+        LossCut(1e-300, 1.0, 100.0, 1e-6, 0.02).cells(100.0, 1e-4)
     kinds = [(2e-5, 12.0, 30_000.0)]
     goal = np.array([math.log(1e-6), _start(kinds, 1e-6), np.inf])
     assert CutAnswers(kinds, 1000).answer(goal, NONE, solving=True).cost == np.inf

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST
 from perinstance.pairs.closed_form.sampled_step import (
     step_delta_with,
     step_delta_without,
@@ -169,7 +169,11 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             out[shifts] = self._shift(shifts).epsilon(deltas[shifts])
         others = (self if many.size == n else self[many]).coordinates() if many.size else None
         for side in _sides(direction):
-            if others is not None:
+            if others is not None and side == "without":
+                # nobody loses more than -sum k log(1 - q): who loses that much with the person is not asked again
+                open_ = np.flatnonzero(out[many] < self._largest_without(many))
+                others, many = (others, many) if open_.size == many.size else (others[open_], many[open_])
+            if others is not None and many.size:
                 added = self._added(many, count[many], deltas[many], side)
                 found = np.minimum(epsilon_of_sum(others, deltas[many], side), added)
                 found[samples[many] <= deltas[many] * (1.0 - FEW_ROUNDINGS * (1 + self._rate.shape[1]))] = 0.0
@@ -177,6 +181,16 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             if rows.size:
                 out[rows] = np.maximum(out[rows], _STEP_EPSILON[side](*self._one_step(rows), deltas[rows]))
         return out
+
+    def _largest_without(self, rows: NDArray[np.intp]) -> Floats:
+        """Return the largest loss without the person, ``-sum k log(1 - q)``, rounded up."""
+        kinds = self._rate.shape[1]
+        shared = _one_row(self._rate)
+        with np.errstate(divide="ignore"):
+            each = np.minimum(-np.log1p(-(self._rate[:1] if shared else self._rate[rows])), LARGEST / kinds)
+        with np.errstate(over="ignore"):
+            total = self._steps[rows] @ each[0] if shared else (self._steps[rows] * each).sum(axis=1)
+        return np.asarray(total * (1.0 + FEW_ROUNDINGS * (1 + kinds)))
 
     def _added(self, rows: NDArray[np.intp], count: Floats, delta: Floats, side: str) -> Floats:
         """Return the sum over the steps of what each loses at its share of delta: above the truth; for few steps only.
@@ -306,7 +320,7 @@ def _one_row(table: Floats) -> bool:
 
 
 def _sides(direction: Direction) -> tuple[str, ...]:
-    return ("without", "with") if direction == "worst" else (direction,)
+    return ("with", "without") if direction == "worst" else (direction,)
 
 
 def _table(name: str, values: ArrayLike) -> Floats:

@@ -77,11 +77,8 @@ def guess_epsilon(kinds: Kinds, goal: Goal) -> float:
 
     Where the loss has a heavy tail, that is.
     """
-    try:
-        if choose_cut(kinds, goal).heights(goal.epsilon).min() > goal.log_delta - HEAVY:
-            return goal.epsilon
-    except NotPreciseError:
-        pass
+    if choose_cut(kinds, goal).heights(goal.epsilon).min() > goal.log_delta - HEAVY:
+        return goal.epsilon
     low, high = goal.epsilon / FAR_BELOW, goal.epsilon
     for _ in range(GUESSES):
         middle = math.sqrt(low * high)

@@ -14,10 +14,12 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.noise_cells import HIGHEST, REACH, WIDEST
 
 FIRST = -14.0  # below it, no loss is worth a cell
 WIDTH = 0.1  # of a cell at most
+MOST_CELLS = 12_000.0  # times how fine they are
 RISE = 2.8  # widths of the cut that the noise may be moved off the real line
 LARGEST = 700.0
 
@@ -91,6 +93,8 @@ class LossCut:
         density = 1.0 / WIDTH + self.m / fine + slope / np.maximum(fine, 0.25 * (height.max() - height))
         density += np.where(np.abs(x - place) < 6.0 * width, 0.5 / (fine * width), 0.0)
         count = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(x))])
+        if not count[-1] * fine < MOST_CELLS:
+            raise NotPreciseError(f"{count[-1]:g} cells")
         return np.interp(np.linspace(0.0, count[-1], int(count[-1]) + 2), count, x)
 
 

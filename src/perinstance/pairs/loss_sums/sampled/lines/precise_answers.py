@@ -30,6 +30,10 @@ from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_wind
 #: take as much for each of so many bits.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 MOST_STEPS = 2.0**24
+#: As many of them as choosing a cut takes the time of.
+PLANNED = 1 << 24
+#: Up to so many steps of distances up to this a lattice is as good, and faster; below these no loss is large.
+FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.1, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
 BITS = (0, 192, 512)
 #: Half octaves that a line may be moved to the left.
@@ -121,12 +125,16 @@ def _enough(found: LineAnswer, solving: bool) -> bool:
 def _with_cut(
     view: LossCoordinates, goal: Floats, found: LineAnswer, solving: bool, shared: PreciseTables
 ) -> LineAnswer:
-    """Return the answer with large losses taken apart."""
+    """Return the answer with large losses taken apart, if that is worth it."""
     from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
 
     steps = view.sampled
     assert steps is not None
     kinds = [(q, m, k) for q, m, k in steps.of_person(0).T.tolist()]
+    furthest = max(m if q >= LEAST_RATE else 0.0 for q, m, _ in kinds)
+    if furthest <= (FAR if steps.taken[0] <= FEW else NEXT) or shared.left < PLANNED:
+        return NONE
+    shared.left -= PLANNED
     answers = CutAnswers(kinds, min(shared.left, MOST_TERMS))
     shared.left -= answers.left
     answer = answers.answer(goal, found, solving)
