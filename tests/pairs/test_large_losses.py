@@ -249,7 +249,7 @@ def test_who_is_not_served():
     with pytest.raises(NotPreciseError, match="small losses"):
         guess_epsilon(often, Goal(0.015, -7.0))
     with pytest.raises(NotPreciseError, match="cells"):
-        LossCut(1e-300, 1.0, 100.0, 1e-6, 0.02).cells(100.0, 1e-4)
+        CUTS[0].cells(1e9, 0.3)
     kinds = [(2e-5, 12.0, 30_000.0)]
     goal = np.array([math.log(1e-6), _start(kinds, 1e-6), np.inf])
     assert CutAnswers(kinds, 1000).answer(goal, NONE, solving=True).cost == np.inf
