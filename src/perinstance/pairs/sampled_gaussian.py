@@ -190,7 +190,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             each = np.minimum(-np.log1p(-(self._rate[:1] if shared else self._rate[rows])), LARGEST / kinds)
         with np.errstate(over="ignore"):
             total = self._steps[rows] @ each[0] if shared else (self._steps[rows] * each).sum(axis=1)
-        return np.asarray(total * (1.0 + FEW_ROUNDINGS * (1 + kinds)))
+            return np.asarray(total * (1.0 + FEW_ROUNDINGS * (1 + kinds)))
 
     def _added(self, rows: NDArray[np.intp], count: Floats, delta: Floats, side: str) -> Floats:
         """Return the sum over the steps of what each loses at its share of delta: above the truth; for few steps only.
