@@ -172,7 +172,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             if others is not None and side == "without":
                 # nobody loses more than -sum k log(1 - q): who loses that much with the person is not asked again
                 open_ = np.flatnonzero(out[many] < self._largest_without(many))
-                others, many = (others, many) if open_.size == many.size else (others[open_], many[open_])
+                if 2 * open_.size <= many.size:  # for fewer a copy of everybody else is not worth it
+                    others, many = others[open_], many[open_]
             if others is not None and many.size:
                 added = self._added(many, count[many], deltas[many], side)
                 found = np.minimum(epsilon_of_sum(others, deltas[many], side), added)
@@ -186,10 +187,11 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         """Return the largest loss without the person, ``-sum k log(1 - q)``, rounded up."""
         kinds = self._rate.shape[1]
         shared = _one_row(self._rate)
+        steps = self._steps if rows.size == len(self) else self._steps[rows]
         with np.errstate(divide="ignore"):
             each = np.minimum(-np.log1p(-(self._rate[:1] if shared else self._rate[rows])), LARGEST / kinds)
         with np.errstate(over="ignore"):
-            total = self._steps[rows] @ each[0] if shared else (self._steps[rows] * each).sum(axis=1)
+            total = steps @ each[0] if shared else (steps * each).sum(axis=1)
             return np.asarray(total * (1.0 + FEW_ROUNDINGS * (1 + kinds)))
 
     def _added(self, rows: NDArray[np.intp], count: Floats, delta: Floats, side: str) -> Floats:
