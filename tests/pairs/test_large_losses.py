@@ -20,7 +20,13 @@ from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import ORDERS, CutEstimates, log_parts, pole
-from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import CutKind, CutLine, large_line, power_sums
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import (
+    CutKind,
+    CutLine,
+    add_kind,
+    large_line,
+    power_sums,
+)
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     MOST_NODES,
     Goal,
@@ -32,7 +38,7 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import cut_noi
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
 from perinstance.pairs.loss_sums.sampled.lines import precise_answers
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE
+from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 
 DATA = Path(__file__).parent / "data"
@@ -138,6 +144,33 @@ def test_sums_of_powers(a, b, c, d, near, n):
         assert math.hypot(float(off[0]), float(off[1])) <= allowed * PAIR_PRODUCT
 
 
+@given(st.lists(st.tuples(numbers, numbers, numbers, numbers, st.integers(1, 300)), min_size=1, max_size=3))
+def test_errors_of_differences(kinds):
+    """In balls: ``prod A^k - prod B^k`` is off by no more than is said, where moments are off by what they say."""
+    rests, found, lost = np.array([[1.0 + 0j], [0j]]), np.zeros((2, 1), complex), np.zeros((2, 1))
+    power, moments_off = 40, 2.0**-90
+    with ctx.workprec(400):
+        all_a, all_b = acb(1), acb(1)
+        for a, b, c, d, steps in kinds:
+            small, large = 0.7 * complex(a, b) / 2, 0.3 * complex(c, d) / 2
+            add_kind(
+                np.array([[small], [0j]]),
+                np.array([[large * 2.0**power], [0j]]),
+                np.array([[moments_off], [moments_off * 2.0**power]]),
+                np.array([1.0, 0.0, 2.0**-power, 1.0]),
+                float(steps),
+                rests,
+                found,
+                lost,
+            )
+            off = arb(moments_off) / 2
+            true_b = acb(small.real, small.imag) + off
+            all_a *= (true_b + acb(large.real, large.imag) - off / 3) ** steps
+            all_b *= true_b**steps
+        value = sum((acb(part.real, part.imag) for part in found[:, 0]), acb(0))
+        assert abs(value - (all_a - all_b) * arb(2) ** power) <= arb(lost[1, 0])
+
+
 def _start(kinds, delta):
     """Chernoff's epsilon."""
     K = np.zeros(len(ORDERS))
@@ -241,6 +274,13 @@ def test_lattices_and_lines_are_above(q, m, steps, delta, monkeypatch):
     assert found * (1.0 - 1e-9) <= before
 
 
+def test_the_better_of_two():
+    """The lower value, whose cost is no larger than that of the higher one."""
+    low, high = LineAnswer(1.0, 2.0, np.inf), LineAnswer(1.5, 3.0, 0.25)
+    assert better(low, high) == better(high, low) == LineAnswer(1.0, 2.0, 0.25)
+    assert better(NONE, high) == high
+
+
 def test_who_is_not_served():
     """Small losses that reach epsilon, and too much work, are left to others; nothing is raised."""
     often = [(1e-4, 0.05, 1e6)]
@@ -250,6 +290,8 @@ def test_who_is_not_served():
         guess_epsilon(often, Goal(0.015, -7.0))
     with pytest.raises(NotPreciseError, match="cells"):
         CUTS[0].cells(1e9, 0.3)
+    with pytest.raises(NotPreciseError, match="cut at"):  # moments beyond the range of floats
+        cut_noise(LossCut(0.5, 20.0, 100.0, 50.0, 0.5), 1.8, 100.0, large=True)
     kinds = [(2e-5, 12.0, 30_000.0)]
     goal = np.array([math.log(1e-6), _start(kinds, 1e-6), np.inf])
     assert CutAnswers(kinds, 1000).answer(goal, NONE, solving=True).cost == np.inf

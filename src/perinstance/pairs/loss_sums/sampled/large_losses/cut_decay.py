@@ -17,16 +17,16 @@ import numpy as np
 
 from perinstance.numerics.rounding import CELL_SUM
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow
 
 BEHIND = 1.5
 STEEPEST = 1.45
 LENGTH = 1.12
 AWAY = 8.0  # widths of the cut
-NORMAL = 0.5 * math.log(2.0 * math.pi)
 ROUGH = 0.05
 CHANGE = 0.2  # of an exponent on a cell
-MOST_CELLS = 4_000_000
+MOST_CELLS = 1_000_000
 
 
 def log_decay(cut: LossCut, c: float, y: float, rise: float, window: NoiseWindow, depth: float, sure: bool) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NOT_ZERO
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
-NORMAL = 0.5 * math.log(2.0 * math.pi)
 FINE = 1.0
 #: Nodes of a cell: Gauss's rule.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)

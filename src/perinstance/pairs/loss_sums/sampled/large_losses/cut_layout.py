@@ -174,6 +174,8 @@ def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
         raise NotPreciseError("large losses do not die")
     order = _order_of_small(found, goal)
     log_rests = rests(nodes, rise, True)
+    if not max(log_rests) < np.inf:
+        raise NotPreciseError("the rest of the line takes too many cells to bound")
     return CutPlan(found.cuts, order, place, nodes, noise, [log for _, log in parts], log_rests)
 
 

@@ -11,20 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, ball_digits
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import (
-    BITS,
-    SUMMED,
-    TURN,
-    PairMoments,
-    fill_moments,
-    in_pairs,
-)
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import LARGEST, NotPreciseError, ball_digits, noise_terms
+from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, PairMoments, sums_along
 from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow, StepKind, noise_window
 
 LOG_TWO = math.log(2.0)
@@ -59,7 +48,7 @@ def cut_noise(cut: LossCut, c: float, depth: float, large: bool) -> CutNoise:
     window = noise_window(StepKind(cut.q, cut.m, True, 0.0), c, depth)
     width = window.high - window.low
     nodes = int(width * depth / (2.0 * math.pi * cut.height)) + 1
-    if not (cut.height <= window.theta and nodes <= MOST_NOISE and depth < DEEPEST):
+    if not (cut.height <= window.theta and nodes <= MOST_NOISE and depth < DEEPEST and window.scale < LARGEST):
         raise NotPreciseError(f"a step of rate {cut.q} and distance {cut.m}, cut at {cut.level}")
     away = math.sqrt(2.0 * depth) * cut.width
     edge = (cut.place - away if large else cut.place + away) - window.low
@@ -69,45 +58,24 @@ def cut_noise(cut: LossCut, c: float, depth: float, large: bool) -> CutNoise:
 
 def moments_of(noise: CutNoise, spacing: float, count: int, power: int) -> PairMoments:
     """Return B or D times ``2^power`` at ``c + i k h``, k = 0, 1, ..."""
-    from flint import acb, arb
-
-    with ball_digits(BITS):
-        terms, losses = _terms(noise, power)
-        weights = in_pairs(terms)
-        turns = [[(acb(0, arb(spacing) * nodes) * loss).exp() for loss in losses] for nodes in (1, TURN, TURN * TURN)]
-        factors = np.stack([in_pairs(each) for each in turns])
-    values = np.empty((2, count), np.complex128)
-    fill_moments(weights, factors, values)
     missed = math.exp(min(noise.log_missed + power * LOG_TWO, DEEPEST))
-    return PairMoments(values, _errors(float(np.abs(weights[0]).sum()), len(losses), count) + missed)
-
-
-def _errors(size: float, terms: int, count: int) -> Floats:
-    """Return what products and sums of pairs have lost at each node (``pair_moments.py``)."""
-    k = np.arange(count)
-    factors = 2.0 + k % TURN + k // TURN % TURN + k // TURN**2
-    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * factors + PAIR_SUM * (SUMMED + terms // SUMMED + 4.0)
-    return np.asarray(1.001 * size * lost, dtype=np.float64)
+    with ball_digits(BITS):
+        return sums_along(*_terms(noise, power), spacing, count, missed)
 
 
 def _terms(noise: CutNoise, power: int) -> tuple[list[Any], list[Any]]:
     """Return the terms of a moment times ``2^power`` and their losses, in balls of the current precision."""
-    from flint import acb, arb
+    from flint import arb
 
     cut, window = noise.cut, noise.window
-    low, theta = arb(window.low), arb(cut.height)
-    width = (arb(window.high) - low) / noise.nodes
-    rate, apart, order = arb(cut.q), arb(cut.m), arb(noise.c)
     place, sharp = arb(cut.place), 1 / (arb(2).sqrt() * arb(cut.width))
-    unit = width / (2 * arb.pi()).sqrt() * arb(2) ** power
-    away = math.sqrt(2.0 * noise.depth) * cut.width
-    step = (window.high - window.low) / noise.nodes
+    scale = arb(2) ** power
+    away = math.sqrt(2.0 * noise.depth) * cut.width + (window.high - window.low) / noise.nodes
     terms, losses = [], []
-    for i in noise.needed:
-        x = acb(low + (2 * i + 1) * width / 2, theta)
-        loss = (1 - rate + rate * (apart * x - apart * apart / 2).exp()).log()
-        term = ((1 + order) * loss - x * x / 2).exp() * unit
-        if abs(window.low + (i + 0.5) * step - cut.place) < away + step:  # else the weight is one but for nothing
+    step = StepKind(cut.q, cut.m, True, 0.0)
+    for x, weight, loss in noise_terms(step, noise.c, window, cut.height, noise.nodes, noise.needed):
+        term = weight * scale
+        if abs(float(x.real.mid()) - cut.place) < away:  # else the weight of the cut is one but for nothing
             u = (place - x) * sharp if noise.large else (x - place) * sharp
             term *= u.erfc() / 2
         terms.append(term)

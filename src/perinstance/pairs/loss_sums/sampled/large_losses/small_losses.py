@@ -13,10 +13,10 @@ import numpy as np
 
 from perinstance.numerics.rounding import CELL_SUM, CHERNOFF
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
 FINE = 0.02
 MUCH = 30.0
-NORMAL = 0.5 * math.log(2.0 * math.pi)
 
 
 def log_small_losses(cuts: list[LossCut], order: float) -> float:

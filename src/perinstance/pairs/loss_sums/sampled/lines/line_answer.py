@@ -42,6 +42,11 @@ class LineAnswer(NamedTuple):
 NONE = LineAnswer(np.inf, 1.0, np.inf)
 
 
+def better(one: LineAnswer, other: LineAnswer) -> LineAnswer:
+    """Return the lower of two bounds: it is no further above the truth than the other one is known to be."""
+    return min(one, other)._replace(cost=min(one.cost, other.cost))
+
+
 def read_line(line: PreciseLine, goal: Floats, start: float, solving: bool) -> LineAnswer:
     """Return what one line says."""
     log_delta, epsilon, edge = goal.tolist()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
+from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow, StepKind, noise_window
 
 MOST_NOISE = 8192  # nodes of the noise
 LARGEST = 600.0  # exponents of terms, which are not scaled
@@ -55,24 +55,29 @@ def _count(window: Any, depth: float) -> int:
 
 def enclosed_terms(q: float, m: float, over: bool, c: float, depth: float) -> NoiseBalls:
     """Return the terms of a moment of order c, to ``e^-depth``, in balls of the current precision."""
-    from flint import acb, arb
-
     window = noise_window(StepKind(q, m, over, 0.0), c, depth)
     noise = _count(window, depth)
     if not (window.whole and window.scale < LARGEST and noise <= MOST_NOISE):
         raise NotPreciseError(f"a step of rate {q} and distance {m} along the line through {c}")
-    low, theta = arb(window.low), arb(window.theta if over else -window.theta)
-    width = (arb(window.high) - low) / noise
-    rate, apart = arb(q), arb(m)
-    unit = width / (2 * arb.pi()).sqrt()
-    weights, losses = [], []
-    for i in range(noise):
-        x = acb(low + (2 * i + 1) * width / 2, theta)
-        w = 1 - rate + rate * (apart * x - apart * apart / 2).exp()
-        loss = w.log() if over else -w.log()
-        log = c * loss - x * x / 2
-        weights.append((log + loss if over else log).exp() * unit)
-        losses.append(loss)
+    terms = list(noise_terms(StepKind(q, m, over, 0.0), c, window, window.theta, noise, range(noise)))
     actual = 2.0 * math.pi * window.theta * noise / (window.high - window.low)
     missed = math.exp(window.scale) * (2.1 * math.exp(-actual) * window.strip + window.out)
-    return NoiseBalls(weights, losses, 1.001 * missed)
+    return NoiseBalls([weight for _, weight, _ in terms], [loss for _, _, loss in terms], 1.001 * missed)
+
+
+def noise_terms(
+    step: StepKind, c: float, window: NoiseWindow, height: float, nodes: int, needed: range
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the noise x, ``a_x`` and ``lambda_x`` of some of so many nodes of a window, off the real line."""
+    from flint import acb, arb
+
+    low, theta = arb(window.low), arb(height if step.over else -height)
+    width = (arb(window.high) - low) / nodes
+    rate, apart = arb(step.q), arb(step.m)
+    unit = width / (2 * arb.pi()).sqrt()
+    for i in needed:
+        x = acb(low + (2 * i + 1) * width / 2, theta)
+        w = 1 - rate + rate * (apart * x - apart * apart / 2).exp()
+        loss = w.log() if step.over else -w.log()
+        log = c * loss - x * x / 2
+        yield x, (log + loss if step.over else log).exp() * unit, loss

@@ -38,21 +38,24 @@ class PairMoments:
 
 def moments_in_pairs(q: float, m: float, over: bool, place: tuple[float, float], nodes: int) -> PairMoments:
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
+    with ball_digits(BITS):
+        balls = enclosed_terms(q, m, over, place[0], DEPTH)
+        return sums_along(balls.weights, balls.losses, place[1], nodes, balls.missed)
+
+
+def sums_along(terms: list[Any], losses: list[Any], spacing: float, nodes: int, missed: float) -> PairMoments:
+    """Return ``sum_x a_x e^{i k h lambda_x}``, k = 0, 1, ..., of balls; ``missed`` is added to every error."""
     from flint import acb
 
-    c, spacing = place
-    with ball_digits(BITS):
-        balls = enclosed_terms(q, m, over, c, DEPTH)
-        weights = in_pairs(balls.weights)
-        turns = [[(acb(0, spacing) * nodes * loss).exp() for loss in balls.losses] for nodes in (1, TURN, TURN * TURN)]
-        factors = np.stack([in_pairs(each) for each in turns])
+    weights = in_pairs(terms)
+    turns = [[(acb(0, spacing) * count * loss).exp() for loss in losses] for count in (1, TURN, TURN * TURN)]
     values = np.empty((2, nodes), np.complex128)
-    fill_moments(weights, factors, values)
+    fill_moments(weights, np.stack([in_pairs(each) for each in turns]), values)
     size = float(np.abs(weights[0]).sum())
     k = np.arange(nodes)
     count = 2.0 + k % TURN + k // TURN % TURN + k // TURN**2
-    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * (SUMMED + len(balls.losses) // SUMMED + 4.0)
-    return PairMoments(values, np.asarray(1.001 * size * lost + balls.missed, dtype=np.float64))
+    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * (SUMMED + len(losses) // SUMMED + 4.0)
+    return PairMoments(values, np.asarray(1.001 * size * lost + missed, dtype=np.float64))
 
 
 def in_pairs(balls: list[Any]) -> Any:

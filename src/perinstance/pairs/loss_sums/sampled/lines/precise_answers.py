@@ -17,7 +17,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, moments_in_balls
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, read_line
+from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better, read_line
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import lay, precise_lengths
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
@@ -109,10 +109,10 @@ def _answer(
     for bits in BITS:
         inside = _inside_noise(view, places, bits)
         answer = None if inside is None else _along_lines(view, tables, inside, goal, found, solving, shared, bits)
-        found = min(found, answer or NONE)
+        found = better(found, answer or NONE)
         if not bits and shared.over and not _enough(found, solving):
-            found = min(found, _with_cut(view, goal, found, solving, shared))
-        if _enough(found, solving) or (bits and answer is None):
+            found = better(found, _with_cut(view, goal, found, solving, shared))
+        if answer is None or _enough(found, solving):
             break
     return found
 
