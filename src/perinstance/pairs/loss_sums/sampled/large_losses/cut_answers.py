@@ -7,15 +7,16 @@ from contextlib import suppress
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import PROMISED
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import CutKind, CutLine, large_line
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     CutPlan,
     Goal,
     Kinds,
-    choose_cut,
     guess_epsilon,
     lowered,
     make_plan,
+    softest_first,
     widest_step,
 )
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO, moments_of
@@ -25,8 +26,12 @@ from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseErro
 
 MOST_KINDS = 8
 ROUNDS = 5
-#: Cuts that are tried: shares of the highest that serves.
-LOWERED = (0.7, 0.3)
+#: Cuts that are tried: shares of the highest that serves, where the tail is heavy, and else.
+HEAVY, LIGHT = (1.0, 0.8), (0.7, 0.3)
+#: A heavy tail: Chernoff's bound of large losses is so many times e more than delta.
+MUCH = 8.0
+#: What was added may be so much of epsilon: no other line is laid then.
+ENOUGH = 0.1 * PROMISED
 #: Of the step for which a line was laid; the answer may need one that is finer by this.
 NEARLY = 0.98
 #: An answer is next to the one that its line was laid for.
@@ -58,7 +63,8 @@ class CutAnswers:
                 if not 0.0 < abs(found.value) < np.inf or abs(answer.value - expected) < NEAR * abs(expected):
                     return found
                 here = Goal(found.value, here.log_delta) if solving else Goal(here.epsilon, found.value)
-                if self._fine(plan, here):
+                fine = widest_step(plan.estimates, here, plan.place[0]) >= NEARLY * plan.place[1]
+                if fine and answer.cost * answer.slope <= ENOUGH * (answer.value if solving else 1.0):
                     return found
         except NotPreciseError:
             pass
@@ -73,18 +79,12 @@ class CutAnswers:
 
     def _line(self, goal: Goal) -> tuple[CutPlan, CutLine]:
         """Return the line that is laid for a goal."""
-        highest, plans = choose_cut(self._kinds, goal), []
-        for share in LOWERED:
-            with suppress(NotPreciseError):
-                plans.append(make_plan(lowered(highest, goal, share), goal))
-        if not plans:
-            raise NotPreciseError("no line serves")
-        plan = min(plans, key=lambda one: one.work)
+        plan = self._plan(goal)
         if plan.work > self.left:
             raise NotPreciseError(f"{plan.work} terms")
         self.left -= plan.work
-        kinds = []
-        for cut, (small, large), log in zip(plan.cuts, plan.noise, plan.large, strict=True):
+        kinds, cuts = [], plan.estimates.cuts
+        for cut, (small, large), log in zip(cuts, plan.noise, plan.large, strict=True):
             power = -round(log / LOG_TWO)
             spacing = plan.place[1]
             kinds.append(
@@ -96,9 +96,15 @@ class CutAnswers:
                 )
             )
         line = large_line(kinds, plan.place, plan.log_rests)
-        return plan, CutLine(line, log_small_losses(plan.cuts, plan.order), plan.order)
+        return plan, CutLine(line, log_small_losses(cuts, plan.order), plan.order)
 
-    def _fine(self, plan: CutPlan, goal: Goal) -> bool:
-        """Return whether a line was laid finely enough for what was found along it."""
-        found = choose_cut(self._kinds, goal)
-        return widest_step(found, goal, plan.place[0]) >= NEARLY * plan.place[1]
+    def _plan(self, goal: Goal) -> CutPlan:
+        """Return the plan that takes least, of the softest cuts that have one."""
+        for found in softest_first(self._kinds, goal):
+            heavy, plans = found.heights(goal.epsilon).min() > goal.log_delta + MUCH, []
+            for share in HEAVY if heavy else LIGHT:
+                with suppress(NotPreciseError):
+                    plans.append(make_plan(lowered(found.cuts, goal, share), goal))
+            if plans:
+                return min(plans, key=lambda one: one.work)
+        raise NotPreciseError("no line serves")

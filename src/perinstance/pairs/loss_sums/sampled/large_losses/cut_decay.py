@@ -15,48 +15,53 @@ import math
 
 import numpy as np
 
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CELL_SUM
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import CutNoise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
-from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow
 
 BEHIND = 1.5
 STEEPEST = 1.45
 LENGTH = 1.12
 AWAY = 8.0  # widths of the cut
 ROUGH = 0.05
-CHANGE = 0.2  # of an exponent on a cell
+CHANGE = 0.2  # of an exponent on a cell, and this share of how far it lies below its largest value
+DEEP = 0.25
 MOST_CELLS = 1_000_000
 
 
-def log_decay(cut: LossCut, c: float, y: float, rise: float, window: NoiseWindow, depth: float, sure: bool) -> float:
+def log_decay(noise: CutNoise, y: float, rise: float, sure: bool) -> float:
     """Return ``log |D(c + i y')|``, y' >= y, or more; ``rise`` is the greatest height of the path.
 
-    The window is that of moments to ``e^-depth``. Unless it has to be ``sure``, about.
+    ``noise`` is that of large losses. Unless it has to be ``sure``, about.
     """
-    low = max(window.low, cut.place - math.sqrt(2.0 * depth) * cut.width)
-    step = min(ROUGH / cut.m, 0.1 * cut.width)
-    if sure:
-        step = min(step, CHANGE / (STEEPEST * cut.m * (1.0 + c + y) + cut.end + rise))
-    count = int((cut.end - low) / step) + 1
+    cut, c = noise.cut, noise.c
+    count = int((cut.end - noise.low) / min(ROUGH / cut.m, 0.1 * cut.width)) + 1
     if not 0 < count <= MOST_CELLS:
         return np.inf
-    x, step = np.linspace(low, cut.end, count + 1, retstep=True)
-    logs, top = _sizes(cut, c, y, rise, x, float(step) if sure else 0.0)
-    total = float(log_total(logs)) + math.log(LENGTH * float(step)) - NORMAL
+    x = np.linspace(noise.low, cut.end, count + 1)
+    logs, top = _sizes(cut, c, y, rise, x, sure=False)
+    if sure:
+        steep = STEEPEST * cut.m * (1.0 + c + y) + cut.end + rise
+        parts = np.maximum(np.ceil(np.diff(x) * steep / (CHANGE + DEEP * (logs.max() - logs))), 1.0)
+        if not parts.sum() <= MOST_CELLS:
+            return np.inf
+        x = np.interp(np.arange(int(parts.sum()) + 1), np.concatenate([[0.0], np.cumsum(parts)]), x)
+        logs, top = _sizes(cut, c, y, rise, x, sure=True)
+    total = float(log_total(logs + np.log(LENGTH * np.diff(x)))) - NORMAL
     loss = float(cut.loss(x[-1:])[0]) + math.log1p(-cut.q)
     side = (1.0 + c) * loss - 0.5 * (cut.end**2 - top**2) + math.log(top)  # back to the real line, at the end
     side += float(_log_weight(cut, x[-1:], x[-1:], np.array([top]))[0])
-    # left of all cells, and the sides there: next to nothing of the weight
-    with np.errstate(divide="ignore"):
-        rest = window.scale + cut.growth + float(np.logaddexp(np.log(window.out), np.log(window.strip) - depth))
-    found = float(np.logaddexp(np.logaddexp(total, side), rest))
+    # left of all cells, and the side there, little is left
+    found = float(np.logaddexp(np.logaddexp(total, side), noise.log_out))
     return found + CELL_SUM * (1.0 + abs(found) + y)
 
 
-def _sizes(cut: LossCut, c: float, y: float, rise: float, x: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool) -> tuple[Floats, float]:
     """Return bounds of the logarithm of the integrand's size on cells, and the height of the path at its end."""
     middle = 0.5 * (x[1:] + x[:-1])
+    step = np.diff(x) if sure else np.zeros(len(middle))
     odds = cut.log_odds(middle)
     behind = (BEHIND - float(cut.log_odds(np.zeros(1))[0])) / cut.m
     start = max(behind, cut.place + 2.0 * cut.height + AWAY * cut.width)
@@ -74,7 +79,7 @@ def _sizes(cut: LossCut, c: float, y: float, rise: float, x: np.ndarray, step: f
     return (1.0 + c) * size - y * turned + noise + weight, float(highest[-1])
 
 
-def _log_weight(cut: LossCut, left: np.ndarray, right: np.ndarray, height: np.ndarray) -> np.ndarray:
+def _log_weight(cut: LossCut, left: Floats, right: Floats, height: Floats) -> Floats:
     """Return a bound of ``log |1 - rho|`` on cells, up to some heights."""
     growth = 0.5 * (height / cut.width) ** 2
     return np.minimum(growth + cut.log_large(right), np.logaddexp(0.0, growth + cut.log_small(left)))

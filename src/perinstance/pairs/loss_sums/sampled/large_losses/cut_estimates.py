@@ -16,7 +16,7 @@ FINE = 1.0
 #: Nodes of a cell: Gauss's rule.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 #: Orders of moments that are asked.
-ORDERS = 2.0 ** (np.arange(-64, 65) / 4.0)
+ORDERS = 2.0 ** (np.arange(-64, 93) / 4.0)
 #: Orders next to one, over it: the moments of a heavy tail may rise suddenly.
 NEARBY = 2.0 ** np.array([-1.0, -0.5, -0.2, -0.1, -0.03, -0.01, 0.01, 0.03, 0.1, 0.2, 0.5, 1.0])
 #: An order at which large losses are not e^-40 of their moment at the end of the noise is not used.

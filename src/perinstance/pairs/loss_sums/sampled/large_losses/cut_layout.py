@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import NEARBY, ORDERS, CutEstimates, log_parts
-from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import CutNoise, cut_noise
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import CutNoise, cut_noise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
 
 #: Losses that are all small, and the rest of a line, may be e^-30 of delta; the step of a line may add e^-26.
 NOTHING, EXTRA = 30.0, 26.0
-#: The first term may be so many times e more than delta.
-HIGH = 40.0
-#: The cut lies at epsilon over this, then lower and lower; and how soft it is.
-BELOW, LOWER, LEVELS = 1.5, math.sqrt(2.0), 12
-SOFT = (0.5, 0.1, 0.02)
-#: No cut lies above the loss of noise so far from its mean, unless that is small; sharper ones serve small losses only.
-FURTHEST, LEAST_LEVEL, SHARP = 10.0, 1.0, 10.0
+#: The first term may be so many times e more than delta, or than the least if that is more; none may be more than that.
+HIGH, HIGHER, HIGHEST = 24.0, 4.0, 40.0
+#: The cut lies at epsilon over this at most, and lower by so many octaves at most; it is sought in so many halvings.
+BELOW, LOWEST, HALVED = 1.05, 8.0, 5
+#: How soft a cut is: sharper ones are tried where these do not serve, for small losses or deltas: others have lattices.
+SOFT, SHARP = (0.5, 0.1, 0.02, 0.005), 10.0
+#: No cut lies above the loss of noise so far from its mean, or further if delta is less, unless that is small.
+FURTHEST, LEAST_LEVEL = 10.0, 1.0
 #: Quarters of an octave that a line may lie left of the saddle point.
 LEFT = 6
 #: Heights of paths along which the rest of a line is bounded; the most nodes, and how exactly their number is sought.
@@ -32,9 +34,10 @@ RISES = (0.5, 1.0, 2.0, 4.0)
 MOST_NODES, HALVINGS = 1 << 18, 10
 #: Digits of moments, as an exponent.
 DIGITS = 70.0
-#: How far epsilon may lie below Chernoff's, and in how many halvings it is looked for.
-FAR_BELOW, GUESSES = 256.0, 8
-HEAVY = 12.0
+#: How far epsilon may lie below Chernoff's, and in how many halvings it is looked for, in how many orders.
+FAR_BELOW, GUESSES, FEW_ORDERS = 256.0, 8, 4
+#: It is looked for where Chernoff's bound of large losses is so many times e less than delta.
+HEAVY = 4.0
 #: The epsilon that is found may be so much of the one that was expected.
 SMALLER = 0.5
 
@@ -48,28 +51,51 @@ class Goal(NamedTuple):
     log_delta: float
 
 
-def choose_cut(kinds: Kinds, goal: Goal) -> CutEstimates:
-    """Return a cut below which losses do not reach epsilon: as soft as it may be, and as high."""
+def softest_first(kinds: Kinds, goal: Goal, orders: Floats = ORDERS) -> Iterator[CutEstimates]:
+    """Yield cuts below which losses do not reach epsilon, each as high as it may be.
+
+    A softer one leaves more of a heavy tail to small losses, and has to lie lower: so much more is large then.
+    """
+    reach = max(FURTHEST, math.sqrt(-2.0 * goal.log_delta))
+    usual, largest = (max(m * (x + 0.5 * m) + math.log(q) for q, m, _ in kinds) for x in (FURTHEST, reach))
     above = goal.epsilon - sum(k * math.log1p(-q) for q, _, k in kinds)
-    largest = max(m * (FURTHEST + 0.5 * m) + math.log(q) for q, m, _ in kinds)
     highest = min(above / BELOW, max(largest, LEAST_LEVEL))
-    for soft in SOFT if largest < SHARP else SOFT[:1]:
-        for j in range(LEVELS):
-            cuts = [LossCut(q, m, k, highest / LOWER**j, soft) for q, m, k in kinds]
-            found = CutEstimates.of(cuts, _steep(goal))
+    for soft in SOFT if usual < SHARP or reach > FURTHEST else SOFT[:1]:
+        found = _highest_cut([LossCut(q, m, k, highest, soft) for q, m, k in kinds], goal, orders)
+        if found is not None:
+            yield found
+
+
+def _highest_cut(cuts: list[LossCut], goal: Goal, orders: Floats) -> CutEstimates | None:
+    """Return the highest cuts of some softness that serve, about: all lower by the same share."""
+
+    def at(octave: float) -> CutEstimates | None:
+        with suppress(NotPreciseError):
+            found = lowered(cuts, goal, 2.0**-octave, orders)
             if found.small_heights(goal.epsilon).min() < goal.log_delta - NOTHING - 2.0:
                 return found
-    raise NotPreciseError("small losses reach epsilon")
+        return None
+
+    low, high, best = 0.0, 0.0, at(0.0)
+    while best is None and high < LOWEST:
+        low, high = high, max(2.0 * high, 1.0)
+        best = at(high)
+    for _ in range(HALVED if best is not None and high > 0.0 else 0):
+        middle = 0.5 * (low + high)
+        found = at(middle)
+        best = found or best
+        low, high = (middle, high) if found is None else (low, middle)
+    return best
 
 
-def lowered(found: CutEstimates, goal: Goal, share: float) -> CutEstimates:
-    """Return the same cuts, lower by some share."""
-    return CutEstimates.of([replace(cut, level=share * cut.level) for cut in found.cuts], _steep(goal))
+def lowered(cuts: list[LossCut], goal: Goal, share: float, orders: Floats = ORDERS) -> CutEstimates:
+    """Return estimates of the same cuts, lower by some share."""
+    return CutEstimates.of([replace(cut, level=share * cut.level) for cut in cuts], _steep(goal), orders)
 
 
 def _steep(goal: Goal) -> float:
     """Return the largest order, times the level of a cut, that may matter."""
-    return BELOW * (NOTHING - goal.log_delta)
+    return 1.5 * (NOTHING - goal.log_delta)
 
 
 def guess_epsilon(kinds: Kinds, goal: Goal) -> float:
@@ -77,16 +103,18 @@ def guess_epsilon(kinds: Kinds, goal: Goal) -> float:
 
     Where the loss has a heavy tail, that is.
     """
-    if choose_cut(kinds, goal).heights(goal.epsilon).min() > goal.log_delta - HEAVY:
+
+    def above(epsilon: float, log_delta: float) -> bool:
+        """Return whether delta at an epsilon is less, by the bounds of some cut."""
+        cuts = softest_first(kinds, Goal(epsilon, goal.log_delta), ORDERS[::FEW_ORDERS])
+        return any(found.heights(epsilon).min() < log_delta for found in cuts)
+
+    if not above(goal.epsilon, goal.log_delta - HEAVY):
         return goal.epsilon
     low, high = goal.epsilon / FAR_BELOW, goal.epsilon
     for _ in range(GUESSES):
         middle = math.sqrt(low * high)
-        try:
-            inside = choose_cut(kinds, Goal(middle, goal.log_delta)).heights(middle).min() < goal.log_delta
-        except NotPreciseError:
-            inside = False
-        low, high = (low, middle) if inside else (middle, high)
+        low, high = (low, middle) if above(middle, goal.log_delta) else (middle, high)
     return high
 
 
@@ -96,9 +124,9 @@ def choose_place(found: CutEstimates, goal: Goal) -> tuple[float, float]:
     best = int(np.argmin(heights))
     if not 0 < best < len(ORDERS) - 1 or not np.isfinite(heights[best]):
         raise NotPreciseError("no saddle point inside of the noise")
-    near = [j for j in range(max(best - LEFT, 1), best + 1) if heights[j] < HIGH]
-    if not near:
+    if heights[best] > HIGHEST:
         raise NotPreciseError("large losses have a heavy tail themselves")
+    near = [j for j in range(max(best - LEFT, 1), best + 1) if heights[j] < max(HIGH, heights[best] + HIGHER)]
     steps = [widest_step(found, goal, float(ORDERS[j])) for j in near]
     widest = int(np.argmax(steps))
     if not steps[widest] > 0.0:
@@ -128,7 +156,7 @@ def _order_of_small(found: CutEstimates, goal: Goal) -> float:
 class CutPlan:
     """A cut of each kind, the line, its nodes, the noise of small and large losses, and log D of each kind, about."""
 
-    cuts: list[LossCut]
+    estimates: CutEstimates
     order: float
     place: tuple[float, float]
     nodes: int
@@ -139,7 +167,7 @@ class CutPlan:
     @property
     def work(self) -> int:
         """Return how many terms of moments are summed."""
-        return self.nodes * sum(len(part.needed) for pair in self.noise for part in pair)
+        return self.nodes * sum(part.nodes for pair in self.noise for part in pair)
 
 
 def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
@@ -150,10 +178,8 @@ def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
     for cut in found.cuts:
         log_small, log_large = (float(part[0]) for part in log_parts(cut, np.array([c]), 1.0))
         log = float(np.logaddexp(log_small, log_large))
-        scale = noise_window(StepKind(cut.q, cut.m, True, 0.0), c).scale
-        depth = DIGITS + cut.growth + scale - log + math.log(cut.steps)
-        deeper = DIGITS + cut.growth + scale - log_large
-        noise.append((cut_noise(cut, c, depth, large=False), cut_noise(cut, c, deeper, large=True)))
+        small = cut_noise(cut, c, log - math.log(cut.steps) - DIGITS, large=False)
+        noise.append((small, cut_noise(cut, c, log_large - DIGITS, large=True)))
         parts.append((log, log_large))
     height = sum(cut.steps * log for cut, (log, _) in zip(found.cuts, parts, strict=True))
     allowed = goal.log_delta + c * goal.epsilon - height - math.log(place[1] / (math.pi * c * (1.0 + c))) - NOTHING
@@ -161,8 +187,8 @@ def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
     def rests(nodes: int, rise: float, sure: bool) -> list[float]:
         poles = math.log(c * (1.0 + c) / (place[1] ** 2 * (nodes - 1.0)))
         return [
-            poles + math.log(cut.steps) + log_decay(cut, c, place[1] * nodes, rise, part.window, part.depth, sure)
-            for cut, (_, part) in zip(found.cuts, noise, strict=True)
+            poles + math.log(cut.steps) + log_decay(large, place[1] * nodes, rise, sure)
+            for cut, (_, large) in zip(found.cuts, noise, strict=True)
         ]
 
     def dead(nodes: int, rise: float) -> bool:
@@ -176,7 +202,7 @@ def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
     log_rests = rests(nodes, rise, True)
     if not max(log_rests) < np.inf:
         raise NotPreciseError("the rest of the line takes too many cells to bound")
-    return CutPlan(found.cuts, order, place, nodes, noise, [log for _, log in parts], log_rests)
+    return CutPlan(found, order, place, nodes, noise, [log for _, log in parts], log_rests)
 
 
 def _nodes(dead: Callable[[int, float], bool], rise: float) -> int:

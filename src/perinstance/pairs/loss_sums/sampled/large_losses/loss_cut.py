@@ -76,6 +76,12 @@ class LossCut:
         """Return ``log (1 - rho)``."""
         return np.asarray(log_ndtr((x - self.place) / self.width))
 
+    def bends(self, x: Floats) -> Floats:
+        """Return how much ``log rho`` bends to the left of some places, or more."""
+        away = (self.place - x) / self.width
+        least = 2.0 * np.exp(-0.5 * np.minimum(away, 40.0) ** 2) * (1.0 + away)  # v^2 e^{-v^2/2} falls beyond this
+        return np.asarray(np.where(away > 2.0, np.minimum(least, 1.0), 1.0) / self.width**2)
+
     def cells(self, steep: float, fine: float) -> Floats:
         """Return where cells of the noise begin and end, finer where small losses, times an order, or the cut is steep.
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow, StepKind, noise_window
+from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
 
 MOST_NOISE = 8192  # nodes of the noise
 LARGEST = 600.0  # exponents of terms, which are not scaled
@@ -59,23 +59,23 @@ def enclosed_terms(q: float, m: float, over: bool, c: float, depth: float) -> No
     noise = _count(window, depth)
     if not (window.whole and window.scale < LARGEST and noise <= MOST_NOISE):
         raise NotPreciseError(f"a step of rate {q} and distance {m} along the line through {c}")
-    terms = list(noise_terms(StepKind(q, m, over, 0.0), c, window, window.theta, noise, range(noise)))
+    terms = list(noise_terms(StepKind(q, m, over, 0.0), c, (window.low, window.high), window.theta, noise))
     actual = 2.0 * math.pi * window.theta * noise / (window.high - window.low)
     missed = math.exp(window.scale) * (2.1 * math.exp(-actual) * window.strip + window.out)
     return NoiseBalls([weight for _, weight, _ in terms], [loss for _, _, loss in terms], 1.001 * missed)
 
 
 def noise_terms(
-    step: StepKind, c: float, window: NoiseWindow, height: float, nodes: int, needed: range
+    step: StepKind, c: float, window: tuple[float, float], height: float, nodes: int
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the noise x, ``a_x`` and ``lambda_x`` of some of so many nodes of a window, off the real line."""
+    """Yield the noise x, ``a_x`` and ``lambda_x`` of the nodes of a window, off the real line."""
     from flint import acb, arb
 
-    low, theta = arb(window.low), arb(height if step.over else -height)
-    width = (arb(window.high) - low) / nodes
+    low, theta = arb(window[0]), arb(height if step.over else -height)
+    width = (arb(window[1]) - low) / nodes
     rate, apart = arb(step.q), arb(step.m)
     unit = width / (2 * arb.pi()).sqrt()
-    for i in needed:
+    for i in range(nodes):
         x = acb(low + (2 * i + 1) * width / 2, theta)
         w = 1 - rate + rate * (apart * x - apart * apart / 2).exp()
         loss = w.log() if step.over else -w.log()
