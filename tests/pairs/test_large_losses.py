@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,12 @@ from hypothesis import strategies as st
 from perinstance.numerics.rounding import PAIR_PRODUCT
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled.large_losses import small_losses
+from perinstance.pairs.loss_sums.sampled.large_losses.bulk_line import (
+    bulk_cuts,
+    bulk_line,
+    log_large_losses,
+    log_spread,
+)
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import ORDERS, CutEstimates, log_parts, pole
@@ -229,6 +236,53 @@ def test_a_sharp_cut_does_not_matter():
     assert max(charged) < 1e-7
     assert np.ptp(found) < max(charged)
     assert found[1] == pytest.approx(goal.log_delta, abs=1e-6)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_how_small_losses_spread(cut):
+    """What is proved of their transform is above what is there, from there on; and less than one."""
+    c = 3.0 / cut.m
+    with ctx.workprec(160):
+        first = abs(_integral(cut, acb(c), large=False))
+        log = float(first.log().mid())
+        for y in (0.3, 5.0, 300.0):
+            bound = log_spread(cut, c, log, y / cut.level)
+            assert bound < 0.0
+            for further in (1.0, 1.7):
+                size = abs(_integral(cut, acb(c, further * y / cut.level), large=False)) / first
+                assert size.mid() - size.rad() < arb(bound).exp()
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_large_losses_alone(cut):
+    """Chernoff's bound of them is above the true one, next to it where they are seldom."""
+    for order in (0.3, 2.0):
+        with ctx.workprec(160):
+            small, large = (_integral(cut, acb(order), part).real for part in (False, True))
+            more = arb(cut.steps) * (large / small).log1p()  # (B + D)^k - B^k without cancellation
+            true = arb(cut.steps) * small.log() + more.expm1().log()
+            seldom = more.mid() < 1e-3
+        true = float(true.mid()) + order * math.log(order) - (1 + order) * math.log1p(order)
+        found = log_large_losses([cut], order)
+        assert found >= true - 1e-9 * abs(true)
+        assert not seldom or found < true + 1e-3
+
+
+def test_the_line_of_small_losses():
+    """Where all losses have a line, it says the same; where they have none, it does not matter where the cut lies."""
+    kinds = [(1e-3, 0.5, 8_000.0), (2e-3, 0.3, 4_000.0)]
+    pairs = SampledGaussian(*(np.array([part]) for part in zip(*kinds, strict=True)))
+    (epsilon,) = pairs.epsilon(1e-8, "with")
+    goal = Goal(epsilon, math.log(1e-8))
+    _, line, _ = bulk_line(next(bulk_cuts(kinds, goal)), goal, 1 << 26)
+    assert line.log_bound(epsilon)[0] == pytest.approx(goal.log_delta, abs=1e-9)
+    kinds, goal = [(2.829e-6, 0.2914, 2_335_044.0)], Goal(0.036194256430278376, math.log(1.06e-177))
+    served = []
+    for found in bulk_cuts(kinds, goal):
+        with suppress(NotPreciseError):
+            served.append(bulk_line(found, goal, 1 << 26)[1].log_bound(goal.epsilon)[0])
+    assert len(served) == 2
+    assert served == pytest.approx([goal.log_delta] * 2, abs=1e-8)
 
 
 def _by_convolution(q, m, k, epsilon, spacing):

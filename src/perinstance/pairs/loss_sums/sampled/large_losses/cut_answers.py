@@ -8,6 +8,8 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED
+from perinstance.pairs.loss_sums.sampled.large_losses.bulk_line import bulk_cuts, bulk_line
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import CutEstimates
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import CutKind, CutLine, large_line
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     CutPlan,
@@ -56,14 +58,14 @@ class CutAnswers:
         try:
             here = self._start(goal, known, solving)
             for _ in range(ROUNDS):
-                plan, line = self._line(here)
+                estimates, (c, spacing), line = self._line(here)
                 answer = read_line(line, goal, here.epsilon, solving)
                 found = min(found, answer)
                 expected = here.epsilon if solving else here.log_delta
                 if not 0.0 < abs(found.value) < np.inf or abs(answer.value - expected) < NEAR * abs(expected):
                     return found
                 here = Goal(found.value, here.log_delta) if solving else Goal(here.epsilon, found.value)
-                fine = widest_step(plan.estimates, here, plan.place[0]) >= NEARLY * plan.place[1]
+                fine = widest_step(estimates, here, c) >= NEARLY * spacing
                 if fine and answer.cost * answer.slope <= ENOUGH * (answer.value if solving else 1.0):
                     return found
         except NotPreciseError:
@@ -77,28 +79,32 @@ class CutAnswers:
             return Goal(epsilon, min(known.value, log_delta, -LOG_TWO))
         return Goal(guess_epsilon(self._kinds, Goal(min(epsilon, known.value, edge), log_delta)), log_delta)
 
-    def _line(self, goal: Goal) -> tuple[CutPlan, CutLine]:
-        """Return the line that is laid for a goal."""
+    def _line(self, goal: Goal) -> tuple[CutEstimates, tuple[float, float], CutLine]:
+        """Return the line that is laid for a goal, with its estimates and its place."""
         plan = self._plan(goal)
+        if plan is None:
+            return self._bulk_line(goal)
         if plan.work > self.left:
             raise NotPreciseError(f"{plan.work} terms")
         self.left -= plan.work
-        kinds, cuts = [], plan.estimates.cuts
+        kinds, cuts, spacing = [], plan.estimates.cuts, plan.place[1]
         for cut, (small, large), log in zip(cuts, plan.noise, plan.large, strict=True):
             power = -round(log / LOG_TWO)
-            spacing = plan.place[1]
-            kinds.append(
-                CutKind(
-                    moments_of(small, spacing, plan.nodes, 0),
-                    moments_of(large, spacing, plan.nodes, power),
-                    power,
-                    cut.steps,
-                )
-            )
+            parts = moments_of(small, spacing, plan.nodes, 0), moments_of(large, spacing, plan.nodes, power)
+            kinds.append(CutKind(*parts, power, cut.steps))
         line = large_line(kinds, plan.place, plan.log_rests)
-        return plan, CutLine(line, log_small_losses(cuts, plan.order), plan.order)
+        return plan.estimates, plan.place, CutLine(line, log_small_losses(cuts, plan.order), plan.order)
 
-    def _plan(self, goal: Goal) -> CutPlan:
+    def _bulk_line(self, goal: Goal) -> tuple[CutEstimates, tuple[float, float], CutLine]:
+        """Return the line of small losses."""
+        for found in bulk_cuts(self._kinds, goal):
+            with suppress(NotPreciseError):
+                place, line, terms = bulk_line(found, goal, self.left)
+                self.left -= terms
+                return found, place, line
+        raise NotPreciseError("no line serves")
+
+    def _plan(self, goal: Goal) -> CutPlan | None:
         """Return the plan that takes least, of the softest cuts that have one."""
         for found in softest_first(self._kinds, goal):
             heavy, plans = found.heights(goal.epsilon).min() > goal.log_delta + MUCH, []
@@ -107,4 +113,4 @@ class CutAnswers:
                     plans.append(make_plan(lowered(found.cuts, goal, share), goal))
             if plans:
                 return min(plans, key=lambda one: one.work)
-        raise NotPreciseError("no line serves")
+        return None

@@ -49,15 +49,19 @@ def log_parts(cut: LossCut, orders: Floats, steep: float) -> tuple[Floats, Float
 
 @dataclass(frozen=True, slots=True)
 class CutEstimates:
-    """Of a person's cuts: ``sum k log B`` and ``log(prod A^k - prod B^k)`` at some orders, about."""
+    """Of a person's cuts: ``sum k log B`` and ``log(prod A^k - prod B^k)`` at some orders, about.
+
+    ``bulk``: whether small losses are inverted, and of the others there is Chernoff's bound, or the other way round.
+    """
 
     cuts: list[LossCut]
     orders: Floats
     small: Floats
     large: Floats
+    bulk: bool
 
     @staticmethod
-    def of(cuts: list[LossCut], steep: float, orders: Floats = ORDERS) -> CutEstimates:
+    def of(cuts: list[LossCut], steep: float, orders: Floats = ORDERS, bulk: bool = False) -> CutEstimates:
         """Return them; ``steep`` is the largest order, times the level, that may matter."""
         small, more = np.zeros(len(orders)), np.zeros(len(orders))
         for cut in cuts:
@@ -66,12 +70,12 @@ class CutEstimates:
             more += cut.steps * np.logaddexp(0.0, high - low)
         with np.errstate(divide="ignore"):
             large = np.where(more > 1.0, more + np.log1p(-np.exp(-more)), np.log(np.expm1(np.minimum(more, 1.0))))
-        return CutEstimates(cuts, orders, small, small + large)
+        return CutEstimates(cuts, orders, small, small + large, bulk)
 
     def heights(self, epsilon: float) -> Floats:
-        """Return the logarithms of Chernoff's bounds of all but small losses."""
-        return self.large + pole(self.orders) - self.orders * epsilon
+        """Return the logarithms of Chernoff's bounds of what is inverted."""
+        return (self.small if self.bulk else self.large) + pole(self.orders) - self.orders * epsilon
 
-    def small_heights(self, epsilon: float) -> Floats:
-        """Return the logarithms of Chernoff's bounds of small losses."""
-        return self.small + pole(self.orders) - self.orders * epsilon
+    def other_heights(self, epsilon: float) -> Floats:
+        """Return the logarithms of Chernoff's bounds of all others."""
+        return (self.large if self.bulk else self.small) + pole(self.orders) - self.orders * epsilon

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,17 +52,26 @@ class Goal(NamedTuple):
     log_delta: float
 
 
+def _highest_cuts(kinds: Kinds, goal: Goal, soft: float) -> list[LossCut]:
+    """Return the highest cuts that are tried."""
+    largest = max(m * (_reach(goal) + 0.5 * m) + math.log(q) for q, m, _ in kinds)
+    above = goal.epsilon - sum(k * math.log1p(-q) for q, _, k in kinds)
+    level = min(above / BELOW, max(largest, LEAST_LEVEL))
+    return [LossCut(q, m, k, level, soft) for q, m, k in kinds]
+
+
+def _reach(goal: Goal) -> float:
+    return max(FURTHEST, math.sqrt(-2.0 * goal.log_delta))
+
+
 def softest_first(kinds: Kinds, goal: Goal, orders: Floats = ORDERS) -> Iterator[CutEstimates]:
     """Yield cuts below which losses do not reach epsilon, each as high as it may be.
 
     A softer one leaves more of a heavy tail to small losses, and has to lie lower: so much more is large then.
     """
-    reach = max(FURTHEST, math.sqrt(-2.0 * goal.log_delta))
-    usual, largest = (max(m * (x + 0.5 * m) + math.log(q) for q, m, _ in kinds) for x in (FURTHEST, reach))
-    above = goal.epsilon - sum(k * math.log1p(-q) for q, _, k in kinds)
-    highest = min(above / BELOW, max(largest, LEAST_LEVEL))
-    for soft in SOFT if usual < SHARP or reach > FURTHEST else SOFT[:1]:
-        found = _highest_cut([LossCut(q, m, k, highest, soft) for q, m, k in kinds], goal, orders)
+    usual = max(m * (FURTHEST + 0.5 * m) + math.log(q) for q, m, _ in kinds)
+    for soft in SOFT if usual < SHARP or _reach(goal) > FURTHEST else SOFT[:1]:
+        found = _highest_cut(_highest_cuts(kinds, goal, soft), goal, orders)
         if found is not None:
             yield found
 
@@ -72,7 +82,7 @@ def _highest_cut(cuts: list[LossCut], goal: Goal, orders: Floats) -> CutEstimate
     def at(octave: float) -> CutEstimates | None:
         with suppress(NotPreciseError):
             found = lowered(cuts, goal, 2.0**-octave, orders)
-            if found.small_heights(goal.epsilon).min() < goal.log_delta - NOTHING - 2.0:
+            if found.other_heights(goal.epsilon).min() < goal.log_delta - NOTHING - 2.0:
                 return found
         return None
 
@@ -88,9 +98,9 @@ def _highest_cut(cuts: list[LossCut], goal: Goal, orders: Floats) -> CutEstimate
     return best
 
 
-def lowered(cuts: list[LossCut], goal: Goal, share: float, orders: Floats = ORDERS) -> CutEstimates:
+def lowered(cuts: list[LossCut], goal: Goal, share: float, orders: Floats = ORDERS, bulk: bool = False) -> CutEstimates:
     """Return estimates of the same cuts, lower by some share."""
-    return CutEstimates.of([replace(cut, level=share * cut.level) for cut in cuts], _steep(goal), orders)
+    return CutEstimates.of([replace(cut, level=share * cut.level) for cut in cuts], _steep(goal), orders, bulk)
 
 
 def _steep(goal: Goal) -> float:
@@ -137,7 +147,7 @@ def choose_place(found: CutEstimates, goal: Goal) -> tuple[float, float]:
 def widest_step(found: CutEstimates, goal: Goal, c: float) -> float:
     """Return the step with which the terms that it adds are e^-EXTRA of delta, by Chernoff's bounds of them."""
     left, right = (EXTRA - goal.log_delta) / c, np.inf
-    for one in (found, CutEstimates.of(found.cuts, _steep(goal), c * NEARBY)):
+    for one in (found, CutEstimates.of(found.cuts, _steep(goal), c * NEARBY, found.bulk)):
         heights = one.heights(goal.epsilon) - goal.log_delta + EXTRA
         below, above = one.orders < c, one.orders > c
         left = min(left, float((heights[below] / (c - one.orders[below])).min()))
@@ -145,9 +155,9 @@ def widest_step(found: CutEstimates, goal: Goal, c: float) -> float:
     return 2.0 * math.pi / max(left, right, 1.0 / c)
 
 
-def _order_of_small(found: CutEstimates, goal: Goal) -> float:
-    """Return an order at which Chernoff's bound of small losses is next to nothing, also for a smaller epsilon."""
-    now, smaller = (found.small_heights(share * goal.epsilon) for share in (1.0, SMALLER))
+def order_of_others(found: CutEstimates, goal: Goal) -> float:
+    """Return an order at which Chernoff's bound of what is not inverted is least, also for a smaller epsilon."""
+    now, smaller = (found.other_heights(share * goal.epsilon) for share in (1.0, SMALLER))
     enough = now < max(goal.log_delta - NOTHING, float(now.min()) + 1.0)
     return float(found.orders[np.where(enough, smaller, np.inf).argmin()])
 
@@ -195,22 +205,22 @@ def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
         left = [one - log for one, (log, _) in zip(rests(nodes, rise, False), parts, strict=True)]
         return bool(np.logaddexp.reduce(left) <= allowed)
 
-    nodes, rise = min((_nodes(dead, rise), rise) for rise in RISES)
+    nodes, rise = min((least_nodes(partial(dead, rise=rise)), rise) for rise in RISES)
     if nodes > MOST_NODES:
         raise NotPreciseError("large losses do not die")
-    order = _order_of_small(found, goal)
+    order = order_of_others(found, goal)
     log_rests = rests(nodes, rise, True)
     if not max(log_rests) < np.inf:
         raise NotPreciseError("the rest of the line takes too many cells to bound")
     return CutPlan(found, order, place, nodes, noise, [log for _, log in parts], log_rests)
 
 
-def _nodes(dead: Callable[[int, float], bool], rise: float) -> int:
-    """Return the least number of nodes beyond which, about, next to nothing is left."""
+def least_nodes(dead: Callable[[int], bool]) -> int:
+    """Return the least number of nodes beyond which, about, next to nothing is left; more than the most if none is."""
     low, high = 3.0, math.log(MOST_NODES)
-    if not dead(MOST_NODES, rise):
+    if not dead(MOST_NODES):
         return 2 * MOST_NODES
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if dead(int(math.exp(middle)), rise) else (middle, high)
+        low, high = (low, middle) if dead(int(math.exp(middle))) else (middle, high)
     return int(math.exp(high)) + 1

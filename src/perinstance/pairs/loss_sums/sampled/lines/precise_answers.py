@@ -35,7 +35,7 @@ PLANNED = 1 << 24
 #: Up to so many steps of distances up to this a lattice is as good, and faster; below these no loss is large.
 FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.1, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
-BITS = (0, 192, 512)
+BITS = (0, 192, 256, 512)
 #: Half octaves that a line may be moved to the left.
 LEFT = 16
 #: The first term of a line may be e^60 of delta, and its rest e^-64 of that; in balls these shares of the bits.
