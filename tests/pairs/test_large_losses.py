@@ -19,12 +19,6 @@ from hypothesis import strategies as st
 from perinstance.numerics.rounding import PAIR_PRODUCT
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled.large_losses import small_losses
-from perinstance.pairs.loss_sums.sampled.large_losses.bulk_line import (
-    bulk_cuts,
-    bulk_line,
-    log_large_losses,
-    log_spread,
-)
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import ORDERS, CutEstimates, log_parts, pole
@@ -46,6 +40,12 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import moments_of
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import cut_noise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
+from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import (
+    bulk_cuts,
+    bulk_line,
+    log_large_losses,
+    log_spread,
+)
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
 from perinstance.pairs.loss_sums.sampled.lines import precise_answers
 from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better

@@ -123,10 +123,13 @@ def _minimise(objective: FoldedObjective, theta: Floats) -> Minimum:
             theta, now = theta + step, new
             continue
         if not new.value <= now.value - 1e-4 * decrement**2:
-            step = _search(objective, theta, now, step)
-            new = objective.at(theta + step)
-            if not new.value < now.value:
+            other = _search(objective, theta, now, step)
+            found = objective.at(theta + other)
+            if found.value < now.value:
+                step, new = other, found
+            elif damped or not around.norm(new.gradient) <= decrement / 4:
                 raise NumericalTrouble(_stuck(decrement))
+            # else values are rounded by more than they change (predictions of large terms): the gradient tells
         theta, now = theta + step, new
     raise NumericalTrouble(_stuck(decrement))
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED
-from perinstance.pairs.loss_sums.sampled.large_losses.bulk_line import bulk_cuts, bulk_line
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import CutEstimates
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import CutKind, CutLine, large_line
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
@@ -22,6 +21,7 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     widest_step,
 )
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO, moments_of
+from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import bulk_cuts, bulk_line
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
 from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, read_line
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError

@@ -54,13 +54,13 @@ class Goal(NamedTuple):
 
 def _highest_cuts(kinds: Kinds, goal: Goal, soft: float) -> list[LossCut]:
     """Return the highest cuts that are tried."""
-    largest = max(m * (_reach(goal) + 0.5 * m) + math.log(q) for q, m, _ in kinds)
+    largest = max(m * (_furthest(goal) + 0.5 * m) + math.log(q) for q, m, _ in kinds)
     above = goal.epsilon - sum(k * math.log1p(-q) for q, _, k in kinds)
     level = min(above / BELOW, max(largest, LEAST_LEVEL))
     return [LossCut(q, m, k, level, soft) for q, m, k in kinds]
 
 
-def _reach(goal: Goal) -> float:
+def _furthest(goal: Goal) -> float:
     return max(FURTHEST, math.sqrt(-2.0 * goal.log_delta))
 
 
@@ -70,7 +70,7 @@ def softest_first(kinds: Kinds, goal: Goal, orders: Floats = ORDERS) -> Iterator
     A softer one leaves more of a heavy tail to small losses, and has to lie lower: so much more is large then.
     """
     usual = max(m * (FURTHEST + 0.5 * m) + math.log(q) for q, m, _ in kinds)
-    for soft in SOFT if usual < SHARP or _reach(goal) > FURTHEST else SOFT[:1]:
+    for soft in SOFT if usual < SHARP or _furthest(goal) > FURTHEST else SOFT[:1]:
         found = _highest_cut(_highest_cuts(kinds, goal, soft), goal, orders)
         if found is not None:
             yield found
