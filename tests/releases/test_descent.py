@@ -17,11 +17,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import SampledGaussian, Shift
 from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
-from perinstance.sampling.ball_arithmetic import working_precision
 from perinstance.sampling.random_bits import SystemBits
 from perinstance.sampling.variates import variate
 

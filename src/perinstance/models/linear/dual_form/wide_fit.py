@@ -22,6 +22,7 @@ from perinstance.models.linear.dual_form.dual_system import DualAnswers, DualSys
 from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import EXACT_SHARE
 
 #: tables up to this many columns are factorised by columns, whoever is in them: it takes milliseconds
@@ -228,12 +229,10 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
 
 
 def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> Floats:
-    from flint import ctx
-
     from perinstance.models.linear.dual_form.dual_balls import LAST_PRECISIONS, PRECISIONS, BallSystem, WideRows
 
     for bits in PRECISIONS + LAST_PRECISIONS:
-        with ctx.workprec(bits):
+        with working_precision(bits):
             system = BallSystem.of(WideRows(X, y, alpha, fit_intercept, None, False))
             if system is not None:
                 return system.theta()

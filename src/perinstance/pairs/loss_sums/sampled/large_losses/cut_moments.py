@@ -11,8 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import LARGEST, NotPreciseError, ball_digits, noise_terms
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import LARGEST, NotPreciseError, noise_terms
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, PairMoments, sums_along
 from perinstance.pairs.loss_sums.sampled.noise_cells import NoiseWindow, StepKind, noise_window
 
@@ -59,7 +60,7 @@ def cut_noise(cut: LossCut, c: float, depth: float, large: bool) -> CutNoise:
 def moments_of(noise: CutNoise, spacing: float, count: int, power: int) -> PairMoments:
     """Return B or D times ``2^power`` at ``c + i k h``, k = 0, 1, ..."""
     missed = math.exp(min(noise.log_missed + power * LOG_TWO, DEEPEST))
-    with ball_digits(BITS):
+    with working_precision(BITS):
         return sums_along(*_terms(noise, power), spacing, count, missed)
 
 
