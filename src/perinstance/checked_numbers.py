@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ def positive(name: str, value: Any) -> float:
     Traceback (most recent call last):
     ...
     perinstance.errors.InvalidInput: scale must be a number > 0, got 0; try scale=1.0
+    >>> positive("scale", "1")
+    Traceback (most recent call last):
+    ...
+    perinstance.errors.InvalidInput: scale must be a number > 0, got str; try scale=1.0
     """
     number = _number(name, value, "> 0")
     if not 0 < number < np.inf:
@@ -93,7 +98,7 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _number(name: str, value: Any, wanted: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be a number {wanted}, got {type(value).__name__}; try {name}=1.0") from None
+    if not isinstance(value, (str, bytes, bool, np.bool_, np.complexfloating)):  # float() would take them
+        with suppress(TypeError, ValueError, OverflowError):
+            return float(value)
+    raise InvalidInput(f"{name} must be a number {wanted}, got {type(value).__name__}; try {name}=1.0")

@@ -6,11 +6,11 @@ import threading
 
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, fmpq
 from hypothesis import given
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift
+from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, SampledGaussian, Shift, StudentShift, compose
 
 from . import truth
 from .strategies import DELTAS, batch, examples, scale
@@ -27,6 +27,33 @@ def test_identical_distributions_lose_nothing(pairs):
     assert pairs.delta(-1.0).item() == pytest.approx(1 - np.exp(-1))
     assert pairs.renyi(np.inf).item() == pairs.zcdp().item() == 0.0
     assert pairs.attack_power(0.07).item() == pytest.approx(0.07, rel=1e-15)
+
+
+SHORT = np.array([1e-300, 1e-200, 1e-162, 1e-160, 3e-155, 1e-153])
+SHORT_PAIRS = {  # the divergence of order alpha, for short distances: alpha times this
+    "shift": (Shift(SHORT), lambda d: d * d / 2),
+    "laplace": (Laplace(SHORT), lambda d: d * d / 2),
+    "student": (StudentShift(SHORT, 5.0, 1.0), lambda d: d * d * 3 / 8),
+    "leverage": (Posterior(SHORT, 0.0), lambda d: d * d / 4),
+    "both": (Posterior(SHORT, SHORT), lambda d: d * d / 4),
+    "certain step": (SampledGaussian(1.0, SHORT), lambda d: d * d / 2),
+    "certain steps": (SampledGaussian(1.0, SHORT, 9), lambda d: 9 * d * d / 2),
+    "beside a step": (compose([SampledGaussian(1.0, SHORT), Laplace(SHORT)]), lambda d: d * d),
+}
+
+
+@pytest.mark.parametrize("name", SHORT_PAIRS)
+def test_divergences_of_short_distances_do_not_underflow(name):
+    """Squares below 1e-308 have few digits, or none."""
+    pairs, half = SHORT_PAIRS[name]
+    truths = [half(fmpq(*float(d).as_integer_ratio())) for d in SHORT]
+    for alpha in (1.0, 1.25, 2.0, 8.0):
+        for found, least in zip(pairs.renyi(alpha), truths, strict=True):
+            exact = fmpq(*float(found).as_integer_ratio())
+            assert found > 0.0 and exact >= least * fmpq(*alpha.as_integer_ratio()) * fmpq(10**12 - 1, 10**12)
+    assert (pairs.kl() > 0.0).all() and (pairs.zcdp() > 0.0).all() and (pairs.tv() > 0.0).all()
+    if name not in ("laplace", "student"):
+        assert np.isposinf(pairs.renyi(np.inf)).all() and np.isposinf(pairs.epsilon(0.0)).all()
 
 
 @pytest.mark.parametrize("pairs", EVERYTHING, ids=repr)

@@ -79,6 +79,43 @@ def test_one_step_is_proved(direction, n):
     assert wrong == []
 
 
+def test_one_step_that_is_next_to_never_sampled_is_not_below():
+    """The logarithm of the rate and the shift's epsilon cancel."""
+    from flint import ctx
+
+    random = np.random.default_rng(5)
+    rate, distance = 10 ** -random.uniform(10, 120, 60), 10 ** random.uniform(-1, 1, 60)
+    delta = rate * 10 ** -random.uniform(1, 150, 60)
+    rate[::6], delta[::6] = 10 ** -random.uniform(290, 307, 10), 1e-307
+    epsilon = SampledGaussian(rate, distance).epsilon(delta, "with")
+    ctx.prec = 4000
+    try:
+        for case in zip(rate, distance, epsilon, delta, strict=True):
+            assert not one_step_delta(*case[:3], "with") > case[3], case
+    finally:
+        ctx.prec = 53
+
+
+@pytest.mark.parametrize("direction", ["with", "without"])
+def test_delta_of_one_step_next_to_the_largest_loss(direction):
+    """``1 - q`` and ``e^-epsilon`` cancel; what is left is of deltas far below the rate."""
+    from flint import ctx
+
+    random = np.random.default_rng(6)
+    rate, distance = 10 ** -random.uniform(0.01, 6, 200), 10 ** random.uniform(-1, 1.2, 200)
+    epsilon = -np.log1p(-rate) * (1 - 10 ** -random.uniform(1, 15, 200))
+    epsilon[::20], rate[::20], distance[::20] = 600.0, 1e-100, 50.0  # where e^epsilon/q is no float
+    found = SampledGaussian(rate, distance).delta(epsilon, direction)
+    ctx.prec = 4000
+    try:
+        for i in range(200):
+            truth = one_step_delta(rate[i], distance[i], epsilon[i], direction)
+            if truth > 1e-280:
+                assert truth * (1 - 1e-12) < found[i] < truth * 1.05, (rate[i], distance[i], epsilon[i])
+    finally:
+        ctx.prec = 53
+
+
 def _saddle_point(rate, distance, steps, epsilon, direction):
     """Next to it: elsewhere the sum cancels to nothing in 160 bits."""
     c, x = 2.0 ** np.arange(-3.0, 5.0, 0.25), np.linspace(-20.0, 70.0, 6001)

@@ -9,7 +9,9 @@ import pytest
 from sklearn.base import clone
 
 import perinstance as pi
+from perinstance.checked_numbers import is_number
 from perinstance.engines import Local
+from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.kinds import KINDS
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.report.audit_sections import other_noise
@@ -96,3 +98,15 @@ def test_it_has_a_report(name, tmp_path, monkeypatch):
     page = pi.audit(release, X, y).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     first = next(word for word in release.mechanism().words if isinstance(word, str))
     assert first.strip() in page
+
+
+@every
+def test_texts_and_truth_values_are_no_numbers(name):
+    """``float("1")`` and ``float(True)`` would be."""
+    release, X, y = CATALOGUE[name]
+    numbers = {key: value for key, value in release.get_params(deep=False).items() if is_number(value)}
+    assert numbers
+    for key, value in numbers.items():
+        for wrong in (str(value), True):
+            with pytest.raises(InvalidInput, match=key):
+                clone(release).set_params(**{key: wrong}).fit(X, *(() if y is None else (y,)))

@@ -17,15 +17,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
+from perinstance.folds import gathered_rows
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import SampledGaussian, Shift
 from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
-from perinstance.sampling.ball_arithmetic import working_precision
 from perinstance.sampling.random_bits import SystemBits
 from perinstance.sampling.variates import variate
 
-from .catalogue import CLASSES, X, Y
+from .catalogue import CATALOGUE, CLASSES, X, Y
 from .test_ada_estimators import TWO_FITS, WHATEVER_ROWS_HOLD
 
 PLAIN = Ridge(alpha=1.0, fit_intercept=False)
@@ -475,3 +476,45 @@ def test_labels_of_no_declared_class_are_absent():
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("one", [0, 1])
+@pytest.mark.parametrize("estimator", [LogisticRegression(), LogisticRegression(fit_intercept=False)])
+def test_a_table_of_one_class_is_audited_as_it_is_published(estimator, one):
+    """Whose label is the only one of its kind must not decide whether there is an answer."""
+    steps = {"steps": 4, "clip": 0.6, "noise": 2.0, "publish": "all"}
+    labels = np.full(len(X), float(one))
+    release = pi.NoisyDescent(estimator, **steps).fit(X, labels)
+    bound = pi.audit(release, X, labels, delta=1e-6)
+    assert bound.pairs.kind == "upper" and (bound.losses == pi.audit(release, X, CLASSES, delta=1e-6).losses).all()
+    assert np.isfinite(bound.leverage).all() and np.isfinite(bound.residual).all()
+    read = pi.audit(release, X, labels, delta=1e-6, method="estimate")
+    lengths = [shortened_by_hand(X, labels, theta, estimator.fit_intercept, 0.6) for theta in release.path_[:-1]]
+    distance = np.sqrt(np.square(lengths).sum(axis=0)) / 2.0
+    np.testing.assert_allclose(read.losses, pi.pairs.Shift(distance).epsilon(1e-6), rtol=1e-9)
+    told = bound.realised(release, X, labels)
+    assert np.isfinite(told.losses).all()
+    words = pi.NoisyDescent(estimator, classes=("no", "yes"), **steps)
+    answers = np.array(["no", "yes"])[labels.astype(int)]
+    assert (pi.audit(words, X, answers, delta=1e-6).losses == bound.losses).all()
+
+
+def shortened_by_hand(X, y, theta, intercept, clip):
+    """Lengths of clipped gradients of the logistic loss."""
+    rows = np.hstack([X, np.ones((len(X), int(intercept)))])
+    slope = 1.0 / (1.0 + np.exp(-rows @ theta)) - y
+    return np.minimum(np.abs(slope) * np.linalg.norm(rows, axis=1), clip)
+
+
+def test_realised_losses_of_many_people_say_what_they_need(monkeypatch):
+    monkeypatch.setattr(gathered_rows, "MAX_PEOPLE", 50)
+    release = pi.NoisyDescent(steps=3, noise=2.0, publish="all").fit(X, Y)
+    audit = pi.audit(release, X, Y)
+    with pytest.raises(InvalidInput, match="realised losses of a descent .*: more than 50 people are refused"):
+        audit.realised(release, X, Y)
+    filtered = pi.NoisyDescent(steps=3, noise=2.0, filter=(4.0, 1.0))
+    with pytest.raises(InvalidInput, match="filter .*: more than 50 .*; use method='upper'"):
+        pi.audit(filtered, X, Y, method="estimate")
+    process = CATALOGUE["process"]
+    with pytest.raises(InvalidInput, match="a kernel model holds an n x n matrix: more than 50"):
+        pi.audit(process.release, process.X, process.y)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.sampling import ExactGram, NoisyEigenvalue, draw
-from perinstance.sampling.ball_arithmetic import working_precision
 from perinstance.sampling.noisy_eigenvalue import smallest_eigenvalue
 
 

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
 from perinstance.errors import InvalidInput
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.sampling import PerturbedLogistic, grid_rounding
-from perinstance.sampling.ball_arithmetic import working_precision
 from perinstance.sampling.grid_rounding import settle
 from perinstance.sampling.known_answers import StreamBits
 from perinstance.sampling.random_bits import SystemBits

@@ -3,7 +3,8 @@
 import pytest
 from flint import arb
 
-from perinstance.sampling.ball_arithmetic import Undecided, working_precision
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
+from perinstance.sampling.ball_arithmetic import Undecided
 from perinstance.sampling.known_answers import StreamBits
 from perinstance.sampling.variates import NOISES, variate
 

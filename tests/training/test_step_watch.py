@@ -167,3 +167,18 @@ def test_bad_steps_are_refused_and_change_nothing(indices, norms):
     assert watch.steps == 0
     with pytest.raises(InvalidInput, match="no step"):
         watch.audit()
+
+
+def test_a_step_that_was_interrupted_takes_nothing_back(monkeypatch):
+    """Those who were not sampled are counted first; the clip of one step less must not be counted against it."""
+    watch, _, _ = told(everybody=True)
+    before = watch.audit(1e-6).epsilon
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(watch, "_count", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            watch.step([0], np.full(6, 0.1), everybody=True)
+    assert watch.steps == 24 and (watch.audit(1e-6).epsilon >= before).all()

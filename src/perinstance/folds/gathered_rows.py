@@ -1,4 +1,4 @@
-"""A fold that keeps all rows, for models that need everybody at once."""
+"""A fold that keeps all rows, for whoever needs everybody at once: ``sweep.fold(partial(gather, why=...))``."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ class GatheredRows:
     """Rows that were gathered; adding two puts them behind each other."""
 
     parts: tuple[tuple[Floats, Floats], ...]
+    why: str  #: what needs everybody at once, and what to do instead: ``"a kernel model holds ...; use ..."``
+
+    def __post_init__(self) -> None:
+        if sum(len(y) for _, y in self.parts) > MAX_PEOPLE:
+            reason, _, instead = self.why.partition("; ")
+            raise InvalidInput(f"{reason}: more than {MAX_PEOPLE:,} people are refused; {instead}")
 
     def __add__(self, other: GatheredRows) -> GatheredRows:
-        total = GatheredRows(self.parts + other.parts)
-        if sum(len(y) for _, y in total.parts) > MAX_PEOPLE:
-            raise InvalidInput(
-                f"a kernel model holds an n x n matrix; more than {MAX_PEOPLE} people are refused: use a linear model"
-            )
-        return total
+        return GatheredRows(self.parts + other.parts, self.why)
+
+    def table(self) -> tuple[Floats, Floats]:
+        """Return all rows and their targets."""
+        return np.concatenate([x for x, _ in self.parts]), np.concatenate([t for _, t in self.parts])
 
 
-def gather(block: Block) -> GatheredRows:
+def gather(block: Block, why: str) -> GatheredRows:
     """Keep the rows of a block."""
     X, y = block.X, block.y
-    return GatheredRows(((np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)),))
+    return GatheredRows(((np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)),), why)

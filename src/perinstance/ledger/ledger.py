@@ -269,7 +269,7 @@ class Ledger:
         """Check the log and every file; say what is wrong."""
         with suppress(LedgerTrouble):
             delete_superseded(self._log, self._charges)
-        return verify(self._log, self._charges)
+        return verify(self._log, self._root, self._charges, self._filter)
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Copy the ledger in plain formats into a private folder: ``releases.json``, one Parquet file per release."""
@@ -293,7 +293,7 @@ class Ledger:
         return [release for release in self.releases() if release.counts]
 
     def _running(self, events: list[Event]) -> Iterator[RunningBlock]:
-        return running_blocks(self._root, self._charges, events, self._filter)
+        return running_blocks(self._root, self._charges, events, self._filter, self._log.seal)
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

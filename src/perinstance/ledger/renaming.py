@@ -19,7 +19,7 @@ from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge, synchronise_folder
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, superseded_files
 from perinstance.ledger.log.event_log import Event, EventLog
-from perinstance.ledger.totals.running_sums import delete_running
+from perinstance.ledger.totals.sealed_sums import delete_sums
 
 #: so many people are looked for one by one; for more the whole file is read
 FEW = 16
@@ -86,7 +86,7 @@ def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str]) 
         for file in stored.values():
             (folder / file.file).unlink(missing_ok=True)
         raise
-    delete_running(root)
+    delete_sums(root)
     delete_superseded(log, folder)
     return len(stored)
 

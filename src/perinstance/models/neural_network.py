@@ -33,6 +33,8 @@ CONTAINERS = ("Sequential", "Identity", "Flatten")
 #: a dense Hessian of so many parameters is formed and factorised
 MAX_PARAMETERS = 3000
 CHUNK = 256
+#: why all rows are held at once, and what to do instead
+HELD = "a network is trained on all rows at once; use a linear model"
 INNER = 50  #: iterations at most; a person's own Hessian has few ranks, so a handful does
 
 
@@ -88,8 +90,8 @@ class NetworkProblem:
         check_method(method)
         if method in ("exact", "upper"):
             raise InvalidInput("a network has local minima: only estimates are offered; use method='estimate'")
-        rows: GatheredRows = sweep.fold(gather)
-        x, y = np.concatenate([r for r, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
+        rows: GatheredRows = sweep.fold(partial(gather, why=HELD))
+        x, y = rows.table()
         objective = _Torch(self, x, y)
         theta = objective.train(self.steps)
         gradient, H = objective.slopes(theta)

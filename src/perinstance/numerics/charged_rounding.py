@@ -98,3 +98,12 @@ def _charge_each(value, lost, raised, codes):  # pragma: no cover - compiled
         upper = charged_too_much(value[i], lost[i]) or (lost[i] > 0.0 and most == np.inf)
         raised[i] = math.copysign(np.inf if np.isnan(most) else most, value[i])
         codes[i] = UPPER if upper else EXACT
+
+
+def raised_from_underflow(values: Floats, positive: NDArray[np.bool_]) -> Floats:
+    """Return numbers that are not below the normal floats where they are positive in truth, and zero elsewhere.
+
+    Squares of what is shorter than 1e-154 keep few digits, or none: a divergence of zero would say that nothing was
+    lost.
+    """
+    return np.where(positive, np.maximum(values, TINY), 0.0)

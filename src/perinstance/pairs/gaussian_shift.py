@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import SMALLEST
+from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -83,15 +83,14 @@ class Shift(ColumnPairs):
         """``alpha D^2/2``."""
         check_direction(direction)
         order = spread(order_array(alpha, len(self)), len(self))
-        # identical distributions stay identical at any order; a tiny distance is not allowed to underflow to that
-        half = np.maximum(self.zcdp(), SMALLEST)
+        # identical distributions stay identical at any order
         with np.errstate(over="ignore"):
-            return np.multiply(order, half, where=self._distance > 0, out=np.zeros(len(self)))
+            return np.multiply(order, self.zcdp(), where=self._distance > 0, out=np.zeros(len(self)))
 
     def zcdp(self) -> Floats:
         """``D^2/2``."""
         with np.errstate(over="ignore"):
-            return 0.5 * self._distance**2
+            return raised_from_underflow(0.5 * self._distance**2, self._distance > 0)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """``Phi(Phi^-1(rate) + D)``: the test looks along the line between the two means."""

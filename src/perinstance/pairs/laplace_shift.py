@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import LARGEST, TWO_ROUNDINGS
 from perinstance.pairs.interface.arguments import (
     Direction,
@@ -76,8 +77,10 @@ class Laplace(ColumnPairs):
         check_direction(direction)
         n = len(self)
         out = np.empty(n)
-        laplace_renyi(spread(self._distance, n), spread(order_array(alpha, n), n), out)
-        return out
+        order = spread(order_array(alpha, n), n)
+        laplace_renyi(spread(self._distance, n), order, out)
+        raised = raised_from_underflow(out, self._distance > 0)
+        return np.where(order == np.inf, out, raised)  # of the largest loss, D itself, nothing was lost
 
     def zcdp(self) -> Floats:
         """``D - (1 - e^-D)``: ``renyi(alpha)/alpha`` is largest as alpha tends to 1."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -99,7 +100,7 @@ class Posterior(ColumnPairs):
         n = len(self)
         out = np.empty(n)
         posterior_renyi(*self._arrays(), spread(order_array(alpha, n), n), _CODES[direction], out)
-        return out
+        return raised_from_underflow(out, self._leverage > 0)
 
     def zcdp(self) -> Floats:
         """Infinite unless the leverage is zero: the two variances differ, so large orders diverge."""

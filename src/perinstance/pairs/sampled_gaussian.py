@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, LEAST_PARAMETER
 from perinstance.pairs.closed_form.sampled_step import (
     step_delta_with,
     step_delta_without,
@@ -146,11 +146,11 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         rate, distance = self._rate, self._distance
         if _one_row(rate) and _one_row(distance):
             whole = (rate[:1] == 1.0) | (distance[:1] > FAR)
-            m2 = self._steps @ np.where(whole, np.minimum(distance[:1], LOST) ** 2, 0.0).T
+            m2 = self._steps @ np.where(whole, _squared(distance[:1]), 0.0).T
             steps = np.where(whole, 0.0, self._steps) if whole.any() else self._steps
         else:
             whole = (rate == 1.0) | (distance > FAR)
-            m2 = np.where(whole, self._steps * np.minimum(distance, LOST) ** 2, 0.0).sum(axis=1, keepdims=True)
+            m2 = np.where(whole, self._steps * _squared(distance), 0.0).sum(axis=1, keepdims=True)
             steps = np.where(whole, 0.0, self._steps)
         shift = np.sqrt(m2) * (1.0 + FEW_ROUNDINGS * (1 + rate.shape[1]))
         there = LossCoordinates.gaussian(np.zeros_like(shift), shift)
@@ -247,7 +247,19 @@ class SampledGaussian(ColumnPairs, SummedPairs):
                     f"the order {order[rows][loose][0]:g} is so large that only a bound is known of one step, which is "
                     "exact otherwise; ask for a smaller order or for infinity, or pass kind='upper' for the bound"
                 )
-        return super().renyi(alpha, direction)
+        out = np.zeros(n)
+        whole = self._whole
+        shifts, others = np.flatnonzero(whole), np.flatnonzero(~whole)
+        if shifts.size:
+            out[shifts] = self._shift(shifts).renyi(order[shifts])
+        if others.size:
+            out[others] = super(SampledGaussian, self[others]).renyi(order[others], direction)
+        return out
+
+    def zcdp(self) -> Floats:
+        """``sum steps m^2/2``, whatever the rates: at large orders the samples with the person decide."""
+        whole = self._whole
+        return np.where(whole, self._shift(np.arange(len(self))).zcdp(), super().zcdp())
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """Power of the best test; for one step ``(1 - q) r + q Phi(Phi^-1(r) + m)``, the ratio grows with the noise."""
@@ -314,6 +326,11 @@ class SampledGaussian(ColumnPairs, SummedPairs):
 
 _STEP_EPSILON = {"with": step_epsilon_with, "without": step_epsilon_without}
 _STEP_DELTA = {"with": step_delta_with, "without": step_delta_without}
+
+
+def _squared(distance: Floats) -> Floats:
+    """Return squares that neither overflow nor, where a step costs anything, underflow: never below the truth."""
+    return np.where(distance > 0.0, np.clip(distance, LEAST_PARAMETER, LOST), 0.0) ** 2
 
 
 def _one_row(table: Floats) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -106,13 +107,13 @@ class StudentShift(ColumnPairs):
         n = len(self)
         out = np.empty(n)
         student_renyi(spread(order_array(alpha, n), n), *self._arrays(), out)
-        return out
+        return raised_from_underflow(out, self._distance > 0)
 
     def zcdp(self) -> Floats:
         """An upper bound: of a loss bounded by E, ``renyi(alpha) <= min(alpha E^2/2, E)``."""
         most = self.epsilon(0.0)
         with np.errstate(over="ignore"):
-            return np.minimum(0.5 * most**2, most)
+            return raised_from_underflow(np.minimum(0.5 * most**2, most), self._distance > 0)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
         """``min_epsilon delta(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""

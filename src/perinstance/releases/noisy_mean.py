@@ -18,6 +18,7 @@ from perinstance.folds.sweep import People, Sweep
 from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, gaps_from_zero
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, Charged, charge
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
@@ -30,7 +31,7 @@ from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
-from perinstance.sampling.ball_arithmetic import Ball, exact, working_precision
+from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.variates import NOISES, Noise
 
 PRECISION = 512  # bits, in which sums of floats of any size keep digits beyond any need

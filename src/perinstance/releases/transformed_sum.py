@@ -28,6 +28,7 @@ from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Method
@@ -41,7 +42,7 @@ from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, 
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
-from perinstance.sampling.ball_arithmetic import Ball, exact, working_precision
+from perinstance.sampling.ball_arithmetic import Ball, exact
 
 TRANSFORMS = ("log", "sqrt")
 PRECISION = 512  # bits: a record may be a tiny part of its sum

@@ -1,21 +1,18 @@
 """Rigorous enclosures: Arb balls at a chosen precision, and the few linear solves a draw needs.
 
 An Arb ball contains the exact result of the operation that made it, whatever the precision; precision decides
-only how wide it is. python-flint keeps the precision in one variable per process, so work at a precision holds a lock.
+only how wide it is (``numerics.exact_linear_algebra.ball_precision`` sets it).
 """
 
 from __future__ import annotations
 
 import math
-import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
-from flint import arb, arb_mat, ctx, fmpq
+from flint import arb, arb_mat, fmpq
 
 from perinstance.errors import InvalidInput
 
@@ -25,32 +22,9 @@ Rows = list[list[Ball]]
 
 SMALL = 24  # rows that are factored entry by entry
 
-_lock = threading.RLock()
-
-
-def _fresh_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that another thread of its parent held
-    os.register_at_fork(after_in_child=_fresh_lock)
-
 
 class Undecided(ArithmeticError):  # noqa: N818 - not an error but an answer: more precision is needed
     """An enclosure was too wide to decide; caught by ``settle``, never seen by users."""
-
-
-@contextmanager
-def working_precision(bits: int) -> Iterator[None]:
-    """Compute with balls of this many bits; one thread at a time."""
-    with _lock:
-        before = ctx.prec
-        ctx.prec = bits
-        try:
-            yield
-        finally:
-            ctx.prec = before
 
 
 def exact(value: Any) -> Ball:

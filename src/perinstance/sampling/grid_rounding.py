@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from flint import arb
 
 from perinstance.errors import NumericalTrouble
-from perinstance.sampling.ball_arithmetic import Undecided, dyadic, working_precision
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
+from perinstance.sampling.ball_arithmetic import Undecided, dyadic
 from perinstance.sampling.ideal_laws import Ideal
 from perinstance.sampling.random_bits import BitString
 

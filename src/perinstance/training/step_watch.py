@@ -258,7 +258,7 @@ def _all_steps(counts: Floats, steps: int, unknown: str) -> Floats:
     told = counts.sum(axis=1)
     if unknown == "clip":
         whole = counts.copy()
-        whole[:, -1] += steps - told
+        whole[:, -1] += np.maximum(steps - told, 0.0)  # more were told if a step was interrupted
         return whole
     some = told > 0
     shares = counts[some].astype(np.int64) * steps // told[some].astype(np.int64)[:, None]

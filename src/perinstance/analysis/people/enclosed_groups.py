@@ -19,8 +19,9 @@ from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.ridge import DualFit, LinearFit, by_columns, shortest
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import FIT_SAFETY, UNIT
-from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor, working_precision
+from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, inverse_factor
 from perinstance.sampling.exact_gram import ExactGram
 
 #: precisions that are tried with the data at hand, in bits; the fit alone is worth the first

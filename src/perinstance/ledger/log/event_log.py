@@ -153,10 +153,13 @@ class EventLog:
 
     def digest_of(self, entry: int, kind: str, key: str, at: str, text: str, previous: str) -> str:
         """Hash one event and the one before."""
-        line = json.dumps([entry, kind, key, at, text, previous]).encode()
+        return self.seal(json.dumps([entry, kind, key, at, text, previous]))
+
+    def seal(self, text: str) -> str:
+        """Hash a text, with the secret where there is one."""
         if self.secret is None:
-            return hashlib.sha256(line).hexdigest()
-        return hmac.new(self.secret, line, hashlib.sha256).hexdigest()
+            return hashlib.sha256(text.encode()).hexdigest()
+        return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _migrate(rows: Statements, version: int) -> None:

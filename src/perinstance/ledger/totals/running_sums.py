@@ -1,40 +1,37 @@
 """Sums that grow with every charge: Renyi divergences at fixed orders and what a filter counts, rounded up.
 
-They are kept in a file beside the charges, brought up to date by the charges since, and rebuilt from the files whenever
-they do not fit the log any more (a cancelled or rewritten release). Totals from them are upper bounds that cost the
-same after a thousand releases as after one.
+They are kept in a sealed file beside the charges (``sealed_sums``), brought up to date by the charges since, and
+rebuilt from the files whenever it is not what was written, or does not fit the log any more (a cancelled or rewritten
+release). Totals from them are upper bounds that cost the same after a thousand releases as after one.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
-from perinstance.data.confidential.private_files import private_file, refuse_wider
-from perinstance.errors import PerinstanceError
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.files.aligned_files import AlignedRows, aligned_rows, filled, pairs_at
 from perinstance.ledger.files.charge_files import ChargeFile, plain_columns
 from perinstance.ledger.files.kind_columns import coded
-from perinstance.ledger.log.charged_releases import releases_of
+from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
 from perinstance.ledger.log.event_log import Event
+from perinstance.ledger.totals.composed_people import opened
+from perinstance.ledger.totals.sealed_sums import Seal, newest_sums, sums_metadata, write_sums
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import ADDITION, NORM_UP
+from perinstance.numerics.rounding import ADDITION, BOUND_DOWN, NORM_UP
 from perinstance.pairs import Pairs
 
 #: Renyi orders that are kept
 ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0)
 SPENT = "spent"
-FILE = "running.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +49,11 @@ class RunningBlock:
         return np.where(self.divergences.any(axis=0), np.min(bounds, axis=0) * NORM_UP, 0.0)
 
 
-def running_blocks(root: Path, charges: Path, events: Sequence[Event], budget: Budget | None) -> Iterator[RunningBlock]:
+def running_blocks(
+    root: Path, charges: Path, events: Sequence[Event], budget: Budget | None, seal: Seal
+) -> Iterator[RunningBlock]:
     """Bring the file up to date with these events, then walk over everybody."""
-    _update(root, charges, events, budget)
-    file = ChargeFile(root, FILE)
+    file = _current(root, charges, events, budget, seal)
     try:
         for group in file.tables():
             columns = plain_columns(group)
@@ -65,62 +63,61 @@ def running_blocks(root: Path, charges: Path, events: Sequence[Event], budget: B
         file.close()
 
 
-def delete_running(root: Path) -> None:
-    """Delete the file: it holds ids that have changed."""
-    (root / FILE).unlink(missing_ok=True)
+def too_small(file: ChargeFile, charges: Path, events: Sequence[Event], budget: Budget | None) -> bool:
+    """Tell whether somebody's sums are below what the charges up to these events add up to."""
+    with opened(charges, _charged(events, events)) as files:
+        for found in aligned_rows([file, *files]):
+            stored = plain_columns(found.parts[0])
+            at = np.arange(len(found.ids)) if found.rows[0] is None else found.rows[0]
+            charged = AlignedRows(found.ids, found.parts[1:], found.rows[1:])
+            sums, codes = _sums(charged, 0, [release.schema for release in files], budget)
+            least = {**{name: values * BOUND_DOWN for name, values in sums.items()}, "kind": codes}
+            if not all((filled(stored[name], at, 0) >= values).all() for name, values in least.items()):
+                return True
+    return False
 
 
 def _name(order: float) -> str:
     return f"renyi_{order:g}"
 
 
-def _update(root: Path, charges: Path, events: Sequence[Event], budget: Budget | None) -> None:
-    since = _valid_until(root, events)
-    if since == len(events):
-        return
-    releases = [release for release in releases_of(events).values() if release.counts]
-    fresh = {event.key for event in events[since:] if event.kind == "charged"}
-    added = [release for release in releases if release.key in fresh]
-    base = [ChargeFile(root, FILE)] if since else []
-    files = [ChargeFile(charges, release.stored.file) for release in added]
+def _charged(events: Sequence[Event], some: Sequence[Event]) -> list[ChargedRelease]:
+    """Return the releases that some of the events have charged, and that count."""
+    keys = {event.key for event in some if event.kind == "charged"}
+    return [release for release in releases_of(events).values() if release.counts and release.key in keys]
+
+
+def _current(root: Path, charges: Path, events: Sequence[Event], budget: Budget | None, seal: Seal) -> ChargeFile:
+    """Open the file that is up to date with these events; made now, unless there is one."""
+    base, since = newest_sums(root, events, ORDERS, seal)
+    if base is not None and since == len(events):
+        return base
     try:
-        _write(root, base, files, events, budget)
+        with opened(charges, _charged(events, events[since:])) as files:
+            before = [] if base is None else [base]
+            return write_sums(root, _schema(events), _tables(before, files, budget), seal)
     finally:
-        for file in (*base, *files):
-            file.close()
+        if base is not None:
+            base.close()
 
 
-def _valid_until(root: Path, events: Sequence[Event]) -> int:
-    """Return up to which event the file counts; 0 if it must be built anew."""
-    with suppress(OSError, ValueError, TypeError, KeyError, IndexError, PerinstanceError, pa.ArrowException):
-        refuse_wider(root / FILE)
-        told = json.loads(pq.read_schema(root / FILE).metadata[b"ledger"])
-        entry = int(told["entry"])
-        same = events[entry - 1].digest == told["digest"] and told["orders"] == list(ORDERS)
-        if same and all(event.kind in ("charged", "committed") for event in events[entry:]):
-            return entry
-    return 0
-
-
-def _write(
-    root: Path, base: list[ChargeFile], files: list[ChargeFile], events: Sequence[Event], budget: Budget | None
-) -> None:
+def _schema(events: Sequence[Event]) -> pa.Schema:
     schema = pa.schema(
         [("id", pa.large_string()), *((_name(order), pa.float64()) for order in ORDERS), (SPENT, pa.float64())]
     ).append(pa.field("kind", pa.dictionary(pa.int8(), pa.string())))
-    told = {"entry": len(events), "digest": events[-1].digest, "orders": list(ORDERS)}
-    meta = {
-        b"ledger": json.dumps(told).encode(),
-        b"perinstance": json.dumps({"pairs": "", "starts": [], "groups": []}).encode(),
-    }
-    schema = schema.with_metadata(meta)
-    with private_file(root / FILE) as out, pq.ParquetWriter(out, schema, compression="zstd") as writer:
-        for found in aligned_rows([*base, *files]):
-            columns = _sums(found, len(base), [file.schema for file in files], budget)
-            writer.write_table(pa.table({"id": found.ids, **columns}, schema=schema))
+    return schema.with_metadata(sums_metadata(events, ORDERS))
 
 
-def _sums(found: AlignedRows, base: int, schemas: list[str], budget: Budget | None) -> dict[str, object]:
+def _tables(base: list[ChargeFile], files: list[ChargeFile], budget: Budget | None) -> Iterator[dict[str, Any]]:
+    for found in aligned_rows([*base, *files]):
+        sums, codes = _sums(found, len(base), [file.schema for file in files], budget)
+        yield {"id": found.ids, **sums, "kind": coded(codes)}
+
+
+def _sums(
+    found: AlignedRows, base: int, schemas: list[str], budget: Budget | None
+) -> tuple[dict[str, Floats], NDArray[np.uint8]]:
+    """Return the sums of these people, and the weakest kind of what they are made of."""
     n = len(found.ids)
     sums = {name: np.zeros(n) for name in (*map(_name, ORDERS), SPENT)}
     codes = np.zeros(n, dtype=np.uint8)
@@ -137,7 +134,7 @@ def _sums(found: AlignedRows, base: int, schemas: list[str], budget: Budget | No
         if budget is not None:
             sums[SPENT] = _plus(sums[SPENT], there, budget.cost(pairs))
         codes[there] = np.maximum(codes[there], pairs.codes)
-    return {**sums, "kind": coded(codes)}
+    return sums, codes
 
 
 def _plus(total: Floats, there: Any, cost: Floats) -> Floats:

@@ -18,6 +18,7 @@ predictions that a release publishes are from the exact ones is not part of a pe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ from perinstance.models.kernel_ridge.sklearn_kernels import process_kernel, ridg
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, charge
 from perinstance.numerics.rounding import SMALLEST, UNIT
+
+#: why all rows are held at once, and what to do instead
+HELD = "a kernel model holds an n x n matrix; use a linear model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,8 @@ class KernelProblem:
 
     def fit(self, sweep: Sweep, precision: Floats | None = None, method: str = "auto") -> KernelFit:
         """Gather the rows, factorise the Gram matrix; every method is the same here."""
-        gathered: GatheredRows = sweep.fold(gather)
-        X = np.concatenate([x for x, _ in gathered.parts])
-        y = np.concatenate([t for _, t in gathered.parts])
+        gathered: GatheredRows = sweep.fold(partial(gather, why=HELD))
+        X, y = gathered.table()
         if X.shape[1] != self.points.shape[1]:
             raise InvalidInput(f"the points have {self.points.shape[1]} features, the data {X.shape[1]}")
         inverse = invert_gram(self.kernel, self.noise, X)

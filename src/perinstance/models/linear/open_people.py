@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
@@ -26,6 +26,7 @@ from perinstance.models.linear.residuals_in_pairs import PairedEstimate, quick_e
 from perinstance.models.linear.row_statistics import RowMap, Without, leverages, row_statistics_of
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational_sums
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EXACT_PARAMETER, UNIT
@@ -113,15 +114,16 @@ def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, 
     Z = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
     apart, rest = _apart(fit, sweep)
     for bits in PRECISIONS[: 1 + (len(apart.y) > 0)]:
-        with ctx.workprec(bits):
+        with working_precision(bits):
             equations = _in_balls(fit, apart, rest)
             _answer(equations, found, todo, (Z, y), inside)
         todo = np.flatnonzero(found.rough(floor))
         if not len(todo):
             return found
     if fit.n_people * Z.shape[1] <= EXACT_CELLS and Z.shape[1] <= EXACT_COLUMNS:
-        with ctx.workprec(LAST_PRECISION):
-            _answer(_in_rationals(fit, sweep), found, todo, (Z, y), inside)
+        sums = _rational_sums(fit, sweep)
+        with working_precision(LAST_PRECISION):
+            _answer(_equations(fit, Rationals(), sums.cross, None), found, todo, (Z, y), inside)
     elif inside:
         for i in todo:
             found.lost[i] = _alone(fit, sweep, X[i], y[i])
@@ -204,14 +206,14 @@ def _in_balls(fit: Any, apart: _Apart, rest: PairedGram) -> LinearEquations | No
     return _equations(fit, numbers, cross, apart)
 
 
-def _in_rationals(fit: Any, sweep: Sweep) -> LinearEquations | None:
+def _rational_sums(fit: Any, sweep: Sweep) -> RationalSums:
     def step(block: Block) -> RationalSums:
         ones = np.ones((len(block), int(fit.fit_intercept)))
         y = np.asarray(block.y, dtype=np.float64)[:, None]
         return rational_sums(np.hstack([np.asarray(block.X, dtype=np.float64), ones, y]))
 
     sums: RationalSums = sweep.fold(step)
-    return _equations(fit, Rationals(), sums.cross, None)
+    return sums
 
 
 def _equations(fit: Any, numbers: Numbers, cross: Any, apart: _Apart | None) -> LinearEquations | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat
 
 from perinstance.folds.sweep import Sweep
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import UNIT
 
 #: bits: the sums have 104
@@ -25,7 +26,7 @@ def sharpened(sweep: Sweep, penalty: Floats, intercept: bool, W: Floats) -> tupl
     sizes: ColumnSizes = sweep.fold(partial(column_sizes, intercept=intercept))
     sums: PairedGram = sweep.fold(partial(paired_gram, intercept=intercept, exponents=sizes.exponents))
     p = len(W)
-    with ctx.workprec(PRECISION):
+    with working_precision(PRECISION):
         unit = [arb(2) ** -int(k) for k in sizes.exponents]
         balls = sums.balls()
         H = arb_mat(

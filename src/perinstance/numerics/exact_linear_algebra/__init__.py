@@ -1,3 +1,3 @@
-"""Linear algebra without rounding: the rank and span of rows modulo primes (``exact_rank``), and sums in rationals
-(``exact_sums``), for the few cases that floats cannot decide.
+"""Linear algebra without rounding: the rank and span of rows modulo primes (``exact_rank``), sums in rationals
+(``exact_sums``), and the precision of balls (``ball_precision``), for the few cases that floats cannot decide.
 """

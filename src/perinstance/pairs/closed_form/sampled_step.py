@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, SAMPLED_STEP, SAMPLED_STEP_ABSOLUTE
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, LONG_UNIT, SAMPLED_STEP, SAMPLED_STEP_ABSOLUTE, UNIT
 from perinstance.pairs.closed_form.profile import shift_deltas
 
 #: delta of a rate, a distance and an epsilon
@@ -44,27 +44,38 @@ def _of_both(rate: Floats, distance: Floats, epsilon: Floats, one: Profile, othe
 
 
 def _delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        E = np.where(epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / rate), epsilon - np.log(rate))
-    return rate * _shift_delta(distance, E) * (1.0 + SAMPLED_STEP)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of branches that are not taken
+        ratio = np.expm1(np.minimum(epsilon, 700.0)) / rate
+        beyond = epsilon - np.log(rate) + np.log(rate * np.exp(-epsilon) - np.expm1(-epsilon))
+        E = np.where((epsilon < 700.0) & (ratio < np.inf), np.log1p(ratio), beyond)
+    return rate * _shift_delta(distance, E * (1.0 - FEW_ROUNDINGS)) * (1.0 + SAMPLED_STEP)
 
 
 def _delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
-    left = rate + np.expm1(-epsilon)  # e^-epsilon - 1 + q
+    long = -np.expm1(-np.asarray(epsilon, dtype=np.longdouble))
+    gone = np.asarray(long, dtype=np.float64)
+    # e^-epsilon - 1 + q, which cancels next to the largest loss: rounded up
+    left = np.asarray(rate - long + 2.0 * LONG_UNIT * long, dtype=np.float64) * (1.0 + UNIT)
     inside = left > 0.0
-    E = np.where(inside, -np.log(np.where(inside, left, rate) / rate), 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        out = np.exp(epsilon) * left * _shift_delta(distance, np.maximum(E, 0.0)) * (1.0 + SAMPLED_STEP)
+        share = gone / rate
+        near = -np.log1p(-np.minimum(share, 0.5))
+        E = np.where(share < 0.5, near, -np.log(np.where(inside, left, rate) / rate))
+        E = np.maximum(E, 0.0) * (1.0 - FEW_ROUNDINGS)
+        out = np.exp(epsilon) * left * _shift_delta(distance, E) * (1.0 + SAMPLED_STEP)
     return np.where(inside, out, 0.0)
 
 
 def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:
     """Return the epsilon at delta > 0: ``log(1 + q (e^E - 1))`` at the shift's E for ``delta/q``."""
-    share = delta * (1.0 - FEW_ROUNDINGS) / rate
-    E = _bisected(distance, share, lambda E: _shift_delta(distance, E))
     with np.errstate(over="ignore"):
-        far = np.log(rate) + E + np.log1p((1.0 - rate) / rate * np.exp(-E))
-        epsilon = np.where(E < 30.0, np.log1p(rate * np.expm1(np.minimum(E, 30.0))), far)
+        share = delta * (1.0 - FEW_ROUNDINGS) / rate
+    E = _bisected(distance, share, lambda E: _shift_delta(distance, E))
+    # E was raised by a share that covers what is lost below; next to zero the sum of log q and E would cancel
+    x = np.log(rate) + E
+    far = x + np.log1p((1.0 - rate) * np.exp(-np.maximum(x, 1.0)))
+    small = np.where(E < 700.0, rate * np.expm1(np.minimum(E, 700.0)), np.exp(np.minimum(x, 1.0)))
+    epsilon = np.where(x > 1.0, far, np.log1p(np.minimum(small, np.e)))
     return np.where(E > 0.0, epsilon * (1.0 + LAST_SUM), 0.0)
 
 

@@ -24,10 +24,11 @@ from flint import arb
 from perinstance.checked_numbers import positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import Posterior
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.realised.log_ratios import Output
-from perinstance.sampling.ball_arithmetic import Ball, working_precision
+from perinstance.sampling.ball_arithmetic import Ball
 
 MOST_PEOPLE = 10**15  # a bound beyond is a typing error
 

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from perinstance.errors import NumericalTrouble
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import ENCLOSED_ERROR, ENCLOSED_SHIFT, EXACT_PARAMETER, NORM_UP, ROTATIONS
 from perinstance.pairs import Gaussian
 from perinstance.sampling import ExactGram
-from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact, inverse_factor, working_precision
+from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact, inverse_factor
 from perinstance.sampling.exact_gram import NormalEquations
 
 #: precisions that are tried, in bits

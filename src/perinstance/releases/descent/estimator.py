@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from perinstance.checked_numbers import is_number, one_of, positive, whole_numbe
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
+from perinstance.folds.class_labels import classes_of
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.row_order import in_order_of
 from perinstance.folds.sweep import People, Sweep
@@ -51,8 +53,12 @@ from perinstance.releases.promises.class_labels import (
     signs,
 )
 from perinstance.sampling import GRID, ExactDescent, draw
+from perinstance.sampling.grid_draw import grid_exponent
 
 PUBLISHED = ("last", "all")
+#: why all rows are held at once, and what to do instead
+REALISED = "realised losses of a descent are summed in ball arithmetic, everybody's at once; audit it without them"
+FOLLOWED = "a reading under a filter follows everybody's budget at once; use method='upper'"
 
 
 class NoisyDescent(AnsweringModel):
@@ -208,21 +214,24 @@ class NoisyDescent(AnsweringModel):
             return replace(fit, path=self.path_)
         if steps.filter is None:
             return replace(fit, path=folded_path(gradients, sweep, steps, fit.labels))
-        rows: GatheredRows = sweep.fold(gather)
-        X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
+        rows: GatheredRows = sweep.fold(partial(gather, why=FOLLOWED))
+        X, y = rows.table()
         return replace(fit, path=quiet_path(gradients, X, fit.codes(y), steps))
 
     def _fit(self, problem: Problem, sweep: Sweep) -> DescentFit:
         classes = declared_classes(self.classes) if is_classifier(problem) else None
-        return DescentFit(problem.fit(sweep, None, "estimate"), classes=classes)
+        if classes is not None and len(sweep.fold(classes_of).labels) < 2:
+            # the minimum would be at infinity: least squares tell leverages and residuals, the losses need neither
+            problem = LinearProblem(1.0, gradients_of(problem).objective.fit_intercept)
+        return DescentFit(problem, problem.fit(sweep, None, "estimate"), classes=classes)
 
     def people(self, fit: DescentFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
-        return self._people(fit, block, inside, self.problem().movement(fit.inner, block, inside))
+        return self._people(fit, block, inside, fit.model.movement(fit.inner, block, inside))
 
     def refine(self, fit: DescentFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people whose leverage is near one."""
-        move = self.problem().refine(fit.inner, sweep, block, inside)
+        move = fit.model.refine(fit.inner, sweep, block, inside)
         return self._people(fit, block, inside, replace(move, open=None))
 
     def own_row_loss(self, x: Floats, y: float, delta: float, facts: PublicFacts) -> OwnRowLoss:
@@ -236,8 +245,8 @@ class NoisyDescent(AnsweringModel):
         refuse_outside(outside)
         steps, problem = self.declared_steps(), self.problem()
         gradients = gradients_of(problem)
-        rows: GatheredRows = sweep.fold(gather)
-        X, y = np.concatenate([x for x, _ in rows.parts]), np.concatenate([t for _, t in rows.parts])
+        rows: GatheredRows = sweep.fold(partial(gather, why=REALISED))
+        X, y = rows.table()
         width, intercept = gradients.width(X.shape[1]), gradients.objective.fit_intercept
         if self.clip is None and self.publish == "last":
             sums = fold_moments(sweep, _alpha(problem), intercept)
@@ -355,6 +364,7 @@ class NoisyDescent(AnsweringModel):
             )
         learning_rate = positive("learning_rate", self.learning_rate)
         noise, budget = self._noise(count, rate, float(clip)), self._filter()
+        grid_exponent(self.grid)  # refused here, before anything is drawn
         return Steps(count, learning_rate, float(clip), noise, rate, float(self.grid), budget)
 
     def _filter(self) -> PersonalBudget | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.problem import Problem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.base import Pairs
@@ -24,6 +25,7 @@ from perinstance.releases.promises.class_labels import numbers_of_classes
 class DescentFit:
     """The minimum with everyone, for leverages and residuals, and what the losses need besides. Confidential."""
 
+    model: Problem  #: of which the minimum is
     inner: Any  #: the model's own confidential fit
     path: Floats | None = None  #: iterates along which lengths are read
     moments: RidgeMoments | None = None  #: of ridge regression without clipping

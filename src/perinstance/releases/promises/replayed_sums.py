@@ -17,12 +17,13 @@ import numpy as np
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.releases.base.realised.log_ratios import LogRatios, cell
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.promises.noisy_queries import ExactWindow
 from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import GRID, FixedRows
-from perinstance.sampling.ball_arithmetic import Ball, exact, working_precision
+from perinstance.sampling.ball_arithmetic import Ball, exact
 
 MISFIT = "what was published does not fit the audited release; pass the fitted release itself"
 PRECISION = 256  # bits: rows are on a grid, sums of products of them need about a hundred

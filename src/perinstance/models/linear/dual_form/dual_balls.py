@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat
 
 from perinstance.models.linear.normal_equations import Balls, PersonBounds, ends, root_ends
 from perinstance.models.linear.open_people import PeopleBounds
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 
 #: bits; the last ones are for squares as far apart as floats can be, and for few people
 PRECISIONS, LAST_PRECISIONS, FEW_PEOPLE = (192, 640), (2560, 6000), 64
@@ -38,7 +39,7 @@ def answers_in_balls(data: WideRows, X: Floats, y: Floats, at: list[int] | None,
     found = PeopleBounds.unknown(len(X))
     todo = np.arange(len(X))
     for bits in PRECISIONS + (LAST_PRECISIONS if len(data.X) <= FEW_PEOPLE else ()):
-        with ctx.workprec(bits):
+        with working_precision(bits):
             system = BallSystem.of(data)
             if system is None:
                 continue

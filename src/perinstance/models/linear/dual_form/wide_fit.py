@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.block import Block
-from perinstance.folds.gathered_rows import gather
+from perinstance.folds.gathered_rows import MAX_PEOPLE, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth
 from perinstance.models.linear.dual_form.dual_system import DualAnswers, DualSystem, Lengths
 from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import EXACT_SHARE
 
 #: tables up to this many columns are factorised by columns, whoever is in them: it takes milliseconds
@@ -228,12 +230,10 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
 
 
 def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> Floats:
-    from flint import ctx
-
     from perinstance.models.linear.dual_form.dual_balls import LAST_PRECISIONS, PRECISIONS, BallSystem, WideRows
 
     for bits in PRECISIONS + LAST_PRECISIONS:
-        with ctx.workprec(bits):
+        with working_precision(bits):
             system = BallSystem.of(WideRows(X, y, alpha, fit_intercept, None, False))
             if system is not None:
                 return system.theta()
@@ -246,11 +246,9 @@ def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> 
 def answer_in_dual_form(fit: Any, sweep: Sweep, X: Floats, y: Floats) -> DualAnswers | None:
     """Answer for rows X, y of the data whom a fit by columns left open; None where that road is the better one."""
     alpha, p = float(fit.penalty[0]), len(fit.theta)
-    if not alpha > 0 or not 3 <= fit.n_people <= 2 * p:
+    if not alpha > 0 or not 3 <= fit.n_people <= min(2 * p, MAX_PEOPLE):
         return None
-    rows = sweep.fold(gather)
-    everyone = np.concatenate([part for part, _ in rows.parts])
-    targets = np.concatenate([part for _, part in rows.parts])
+    everyone, targets = sweep.fold(partial(gather, why="an n x n system holds everybody; use fewer columns")).table()
     work = len(X) * float(p) ** 2 * (p + fit.n_people)
     limit = next(limit for most, limit in MOST_ETA if work <= most)
     system = DualSystem.of(everyone, targets, alpha, fit.fit_intercept)

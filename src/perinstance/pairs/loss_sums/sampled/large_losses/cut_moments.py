@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import DEEPEST, CutNoise
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import ball_digits, noise_terms
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import noise_terms
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, PairMoments, sums_along
 from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind
 
@@ -21,7 +22,7 @@ LOG_TWO = math.log(2.0)
 def moments_of(noise: CutNoise, spacing: float, count: int, power: int) -> PairMoments:
     """Return B or D times ``2^power`` at ``c + i k h``, k = 0, 1, ..."""
     missed = math.exp(min(noise.log_missed + power * LOG_TWO, DEEPEST))
-    with ball_digits(BITS):
+    with working_precision(BITS):
         return sums_along(*_terms(noise, power), spacing, count, missed)
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import LOGARITHM
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import ball_digits, enclosed_terms
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import enclosed_terms
 
 TURN = 32
 
@@ -34,7 +35,7 @@ class BallLine:
         """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
         from flint import arb
 
-        with ball_digits(self.bits):
+        with working_precision(self.bits):
             found, slope = self._sums(epsilon)
             bound = (found + self.rest) * (-arb(self.c) * arb(epsilon)).exp()
             top = bound.mid() + bound.rad()
@@ -48,7 +49,7 @@ class BallLine:
         """Return by how much the widths of the balls and the rest raise an epsilon, about."""
         from flint import arb
 
-        with ball_digits(self.bits):
+        with working_precision(self.bits):
             width = (2 * self._sums(epsilon)[0].rad() + self.rest) * (-arb(self.c) * arb(epsilon)).exp()
             log = float((width.mid() + width.rad()).log().mid())
         return math.exp(min(log - log_delta, LARGEST)) / self.c
@@ -73,7 +74,7 @@ def moments_in_balls(q: float, m: float, over: bool, place: tuple[float, float],
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
     from flint import acb, acb_mat, arb
 
-    with ball_digits(bits):
+    with working_precision(bits):
         balls = enclosed_terms(q, m, over, place[0], bits * math.log(2.0))
         turns = [(acb(0, place[1]) * loss).exp() for loss in balls.losses]
         inner = [[acb(1)] * len(turns)]
@@ -96,7 +97,7 @@ def ball_line(
 
     c, spacing = place
     rows = -(-nodes // TURN)
-    with ball_digits(bits):
+    with working_precision(bits):
         unit = arb(spacing) / arb.pi()
         terms = [acb(0)] * (rows * TURN)
         for k in range(nodes):

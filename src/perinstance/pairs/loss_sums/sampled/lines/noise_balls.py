@@ -7,9 +7,7 @@ lambda, are those of the noise ``x + i theta``, where ``|e^{i y lambda}| <= 1`` 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +15,6 @@ from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_wind
 
 MOST_NOISE = 8192  # nodes of the noise
 LARGEST = 600.0  # exponents of terms, which are not scaled
-
-
-_ONE_AT_A_TIME = threading.RLock()
-
-
-@contextmanager
-def ball_digits(bits: int) -> Iterator[None]:
-    """Compute with balls of so many bits: the precision is the whole process's, so one thread at a time."""
-    from flint import ctx
-
-    with _ONE_AT_A_TIME, ctx.workprec(bits):
-        yield
 
 
 class NotPreciseError(ArithmeticError):

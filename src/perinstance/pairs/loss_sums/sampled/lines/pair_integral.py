@@ -22,6 +22,7 @@ import numpy as np
 
 from perinstance.numerics.double_double import over, two_product, two_sum
 from perinstance.numerics.double_double_complex import product, reciprocals, scaled, total
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import (
     NODE_ROUNDING,
@@ -32,7 +33,6 @@ from perinstance.numerics.rounding import (
     VANISHED,
 )
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import ball_digits
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, TURN, PairMoments, in_pairs
 
 SURE = 0.1  # of a term: an error beyond which its phase counts as unknown
@@ -179,6 +179,6 @@ def _turns(spacing: float, epsilon: float) -> Any:
     """Return rotations by ``-h epsilon``, by 32 and by 1,024 of them, in pairs."""
     from flint import acb, arb
 
-    with ball_digits(BITS):
+    with working_precision(BITS):
         angle = acb(0, -arb(spacing) * arb(epsilon))
         return in_pairs([(angle * nodes).exp() for nodes in (1, TURN, TURN * TURN)])

@@ -18,9 +18,10 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double_complex import product, total
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, ball_digits, enclosed_terms
+from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, enclosed_terms
 
 DEPTH = 84.0  # e^-84 is as good as nothing in 106 bits
 BITS = 160  # of the balls
@@ -38,7 +39,7 @@ class PairMoments:
 
 def moments_in_pairs(q: float, m: float, over: bool, place: tuple[float, float], nodes: int) -> PairMoments:
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
-    with ball_digits(BITS):
+    with working_precision(BITS):
         balls = enclosed_terms(q, m, over, place[0], DEPTH)
         return sums_along(balls.weights, balls.losses, place[1], nodes, balls.missed)
 
