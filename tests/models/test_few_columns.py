@@ -1,4 +1,4 @@
-"""Four to seven columns seen through a triangle, or through a full matrix with weights."""
+"""One to seven columns seen through a triangle, or through a full matrix with weights."""
 
 from __future__ import annotations
 
@@ -10,9 +10,23 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.linear.loops.few_columns import Square, Triangle
+from perinstance.models.linear.loops.fewest_columns import THREE, Fewest
 from perinstance.models.linear.ridge import row_map
 from perinstance.models.linear.row_statistics import _loop_for
-from perinstance.numerics.simd_vectors import columns2, columns4, columns8, store2, store4, store8
+from perinstance.numerics.simd_vectors import (
+    both2,
+    both4,
+    both8,
+    columns2,
+    columns4,
+    columns8,
+    store2,
+    store4,
+    store8,
+    three2,
+    three4,
+    three8,
+)
 
 from .test_narrow import dumb_sums
 
@@ -21,12 +35,12 @@ NOTHING = np.empty(0)
 
 def triangle(d, rng):
     W, image = np.triu(rng.normal(size=(d, d))), rng.normal(size=d)
-    return W, image, Triangle.of(W, np.zeros(d), image, np.zeros(d), True)
+    return W, image, (Triangle if d > THREE else Fewest).of(W, np.zeros(d), image, np.zeros(d), True)
 
 
 def square(d, rng):
     W, image, weights = rng.normal(size=(d, d)), rng.normal(size=d), rng.random(d)
-    return W, image, weights, Square.of(W, np.zeros(d), image, weights, False)
+    return W, image, weights, (Square if d > THREE else Fewest).of(W, np.zeros(d), image, weights, False)
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
@@ -45,8 +59,30 @@ def test_columns_are_those_of_the_rows(count):
         assert out.reshape(4, count).tolist() == [[3.0 + k + step * i for i in range(count)] for k in range(4)]
 
 
-@pytest.mark.parametrize("n", [1, 3, 4, 5, 11])
-@pytest.mark.parametrize("d", [4, 5, 6, 7])
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_all_columns_of_short_rows(count):
+    both, three = {2: (both2, three2), 4: (both4, three4), 8: (both8, three8)}[count]
+    store = {2: store2, 4: store4, 8: store8}[count]
+
+    @njit
+    def of_two(x, at, out):
+        for k, column in enumerate(both(x, at)):
+            store(out, k * count, column)
+
+    @njit
+    def of_three(x, at, out):
+        for k, column in enumerate(three(x, at)):
+            store(out, k * count, column)
+
+    x = np.arange(100.0)
+    for turned, d in ((of_two, 2), (of_three, 3)):
+        out = np.empty(d * count)
+        turned(x, 5, out)
+        assert out.reshape(d, count).tolist() == [[5.0 + k + d * i for i in range(count)] for k in range(d)]
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("d", range(1, 8))
 def test_the_three_sums_of_each_row(d, n):
     rng = np.random.default_rng(d + 100 * n)
     X = rng.normal(size=(n, d))
@@ -57,8 +93,8 @@ def test_the_three_sums_of_each_row(d, n):
     assert got == pytest.approx(expected, rel=1e-13, abs=1e-13 * expected[0].max())
 
 
-@pytest.mark.parametrize("n", [1, 3, 4, 5, 11])
-@pytest.mark.parametrize("d", [4, 5, 6, 7])
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("d", range(1, 8))
 def test_the_sums_of_each_row(d, n):
     rng = np.random.default_rng(d + 100 * n)
     X = rng.normal(size=(n, d))
@@ -69,7 +105,7 @@ def test_the_sums_of_each_row(d, n):
     assert got == pytest.approx(expected, rel=1e-13, abs=1e-13 * expected[0].max())
 
 
-@pytest.mark.parametrize("d", [4, 5, 6, 7])
+@pytest.mark.parametrize("d", range(1, 8))
 def test_a_person_has_the_same_bits_wherever_they_stand(d):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(13, d))
@@ -96,9 +132,12 @@ def test_only_a_plain_triangle_or_square_goes_there(monkeypatch):
 
     sample = pi.PosteriorSample(alpha=1.0)
     assert [d for d in range(1, 12) if chosen(sample, d)] == [4, 5, 6, 7]
+    assert [d for d in range(1, 12) if chosen(sample, d, kind=Fewest)] == [1, 2, 3]
+    assert not chosen(pi.PosteriorSample(alpha=1.0, fit_intercept=True), 2, kind=Fewest)
     assert not chosen(sample, 5, "F")
     assert not chosen(pi.PosteriorSample(alpha=1.0, fit_intercept=True), 5)
     assert not chosen(pi.OutputPerturbation(scale=1.0), 5)
     output = pi.OutputPerturbation(Ridge(fit_intercept=False), scale=1.0)
     assert [d for d in range(1, 12) if chosen(output, d, kind=Square)] == [4, 5, 6, 7]
+    assert [d for d in range(1, 12) if chosen(output, d, kind=Fewest)] == [1, 2, 3]
     assert not chosen(pi.OutputPerturbation(scale=1.0), 5, kind=Square)

@@ -15,6 +15,7 @@ from perinstance.models.linear.loops import eight_lanes
 from perinstance.models.linear.loops.eight_lanes import EightPanels
 from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, add_cross_of_few
 from perinstance.models.linear.loops.library_loops import Products
+from perinstance.models.linear.loops.shared_gram import target_sums
 from perinstance.models.linear.row_kernels import NARROWEST, WIDEST, Panels, RowSums, add_cross
 from perinstance.numerics.simd_vectors import load2, load4, repeat4, store2
 
@@ -100,6 +101,14 @@ def test_cross_products(d, n, add):
             exact = 1.0 + (math.fsum(X[:, j] * X[:, k]) if k >= j else 0.0)
             assert cross[j, k] == pytest.approx(exact, abs=1e-13 * n)
         assert moment[j] == pytest.approx(1.0 + math.fsum(X[:, j] * y), abs=1e-13 * n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 1023, 1024, 1025, 5000])
+def test_sums_of_targets(n):
+    y = np.random.default_rng(n).normal(size=n) + 3.0
+    square, total = target_sums(y)
+    assert square == pytest.approx(math.fsum(y * y), rel=1e-14)
+    assert total == pytest.approx(math.fsum(y), rel=1e-14)
 
 
 @pytest.mark.parametrize("d", [NARROWEST - 1, NARROWEST, WIDEST, WIDEST + 1])

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from perinstance.pairs import Posterior, Shift
 from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, shift_epsilon
-from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
+from perinstance.pairs.closed_form.shift_polynomials import POINTS, by_eights, one_by_one, solve_shifts
+from perinstance.pairs.closed_form.tables_per_delta import shift_table
 
 from . import truth
 from .strategies import DELTAS, DISTANCES, LEVERAGES, RESIDUALS, batch, examples, scale
@@ -75,6 +76,20 @@ def test_shifts_of_cells_that_fail_their_check_are_solved_one_by_one(delta):
     table = shift_table(delta)
     solve_shifts(distances, delta, np.full_like(table.polynomials, np.nan), table.first_cell, epsilons)
     assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 30])
+def test_shifts_of_eight_people_at_a_time_have_the_bits_of_one(n):
+    rng = np.random.default_rng(n)
+    known = shift_table(1e-6).polynomials.ravel()
+    at, t = POINTS * rng.integers(0, known.size // POINTS, n), rng.uniform(-1, 1, n)
+    t[n // 2] = np.nan  # whoever has no polynomial
+    ones, eights = np.full((2, n), 7.0)
+    one_by_one(known, at, t, ones)
+    by_eights(known, at, t, eights)
+    np.testing.assert_array_equal(ones, eights)
+    expected = [np.polynomial.polynomial.polyval(v, known[k : k + POINTS]) for k, v in zip(at, t, strict=True)]
+    np.testing.assert_allclose(ones, expected, rtol=1e-13)
 
 
 @given(batch(LEVERAGES, N), batch(RESIDUALS, N), DELTAS)

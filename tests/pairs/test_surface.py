@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perinstance.pairs.closed_form import tables_per_delta
-from perinstance.pairs.closed_form.epsilon_polynomials import BITS, COLUMNS, FROM, SIZE
+from perinstance.pairs.closed_form.epsilon_polynomials import BITS, COLUMNS, FROM, POWERS, SIZE, by_eights, by_twos
 from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, posterior_epsilons
 
 from . import truth
@@ -94,3 +94,31 @@ def test_small_enough_for_the_cache(delta):
     cells = tables_per_delta.surface(delta).polynomials[:-SIZE]  # the last one is for those who have none
     failed = np.isnan(cells).mean() if delta < 0.05 else 0.0
     assert failed <= (0.0 if delta >= 1e-12 else 0.5)
+
+
+def one_polynomial(cell, t, x):
+    """Return the sum of powers that a cell holds, as ``surface`` lays them out, and that of their sizes."""
+    total = size = 0.0
+    pairs = iter(cell.reshape(-1, 2))
+    even, odd = ([(j, k) for j in (0, 2, 4) for k in range(first, POWERS[j] - POWERS[j] % 2, 2)] for first in (0, 1))
+    for j, k in [*even, *odd, (4, 2)]:
+        for power, coefficient in enumerate(next(pairs), j):
+            total += coefficient * t**k * x**power
+            size += abs(coefficient * t**k * x**power)
+    assert next(pairs, None) is None
+    return total, size
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 30])
+def test_eight_people_at_a_time_have_the_bits_of_two(n):
+    rng = np.random.default_rng(n)
+    known = tables_per_delta.surface(1e-6).polynomials
+    cells = rng.integers(0, known.size // SIZE, n)
+    t, x = rng.uniform(-1, 1, (2, n))
+    twos, eights = np.full((2, n), 7.0)
+    by_twos(known, cells, t, x, twos)
+    by_eights(known, cells, t, x, eights)
+    np.testing.assert_array_equal(twos, eights)
+    for cell, a, b, got in zip(cells, t, x, twos, strict=True):
+        expected, size = one_polynomial(known[cell * SIZE :][:SIZE], a, b)
+        assert abs(got - expected) <= 1e-14 * size or np.isnan(expected) and np.isnan(got)

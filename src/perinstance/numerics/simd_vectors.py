@@ -117,6 +117,25 @@ def _four_columns(lanes: _Lanes) -> Any:
     return intrinsic(typed)
 
 
+def _all_columns(lanes: _Lanes, count: int) -> Any:
+    """Make what returns the columns of rows of two or three that lie one after the other from ``at`` on."""
+
+    def typed(typingctx, array, at):
+        _check(array)
+
+        def generate(context, builder, signature, arguments):
+            whole = ir.VectorType(_NUMBER, count * lanes.count)
+            address = builder.bitcast(_address(context, builder, signature, arguments), whole.as_pointer())
+            rows, nothing = builder.load(address, align=8), ir.Constant(whole, ir.Undefined)
+            picked = [_order(*range(k, whole.count, count)) for k in range(count)]
+            columns = [builder.shuffle_vector(rows, nothing, some) for some in picked]
+            return context.make_tuple(builder, signature.return_type, columns)
+
+        return types.UniTuple(lanes, count)(array, types.intp), generate
+
+    return intrinsic(typed)
+
+
 def _turned(builder: Any, rows: list[Any]) -> list[Any]:
     """Return the columns of two, four or eight rows of four: two shuffles each, inside of halves of a register."""
     if len(rows) == 2:
@@ -240,6 +259,59 @@ def _eight_sums(typingctx, a, b, c, d, e, f, g, h):
     return _eight(*[_eight] * 8), generate
 
 
+def _turned_eights(typingctx, rows):
+    """Return the columns of eight rows of eight: neighbours side by side, then pairs, then fours."""
+
+    def generate(context, builder, signature, arguments):
+        rows = [builder.extract_value(arguments[0], k) for k in range(8)]
+        columns: list[Any] = [None] * 8
+        for odd in (0, 1):
+            lanes = [lane for k in range(odd, 8, 2) for lane in (k, k + 8)]
+            vectors = [builder.shuffle_vector(rows[k], rows[k + 1], _order(*lanes)) for k in range(0, 8, 2)]
+            for far in (0, 1):  # of the pairs of two vectors every second one, twice
+                picked = _order(*[4 * k + 2 * far + lane for k in range(4) for lane in (0, 1)])
+                low, high = (builder.shuffle_vector(vectors[k], vectors[k + 1], picked) for k in (0, 2))
+                for half in (0, 1):
+                    lanes = [4 * k + 2 * half + lane for k in range(4) for lane in (0, 1)]
+                    columns[odd + 2 * far + 4 * half] = builder.shuffle_vector(low, high, _order(*lanes))
+        return context.make_tuple(builder, signature.return_type, columns)
+
+    return types.UniTuple(_eight, 8)(types.UniTuple(_eight, 8)), generate
+
+
+def _two_of_eight(typingctx, array, places):
+    """Return the numbers that lie at eight places of an array, and those that lie behind them."""
+    _check(array)
+
+    def generate(context, builder, signature, arguments):
+        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        rows = []
+        for k in range(8):
+            address = builder.gep(base, [builder.extract_value(arguments[1], k)])
+            rows.append(builder.load(builder.bitcast(address, _two.vector.as_pointer()), align=8))
+        fours = [builder.shuffle_vector(rows[k], rows[k + 1], _order(0, 1, 2, 3)) for k in range(0, 8, 2)]
+        low, high = (builder.shuffle_vector(fours[k], fours[k + 1], _order(*range(8))) for k in (0, 2))
+        columns = [builder.shuffle_vector(low, high, _order(*range(k, 16, 2))) for k in (0, 1)]
+        return context.make_tuple(builder, signature.return_type, columns)
+
+    return types.UniTuple(_eight, 2)(array, types.UniTuple(types.intp, 8)), generate
+
+
+def _one_of_eight(typingctx, array, places):
+    """Return the numbers that lie at eight places of an array."""
+    _check(array)
+
+    def generate(context, builder, signature, arguments):
+        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        vector = ir.Constant(_eight.vector, ir.Undefined)
+        for k in range(8):
+            number = builder.load(builder.gep(base, [builder.extract_value(arguments[1], k)]))
+            vector = builder.insert_element(vector, number, _INDEX(k))
+        return vector
+
+    return _eight(array, types.UniTuple(types.intp, 8)), generate
+
+
 def _fetch(typingctx, array, at):
     """Ask for the memory around an entry, which may lie outside, to be brought to the second-level cache."""
     _check(array)
@@ -268,12 +340,19 @@ memory4, memory1 = _load(_four, _four.vector, "CA"), _load(types.float64, _NUMBE
 spaced8, spaced4, spaced2 = _spaced(_eight), _spaced(_four), _spaced(_two)
 #: four such columns, beginning with this one
 columns8, columns4, columns2 = _four_columns(_eight), _four_columns(_four), _four_columns(_two)
+#: all columns of some people who have two, or three
+both8, both4, both2 = (_all_columns(v, 2) for v in (_eight, _four, _two))
+three8, three4, three2 = (_all_columns(v, 3) for v in (_eight, _four, _two))
 store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
 repeat8, repeat4, repeat2 = _repeat(_eight), _repeat(_four), _repeat(_two)
 multiply8 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _eight, _eight, _eight)
 multiply_add8 = _arithmetic(_multiply_add, _eight, _eight, _eight, _eight)  #: ``a b + c``
 sums8: Any = intrinsic(_eight_sums)  #: of eight eights
+#: eight eights, turned: the first numbers of all, the second ones, ...
+turned8: Any = intrinsic(_turned_eights)
+picked8: Any = intrinsic(_one_of_eight)  #: one number at each of eight places of an array
+pairs8: Any = intrinsic(_two_of_eight)  #: two at each, turned
 multiply4 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _four, _four, _four)
 multiply_add4 = _arithmetic(_multiply_add, _four, _four, _four, _four)  #: ``a b + c``
 add2 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _two, _two, _two)

@@ -38,7 +38,8 @@ from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY, TINY
 from perinstance.pairs import Shift
-from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts
+from perinstance.pairs.closed_form.shift_polynomials import solve_shifts
+from perinstance.pairs.closed_form.tables_per_delta import shift_table
 from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, finish_turn
 from perinstance.releases.base.mechanism import Mechanism, estimator_words

@@ -191,7 +191,7 @@ def shift_epsilons_there(D: Any, table: ShiftsOnDevice) -> Any:
     """Return epsilon of shifts, never below the truth; NaN for whom the processor is asked."""
     import torch
 
-    from perinstance.pairs.closed_form.tables_per_delta import CELL_BITS
+    from perinstance.pairs.closed_form.shift_polynomials import CELL_BITS
 
     bits = D.contiguous().view(torch.int64)
     cell = (bits >> CELL_BITS) - table.first_cell

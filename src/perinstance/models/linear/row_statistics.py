@@ -21,6 +21,7 @@ from perinstance.folds.cache_pieces import pieces
 from perinstance.models.linear.loops.column_kernels import ColumnPanels
 from perinstance.models.linear.loops.eight_lanes import EightPanels
 from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS, Square, Triangle
+from perinstance.models.linear.loops.fewest_columns import THREE, Fewest
 from perinstance.models.linear.loops.finished_rows import HARD, finish
 from perinstance.models.linear.loops.library_loops import Products
 from perinstance.models.linear.row_kernels import (
@@ -170,7 +171,7 @@ def cut_for_rows(rows_map: RowMap, X: NDArray) -> CutMatrix | None:
     if not (X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned and len(X) >= AT_A_TIME):
         return None
     rows = None if rows_map.rounding.column_cost is not None else _loop_for(rows_map, X)
-    return rows.cut if type(rows) in (ROW_LOOP, Triangle, Square) and isinstance(rows, Panels) else None
+    return rows.cut if type(rows) in (ROW_LOOP, Triangle, Square, Fewest) and isinstance(rows, Panels) else None
 
 
 def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
@@ -192,6 +193,8 @@ def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
 def _row_loop(rows_map: RowMap, d: int) -> type[Panels]:
     """Return the loop over rows that lie one after the other: of a few columns and nothing else, people are lanes."""
     few = FEWEST_COLUMNS <= d <= MOST_COLUMNS and rows_map.W.shape == (d, d) and not rows_map.intercept
+    if few and d <= THREE:
+        return Fewest
     if few and rows_map.norm is not None:
         return Square
     return Triangle if few and rows_map.triangular else ROW_LOOP

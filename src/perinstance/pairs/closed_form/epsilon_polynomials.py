@@ -15,7 +15,21 @@ import numpy as np
 
 from perinstance.numerics.inline_exp_log import bits_of, float_of
 from perinstance.numerics.numba_compile import kernel, piece
-from perinstance.numerics.simd_vectors import first, load2, multiply_add2, second, spread2
+from perinstance.numerics.simd_vectors import (
+    eight_in_a_register,
+    first,
+    load2,
+    load8,
+    multiply8,
+    multiply_add2,
+    multiply_add8,
+    pairs8,
+    repeat8,
+    second,
+    spread2,
+    store8,
+    turned8,
+)
 
 #: Cells: the top bits of w pick a row, four an octave, and those of ``FROM + mu g`` one of the columns: the first two
 #: have a width of 1/64, four of 1/32, two of 1/16.
@@ -23,6 +37,8 @@ BITS, COLUMNS, FROM = 50, 8, 3.0 / 32.0
 #: Coefficients: powers of the place in the row, for each power of the place in the column.
 POWERS = (8, 8, 6, 6, 3, 3)
 SIZE = sum(POWERS)
+#: Where in a cell the odd powers of t begin, and what has none above it; two powers of x lie side by side.
+ODD, LAST = 16, 32
 BLOCK = 512  # people at a time: all scratch stays in the first-level cache
 
 _ONE = 0x3FF << 52  # the bits of 1.0
@@ -47,22 +63,22 @@ def near_inverse_root(w_bits):
 
 
 @piece
+def _two_powers(p, at, t1):
+    """Add an odd power of t to the even one below it."""
+    return multiply_add2(load2(p, at + ODD), t1, load2(p, at))
+
+
+@piece
 def _first_powers(p, at, t1):
     """Add pairs of powers of t: eight of the first two powers of x, six of the next, two of the last."""
-    a, b = multiply_add2(load2(p, at + 2), t1, load2(p, at)), multiply_add2(load2(p, at + 6), t1, load2(p, at + 4))
-    c, d = (
-        multiply_add2(load2(p, at + 10), t1, load2(p, at + 8)),
-        multiply_add2(load2(p, at + 14), t1, load2(p, at + 12)),
+    a, b, c, d = (
+        _two_powers(p, at, t1),
+        _two_powers(p, at + 2, t1),
+        _two_powers(p, at + 4, t1),
+        _two_powers(p, at + 6, t1),
     )
-    e, f = (
-        multiply_add2(load2(p, at + 18), t1, load2(p, at + 16)),
-        multiply_add2(load2(p, at + 22), t1, load2(p, at + 20)),
-    )
-    g, h = (
-        multiply_add2(load2(p, at + 26), t1, load2(p, at + 24)),
-        multiply_add2(load2(p, at + 30), t1, load2(p, at + 28)),
-    )
-    return a, b, c, d, e, f, g, h, load2(p, at + 32)
+    e, f, g = _two_powers(p, at + 8, t1), _two_powers(p, at + 10, t1), _two_powers(p, at + 12, t1)
+    return a, b, c, d, e, f, g, _two_powers(p, at + 14, t1), load2(p, at + LAST)
 
 
 @piece
@@ -85,6 +101,73 @@ def evaluate_two(polynomials, cells, t, x):
     a = _other_powers(a, spread2(s), spread2(s * s), spread2(x[0] * x[0]))
     b = _other_powers(b, spread2(r), spread2(r * r), spread2(x[1] * x[1]))
     return first(a) + x[0] * second(a), first(b) + x[1] * second(b)
+
+
+@kernel
+def by_twos(polynomials, cell, t, x, out):
+    """Fill ``out``."""
+    n = len(out)
+    for i in range(0, n - 1, 2):
+        at = SIZE * cell[i], SIZE * cell[i + 1]
+        out[i], out[i + 1] = evaluate_two(polynomials, at, (t[i], t[i + 1]), (x[i], x[i + 1]))
+    if n % 2:
+        at = SIZE * cell[n - 1], SIZE * cell[n - 1]
+        out[n - 1], _ = evaluate_two(polynomials, at, (t[n - 1], t[n - 1]), (x[n - 1], x[n - 1]))
+
+
+@piece
+def _pairs_of_powers(p, at, t, i):
+    """``_first_powers`` of one person but for the last, four pairs in a register."""
+    v = repeat8(t, i)
+    low = multiply_add8(load8(p, at + ODD), v, load8(p, at))
+    return low, multiply_add8(load8(p, at + ODD + 8), v, load8(p, at + 8))
+
+
+@piece
+def _other_powers_of_eight(sums, t2, t4, x2):
+    """``_other_powers`` of one power of x, for eight people."""
+    a, b, c, d, e, f, g, h, last = sums
+    low = multiply_add8(multiply_add8(d, t2, c), t4, multiply_add8(b, t2, a))
+    middle = multiply_add8(g, t4, multiply_add8(f, t2, e))
+    return multiply_add8(multiply_add8(multiply_add8(last, t2, h), x2, middle), x2, low)
+
+
+@piece
+def evaluate_eight(p, cell, t, x, out, i):
+    """Do what ``evaluate_two`` does, to the same bits, to eight people from place i on, who then are the lanes."""
+    a0, a1, a2, a3 = SIZE * cell[i], SIZE * cell[i + 1], SIZE * cell[i + 2], SIZE * cell[i + 3]
+    a4, a5, a6, a7 = SIZE * cell[i + 4], SIZE * cell[i + 5], SIZE * cell[i + 6], SIZE * cell[i + 7]
+    u0, v0 = _pairs_of_powers(p, a0, t, i)
+    u1, v1 = _pairs_of_powers(p, a1, t, i + 1)
+    u2, v2 = _pairs_of_powers(p, a2, t, i + 2)
+    u3, v3 = _pairs_of_powers(p, a3, t, i + 3)
+    u4, v4 = _pairs_of_powers(p, a4, t, i + 4)
+    u5, v5 = _pairs_of_powers(p, a5, t, i + 5)
+    u6, v6 = _pairs_of_powers(p, a6, t, i + 6)
+    u7, v7 = _pairs_of_powers(p, a7, t, i + 7)
+    u, v = turned8((u0, u1, u2, u3, u4, u5, u6, u7)), turned8((v0, v1, v2, v3, v4, v5, v6, v7))
+    last = pairs8(p, (a0 + LAST, a1 + LAST, a2 + LAST, a3 + LAST, a4 + LAST, a5 + LAST, a6 + LAST, a7 + LAST))
+    places, across = load8(t, i), load8(x, i)
+    t2 = multiply8(places, places)
+    t4, x2 = multiply8(t2, t2), multiply8(across, across)
+    even = _other_powers_of_eight((u[0], u[2], u[4], u[6], v[0], v[2], v[4], v[6], last[0]), t2, t4, x2)
+    odd = _other_powers_of_eight((u[1], u[3], u[5], u[7], v[1], v[3], v[5], v[7], last[1]), t2, t4, x2)
+    store8(out, i, multiply_add8(across, odd, even))
+
+
+@kernel
+def by_eights(polynomials, cell, t, x, out):
+    """Fill ``out``; the last eight may overlap those before."""
+    n = len(out)
+    if n < 8:
+        by_twos(polynomials, cell, t, x, out)
+        return
+    for start in range(0, n, 8):
+        evaluate_eight(polynomials, cell, t, x, out, min(start, n - 8))
+
+
+#: what this machine's registers hold
+_FILL = by_eights if eight_in_a_register() else by_twos
 
 
 @kernel
@@ -116,11 +199,5 @@ def read_block(mu, rho, polynomials, first_row, cells, out):
     n_rows = polynomials.size // (COLUMNS * SIZE)
     if 2 * _find_cells(mu, rho, first_row, n_rows, cell, t, x) < n:
         return False  # hardly anybody: not worth the sorting
-    last = n - n % 2
-    for i in range(0, last, 2):
-        at = SIZE * cell[i], SIZE * cell[i + 1]
-        out[i], out[i + 1] = evaluate_two(polynomials, at, (t[i], t[i + 1]), (x[i], x[i + 1]))
-    if last < n:
-        at = SIZE * cell[last], SIZE * cell[last]
-        out[last], _ = evaluate_two(polynomials, at, (t[last], t[last]), (x[last], x[last]))
+    _FILL(polynomials, cell[:n], t[:n], x[:n], out)
     return True

@@ -14,7 +14,8 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs.closed_form.many_posteriors import DeltaTables, solve_many
 from perinstance.pairs.closed_form.one_epsilon import doubted_shift, doubted_with, doubted_without
-from perinstance.pairs.closed_form.tables_per_delta import shift_table, solve_shifts, start_table, surface
+from perinstance.pairs.closed_form.shift_polynomials import solve_shifts
+from perinstance.pairs.closed_form.tables_per_delta import shift_table, start_table, surface
 
 Bools = NDArray[np.bool_]
 

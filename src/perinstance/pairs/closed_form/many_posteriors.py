@@ -27,6 +27,8 @@ from perinstance.pairs.closed_form.one_epsilon import solve_without
 
 #: Columns of the table (cells of mu/y); the top bits of y pick a row: 16 rows an octave.
 COLUMNS, ROW_BITS = 32, 48
+#: people of whom mostly nobody has to wait
+GROUP = 32
 
 
 class DeltaTables(NamedTuple):
@@ -212,6 +214,15 @@ class Sorted(NamedTuple):
     epsilon: Any
 
 
+@piece
+def _any_missing(epsilon):
+    """Tell whether somebody has none: without a branch."""
+    missing = False
+    for i in range(len(epsilon)):
+        missing |= epsilon[i] != epsilon[i]
+    return missing
+
+
 @kernel
 def solve_many(mu, rho, tables, out):
     """Fill ``out`` with the epsilon, P over Q, of everybody at one delta.
@@ -228,9 +239,12 @@ def solve_many(mu, rho, tables, out):
         known = read_block(
             mu[start:stop], rho[start:stop], tables.polynomials, tables.first_cell, cells, out[start:stop]
         )
-        for i in range(start, stop):
-            place[waiting] = i
-            waiting += 1 if not known or out[i] != out[i] else 0
+        for first in range(start, stop, GROUP):
+            last = min(first + GROUP, stop)
+            if not known or _any_missing(out[first:last]):
+                for i in range(first, last):
+                    place[waiting] = i
+                    waiting += 1 if not known or out[i] != out[i] else 0
         if waiting >= BLOCK:
             _solve_others(BLOCK, mu, rho, others, room, tables, out)
             waiting -= BLOCK

@@ -22,13 +22,12 @@ from perinstance.numerics.rounding import (
     THIRD_TERM_OF_NODE,
     THIRD_TERM_OF_START,
 )
-from perinstance.pairs.closed_form.epsilon_polynomials import BITS, FROM, POWERS, SIZE, near_inverse_root
+from perinstance.pairs.closed_form.epsilon_polynomials import BITS, FROM, LAST, ODD, POWERS, SIZE, near_inverse_root
 from perinstance.pairs.closed_form.epsilon_polynomials import COLUMNS as SURFACE_COLUMNS
 from perinstance.pairs.closed_form.many_posteriors import COLUMNS, ROW_BITS, improve, starts, step_loop
-from perinstance.pairs.closed_form.one_epsilon import SHIFT, WITHOUT, rounded_up, solve_shift, threshold
+from perinstance.pairs.closed_form.one_epsilon import SHIFT, WITHOUT, threshold
+from perinstance.pairs.closed_form.shift_polynomials import CELL_BITS, POINTS
 
-#: A shift's table: Chebyshev points per cell (polynomials of one degree less, which is even), 8 cells an octave.
-POINTS, CELL_BITS = 9, 49
 #: Tables start here or where epsilon begins to be positive; what lies outside is solved person by person.
 LOWEST, HIGHEST_DRIFT, HIGHEST_SHIFT = 2.0**-40, 2.0**31, 2.0**14
 #: The polynomials are for the drift that most people have: from 8 delta, or this, to one (mu up to 1/4).
@@ -163,9 +162,12 @@ def surface(delta: float) -> Surface:
     powers = (1.0 + SOLVER_RELATIVE) * (_in_powers(rows) @ np.where(kept, series, 0.0) @ _in_powers(columns).T)
     powers[:, :, 0, 0] += SOLVER_ABSOLUTE * y.max(axis=(2, 3))
     powers[~(error <= SURFACE_ERROR * epsilon).all(axis=(2, 3))] = np.nan
-    # two powers of x side by side, and of those one power of t after the other
-    parts = [powers[:, :, : POWERS[j], j : j + 2].reshape(*powers.shape[:2], -1) for j in range(0, columns, 2)]
-    return Surface(np.append(np.concatenate(parts, axis=2), np.full(SIZE, np.nan)), first_row)
+    # two powers of x side by side, and of those one power of t after the other; then even powers of t before odd ones
+    parts = [powers[:, :, : POWERS[j], j : j + 2].reshape(*powers.shape[:2], -1, 2) for j in range(0, columns, 2)]
+    pairs = np.concatenate(parts, axis=2)
+    in_order = np.r_[np.arange(0, ODD, 2), np.arange(1, ODD, 2), LAST // 2]
+    cells = pairs[:, :, in_order].reshape(-1)
+    return Surface(np.append(cells, np.full(SIZE, np.nan)), first_row)
 
 
 def _strips() -> Floats:
@@ -194,34 +196,6 @@ def _fill_shifts(D, delta, out):
         for j in range(D.shape[1]):
             u = threshold(SHIFT, -1.5, top, 0.0, D[i, j], delta, u)
             out[i, j] = u + 0.5 * D[i, j]
-
-
-@kernel
-def _evaluate(polynomial, t):
-    """Even and odd powers side by side: a person waits half as long."""
-    square = t * t
-    even, odd = polynomial[POINTS - 1], polynomial[POINTS - 2]
-    for k in range(POINTS - 3, 0, -2):
-        even = even * square + polynomial[k]
-        odd = odd * square + polynomial[k - 1]
-    return even * square + polynomial[0] + odd * t
-
-
-@kernel
-def solve_shifts(D, delta, polynomials, first_cell, out):
-    """Fill ``out`` with the epsilon of every shift at one delta."""
-    mask, unit = (1 << CELL_BITS) - 1, 2.0 / (1 << CELL_BITS)
-    for i in range(D.size):
-        bits = bits_of(D[i])
-        cell = (bits >> CELL_BITS) - first_cell
-        share = math.nan
-        if 0 <= cell < polynomials.shape[0]:
-            share = _evaluate(polynomials[cell], (bits & mask) * unit - 1.0)
-        if not math.isnan(share):
-            out[i] = rounded_up(D[i] * share, D[i])
-        else:
-            # the total variation distance is at most D phi(0)
-            out[i] = 0.0 if D[i] < 2.5 * delta else solve_shift(D[i], delta)
 
 
 @functools.lru_cache(maxsize=16)

@@ -1,8 +1,8 @@
-"""Tables of four to seven columns whose rows lie one after the other: the sums of ``row_kernels`` over them.
+"""Tables of up to seven columns whose rows lie one after the other: the sums of ``row_kernels`` over them.
 
 The lanes of a register are people here: a row is shorter than the tiles that rows of more columns go through. Rows are
 seen through a triangular W (a factor) or through a full one, with weights (a factor that was rotated for a norm); with
-an intercept, or without weights, a full one goes through ``row_kernels``.
+an intercept, or without weights, a full one goes through ``row_kernels``. One to three columns: ``fewest_columns``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.models.linear.loops.fewest_columns import LANES, THREE, fewest_sums, three_products
 from perinstance.models.linear.row_kernels import CutMatrix, Panels, RowSums, contiguous
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel, piece
@@ -40,13 +41,13 @@ from perinstance.numerics.simd_vectors import (
 )
 
 #: columns that these loops take
-FEWEST_COLUMNS, MOST_COLUMNS = 4, 7
+FEWEST_COLUMNS, MOST_COLUMNS = 1, 7
 
-#: what one register holds: people whose products are summed side by side
-LANES, _columns, _spaced, _lying, _add, _zero, _store = (
-    (8, columns8, spaced8, load8, multiply_add8, zero8, store8)
+#: what reads, adds up and writes as many people as one register holds (``LANES``)
+_columns, _spaced, _lying, _add, _zero, _store = (
+    (columns8, spaced8, load8, multiply_add8, zero8, store8)
     if eight_in_a_register()
-    else (2, columns2, spaced2, load2, multiply_add2, zero2, store2)
+    else (columns2, spaced2, load2, multiply_add2, zero2, store2)
 )
 
 
@@ -81,7 +82,7 @@ class Square(Panels):
 
 @kernel
 def of_few(W):  # pragma: no cover - compiled
-    """Tell whether W was cut by ``Triangle`` or ``Square``."""
+    """Tell whether W was cut by ``Triangle``, ``Square`` or ``Fewest``."""
     return len(W.depth) == 1 and W.depth[0] < 0
 
 
@@ -119,10 +120,12 @@ def _more(q, b, j, m, t):  # pragma: no cover - compiled
 
 @kernel
 def triangle_sums(x, d, W, out):  # pragma: no cover - compiled
-    """Write leverages and predictions of four people or more."""
+    """Write leverages and predictions of four people or more; of up to three columns, of ``Fewest.FEWEST``."""
     w, b, m, t = W.entries, W.image, out.m, out.t
     n = len(m)
-    if d == 4:
+    if d <= THREE:
+        fewest_sums(x, d, W, out)
+    elif d == 4:
         for start in range(0, n, 4):
             i = min(start, n - 4)  # the last four may overlap those before
             _, u, v = _first_four(x, i * d, d, w, b)
@@ -167,8 +170,11 @@ def _weighted(q, b, weights, j, sums):  # pragma: no cover - compiled
 
 @kernel
 def square_sums(x, d, W, out):  # pragma: no cover - compiled
-    """Write leverages, predictions and squared lengths of four people or more."""
+    """The same and squared lengths."""
     (w, _, _, b, weights), (m, t, square) = W, out
+    if d <= THREE:
+        fewest_sums(x, d, W, out)
+        return
     if d == 4:
         _square_of_four(x, w, b, weights, m, t, square)
         return
@@ -226,15 +232,18 @@ def _square_of_four(x, w, b, weights, m, t, square):  # pragma: no cover - compi
 @kernel
 def add_cross_of_few(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
     """Add X'X to the upper triangle of ``cross`` and X'y to ``moment``, so many rows at a time: a multiple of 8."""
-    room = np.empty(21 * LANES)
+    room, first = np.empty(21 * LANES), 4 if d > THREE else THREE  # columns that come first
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
         last = stop - (stop - start) % LANES
-        _four_products(x, y, d, (start, last), room)
-        for j in range(4):
+        if d > THREE:
+            _four_products(x, y, d, (start, last), room)
+        else:
+            three_products(x, y, d, (start, last), room)
+        for j in range(min(d, first)):
             moment[j] += _total(room, j)
-            for k in range(j, 4):
-                cross[j, k] += _total(room, 4 + 4 * j - j * (j + 1) // 2 + k)
+            for k in range(j, min(d, first)):
+                cross[j, k] += _total(room, first + first * j - j * (j + 1) // 2 + k)
         if d > 4:
             _other_products(x, y, d, (start, last), room)
             at = 0

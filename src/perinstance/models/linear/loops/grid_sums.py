@@ -1,4 +1,4 @@
-"""``X'(y - X theta)`` of four to seven columns with some 25 digits, by sums whose high parts are on a grid.
+"""``X'(y - X theta)`` of up to seven columns with some 25 digits, by sums whose high parts are on a grid.
 
 A sum that begins at ``C = 1.5 2^K`` and stays within ``2^K/4`` of it is a multiple of ``h = 2^(K - 52)`` all the way:
 what a step adds to it is exact, and the product less that, rounded once, is what the step left behind. With u half a
@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from perinstance.folds.shared_turns import SharedCall, SharingSweep, WholeTable
-from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, LANES, MOST_COLUMNS
+from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS
+from perinstance.models.linear.loops.fewest_columns import LANES, THREE
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
@@ -30,6 +31,8 @@ from perinstance.numerics.double_double import plus
 from perinstance.numerics.numba_compile import exact_kernel, exact_piece
 from perinstance.numerics.rounding import HALF_UNIT, UNIT
 from perinstance.numerics.simd_vectors import (
+    both2,
+    both8,
     columns2,
     columns8,
     eight_in_a_register,
@@ -47,6 +50,8 @@ from perinstance.numerics.simd_vectors import (
     store8,
     sum2,
     sum8,
+    three2,
+    three8,
     times2,
     times8,
     zero2,
@@ -60,10 +65,10 @@ TOGETHER = PEOPLE * LANES
 #: rows of a turn
 ROWS = 32 * TOGETHER
 
-_columns, _spaced, _lying, _repeated, _fused, _sum, _less, _times, _zero, _store = (
-    (columns8, spaced8, load8, repeat8, fused8, sum8, less8, times8, zero8, store8)
+_columns, _spaced, _both, _three, _lying, _repeated, _fused, _sum, _less, _times, _zero, _store = (
+    (columns8, spaced8, both8, three8, load8, repeat8, fused8, sum8, less8, times8, zero8, store8)
     if eight_in_a_register()
-    else (columns2, spaced2, load2, repeat2, fused2, sum2, less2, times2, zero2, store2)
+    else (columns2, spaced2, both2, three2, load2, repeat2, fused2, sum2, less2, times2, zero2, store2)
 )
 
 
@@ -184,6 +189,32 @@ def _residuals(x, y, run, w, centre, room):  # pragma: no cover - compiled
         _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, low)
 
 
+@exact_kernel
+def _fewest_residuals(x, y, run, w, centre, room):  # pragma: no cover - compiled
+    """The same of one to three columns; those that there are not are columns of zeros."""
+    d = len(w)
+    middle, w0, w1, w2 = _repeated(centre, 0), _repeated(w, 0), _repeated(w, min(1, d - 1)), _repeated(w, d - 1)
+    for i in range(run[0], run[1], LANES):
+        to, target = i - run[0], _lying(y, i)
+        x0, x1, x2 = _zero(), _zero(), _zero()
+        if d == 1:
+            x0 = _lying(x, i)
+        elif d == 2:
+            x0, x1 = _both(x, 2 * i)
+        else:
+            x0, x1, x2 = _three(x, 3 * i)
+        t = _sum(middle, target)
+        low = _less(target, _less(t, middle))
+        t, l0 = _step(t, x0, w0)
+        t, l1 = _step(t, x1, w1)
+        t, l2 = _step(t, x2, w2)
+        _store(room, to, x0)
+        _store(room, to + TOGETHER, x1)
+        _store(room, to + 2 * TOGETHER, x2)
+        _store(room, to + MOST_COLUMNS * TOGETHER, _less(t, middle))
+        _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, _sum(low, _sum(_sum(l0, l1), l2)))
+
+
 @exact_piece
 def _store_pair(out, j, high, low):  # pragma: no cover - compiled
     _store(out, 2 * j * LANES, high)
@@ -227,7 +258,10 @@ def _one_moment(room, count, j, start, out):  # pragma: no cover - compiled
 def _some_moments(x, y, run, w, start, room, sums):  # pragma: no cover - compiled
     """Write the sums over some people, a multiple of ``LANES``, lane by lane."""
     d = len(w)
-    _residuals(x, y, run, w, start[d:], room)
-    _four_moments(room, run[1] - run[0], start, sums)
-    for j in range(4, d):
+    if d > THREE:
+        _residuals(x, y, run, w, start[d:], room)
+        _four_moments(room, run[1] - run[0], start, sums)
+    else:
+        _fewest_residuals(x, y, run, w, start[d:], room)
+    for j in range(4 if d > THREE else 0, d):
         _one_moment(room, run[1] - run[0], j, start, sums)

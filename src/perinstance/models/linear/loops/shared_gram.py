@@ -17,10 +17,13 @@ from perinstance.numerics.compilation.blas_calls import PLAIN, blas_addresses
 from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel, sum_kernel
-from perinstance.numerics.simd_vectors import eight_in_a_register
+from perinstance.numerics.simd_vectors import eight_in_a_register, load8, multiply_add8, store8, sum8, zero8
 
 #: the loop over rows that lie one after the other which compiled code calls on this machine
 ADD_CROSS = eight_lanes.add_cross_of_rows if eight_in_a_register() else row_kernels.add_cross_of_rows
+
+#: whether sums of targets are made by registers of eight
+EIGHTS = eight_in_a_register()
 
 #: bytes of the sums of all turns of a lap
 SUMS_BYTES = 48 << 20
@@ -53,9 +56,9 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     longest = int(np.diff(cuts).max())
     chain = piece + (longest / (piece - 3) + 4 if narrow else np.ceil(longest / piece))
     rows = table.X.reshape(-1), table.y, d
-    whole = _zeros((), d, intercept)
+    whole = TableSums(*(np.zeros_like(part) for part in _room((), d, intercept)))
     for lap in table.laps(cuts, sweep.threads, SUMS_BYTES // size, TOGETHER):
-        sums = _zeros((lap.stop - lap.start - 1,), d, intercept)
+        sums = _room((lap.stop - lap.start - 1,), d, intercept)
         done = np.zeros(-(-len(sums.moment) // TOGETHER), dtype=np.int64)
         given = rows, piece, sums, done
         if narrow:
@@ -67,9 +70,10 @@ def shared_sums(sweep: SharingSweep, table: WholeTable, intercept: bool) -> tupl
     return whole, float(chain + TOGETHER + np.ceil(len(cuts) / TOGETHER))
 
 
-def _zeros(shape: tuple[int, ...], d: int, intercept: bool) -> TableSums:
-    total = np.zeros((*shape, d if intercept else 0))
-    return TableSums(np.zeros((*shape, d, d)), np.zeros((*shape, d)), total, np.zeros((*shape, 2)))
+def _room(shape: tuple[int, ...], d: int, intercept: bool) -> TableSums:
+    """Make room for sums; whoever takes a turn clears its own, for that of all turns would be work for one thread."""
+    total = np.empty((*shape, d if intercept else 0))
+    return TableSums(np.empty((*shape, d, d)), np.empty((*shape, d)), total, np.empty((*shape, 2)))
 
 
 @kernel
@@ -79,6 +83,7 @@ def _narrow_turns(turns, rows, piece, sums, done):  # pragma: no cover - compile
     k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
+        cross[k], moment[k], total[k] = 0.0, 0.0, 0.0
         if d < NARROWEST:
             add_cross_of_few(x[a * d : b * d], y[a:b], d, piece, cross[k], moment[k])
         else:
@@ -92,11 +97,12 @@ def _narrow_turns(turns, rows, piece, sums, done):  # pragma: no cover - compile
 
 @kernel
 def _library_turns(turns, blas, rows, piece, sums, done):  # pragma: no cover - compiled
-    """The same of many columns, or very few; X'X in its lower half."""
+    """The same of many columns, or none; X'X in its lower half."""
     (counter, cuts), (x, y, d), (cross, moment, total, target) = turns, rows, sums
     k = next_turn(counter, 0)
     while k < len(cuts) - 1:
         a, b = cuts[k], cuts[k + 1]
+        cross[k], moment[k], total[k] = 0.0, 0.0, 0.0
         table = x[a * d : b * d], PLAIN, d, d
         library_loops.add_cross_of_table(blas, table, y[a:b], piece, CrossSums(cross[k], moment[k], total[k]))
         target[k, 0], target[k, 1] = target_sums(y[a:b])
@@ -112,7 +118,7 @@ def _led_narrow_turns(box, arguments):  # pragma: no cover - compiled
 
 @kernel
 def _led_library_turns(box, arguments):  # pragma: no cover - compiled
-    """Many columns, or very few, by all of them."""
+    """Many columns, or none, by all of them."""
     return lead(box, outlined(_library_turns, arguments))
 
 
@@ -155,13 +161,17 @@ def _add_all(sums, upper, whole):  # pragma: no cover - compiled
 def target_sums(y):  # pragma: no cover - compiled
     """Return y'y and y'1, by sums of sums: a term goes through few additions."""
     square = total = 0.0
+    room = np.empty(16)
     for start in range(0, len(y), SUM_ROWS * SUM_ROWS):
         stop = min(start + SUM_ROWS * SUM_ROWS, len(y))
-        a = b = 0.0
-        for i in range(start, stop, SUM_ROWS):
-            u, v = _few_targets(y, i, min(i + SUM_ROWS, stop))
-            a += u
-            b += v
+        if EIGHTS and stop - start == SUM_ROWS * SUM_ROWS:
+            a, b = _targets_by_eights(y, start, stop, room)
+        else:
+            a = b = 0.0
+            for i in range(start, stop, SUM_ROWS):
+                u, v = _few_targets(y, i, min(i + SUM_ROWS, stop))
+                a += u
+                b += v
         square += a
         total += b
     return square, total
@@ -173,6 +183,28 @@ def _few_targets(y, start, stop):  # pragma: no cover - compiled
     for i in range(start, stop):
         square += y[i] * y[i]
         total += y[i]
+    return square, total
+
+
+@kernel
+def _targets_by_eights(y, start, stop, room):  # pragma: no cover - compiled
+    """The same of rows that fill four registers each time."""
+    a0, a1, a2, a3, b0, b1, b2, b3 = zero8(), zero8(), zero8(), zero8(), zero8(), zero8(), zero8(), zero8()
+    for i in range(start, stop, SUM_ROWS):
+        u, v, w, x = load8(y, i), load8(y, i + 8), load8(y, i + 16), load8(y, i + 24)
+        a0, a1, a2, a3 = (
+            multiply_add8(u, u, a0),
+            multiply_add8(v, v, a1),
+            multiply_add8(w, w, a2),
+            multiply_add8(x, x, a3),
+        )
+        b0, b1, b2, b3 = sum8(b0, u), sum8(b1, v), sum8(b2, w), sum8(b3, x)
+    store8(room, 0, sum8(sum8(a0, a1), sum8(a2, a3)))
+    store8(room, 8, sum8(sum8(b0, b1), sum8(b2, b3)))
+    square = total = 0.0
+    for lane in range(8):
+        square += room[lane]
+        total += room[8 + lane]
     return square, total
 
 
