@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import numpy as np
@@ -15,15 +16,16 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     Goal,
     Kinds,
     guess_epsilon,
+    log_added,
     lowered,
     make_plan,
     softest_first,
-    widest_step,
 )
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO, moments_of
 from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import bulk_cuts, bulk_line
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, read_line
+from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better, read_line
+from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 
 MOST_KINDS = 8
@@ -32,10 +34,10 @@ ROUNDS = 5
 HEAVY, LIGHT = (1.0, 0.8), (0.7, 0.3)
 #: A heavy tail: Chernoff's bound of large losses is so many times e more than delta.
 MUCH = 8.0
+#: Quarters of an octave to the left of the saddle point where lines are tried.
+LEFT = (0, 2)
 #: What was added may be so much of epsilon: no other line is laid then.
 ENOUGH = 0.1 * PROMISED
-#: Of the step for which a line was laid; the answer may need one that is finer by this.
-NEARLY = 0.98
 #: An answer is next to the one that its line was laid for.
 NEAR = 1e-6
 
@@ -58,19 +60,20 @@ class CutAnswers:
         try:
             here = self._start(goal, known, solving)
             for _ in range(ROUNDS):
-                estimates, (c, spacing), line = self._line(here)
+                estimates, place, line = self._line(here)
                 answer = read_line(line, goal, here.epsilon, solving)
-                found = min(found, answer)
                 expected = here.epsilon if solving else here.log_delta
-                if not 0.0 < abs(found.value) < np.inf or abs(answer.value - expected) < NEAR * abs(expected):
-                    return found
-                here = Goal(found.value, here.log_delta) if solving else Goal(here.epsilon, found.value)
-                fine = widest_step(estimates, here, c) >= NEARLY * spacing
-                if fine and answer.cost * answer.slope <= ENOUGH * (answer.value if solving else 1.0):
-                    return found
+                if not 0.0 < abs(answer.value) < np.inf:
+                    return better(found, answer)
+                here = Goal(answer.value, here.log_delta) if solving else Goal(here.epsilon, answer.value)
+                added = math.exp(min(log_added(estimates, here, place), LARGEST)) / place[0]
+                found = better(found, answer._replace(cost=answer.cost + added))
+                enough = found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0)
+                if enough or abs(answer.value - expected) < NEAR * abs(expected):
+                    break
         except NotPreciseError:
             pass
-        return found._replace(cost=np.inf)
+        return found
 
     def _start(self, goal: Floats, known: LineAnswer, solving: bool) -> Goal:
         """Return the goal that the first line is laid for."""
@@ -109,8 +112,11 @@ class CutAnswers:
         for found in softest_first(self._kinds, goal):
             heavy, plans = found.heights(goal.epsilon).min() > goal.log_delta + MUCH, []
             for share in HEAVY if heavy else LIGHT:
-                with suppress(NotPreciseError):
-                    plans.append(make_plan(lowered(found.cuts, goal, share), goal))
+                lower = lowered(found.cuts, goal, share)
+                for left in LEFT:  # of the saddle point: there the end of the noise is further off
+                    with suppress(NotPreciseError):
+                        plans.append(make_plan(lower, goal, left))
+                        break
             if plans:
                 return min(plans, key=lambda one: one.work)
         return None

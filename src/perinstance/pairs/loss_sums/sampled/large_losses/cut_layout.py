@@ -128,10 +128,10 @@ def guess_epsilon(kinds: Kinds, goal: Goal) -> float:
     return high
 
 
-def choose_place(found: CutEstimates, goal: Goal) -> tuple[float, float]:
-    """Return the place c and the step of a line: next to the saddle point, where the step may be widest."""
+def choose_place(found: CutEstimates, goal: Goal, left: int = 0) -> tuple[float, float]:
+    """Return the place c and the step of a line: at the saddle point or left of it, where the step may be widest."""
     heights = found.heights(goal.epsilon) - goal.log_delta
-    best = int(np.argmin(heights))
+    best = int(np.argmin(heights)) - left
     if not 0 < best < len(ORDERS) - 1 or not np.isfinite(heights[best]):
         raise NotPreciseError("no saddle point inside of the noise")
     if heights[best] > HIGHEST:
@@ -153,6 +153,17 @@ def widest_step(found: CutEstimates, goal: Goal, c: float) -> float:
         left = min(left, float((heights[below] / (c - one.orders[below])).min()))
         right = min(right, float((heights[above] / (one.orders[above] - c)).min()))
     return 2.0 * math.pi / max(left, right, 1.0 / c)
+
+
+def log_added(found: CutEstimates, goal: Goal, place: tuple[float, float]) -> float:
+    """Return the logarithm of what a step adds to delta, as a share of it, by the same bounds."""
+    c, period = place[0], 2.0 * math.pi / place[1]
+    left, right = -goal.log_delta - c * period, np.inf
+    for one in (found, CutEstimates.of(found.cuts, _steep(goal), c * NEARBY, found.bulk)):
+        heights = one.heights(goal.epsilon) - goal.log_delta - np.abs(one.orders - c) * period
+        left = min(left, float(heights[one.orders < c].min()))
+        right = min(right, float(heights[one.orders > c].min()))
+    return float(np.logaddexp(left, right))
 
 
 def order_of_others(found: CutEstimates, goal: Goal) -> float:
@@ -180,9 +191,9 @@ class CutPlan:
         return self.nodes * sum(part.nodes for pair in self.noise for part in pair)
 
 
-def make_plan(found: CutEstimates, goal: Goal) -> CutPlan:
+def make_plan(found: CutEstimates, goal: Goal, left: int = 0) -> CutPlan:
     """Return the whole plan, with the proved rest of the line."""
-    place = choose_place(found, goal)
+    place = choose_place(found, goal, left)
     c = place[0]
     noise, parts = [], []
     for cut in found.cuts:
