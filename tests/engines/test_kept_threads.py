@@ -26,6 +26,7 @@ RELEASE = pi.PosteriorSample(1.0, 1.0)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr("perinstance.data.memory.table.rows_per_view", lambda n, d: 2500)
+    KEPT.end()  # those of other tests in this process
     yield
     KEPT.end()
     assert not kept()

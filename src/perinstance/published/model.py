@@ -70,7 +70,7 @@ class PublishedModel:
             scores = self._scores(X)
             chosen = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
             return numbers.classes[chosen]
-        eta = np.asarray(X, dtype=np.float64) @ numbers.coef + numbers.intercept
+        eta = _by_rows(X) @ numbers.coef + numbers.intercept
         mean = np.exp(eta) if numbers.link == "log" else eta
         if self.recipe is None or self.recipe.target is None:
             return mean
@@ -138,7 +138,7 @@ class PublishedModel:
         return np.concatenate(parts) if parts else none
 
     def _scores(self, X: NDArray) -> Floats:
-        return np.asarray(X, dtype=np.float64) @ self.numbers.coef.T + self.numbers.intercept
+        return _by_rows(X) @ self.numbers.coef.T + self.numbers.intercept
 
     def probability_rows(self, X: NDArray) -> Floats:
         """Return the probability of each class for rows of numbers."""
@@ -147,3 +147,8 @@ class PublishedModel:
             return softmax(scores, axis=1)
         p = expit(scores[:, 0])
         return np.column_stack([1 - p, p])
+
+
+def _by_rows(X: NDArray) -> Floats:
+    """Return numbers row by row: a library's product may round differently if they lie otherwise in memory."""
+    return np.ascontiguousarray(X, dtype=np.float64)
