@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from perinstance.numerics.rounding import PAIR_PRODUCT
 from perinstance.pairs import SampledGaussian
-from perinstance.pairs.loss_sums.sampled.large_losses import small_losses
+from perinstance.pairs.loss_sums.sampled.large_losses import cut_answers, small_losses
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import ORDERS, CutEstimates, log_parts, pole
@@ -410,6 +410,13 @@ def test_the_better_of_two():
     low, high = LineAnswer(1.0, 2.0, np.inf), LineAnswer(1.5, 3.0, 0.25)
     assert better(low, high) == better(high, low) == LineAnswer(1.0, 2.0, 0.25)
     assert better(NONE, high) == high
+
+
+def test_a_line_that_says_nothing(monkeypatch):
+    """A bound of delta above one is no goal to lay the next line for."""
+    monkeypatch.setattr(cut_answers, "read_line", lambda *_: LineAnswer(0.5, 1.0, np.inf))
+    found = CutAnswers([(2e-5, 12.0, 30_000.0)], 1 << 26).answer(np.array([-9.0, 200.0, np.inf]), NONE, solving=False)
+    assert found.value == 0.5
 
 
 def test_who_is_not_served():

@@ -58,10 +58,10 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     Kinds: one step (a closed form), steps of rate 1 (a shift) and people who lose nothing are ``"exact"``. Everybody
     else is ``"upper"``: their losses are inverted numerically with every error bounded and added, so that no answer
     is below the truth. Two steps are some 1e-14 above it (integrated over the noise, not inverted), steps that
-    sample a person ten times or more, with distances up to ten, some 1e-12. Three steps and more otherwise are put on
-    a lattice of losses, which takes up to seconds a person: below 1e-9 with few exceptions, for up to eight kinds of
-    steps; the more different people ask in one call the fewer points each lattice has (``docs/composition.md`` has
-    figures).
+    sample a person ten times or more, with distances up to ten, some 1e-12. Three steps and more otherwise are inverted
+    in more digits, their large losses taken apart, or put on a lattice of losses, which takes up to seconds a person:
+    below 1e-9 with few exceptions, for up to eight kinds of steps; the more different people ask in one call the fewer
+    points each lattice has (``docs/composition.md`` has figures).
 
     Examples
     --------

@@ -138,7 +138,7 @@ class PublishedModel:
         return np.concatenate(parts) if parts else none
 
     def _scores(self, X: NDArray) -> Floats:
-        return np.asarray(X, dtype=np.float64) @ self.numbers.coef.T + self.numbers.intercept
+        return _by_rows(X) @ self.numbers.coef.T + self.numbers.intercept
 
     def probability_rows(self, X: NDArray) -> Floats:
         """Return the probability of each class for rows of numbers."""

@@ -92,7 +92,7 @@ class AnsweringModel(Publishing):
         problem = self.problem()
         if hasattr(problem, "published"):
             raise InvalidInput(f"this model publishes its numbers as they are: they are in {problem.published}")
-        X = validated(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
         if is_classifier(problem):
             scores = X @ self.coef_.T + self.intercept_
             chosen = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -104,7 +104,7 @@ class AnsweringModel(Publishing):
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; logistic regression only."""
         check_is_fitted(self)
-        X = validated(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
         scores = X @ self.coef_.T + self.intercept_
         if scores.shape[1] > 1:
             return softmax(scores, axis=1)

@@ -82,7 +82,7 @@ class Publishing(WritesModel, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
         check_is_fitted(self)
-        X = validated(self, X, reset=False, dtype=(np.float64, np.float32))
+        X = validated(self, X, reset=False, dtype=(np.float64, np.float32), order="C")
         return X @ self.coef_ + self.intercept_
 
 

@@ -166,7 +166,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Floats:
         """Return the log odds of the second class."""
         check_is_fitted(self, "coef_")
-        X = validated(self, X, reset=False, dtype=np.float64)
+        X = validated(self, X, reset=False, dtype=np.float64, order="C")
         return X @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> NDArray:

@@ -103,7 +103,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Floats:
         """Predict with the published coefficients."""
         check_is_fitted(self, "coef_")
-        X = validated(self, X, reset=False, dtype=np.float64)
+        X = validated(self, X, reset=False, dtype=np.float64, order="C")
         return X @ self.coef_ + self.intercept_
 
     def _box(self, d: int) -> DeclaredBox:

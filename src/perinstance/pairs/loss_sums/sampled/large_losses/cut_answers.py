@@ -65,7 +65,8 @@ class CutAnswers:
                 expected = here.epsilon if solving else here.log_delta
                 if not 0.0 < abs(answer.value) < np.inf:
                     return better(found, answer)
-                here = Goal(answer.value, here.log_delta) if solving else Goal(here.epsilon, answer.value)
+                new = (answer.value, here.log_delta) if solving else (here.epsilon, min(answer.value, -LOG_TWO))
+                here = Goal(*new)
                 added = math.exp(min(log_added(estimates, here, place), LARGEST)) / place[0]
                 found = better(found, answer._replace(cost=answer.cost + added))
                 enough = found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0)

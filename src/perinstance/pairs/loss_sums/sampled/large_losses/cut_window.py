@@ -59,6 +59,6 @@ def cut_noise(cut: LossCut, c: float, log_allowed: float, large: bool) -> CutNoi
     # of what lies around the window and on the sides of the strip, of the rule, of weights that are said to be one
     out = (CELL + 4.0 * cut.height) * float(sizes[: first + 1].sum() + sizes[last:].sum())
     missed = out + 2.1 * math.exp(-2.0 * math.pi * cut.height * nodes / (high - low)) * strip
-    missed += 2.0 * math.exp(-depth) * (strip + (high - low) / nodes)
+    missed += 2.0 * math.exp(-depth) * strip * (1.0 + (high - low) / (nodes * CELL))  # a sum over nodes
     logs = (scale + math.log(1.001 * max(part, math.exp(-DEEPEST))) for part in (out, missed))
     return CutNoise(cut, c, large, depth, low, high, nodes, *logs)

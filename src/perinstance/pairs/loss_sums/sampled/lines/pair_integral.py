@@ -83,7 +83,8 @@ def pair_line(kinds: list[tuple[PairMoments, float]], place: tuple[float, float]
     divide_by_poles(c, spacing, terms)
     sizes = np.abs(terms[0]) * 1.001
     z = c + 1j * spacing * np.arange(nodes)
-    vague = sizes + 1.01 * np.exp(most) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))
+    with np.errstate(over="ignore"):  # then nothing is known of them
+        vague = sizes + 1.01 * np.exp(most) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))
     lost = float(np.where(errors < SURE, 1.1 * sizes * np.minimum(errors, SURE), vague).sum())
     return finished_line(place, terms, lost + rest, K, rounding)
 

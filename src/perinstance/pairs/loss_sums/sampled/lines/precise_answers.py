@@ -30,8 +30,8 @@ from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_wind
 #: take as much for each of so many bits.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 MOST_STEPS = 2.0**24
-#: As many of them as choosing a cut takes the time of.
-PLANNED = 1 << 24
+#: As many of them as choosing a cut takes the time of; more where sharp ones are tried, at deltas below e^-50.
+PLANNED, SHARP_PLANNED, SHARP = 1 << 24, 1 << 27, -50.0
 #: Up to so many steps of distances up to this a lattice is as good, and faster; below these no loss is large.
 FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.1, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
@@ -132,9 +132,10 @@ def _with_cut(
     assert steps is not None
     kinds = [(q, m, k) for q, m, k in steps.of_person(0).T.tolist()]
     furthest = max(m if q >= LEAST_RATE else 0.0 for q, m, _ in kinds)
-    if furthest <= (FAR if steps.taken[0] <= FEW else NEXT) or shared.left < PLANNED:
+    planned = PLANNED if min(goal[0], found.value if not solving else 0.0) > SHARP else SHARP_PLANNED
+    if furthest <= (FAR if steps.taken[0] <= FEW else NEXT) or shared.left < planned:
         return NONE
-    shared.left -= PLANNED
+    shared.left -= planned
     answers = CutAnswers(kinds, min(shared.left, MOST_TERMS))
     shared.left -= answers.left
     answer = answers.answer(goal, found, solving)
