@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import CutEstimates
-from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import CutKind, CutLine, large_line
+from perinstance.pairs.loss_sums.sampled.large_losses.cut_integral import BothLines, CutKind, CutLine, large_line
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
+    SOFT,
     CutPlan,
     Goal,
     Kinds,
+    best_cuts,
     guess_epsilon,
     log_added,
     lowered,
@@ -22,11 +25,12 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     softest_first,
 )
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO, moments_of
-from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import bulk_cuts, bulk_line
+from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import bulk_cuts, bulk_line, small_line
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better, read_line
+from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, PreciseLine, better, read_line
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
 
 MOST_KINDS = 8
 ROUNDS = 5
@@ -40,6 +44,8 @@ LEFT = (0, 2)
 ENOUGH = 0.1 * PROMISED
 #: An answer is next to the one that its line was laid for.
 NEAR = 1e-6
+
+LaidLine = tuple[CutEstimates, PairLine]
 
 
 class CutAnswers:
@@ -60,14 +66,14 @@ class CutAnswers:
         try:
             here = self._start(goal, known, solving)
             for _ in range(ROUNDS):
-                estimates, place, line = self._line(here)
+                line, laid = self._line(here)
                 answer = read_line(line, goal, here.epsilon, solving)
                 expected = here.epsilon if solving else here.log_delta
                 if not 0.0 < abs(answer.value) < np.inf:
                     return better(found, answer)
                 new = (answer.value, here.log_delta) if solving else (here.epsilon, min(answer.value, -LOG_TWO))
                 here = Goal(*new)
-                added = math.exp(min(log_added(estimates, here, place), LARGEST)) / place[0]
+                added = sum(math.exp(min(log_added(*one, here), LARGEST)) for one in laid) / line.c
                 found = better(found, answer._replace(cost=answer.cost + added))
                 enough = found.cost * found.slope <= ENOUGH * (found.value if solving else 1.0)
                 if enough or abs(answer.value - expected) < NEAR * abs(expected):
@@ -83,11 +89,25 @@ class CutAnswers:
             return Goal(epsilon, min(known.value, log_delta, -LOG_TWO))
         return Goal(guess_epsilon(self._kinds, Goal(min(epsilon, known.value, edge), log_delta)), log_delta)
 
-    def _line(self, goal: Goal) -> tuple[CutEstimates, tuple[float, float], CutLine]:
-        """Return the line that is laid for a goal, with its estimates and its place."""
+    def _line(self, goal: Goal) -> tuple[PreciseLine, list[LaidLine]]:
+        """Return the line, or lines, laid for a goal, with their estimates."""
         plan = self._plan(goal)
-        if plan is None:
-            return self._bulk_line(goal)
+        if plan is not None:
+            small = log_small_losses(plan.estimates.cuts, plan.order)
+            line = self._large_line(plan)
+            return CutLine(line, small, plan.order), [(plan.estimates, line)]
+        for found in bulk_cuts(self._kinds, goal):
+            with suppress(NotPreciseError):
+                bulk, terms = bulk_line(found, goal, self.left)
+                self.left -= terms
+                return bulk, [(found, bulk.line)]
+        for soft in SOFT:
+            with suppress(NotPreciseError):
+                return self._both_lines(goal, soft)
+        raise NotPreciseError("no line serves")
+
+    def _large_line(self, plan: CutPlan) -> PairLine:
+        """Return the line of large losses."""
         if plan.work > self.left:
             raise NotPreciseError(f"{plan.work} terms")
         self.left -= plan.work
@@ -96,17 +116,19 @@ class CutAnswers:
             power = -round(log / LOG_TWO)
             parts = moments_of(small, spacing, plan.nodes, 0), moments_of(large, spacing, plan.nodes, power)
             kinds.append(CutKind(*parts, power, cut.steps))
-        line = large_line(kinds, plan.place, plan.log_rests)
-        return plan.estimates, plan.place, CutLine(line, log_small_losses(cuts, plan.order), plan.order)
+        return large_line(kinds, plan.place, plan.log_rests)
 
-    def _bulk_line(self, goal: Goal) -> tuple[CutEstimates, tuple[float, float], CutLine]:
-        """Return the line of small losses."""
-        for found in bulk_cuts(self._kinds, goal):
-            with suppress(NotPreciseError):
-                place, line, terms = bulk_line(found, goal, self.left)
-                self.left -= terms
-                return found, place, line
-        raise NotPreciseError("no line serves")
+    def _both_lines(self, goal: Goal, soft: float) -> tuple[PreciseLine, list[LaidLine]]:
+        """Return a line of each part: neither is next to nothing."""
+        cuts = best_cuts(self._kinds, goal, soft)
+        if cuts is None:
+            raise NotPreciseError("the cut is too sharp")
+        others = replace(cuts, bulk=True)
+        plan = make_plan(cuts, goal)
+        small, terms = small_line(others, goal, self.left)
+        self.left -= terms
+        large = self._large_line(plan)
+        return BothLines(large, small), [(cuts, large), (others, small)]
 
     def _plan(self, goal: Goal) -> CutPlan | None:
         """Return the plan that takes least, of the softest cuts that have one."""

@@ -79,3 +79,8 @@ class CutEstimates:
     def other_heights(self, epsilon: float) -> Floats:
         """Return the logarithms of Chernoff's bounds of all others."""
         return (self.large if self.bulk else self.small) + pole(self.orders) - self.orders * epsilon
+
+    def least(self, epsilon: float) -> tuple[float, float]:
+        """Return the logarithms of the best of Chernoff's bounds of large and of small losses."""
+        found = float(self.heights(epsilon).min()), float(self.other_heights(epsilon).min())
+        return found[::-1] if self.bulk else found

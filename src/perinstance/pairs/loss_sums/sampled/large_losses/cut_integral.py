@@ -64,6 +64,32 @@ class CutLine:
 
 
 @dataclass(frozen=True, slots=True)
+class BothLines:
+    """A line of all losses but those that are all small, and one of these."""
+
+    large: PairLine
+    small: PairLine
+
+    @property
+    def c(self) -> float:
+        """Return the smaller of both places: no delta falls slower."""
+        return min(self.large.c, self.small.c)
+
+    def log_bound(self, epsilon: float) -> tuple[float, float]:
+        """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
+        (large, slope), (small, steeper) = self.large.log_bound(epsilon), self.small.log_bound(epsilon)
+        if not max(large, small) < np.inf:
+            return np.inf, slope
+        log = float(np.logaddexp(large, small))
+        share = math.exp(small - log)
+        return log + LOGARITHM * (1.0 + abs(log)), slope + share * (steeper - slope)
+
+    def charged(self, epsilon: float, log_delta: float) -> float:
+        """Return by how much the errors that were charged raise an epsilon, about."""
+        return sum(line.charged(epsilon, log_delta) * line.c for line in (self.large, self.small)) / self.c
+
+
+@dataclass(frozen=True, slots=True)
 class CutKind:
     """Moments B, and D times ``2^power``, of one kind of step, and how many of them are taken."""
 

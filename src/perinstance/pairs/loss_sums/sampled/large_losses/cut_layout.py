@@ -17,6 +17,7 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import NEARB
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import CutNoise, cut_noise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
 
 #: Losses that are all small, and the rest of a line, may be e^-30 of delta; the step of a line may add e^-26.
 NOTHING, EXTRA = 30.0, 26.0
@@ -24,12 +25,16 @@ NOTHING, EXTRA = 30.0, 26.0
 HIGH, HIGHER, HIGHEST = 24.0, 4.0, 40.0
 #: The cut lies at epsilon over this at most, and lower by so many octaves at most; it is sought in so many halvings.
 BELOW, LOWEST, HALVED = 1.05, 8.0, 5
+#: Cuts between lines of both parts may lie higher than epsilon, by so many octaves.
+ABOVE = 2.0
 #: How soft a cut is: sharper ones are tried where these do not serve, for small losses or deltas: others have lattices.
 SOFT, SHARP = (0.5, 0.1, 0.02, 0.005), 10.0
 #: No cut lies above the loss of noise so far from its mean, or further if delta is less, unless that is small.
 FURTHEST, LEAST_LEVEL = 10.0, 1.0
 #: Quarters of an octave that a line may lie left of the saddle point.
 LEFT = 6
+#: Orders around the best, over it: many large losses may be likely at the next, and none at this one.
+BETWEEN = 2.0 ** (np.arange(-3, 4) / 16.0)
 #: Heights of paths along which the rest of a line is bounded; the most nodes, and how exactly their number is sought.
 RISES = (0.5, 1.0, 2.0, 4.0)
 MOST_NODES, HALVINGS = 1 << 18, 10
@@ -98,6 +103,24 @@ def _highest_cut(cuts: list[LossCut], goal: Goal, orders: Floats) -> CutEstimate
     return best
 
 
+def best_cuts(kinds: Kinds, goal: Goal, soft: float, orders: Floats = ORDERS) -> CutEstimates | None:
+    """Return the cuts of some softness at which the larger of both parts' bounds is least, about; none if too fine."""
+    cuts, best = [LossCut(q, m, k, goal.epsilon, soft) for q, m, k in kinds], None
+    low, high = -ABOVE, LOWEST
+    for _ in range(HALVED + 2):
+        middle = 0.5 * (low + high)
+        try:
+            found = lowered(cuts, goal, 2.0**-middle, orders)
+        except NotPreciseError:
+            low = middle  # higher cuts ask for more cells
+            continue
+        large, small = found.least(goal.epsilon)
+        if best is None or max(large, small) < max(best.least(goal.epsilon)):
+            best = found
+        low, high = (middle, high) if small > large else (low, middle)
+    return best
+
+
 def lowered(cuts: list[LossCut], goal: Goal, share: float, orders: Floats = ORDERS, bulk: bool = False) -> CutEstimates:
     """Return estimates of the same cuts, lower by some share."""
     return CutEstimates.of([replace(cut, level=share * cut.level) for cut in cuts], _steep(goal), orders, bulk)
@@ -116,8 +139,8 @@ def guess_epsilon(kinds: Kinds, goal: Goal) -> float:
 
     def above(epsilon: float, log_delta: float) -> bool:
         """Return whether delta at an epsilon is less, by the bounds of some cut."""
-        cuts = softest_first(kinds, Goal(epsilon, goal.log_delta), ORDERS[::FEW_ORDERS])
-        return any(found.heights(epsilon).min() < log_delta for found in cuts)
+        found = (best_cuts(kinds, Goal(epsilon, goal.log_delta), soft, ORDERS[::FEW_ORDERS]) for soft in SOFT[::-1])
+        return any(cuts is not None and max(cuts.least(epsilon)) < log_delta for cuts in found)
 
     if not above(goal.epsilon, goal.log_delta - HEAVY):
         return goal.epsilon
@@ -134,14 +157,19 @@ def choose_place(found: CutEstimates, goal: Goal, left: int = 0) -> tuple[float,
     best = int(np.argmin(heights)) - left
     if not 0 < best < len(ORDERS) - 1 or not np.isfinite(heights[best]):
         raise NotPreciseError("no saddle point inside of the noise")
-    if heights[best] > HIGHEST:
+    between = CutEstimates.of(found.cuts, _steep(goal), ORDERS[best] * BETWEEN, found.bulk)
+    inside = between.heights(goal.epsilon) - goal.log_delta
+    least = min(float(inside.min()), float(heights[best]))
+    if least > HIGHEST:
         raise NotPreciseError("large losses have a heavy tail themselves")
-    near = [j for j in range(max(best - LEFT, 1), best + 1) if heights[j] < max(HIGH, heights[best] + HIGHER)]
-    steps = [widest_step(found, goal, float(ORDERS[j])) for j in near]
+    first = max(best - LEFT, 1)
+    near = ORDERS[first : best + 1][heights[first : best + 1] < max(HIGH, least + HIGHER)].tolist()
+    near.append(float(between.orders[inside.argmin()]))
+    steps = [widest_step(found, goal, order) for order in near]
     widest = int(np.argmax(steps))
     if not steps[widest] > 0.0:
         raise NotPreciseError("nothing tells how wide a step may be")
-    return float(ORDERS[near[widest]]), steps[widest]
+    return near[widest], steps[widest]
 
 
 def widest_step(found: CutEstimates, goal: Goal, c: float) -> float:
@@ -155,9 +183,9 @@ def widest_step(found: CutEstimates, goal: Goal, c: float) -> float:
     return 2.0 * math.pi / max(left, right, 1.0 / c)
 
 
-def log_added(found: CutEstimates, goal: Goal, place: tuple[float, float]) -> float:
-    """Return the logarithm of what a step adds to delta, as a share of it, by the same bounds."""
-    c, period = place[0], 2.0 * math.pi / place[1]
+def log_added(found: CutEstimates, line: PairLine, goal: Goal) -> float:
+    """Return the logarithm of what a line's step adds to delta, as a share of it, by the same bounds."""
+    c, period = line.c, 2.0 * math.pi / line.spacing
     left, right = -goal.log_delta - c * period, np.inf
     for one in (found, CutEstimates.of(found.cuts, _steep(goal), c * NEARBY, found.bulk)):
         heights = one.heights(goal.epsilon) - goal.log_delta - np.abs(one.orders - c) * period

@@ -34,7 +34,7 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import cut_noise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
+from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
 #: The cut lies lower than epsilon by so many octaves.
@@ -60,8 +60,15 @@ def bulk_cuts(kinds: Kinds, goal: Goal) -> Iterator[CutEstimates]:
             yield best
 
 
-def bulk_line(found: CutEstimates, goal: Goal, terms: int) -> tuple[tuple[float, float], CutLine, int]:
-    """Return the place of a line of small losses, that line with the bound of all others, and the terms it took."""
+def bulk_line(found: CutEstimates, goal: Goal, terms: int) -> tuple[CutLine, int]:
+    """Return the line of small losses with the bound of all others, and the terms it took."""
+    line, work = small_line(found, goal, terms)
+    order = order_of_others(found, goal)
+    return CutLine(line, log_large_losses(found.cuts, order), order), work
+
+
+def small_line(found: CutEstimates, goal: Goal, terms: int) -> tuple[PairLine, int]:
+    """Return the line of small losses alone, and the terms it took."""
     place = choose_place(found, goal)
     c, spacing = place
     logs = [float(log_parts(cut, np.array([c]), 1.0)[0][0]) for cut in found.cuts]
@@ -87,9 +94,7 @@ def bulk_line(found: CutEstimates, goal: Goal, terms: int) -> tuple[tuple[float,
     moments = [moments_of(noise, spacing, nodes, 0) for noise in noises]
     sizes = [math.log(part.values[0, 0].real + 2.0 * part.errors[0]) for part in moments]
     kinds = [(part, cut.steps) for part, cut in zip(moments, found.cuts, strict=True)]
-    line = pair_line(kinds, place, nodes, math.exp(log_rest(nodes, sizes)))
-    order = order_of_others(found, goal)
-    return place, CutLine(line, log_large_losses(found.cuts, order), order), work
+    return pair_line(kinds, place, nodes, math.exp(log_rest(nodes, sizes))), work
 
 
 def log_spread(cut: LossCut, c: float, log_size: float, y: float) -> float:
