@@ -20,6 +20,7 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     best_cuts,
     guess_epsilon,
     log_added,
+    log_outside,
     lowered,
     make_plan,
     softest_first,
@@ -95,7 +96,7 @@ class CutAnswers:
         if plan is not None:
             small = log_small_losses(plan.estimates.cuts, plan.order)
             line = self._large_line(plan)
-            return CutLine(line, small, plan.order), [(plan.estimates, line)]
+            return CutLine(line, small, plan.order, log_outside(plan.estimates.cuts)), [(plan.estimates, line)]
         for found in bulk_cuts(self._kinds, goal):
             with suppress(NotPreciseError):
                 bulk, terms = bulk_line(found, goal, self.left)
@@ -128,7 +129,7 @@ class CutAnswers:
         small, terms = small_line(others, goal, self.left)
         self.left -= terms
         large = self._large_line(plan)
-        return BothLines(large, small), [(cuts, large), (others, small)]
+        return BothLines(large, small, log_outside(cuts.cuts)), [(cuts, large), (others, small)]
 
     def _plan(self, goal: Goal) -> CutPlan | None:
         """Return the plan that takes least, of the softest cuts that have one."""

@@ -1,12 +1,14 @@
 r"""How large the transform of large losses may still be, proved for the whole rest of a line at once.
 
-``D(z) = int (1 - rho) w^{1 + z} phi dx`` along any path from one end of the noise to the other between which and the
-real line w has no zero. On such a path ``|w^{iy}| = e^{-y arg w}``, which falls with y: a bound of the integral of the
-integrand's size at y holds for all that is larger. The path keeps the height of the sum over the noise up to where
-``q e^{mx - m^2/2}/(1 - q)`` exceeds ``e^1.5``, and the cut lies behind; from there it rises by half a unit a unit.
+``D(z) = int (1 - rho) sigma w^{1 + z} phi dx`` along any path from one end of the noise to the other if w has no zero
+between it and the real line. On such a path ``|w^{iy}| = e^{-y arg w}``, which falls with y: a bound of the integral of
+the integrand's size at y holds for all that is larger. The path keeps the height of the sum over the noise up to where
+``q e^{mx - m^2/2}/(1 - q)`` exceeds ``e^1.5``, and the cut lies behind; from there it rises by half a unit a unit, and
+falls as slowly to the end of large losses.
 
-On a cell of the path sizes are bounded from its middle: ``|d log w/dx| <= m`` at first, and ``m/(1 - e^-1.5)`` then,
-times ``sqrt(1.25)`` of length.
+On a cell of the path sizes are bounded from its middle: with ``o = q e^{mx - m^2/2}/(1 - q)``, ``|d log w/dx|`` is at
+most ``m o/(1 - o)`` where o is less than one, at most m at first and ``m/(1 - e^-1.5)`` then, times ``sqrt(1.25)`` of
+length.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CELL_SUM
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import CutNoise
-from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END, LossCut, log_total
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
 BEHIND = 1.5
@@ -43,7 +46,7 @@ def log_decay(noise: CutNoise, y: float, rise: float, sure: bool) -> float:
     x = np.linspace(noise.low, cut.end, count + 1)
     logs, top = _sizes(cut, c, y, rise, x, sure=False)
     if sure:
-        steep = STEEPEST * cut.m * (1.0 + c + y) + cut.end + rise
+        steep = _steepest(cut, x[1:]) * (1.0 + c + y) + cut.end + rise
         parts = np.maximum(np.ceil(np.diff(x) * steep / (CHANGE + DEEP * (logs.max() - logs))), 1.0)
         if not parts.sum() <= MOST_CELLS:
             return np.inf
@@ -65,12 +68,13 @@ def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool)
     odds = cut.log_odds(middle)
     behind = (BEHIND - float(cut.log_odds(np.zeros(1))[0])) / cut.m
     start = max(behind, cut.place + 2.0 * cut.height + AWAY * cut.width)
-    height = np.maximum(cut.height, np.minimum(rise, cut.height + 0.5 * (middle - start)))
+    slope = 0.5 * np.minimum(middle - start, cut.last - AWAY * END - middle)
+    height = np.maximum(cut.height, np.minimum(rise, cut.height + slope))
     angle = cut.m * height
     far = odds > BEHIND
     small = np.exp(np.where(far, -odds, odds))
     log = np.log(1.0 + small * np.exp(1j * np.where(far, -angle, angle)))
-    lost = 0.5 * STEEPEST * cut.m * step
+    lost = 0.5 * _steepest(cut, x[1:]) * step
     size = log.real + np.where(far, odds, 0.0) + math.log1p(-cut.q) + lost
     turned = np.maximum(log.imag + np.where(far, angle, 0.0) - lost, 0.0)
     highest = height + step
@@ -79,7 +83,16 @@ def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool)
     return (1.0 + c) * size - y * turned + noise + weight, float(highest[-1])
 
 
+def _steepest(cut: LossCut, right: Floats) -> Floats:
+    """Return a bound of ``|d log w|`` on cells, a unit of x."""
+    odds = np.exp(np.minimum(cut.log_odds(right), 0.0))
+    return cut.m * np.minimum(LENGTH * odds / np.maximum(1.0 - odds, 0.1), STEEPEST)
+
+
 def _log_weight(cut: LossCut, left: Floats, right: Floats, height: Floats) -> Floats:
-    """Return a bound of ``log |1 - rho|`` on cells, up to some heights."""
+    """Return a bound of ``log |(1 - rho) sigma|`` on cells, up to some heights."""
     growth = 0.5 * (height / cut.width) ** 2
-    return np.minimum(growth + cut.log_large(right), np.logaddexp(0.0, growth + cut.log_small(left)))
+    cut_off = np.minimum(growth + cut.log_large(right), np.logaddexp(0.0, growth + cut.log_small(left)))
+    growth = 0.5 * (height / END) ** 2
+    beyond = log_ndtr((right - cut.last) / END)
+    return np.asarray(cut_off + np.minimum(growth + cut.log_inside(left), np.logaddexp(0.0, growth + beyond)))

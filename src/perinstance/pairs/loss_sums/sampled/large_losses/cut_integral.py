@@ -36,11 +36,15 @@ APART = 900  # powers of two between kinds
 
 @dataclass(frozen=True, slots=True)
 class CutLine:
-    """A line of all losses but those that are all small, and the bound for these: ``e^{small - order epsilon}``."""
+    """A line of one part of all losses, and the bound for the other: ``e^{other - order epsilon}``.
+
+    ``outside`` is the logarithm of the probability that is charged for noise at which nobody looked.
+    """
 
     line: PairLine
-    small: float
+    other: float
     order: float
+    outside: float
 
     @property
     def c(self) -> float:
@@ -49,26 +53,22 @@ class CutLine:
 
     def log_bound(self, epsilon: float) -> tuple[float, float]:
         """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
-        large, slope = self.line.log_bound(epsilon)
-        small = self.small - self.order * epsilon + CHERNOFF * (abs(self.small) + self.order * abs(epsilon))
-        if not large < np.inf:
-            return np.inf, slope
-        log = float(np.logaddexp(large, small))
-        share = math.exp(small - log)
-        return log + LOGARITHM * (1.0 + abs(log)), slope + share * (self.order - slope)
+        other = self.other - self.order * epsilon + CHERNOFF * (abs(self.other) + self.order * abs(epsilon))
+        return _all_of([self.line.log_bound(epsilon), (other, self.order), (self.outside, 0.0)])
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the errors that were charged, and the bound of small losses, raise an epsilon, about."""
-        small = math.exp(min(self.small - self.order * epsilon - log_delta, LARGEST)) / self.c
-        return self.line.charged(epsilon, log_delta) + small
+        """Return by how much the errors that were charged, and the other bounds, raise an epsilon, about."""
+        others = float(np.logaddexp(self.other - self.order * epsilon, self.outside))
+        return self.line.charged(epsilon, log_delta) + math.exp(min(others - log_delta, LARGEST)) / self.c
 
 
 @dataclass(frozen=True, slots=True)
 class BothLines:
-    """A line of all losses but those that are all small, and one of these."""
+    """A line of all losses but those that are all small, and one of these; ``outside`` as above."""
 
     large: PairLine
     small: PairLine
+    outside: float
 
     @property
     def c(self) -> float:
@@ -77,16 +77,21 @@ class BothLines:
 
     def log_bound(self, epsilon: float) -> tuple[float, float]:
         """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
-        (large, slope), (small, steeper) = self.large.log_bound(epsilon), self.small.log_bound(epsilon)
-        if not max(large, small) < np.inf:
-            return np.inf, slope
-        log = float(np.logaddexp(large, small))
-        share = math.exp(small - log)
-        return log + LOGARITHM * (1.0 + abs(log)), slope + share * (steeper - slope)
+        return _all_of([self.large.log_bound(epsilon), self.small.log_bound(epsilon), (self.outside, 0.0)])
 
     def charged(self, epsilon: float, log_delta: float) -> float:
         """Return by how much the errors that were charged raise an epsilon, about."""
-        return sum(line.charged(epsilon, log_delta) * line.c for line in (self.large, self.small)) / self.c
+        lines = sum(line.charged(epsilon, log_delta) * line.c for line in (self.large, self.small))
+        return (lines + math.exp(min(self.outside - log_delta, LARGEST))) / self.c
+
+
+def _all_of(parts: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the sum of bounds, each with minus its slope, in the same form."""
+    logs, slopes = np.array(parts).T
+    if not logs.max() < np.inf:
+        return np.inf, parts[0][1]
+    log = float(np.logaddexp.reduce(logs))
+    return log + 2.0 * LOGARITHM * (1.0 + abs(log)), float(np.exp(logs - log) @ slopes)
 
 
 @dataclass(frozen=True, slots=True)

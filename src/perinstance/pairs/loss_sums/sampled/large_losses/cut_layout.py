@@ -15,7 +15,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import NEARBY, ORDERS, CutEstimates, log_parts
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import CutNoise, cut_noise
-from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END, LossCut
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
 
@@ -62,7 +62,22 @@ def _highest_cuts(kinds: Kinds, goal: Goal, soft: float) -> list[LossCut]:
     largest = max(m * (_furthest(goal) + 0.5 * m) + math.log(q) for q, m, _ in kinds)
     above = goal.epsilon - sum(k * math.log1p(-q) for q, _, k in kinds)
     level = min(above / BELOW, max(largest, LEAST_LEVEL))
-    return [LossCut(q, m, k, level, soft) for q, m, k in kinds]
+    return cuts_at(kinds, goal, level, soft)
+
+
+def cuts_at(kinds: Kinds, goal: Goal, level: float, soft: float) -> list[LossCut]:
+    """Return a cut of each kind, all at the same loss; beyond its last noise next to nothing of delta happens."""
+    cuts = []
+    for q, m, k in kinds:
+        depth = NOTHING - goal.log_delta + math.log(4.0 * k * len(kinds))
+        last = max(math.sqrt(2.0 * depth), m + math.sqrt(2.0 * max(depth + math.log(q), 0.0)))
+        cuts.append(LossCut(q, m, k, level, soft, last * math.hypot(1.0, END)))
+    return cuts
+
+
+def log_outside(cuts: list[LossCut]) -> float:
+    """Return the logarithm of the probability of noise beyond that of all cuts."""
+    return float(np.logaddexp.reduce([cut.log_outside for cut in cuts]))
 
 
 def _furthest(goal: Goal) -> float:
@@ -105,7 +120,7 @@ def _highest_cut(cuts: list[LossCut], goal: Goal, orders: Floats) -> CutEstimate
 
 def best_cuts(kinds: Kinds, goal: Goal, soft: float, orders: Floats = ORDERS) -> CutEstimates | None:
     """Return the cuts of some softness at which the larger of both parts' bounds is least, about; none if too fine."""
-    cuts, best = [LossCut(q, m, k, goal.epsilon, soft) for q, m, k in kinds], None
+    cuts, best = cuts_at(kinds, goal, goal.epsilon, soft), None
     low, high = -ABOVE, LOWEST
     for _ in range(HALVED + 2):
         middle = 0.5 * (low + high)

@@ -12,6 +12,7 @@ from typing import Any
 
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import DEEPEST, CutNoise
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import noise_terms
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, PairMoments, sums_along
 from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind
@@ -31,16 +32,19 @@ def _terms(noise: CutNoise, power: int) -> tuple[list[Any], list[Any]]:
     from flint import arb
 
     cut = noise.cut
-    place, sharp = arb(cut.place), 1 / (arb(2).sqrt() * arb(cut.width))
+    place, sharp, sharp_end = arb(cut.place), 1 / (arb(2).sqrt() * arb(cut.width)), 1 / (arb(2).sqrt() * END)
     scale = arb(2) ** power
-    away = math.sqrt(2.0 * noise.depth) * cut.width + (noise.high - noise.low) / noise.nodes
+    deep, wide = math.sqrt(2.0 * noise.depth), (noise.high - noise.low) / noise.nodes
     terms, losses = [], []
     step = StepKind(cut.q, cut.m, True, 0.0)
     for x, weight, loss in noise_terms(step, noise.c, (noise.low, noise.high), cut.height, noise.nodes):
         term = weight * scale
         u = place - x if noise.large else x - place
-        if float(u.real.mid()) > -away:  # else the weight of the cut is one but for nothing
+        if float(u.real.mid()) > -(deep * cut.width + wide):  # else the weight of the cut is one but for nothing
             term *= (u * sharp).erfc() / 2
+        u = x - cut.last
+        if noise.large and float(u.real.mid()) > -(deep * END + wide):
+            term *= (u * sharp_end).erfc() / 2
         terms.append(term)
         losses.append(loss)
     return terms, losses

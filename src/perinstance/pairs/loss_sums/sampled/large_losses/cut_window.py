@@ -38,12 +38,12 @@ class CutNoise:
 
 def cut_noise(cut: LossCut, c: float, log_allowed: float, large: bool) -> CutNoise:
     """Return the noise of small or of large losses such that sums over it are off by ``e^log_allowed``, about."""
-    x: Floats = -REACH + CELL * np.arange(int((2.0 * REACH + cut.m) / CELL) + 2, dtype=np.float64)
+    x: Floats = -REACH + CELL * np.arange(int((REACH + cut.end) / CELL) + 2, dtype=np.float64)
     loss = cut.loss(x) + math.log1p(-cut.q)
     log = loss + np.maximum(c * loss, 0.0) - 0.5 * x * x
     # the logarithm bends by -1 at the least, weights are monotone
     bounds = np.maximum(log[1:], log[:-1]) + 0.125 * CELL**2 + 2.0 * cut.height**2
-    bounds += cut.growth + (cut.log_large(x[1:]) if large else cut.log_small(x[:-1]))
+    bounds += cut.growth + (cut.log_large(x[1:]) + cut.log_inside(x[:-1]) if large else cut.log_small(x[:-1]))
     scale = float(bounds.max())
     depth = scale - log_allowed
     inside = np.flatnonzero(bounds > log_allowed)
@@ -59,6 +59,6 @@ def cut_noise(cut: LossCut, c: float, log_allowed: float, large: bool) -> CutNoi
     # of what lies around the window and on the sides of the strip, of the rule, of weights that are said to be one
     out = (CELL + 4.0 * cut.height) * float(sizes[: first + 1].sum() + sizes[last:].sum())
     missed = out + 2.1 * math.exp(-2.0 * math.pi * cut.height * nodes / (high - low)) * strip
-    missed += 2.0 * math.exp(-depth) * strip * (1.0 + (high - low) / (nodes * CELL))  # a sum over nodes
+    missed += 4.0 * math.exp(-depth) * strip * (1.0 + (high - low) / (nodes * CELL))  # a sum over nodes
     logs = (scale + math.log(1.001 * max(part, math.exp(-DEEPEST))) for part in (out, missed))
     return CutNoise(cut, c, large, depth, low, high, nodes, *logs)

@@ -3,6 +3,10 @@ r"""Where the noise of a step is divided into that of small and of large losses.
 The noise x counts as small with the weight ``rho = Phi((t - x)/s)``, as large with ``1 - rho``. Both are entire, and
 off the real line ``|rho(x + i h)| <= e^{h^2/(2 s^2)} rho(x)``, the same for ``1 - rho``: integrate ``e^{-u^2}`` towards
 infinity along a line parallel to the real one.
+
+Large losses end as softly: they count with ``sigma = Phi((t' - x)/s')`` too, ``1 - sigma`` of them is charged to delta
+in full, and ``int (1 - sigma) phi = Phi(-t'/sqrt(1 + s'^2))``. Moments would see nothing else otherwise, and a sharp
+end has a transform that does not die.
 """
 
 from __future__ import annotations
@@ -14,25 +18,29 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CELL_SUM
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.noise_cells import HIGHEST, REACH, WIDEST
+from perinstance.pairs.loss_sums.sampled.noise_cells import HIGHEST, WIDEST
 
 FIRST = -14.0  # below it, no loss is worth a cell
 WIDTH = 0.1  # of a cell at most
 MOST_CELLS = 12_000.0  # times how fine they are
 RISE = 2.8  # widths of the cut that the noise may be moved off the real line
 LARGEST = 700.0
+END = 0.1  # width of the end of large losses, s'
+BEYOND = 4.0  # from t' up to where noise is looked at: sigma is e^-800 there
 
 
 @dataclass(frozen=True, slots=True)
 class LossCut:
-    """A person's steps of one kind, and the cut: its loss above ``log(1 - q)``, and how soft it is, times m."""
+    """A person's steps of one kind, and the cut: its loss above ``log(1 - q)``, how soft it is, times m; and t'."""
 
     q: float
     m: float
     steps: float
     level: float
     soft: float
+    last: float
 
     @property
     def place(self) -> float:
@@ -48,17 +56,24 @@ class LossCut:
     @property
     def height(self) -> float:
         """Return how far off the real line the noise is summed up: w has no zero up to twice of it."""
-        return min(HIGHEST, WIDEST / self.m, RISE * self.width)
+        return min(HIGHEST, WIDEST / self.m, RISE * self.width, RISE * END)
 
     @property
     def growth(self) -> float:
-        """Return the exponent by which a weight may grow up to twice that height."""
-        return 2.0 * (self.height / self.width) ** 2
+        """Return the exponent by which weights may grow up to twice that height."""
+        return 2.0 * self.height**2 * (self.width**-2 + END**-2)
 
     @property
     def end(self) -> float:
         """Return the end of the noise that counts."""
-        return REACH + self.m
+        return self.last + BEYOND
+
+    @property
+    def log_outside(self) -> float:
+        """Return the logarithm of the probability that one of all steps has noise beyond, rounded up."""
+        away, near = (log_ndtr(-x / math.hypot(1.0, END)) for x in (self.last, self.last - self.m))
+        log = float(np.logaddexp(away, math.log(self.q) + near)) + math.log(2.0 * self.steps)
+        return log + CELL_SUM * (1.0 + abs(log))
 
     def log_odds(self, x: Floats) -> Floats:
         """Return the logarithm of ``q e^{mx - m^2/2}/(1 - q)``."""
@@ -75,6 +90,10 @@ class LossCut:
     def log_large(self, x: Floats) -> Floats:
         """Return ``log (1 - rho)``."""
         return np.asarray(log_ndtr((x - self.place) / self.width))
+
+    def log_inside(self, x: Floats) -> Floats:
+        """Return ``log sigma``."""
+        return np.asarray(log_ndtr((self.last - x) / END))
 
     def bends(self, x: Floats) -> Floats:
         """Return how much ``log rho`` bends to the left of some places, or more."""

@@ -26,7 +26,9 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
     Goal,
     Kinds,
     choose_place,
+    cuts_at,
     least_nodes,
+    log_outside,
     lowered,
     order_of_others,
 )
@@ -46,7 +48,7 @@ BOXES, WIDEST = (4, 6, 12, 36, 144), 6.0
 def bulk_cuts(kinds: Kinds, goal: Goal) -> Iterator[CutEstimates]:
     """Yield cuts above which losses do not reach epsilon, the softest first, each as low as it may be."""
     for soft in SOFT:
-        cuts, best = [LossCut(q, m, k, goal.epsilon, soft) for q, m, k in kinds], None
+        cuts, best = cuts_at(kinds, goal, goal.epsilon, soft), None
         for octave in OCTAVES:
             try:
                 found = lowered(cuts, goal, 2.0**-octave, bulk=True)
@@ -64,7 +66,7 @@ def bulk_line(found: CutEstimates, goal: Goal, terms: int) -> tuple[CutLine, int
     """Return the line of small losses with the bound of all others, and the terms it took."""
     line, work = small_line(found, goal, terms)
     order = order_of_others(found, goal)
-    return CutLine(line, log_large_losses(found.cuts, order), order), work
+    return CutLine(line, log_large_losses(found.cuts, order), order, log_outside(found.cuts)), work
 
 
 def small_line(found: CutEstimates, goal: Goal, terms: int) -> tuple[PairLine, int]:
