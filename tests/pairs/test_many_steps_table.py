@@ -68,6 +68,18 @@ def test_some_people_sampled_seldom(part, coarse):
         assert _excess(row, both=False) < ABOVE, row
 
 
+def test_a_kind_that_always_loses_its_most(coarse):
+    """It is taken out of the sum, from everybody at once; a lattice of all is 3% above."""
+    (row,) = (
+        row for row in ANYBODY if row["rates"].startswith("0.022219 0.000772311") and row["direction"] == "without"
+    )
+    assert _excess(row, both=False) < ABOVE
+    rates, distances, steps = _numbers(row)
+    alone = [[0.0, steps[1], 0.0], steps, [steps[0], 0.0, steps[2]]]
+    one, both, others = SampledGaussian([rates] * 3, [distances] * 3, alone).epsilon(float(row["delta"]), "without")
+    assert both == pytest.approx(one + others, rel=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_everybody(part):

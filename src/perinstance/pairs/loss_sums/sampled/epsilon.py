@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,14 +237,20 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     """
     from perinstance.pairs.loss_sums.sampled.few_steps.answers import two_steps_each, two_steps_epsilon
 
-    edge = edge_of(view)
+    out = edge_of(view)
     two = two_steps_each(view) & (delta > 0.0)
-    if not two.any():
-        return _epsilon_by_lines(view, delta, edge)
-    out = edge.copy()
     for rows, answer in ((np.flatnonzero(two), two_steps_epsilon), (np.flatnonzero(~two), _epsilon_by_lines)):
-        if rows.size:
-            out[rows] = answer(view[rows], delta[rows], edge[rows])
+        if rows.size == len(out):
+            out = answer(view, delta, out)
+        elif rows.size:
+            out[rows] = answer(view[rows], delta[rows], out[rows])
+    steps = view.sampled
+    assert steps is not None
+    rest, constant = steps.without_constants()
+    rows = np.flatnonzero(constant)
+    if rows.size and not view.has_others:
+        others = epsilon_of_steps(replace(view, sampled=rest)[rows], delta[rows])
+        out[rows] = np.minimum(out[rows], (others + constant[rows]) * STEP_UP)
     return out
 
 

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_DISTANCE, LEAST_RATE
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_DISTANCE, LEAST_RATE, PROMISED
 from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of
+
+#: The mean of a step's loss may be so much less than its most for it to count as that.
+CONSTANT = 10.0 * PROMISED
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,23 @@ class SampledSteps:
             return np.where(self.costs, np.inf, 0.0)
         each = -np.log1p(-self.rates)[:, None]
         return self.total(each[self.kinds()], self.kinds())[:, 0] * (1.0 + FEW_ROUNDINGS * (1 + self.steps.shape[1]))
+
+    def without_constants(self) -> tuple[SampledSteps, Floats]:
+        """Return the steps but those that lose their most, next to always, and what these lose at most, rounded up.
+
+        Large distances without the person, that is; nobody is left without steps.
+        """
+        nothing = np.zeros(len(self))
+        most = -np.log1p(-self.rates)
+        constant = most - self.kl[0] + self.kl[2] <= CONSTANT * most
+        if self.over or not constant.any() or constant.all():
+            return self, nothing
+        steps, which = self.steps, self._positions()
+        without = np.where(constant[which], steps, 0.0)
+        without[without.sum(axis=1) == self.taken] = 0.0
+        rest = steps - without
+        lost = (without * most[which]).sum(axis=1) * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1]))
+        return replace(self, table=rest, taken=rest.sum(axis=1), in_basis=None, rows=None), lost
 
     def divergence(self) -> Floats:
         """Return the Kullback-Leibler divergence, rounded up."""
