@@ -74,8 +74,7 @@ def _integral(cut: LossCut, z: acb, large: bool) -> acb:
         w = 1 - arb(cut.q) + arb(cut.q) * (arb(cut.m) * x - arb(cut.m) ** 2 / 2).exp()
         u = (x - arb(cut.place)) / (arb(cut.width) * arb(2).sqrt())
         weight = (-u if large else u).erfc() / 2
-        if large:
-            weight *= ((x - arb(cut.last)) / (arb(END) * arb(2).sqrt())).erfc() / 2
+        weight *= ((x - arb(cut.last)) / (arb(END) * arb(2).sqrt())).erfc() / 2
         return weight * ((1 + z) * w.log() - x * x / 2).exp() / (2 * arb.pi()).sqrt()
 
     ends = [-39.0, cut.place - 8 * cut.width, cut.place, cut.place + 8 * cut.width, cut.last, cut.end]
@@ -472,7 +471,7 @@ def test_who_is_not_served():
     with pytest.raises(NotPreciseError, match="cells"):
         CUTS[0].cells(1e9, 0.3)
     with pytest.raises(NotPreciseError, match="cut at"):  # moments beyond the range of floats
-        cut_noise(LossCut(0.5, 20.0, 100.0, 50.0, 0.5, 30.0), 1.8, 100.0, large=True)
+        cut_noise(LossCut(0.5, 20.0, 100.0, 50.0, 0.5, 45.0), 1.8, 100.0, large=True)
     kinds = [(2e-5, 12.0, 30_000.0)]
     goal = np.array([math.log(1e-6), _start(kinds, 1e-6), np.inf])
     assert CutAnswers(kinds, 1000).answer(goal, NONE, solving=True).cost == np.inf

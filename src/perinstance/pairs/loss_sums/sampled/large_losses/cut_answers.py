@@ -45,6 +45,8 @@ LEFT = (0, 2)
 ENOUGH = 0.1 * PROMISED
 #: An answer is next to the one that its line was laid for.
 NEAR = 1e-6
+#: Terms of a plan that are not worth another one.
+LITTLE_WORK = 1 << 25
 
 LaidLine = tuple[CutEstimates, PairLine]
 
@@ -132,15 +134,16 @@ class CutAnswers:
         return BothLines(large, small, log_outside(cuts.cuts)), [(cuts, large), (others, small)]
 
     def _plan(self, goal: Goal) -> CutPlan | None:
-        """Return the plan that takes least, of the softest cuts that have one."""
+        """Return the plan that takes least, of the softest cuts that have one, or of sharper ones if that is much."""
+        plans: list[CutPlan] = []
         for found in softest_first(self._kinds, goal):
-            heavy, plans = found.heights(goal.epsilon).min() > goal.log_delta + MUCH, []
+            heavy = found.heights(goal.epsilon).min() > goal.log_delta + MUCH
             for share in HEAVY if heavy else LIGHT:
                 lower = lowered(found.cuts, goal, share)
                 for left in LEFT:  # of the saddle point: there the end of the noise is further off
                     with suppress(NotPreciseError):
                         plans.append(make_plan(lower, goal, left))
                         break
-            if plans:
-                return min(plans, key=lambda one: one.work)
-        return None
+            if plans and min(plan.work for plan in plans) < LITTLE_WORK:
+                break
+        return min((plan for plan in plans if plan.work <= self.left), key=lambda plan: plan.work, default=None)

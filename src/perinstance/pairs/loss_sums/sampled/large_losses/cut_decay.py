@@ -2,9 +2,9 @@ r"""How large the transform of large losses may still be, proved for the whole r
 
 ``D(z) = int (1 - rho) sigma w^{1 + z} phi dx`` along any path from one end of the noise to the other if w has no zero
 between it and the real line. On such a path ``|w^{iy}| = e^{-y arg w}``, which falls with y: a bound of the integral of
-the integrand's size at y holds for all that is larger. The path keeps the height of the sum over the noise up to where
-``q e^{mx - m^2/2}/(1 - q)`` exceeds ``e^1.5``, and the cut lies behind; from there it rises by half a unit a unit, and
-falls as slowly to the end of large losses.
+the integrand's size at y holds for all that is larger. The path keeps about the height of the sum over the noise up to
+where ``q e^{mx - m^2/2}/(1 - q)`` exceeds ``e^1.5``, and the cut lies behind; from there it rises by half a unit a
+unit, and falls as slowly to the end of the noise.
 
 On a cell of the path sizes are bounded from its middle: with ``o = q e^{mx - m^2/2}/(1 - q)``, ``|d log w/dx|`` is at
 most ``m o/(1 - o)`` where o is less than one, at most m at first and ``m/(1 - e^-1.5)`` then, times ``sqrt(1.25)`` of
@@ -68,8 +68,9 @@ def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool)
     odds = cut.log_odds(middle)
     behind = (BEHIND - float(cut.log_odds(np.zeros(1))[0])) / cut.m
     start = max(behind, cut.place + 2.0 * cut.height + AWAY * cut.width)
-    slope = 0.5 * np.minimum(middle - start, cut.last - AWAY * END - middle)
-    height = np.maximum(cut.height, np.minimum(rise, cut.height + slope))
+    lowest = min(cut.highest, 2.0 * cut.height)  # in the strip of the sum, where it has no sides of its own
+    most = cut.height + 0.5 * np.maximum(cut.last - AWAY * END - middle, 0.0)
+    height = np.minimum(np.maximum(lowest, np.minimum(rise, lowest + 0.5 * (middle - start))), most)
     angle = cut.m * height
     far = odds > BEHIND
     small = np.exp(np.where(far, -odds, odds))

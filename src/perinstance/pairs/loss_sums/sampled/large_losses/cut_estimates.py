@@ -34,8 +34,8 @@ def log_parts(cut: LossCut, orders: Floats, steep: float) -> tuple[Floats, Float
     half = 0.5 * np.diff(ends)[:, None]
     x = (ends[:-1, None] + half * (1.0 + NODES)).ravel()
     log = cut.loss(x) + math.log1p(-cut.q)
-    noise = np.log(np.maximum(half * WEIGHTS, NOT_ZERO)).ravel() - 0.5 * x * x - NORMAL
-    small, large = noise + cut.log_small(x), noise + cut.log_large(x) + cut.log_inside(x)
+    noise = np.log(np.maximum(half * WEIGHTS, NOT_ZERO)).ravel() - 0.5 * x * x - NORMAL + cut.log_inside(x)
+    small, large = noise + cut.log_small(x), noise + cut.log_large(x)
     found = np.empty((2, len(orders)))
     for i, order in enumerate(orders):
         powers = (1.0 + order) * log

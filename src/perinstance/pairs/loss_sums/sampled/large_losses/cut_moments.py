@@ -43,7 +43,7 @@ def _terms(noise: CutNoise, power: int) -> tuple[list[Any], list[Any]]:
         if float(u.real.mid()) > -(deep * cut.width + wide):  # else the weight of the cut is one but for nothing
             term *= (u * sharp).erfc() / 2
         u = x - cut.last
-        if noise.large and float(u.real.mid()) > -(deep * END + wide):
+        if float(u.real.mid()) > -(deep * END + wide):
             term *= (u * sharp_end).erfc() / 2
         terms.append(term)
         losses.append(loss)

@@ -43,7 +43,7 @@ def cut_noise(cut: LossCut, c: float, log_allowed: float, large: bool) -> CutNoi
     log = loss + np.maximum(c * loss, 0.0) - 0.5 * x * x
     # the logarithm bends by -1 at the least, weights are monotone
     bounds = np.maximum(log[1:], log[:-1]) + 0.125 * CELL**2 + 2.0 * cut.height**2
-    bounds += cut.growth + (cut.log_large(x[1:]) + cut.log_inside(x[:-1]) if large else cut.log_small(x[:-1]))
+    bounds += cut.growth + cut.log_inside(x[:-1]) + (cut.log_large(x[1:]) if large else cut.log_small(x[:-1]))
     scale = float(bounds.max())
     depth = scale - log_allowed
     inside = np.flatnonzero(bounds > log_allowed)

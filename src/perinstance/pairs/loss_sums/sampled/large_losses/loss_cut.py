@@ -4,9 +4,9 @@ The noise x counts as small with the weight ``rho = Phi((t - x)/s)``, as large w
 off the real line ``|rho(x + i h)| <= e^{h^2/(2 s^2)} rho(x)``, the same for ``1 - rho``: integrate ``e^{-u^2}`` towards
 infinity along a line parallel to the real one.
 
-Large losses end as softly: they count with ``sigma = Phi((t' - x)/s')`` too, ``1 - sigma`` of them is charged to delta
-in full, and ``int (1 - sigma) phi = Phi(-t'/sqrt(1 + s'^2))``. Moments would see nothing else otherwise, and a sharp
-end has a transform that does not die.
+The noise ends as softly: all of it counts with ``sigma = Phi((t' - x)/s')`` too, ``1 - sigma`` is charged to delta in
+full, and ``int (1 - sigma) phi = Phi(-t'/sqrt(1 + s'^2))``. Moments would see nothing else otherwise, and a sharp end
+has a transform that does not die.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIDTH = 0.1  # of a cell at most
 MOST_CELLS = 12_000.0  # times how fine they are
 RISE = 2.8  # widths of the cut that the noise may be moved off the real line
 LARGEST = 700.0
-END = 0.1  # width of the end of large losses, s'
+END = 0.1  # width of the end of the noise, s'
 BEYOND = 4.0  # from t' up to where noise is looked at: sigma is e^-800 there
 
 
@@ -45,6 +45,8 @@ class LossCut:
     @property
     def place(self) -> float:
         """Return t."""
+        if not self.level > 0.0:
+            raise NotPreciseError("a cut at a loss that is not above zero")
         log = math.log(math.expm1(self.level)) if self.level < LARGEST else self.level
         return (log - math.log(self.q) + math.log1p(-self.q)) / self.m + 0.5 * self.m
 
@@ -54,9 +56,14 @@ class LossCut:
         return self.soft / self.m
 
     @property
+    def highest(self) -> float:
+        """Return how far off the real line the noise may be moved: w has no zero up to twice of it."""
+        return min(HIGHEST, WIDEST / self.m, RISE * self.width)
+
+    @property
     def height(self) -> float:
-        """Return how far off the real line the noise is summed up: w has no zero up to twice of it."""
-        return min(HIGHEST, WIDEST / self.m, RISE * self.width, RISE * END)
+        """Return how far off the real line the noise is summed up, to its end."""
+        return min(self.highest, RISE * END)
 
     @property
     def growth(self) -> float:
@@ -96,10 +103,13 @@ class LossCut:
         return np.asarray(log_ndtr((self.last - x) / END))
 
     def bends(self, x: Floats) -> Floats:
-        """Return how much ``log rho`` bends to the left of some places, or more."""
-        away = (self.place - x) / self.width
-        least = 2.0 * np.exp(-0.5 * np.minimum(away, 40.0) ** 2) * (1.0 + away)  # v^2 e^{-v^2/2} falls beyond this
-        return np.asarray(np.where(away > 2.0, np.minimum(least, 1.0), 1.0) / self.width**2)
+        """Return how much ``log (rho sigma)`` bends to the left of some places, or more."""
+        found = np.zeros(len(x))
+        for place, width in ((self.place, self.width), (self.last, END)):
+            away = (place - x) / width
+            least = 2.0 * np.exp(-0.5 * np.minimum(away, 40.0) ** 2) * (1.0 + away)  # v^2 e^{-v^2/2} falls beyond this
+            found += np.where(away > 2.0, np.minimum(least, 1.0), 1.0) / width**2
+        return found
 
     def cells(self, steep: float, fine: float) -> Floats:
         """Return where cells of the noise begin and end, finer where small losses, times an order, or the cut is steep.
@@ -108,12 +118,14 @@ class LossCut:
         where it lies far below its largest value.
         """
         place, width = self.place, self.width
-        near = place + width * np.linspace(-16.0, 16.0, 200)
+        near = np.concatenate(
+            [at + wide * np.linspace(-16.0, 16.0, 200) for at, wide in ((place, width), (self.last, END))]
+        )
         x = np.concatenate([np.linspace(FIRST, self.end, 4000), near[(near > FIRST) & (near < self.end)]])
         x = np.unique(x)
         share = np.exp(-np.logaddexp(0.0, -self.log_odds(x)))
-        height = steep / self.level * self.loss(x) + self.log_small(x) - 0.5 * x * x
-        behind = np.maximum(x - place, 0.0) / width**2
+        height = steep / self.level * self.loss(x) + self.log_small(x) + self.log_inside(x) - 0.5 * x * x
+        behind = np.maximum(x - place, 0.0) / width**2 + np.maximum(x - self.last, 0.0) / END**2
         slope = self.m * (1.0 + steep / self.level * share) + np.abs(x) + behind
         density = 1.0 / WIDTH + self.m / fine + slope / np.maximum(fine, 0.25 * (height.max() - height))
         density += np.where(np.abs(x - place) < 6.0 * width, 0.5 / (fine * width), 0.0)

@@ -5,7 +5,8 @@ second, at most ``prod A^k sum k D/A``, Chernoff's bound is added.
 
 How the line of small losses dies: over the real noise, its tilted law lies above a sum of boxes, one a cell (every
 factor of the density is monotone, and at least its lower end), and what a box of width d adds to the transform at y is
-at most its mass times ``sin v/v`` for ``v = y d/2 <= 1``, that much also further out.
+at most its mass times ``|sin v/v|`` for ``v = y d/2``: at most ``1 - v^2/6 + v^4/120``, which falls up to 3, and from
+there on at most a quarter, or ``1/v``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 #: The cut lies lower than epsilon by so many octaves.
 OCTAVES = np.arange(-2.0, 5.0, 0.25).tolist()
 #: Boxes of the noise, up to so far from its mean.
-BOXES, WIDEST = (4, 6, 12, 36, 144), 6.0
+BOXES, WIDEST = (4, 6, 12, 36, 144, 576), 6.0
+#: From here on ``|sin v/v|`` is at most .25, and from there at most 1/v.
+TURNS, FAR_OFF = 2.6, 4.0
 
 
 def bulk_cuts(kinds: Kinds, goal: Goal) -> Iterator[CutEstimates]:
@@ -112,8 +115,10 @@ def _log_spread(cut: LossCut, c: float, log_size: float, y: float, boxes: int) -
     density = (1.0 + c) * (cut.loss(left) + math.log1p(-cut.q)) + cut.log_small(right) - 0.5 * furthest**2 - NORMAL
     width = np.diff(cut.loss(x)) * (1.0 - CELL_SUM)
     mass = np.exp(density - log_slope - log_size - CELL_SUM * (1.0 + abs(log_size))) * width
-    v = np.minimum(0.5 * y * width, 1.0)
-    return -float((mass * (v**2 / 6.0 - v**4 / 120.0)).sum()) * (1.0 - CELL_SUM)
+    v = 0.5 * y * width
+    near = np.minimum(v, TURNS)
+    left = np.where(v > FAR_OFF, 1.0 / np.maximum(v, FAR_OFF), 1.0 - near**2 / 6.0 + near**4 / 120.0)
+    return math.log1p(-min(float((mass * (1.0 - left)).sum()) * (1.0 - CELL_SUM), 1.0 - CELL_SUM))
 
 
 def log_large_losses(cuts: list[LossCut], order: float) -> float:

@@ -1,7 +1,8 @@
 r"""Chernoff's bound for losses that are all small: ``delta <= e^{-t epsilon} t^t/(1 + t)^{1 + t} prod B(t)^k``.
 
-Two bounds of ``B(t) = int rho w^{1 + t} phi``, each a sum over cells of the noise, of which the lower is taken;
-rounding is charged. Many steps ask for the second, for what is next to nothing in one of them is not in all.
+Two bounds of ``B(t) = int rho w^{1 + t} phi`` (for rho, read rho times sigma: both fall), each a sum over cells of the
+noise, of which the lower is taken; rounding is charged. Many steps ask for the second, for what is next to nothing in
+one of them is not in all.
 
 * ``(1 - q)^{1 + t} (1 + int rho (e^{(1 + t) l} - 1) phi)`` with the loss l above its least. The integrand is a product
   of what grows with x and what falls: on a cell the right end of the one times the left end of the other is above it.
@@ -18,10 +19,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CELL_SUM, CHERNOFF, UNIT
-from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LARGEST, LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END, LARGEST, LossCut, log_total
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
 FINE = 0.02
@@ -73,7 +75,8 @@ def _log_above_one(cut: LossCut, power: float, x: Floats) -> float:
     logs = np.log(np.diff(x)) + _ends(cut, x, np.maximum(log[1:], log[:-1])) - NORMAL
     rest = math.log(power * cut.q) - 0.5 * x[0] ** 2
     if power * cut.q > 1.0:
-        rest = float(np.logaddexp(rest, math.log(power * cut.q) + cut.log_large(np.array([0.5 * cut.m]))[0]))
+        left_out = np.logaddexp(cut.log_large(np.array([0.5 * cut.m]))[0], log_ndtr((0.5 * cut.m - cut.last) / END))
+        rest = float(np.logaddexp(rest, math.log(power * cut.q) + left_out))
     return float(np.logaddexp(log_total(logs), rest))
 
 
@@ -81,12 +84,12 @@ def _ends(cut: LossCut, x: Floats, largest: Floats) -> Floats:
     """Return, on cells, the largest of what grows times the left end of what falls."""
     left, right = x[:-1], x[1:]
     nearest = np.where((left < 0.0) & (right > 0.0), 0.0, np.minimum(np.abs(left), np.abs(right)))
-    return np.asarray(largest + cut.log_small(left) - 0.5 * nearest**2)
+    return np.asarray(largest + cut.log_small(left) + cut.log_inside(left) - 0.5 * nearest**2)
 
 
 def _chords(cut: LossCut, x: Floats, gained: Floats) -> Floats:
     """Return the logarithms of the mean of the chords' exponentials, raised by how far a logarithm may exceed them."""
-    log = gained + cut.log_small(x) - 0.5 * x * x
+    log = gained + cut.log_small(x) + cut.log_inside(x) - 0.5 * x * x
     bends = 1.0 + cut.m**2 + cut.bends(x)[1:]
     with np.errstate(invalid="ignore"):
         rise = np.abs(np.diff(log))
