@@ -470,6 +470,8 @@ def test_who_is_not_served():
     assert guess_epsilon(often, Goal(0.015, -7.0)) == pytest.approx(epsilon, rel=0.2)  # they are guessed all the same
     with pytest.raises(NotPreciseError, match="cells"):
         CUTS[0].cells(1e9, 0.3)
+    with pytest.raises(NotPreciseError, match="above zero"):  # of an epsilon of zero
+        lowered([replace(CUTS[0], level=0.0)], Goal(0.0, -7.0), 0.5)
     with pytest.raises(NotPreciseError, match="cut at"):  # moments beyond the range of floats
         cut_noise(LossCut(0.5, 20.0, 100.0, 50.0, 0.5, 45.0), 1.8, 100.0, large=True)
     kinds = [(2e-5, 12.0, 30_000.0)]

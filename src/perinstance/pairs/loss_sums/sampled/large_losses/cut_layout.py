@@ -23,6 +23,8 @@ from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
 NOTHING, EXTRA = 30.0, 26.0
 #: The first term may be so many times e more than delta, or than the least if that is more; none may be more than that.
 HIGH, HIGHER, HIGHEST = 24.0, 4.0, 40.0
+#: Nor this, less the logarithm of how many steps there are: powers lose as many digits.
+POWERS = 48.0
 #: The cut lies at epsilon over this at most, and lower by so many octaves at most; it is sought in so many halvings.
 BELOW, LOWEST, HALVED = 1.05, 8.0, 5
 #: Cuts between lines of both parts may lie higher than epsilon, by so many octaves.
@@ -175,7 +177,7 @@ def choose_place(found: CutEstimates, goal: Goal, left: int = 0) -> tuple[float,
     between = CutEstimates.of(found.cuts, _steep(goal), ORDERS[best] * BETWEEN, found.bulk)
     inside = between.heights(goal.epsilon) - goal.log_delta
     least = min(float(inside.min()), float(heights[best]))
-    if least > HIGHEST:
+    if least > min(HIGHEST, POWERS - math.log(max(cut.steps for cut in found.cuts))):
         raise NotPreciseError("large losses have a heavy tail themselves")
     first = max(best - LEFT, 1)
     near = ORDERS[first : best + 1][heights[first : best + 1] < max(HIGH, least + HIGHER)].tolist()

@@ -32,8 +32,8 @@ MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 MOST_STEPS = 2.0**24
 #: As many of them as choosing a cut takes the time of; more where sharp ones are tried, at deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP = 1 << 24, 1 << 27, -50.0
-#: Up to so many steps of distances up to this a lattice is as good, and faster; below these no loss is large.
-FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.1, 1e-8
+#: Below these no loss is large.
+NEXT, LEAST_RATE = 0.01, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
 BITS = (0, 192, 256, 512)
 #: Half octaves that a line may be moved to the left.
@@ -133,7 +133,7 @@ def _with_cut(
     kinds = [(q, m, k) for q, m, k in steps.of_person(0).T.tolist()]
     furthest = max(m if q >= LEAST_RATE else 0.0 for q, m, _ in kinds)
     planned = PLANNED if min(goal[0], found.value if not solving else 0.0) > SHARP else SHARP_PLANNED
-    if furthest <= (FAR if steps.taken[0] <= FEW else NEXT) or shared.left < planned:
+    if furthest <= NEXT or shared.left < planned:
         return NONE
     shared.left -= planned
     answers = CutAnswers(kinds, min(shared.left, MOST_TERMS))
