@@ -240,7 +240,7 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     out = edge_of(view)
     two = two_steps_each(view) & (delta > 0.0)
     for rows, answer in ((np.flatnonzero(two), two_steps_epsilon), (np.flatnonzero(~two), _epsilon_by_lines)):
-        if rows.size == len(out):
+        if 0 < rows.size == len(out):  # views of everybody are not copied
             out = answer(view, delta, out)
         elif rows.size:
             out[rows] = answer(view[rows], delta[rows], out[rows])

@@ -13,5 +13,5 @@ says of it is an upper bound as always; D has no mass near zero and its transfor
 ``cut_moments`` has B and D in pairs of floats, ``cut_integral`` the difference of the products without cancellation,
 ``cut_layout`` says where to cut and to integrate (tightness depends on it, never validity), ``cut_answers`` answers.
 Where small losses make up epsilon after all, and large ones only the moments, the parts change places
-(``small_loss_line``).
+(``small_loss_line``); where neither is next to nothing, each has a line.
 """

@@ -31,7 +31,7 @@ from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_wind
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 MOST_STEPS = 2.0**24
 #: As many of them as choosing a cut takes the time of; more where sharp ones are tried, at deltas below e^-50.
-PLANNED, SHARP_PLANNED, SHARP = 1 << 24, 1 << 27, -50.0
+PLANNED, SHARP_PLANNED, SHARP = 1 << 26, 1 << 27, -50.0
 #: Below these no loss is large.
 NEXT, LEAST_RATE = 0.01, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
