@@ -23,6 +23,9 @@ from perinstance.numerics.simd_vectors import (
     zero8,
 )
 
+#: people from one eight to the eight whose rows are read ahead
+AHEAD = 16
+
 
 class EightPanels(Panels):
     """A matrix W of d rows, cut into eight columns each, filled up with zeros."""
@@ -55,6 +58,19 @@ def _one_feature(x, at, d, v, a):  # pragma: no cover - compiled
     a4, a5 = multiply_add8(repeat8(x, at + 4 * d), v, a[4]), multiply_add8(repeat8(x, at + 5 * d), v, a[5])
     a6, a7 = multiply_add8(repeat8(x, at + 6 * d), v, a[6]), multiply_add8(repeat8(x, at + 7 * d), v, a[7])
     return a0, a1, a2, a3, a4, a5, a6, a7
+
+
+@piece
+def _last_panel(x, i, d, entries, at, offset):  # pragma: no cover - compiled
+    """Multiply eight people's rows by a panel as long as they are, while those of others are read ahead.
+
+    Eight rows fill d lines of the cache, one with each feature. Where all threads read, none waits for the memory then.
+    """
+    a, ahead = _eight_times(offset), (i + AHEAD) * d
+    for k in range(d):
+        fetch(x, ahead + 8 * k)
+        a = _one_feature(x, i * d + k, d, load8(entries, at + 8 * k), a)
+    return a
 
 
 @piece
@@ -136,14 +152,16 @@ def two_sums(x, d, W, out):  # pragma: no cover - compiled
         i = min(start, n - 8)  # the last eight may overlap those before
         ms, ts = _eight_times(zero8()), _eight_times(zero8())
         at = 0
-        for panel in range(wide):
+        for panel in range(wide - 1):
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(depth[panel]):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
                 at += 8
             ts = _add_products(a, _eight_times(load8(image, 8 * panel)), ts)
             ms = _add_products(a, a, ms)
-        _store_sums(m, i, ms)
+        a = _last_panel(x, i, d, entries, at, load8(offset, 8 * wide - 8))
+        ts = _add_products(a, _eight_times(load8(image, 8 * wide - 8)), ts)
+        _store_sums(m, i, _add_products(a, a, ms))
         _store_sums(t, i, ts)
 
 
@@ -166,7 +184,7 @@ def _three_sums_one_by_one(x, d, W, out):  # pragma: no cover - compiled
         ms, ts = _eight_times(zero8()), _eight_times(zero8())
         room[:] = 0.0
         at = 0
-        for panel in range(wide):
+        for panel in range(wide - 1):
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(depth[panel]):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
@@ -174,6 +192,10 @@ def _three_sums_one_by_one(x, d, W, out):  # pragma: no cover - compiled
             ts = _add_products(a, _eight_times(load8(image, 8 * panel)), ts)
             ms = _add_products(a, a, ms)
             _add_to(room, a, _scaled(load8(weights, 8 * panel), a))
+        a = _last_panel(x, i, d, entries, at, load8(offset, 8 * wide - 8))
+        ts = _add_products(a, _eight_times(load8(image, 8 * wide - 8)), ts)
+        ms = _add_products(a, a, ms)
+        _add_to(room, a, _scaled(load8(weights, 8 * wide - 8), a))
         _store_sums(m, i, ms)
         _store_sums(t, i, ts)
         _store_sums(square, i, _in_room(room))
@@ -203,7 +225,9 @@ def _three_sums_by_threes(x, d, W, out):  # pragma: no cover - compiled
         while panel + 2 < wide:
             j = 8 * panel
             sums = _eight_times((load8(offset, j), load8(offset, j + 8), load8(offset, j + 16)))
+            ahead, step = (i + AHEAD) * d, 0 if panel else 8  # once for all panels
             for k in range(d):
+                fetch(x, ahead + step * k)
                 sums = _three_panels(x, i * d + k, d, entries, at + 8 * k, 8 * d, sums)
             _add_panel(rooms, _panel_of(sums, 0), load8(image, j), load8(weights, j))
             _add_panel(rooms, _panel_of(sums, 1), load8(image, j + 8), load8(weights, j + 8))
