@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from perinstance.engines import Local, LocalSweep
 from perinstance.engines.kept_threads import KEPT, KeptThreads
 from perinstance.folds.shared_turns import SharedCall
 from perinstance.models.linear.loops.shared_gram import shared_sums
-from perinstance.numerics.compilation.outlined_calls import lead, outlined
+from perinstance.numerics.compilation.outlined_calls import MORE, lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 
@@ -67,15 +68,32 @@ def _led_fail(box, arguments):  # pragma: no cover - compiled
     return lead(box, outlined(_fail, arguments))
 
 
+@pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_all_threads_make_each_call_and_no_turn_is_lost(count):
+def test_all_threads_make_each_call_and_no_turn_is_lost(count, more):
     threads = KeptThreads(count)
+    threads.box[MORE] = more  # they do not sleep between the calls, and are let go while they look for the next
     for size in (0, 1, 5, 20_000) * 25:
         counter, taken = np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
         assert _led_count(threads.box, (counter, (3, np.full(2, 4)), taken)) == 0
         assert (taken == 7).all() and counter[0] == size + count + 1  # each asked once in vain, and so did the leader
     threads.end()
     assert not kept()
+
+
+def test_who_expects_a_call_in_vain_sleeps_and_hears_of_the_next():
+    threads = KeptThreads(3)
+    threads.box[MORE] = True
+    for _ in range(3):
+        counter, taken = np.zeros(1, dtype=np.int64), np.zeros(5, dtype=np.int64)
+        assert _led_count(threads.box, (counter, (3, np.full(2, 4)), taken)) == 0 and (taken == 7).all()
+        idle, limit = np.inf, time.monotonic() + 60
+        while idle > 0.01 and time.monotonic() < limit:  # until nobody takes time any more
+            before = time.process_time()
+            time.sleep(0.1)
+            idle = time.process_time() - before
+        assert idle <= 0.01
+    threads.end()
 
 
 def test_threads_that_fail_are_counted_and_serve_on():

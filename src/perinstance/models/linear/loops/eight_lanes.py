@@ -23,7 +23,7 @@ from perinstance.numerics.simd_vectors import (
     zero8,
 )
 
-#: people from one eight to the eight whose rows are read ahead
+#: people from one eight to the eight whose rows are asked of memory meanwhile: no thread waits for them then
 AHEAD = 16
 
 
@@ -61,16 +61,16 @@ def _one_feature(x, at, d, v, a):  # pragma: no cover - compiled
 
 
 @piece
-def _last_panel(x, i, d, entries, at, offset):  # pragma: no cover - compiled
-    """Multiply eight people's rows by a panel as long as they are, while those of others are read ahead.
-
-    Eight rows fill d lines of the cache, one with each feature. Where all threads read, none waits for the memory then.
-    """
-    a, ahead = _eight_times(offset), (i + AHEAD) * d
-    for k in range(d):
-        fetch(x, ahead + 8 * k)
-        a = _one_feature(x, i * d + k, d, load8(entries, at + 8 * k), a)
-    return a
+def _read_ahead(x, at):  # pragma: no cover - compiled
+    """Ask for eight lines of the cache: a panel's share, for eight rows fill as many lines as they have columns."""
+    fetch(x, at)
+    fetch(x, at + 8)
+    fetch(x, at + 16)
+    fetch(x, at + 24)
+    fetch(x, at + 32)
+    fetch(x, at + 40)
+    fetch(x, at + 48)
+    fetch(x, at + 56)
 
 
 @piece
@@ -152,16 +152,15 @@ def two_sums(x, d, W, out):  # pragma: no cover - compiled
         i = min(start, n - 8)  # the last eight may overlap those before
         ms, ts = _eight_times(zero8()), _eight_times(zero8())
         at = 0
-        for panel in range(wide - 1):
+        for panel in range(wide):
+            _read_ahead(x, (i + AHEAD) * d + 64 * panel)
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(depth[panel]):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
                 at += 8
             ts = _add_products(a, _eight_times(load8(image, 8 * panel)), ts)
             ms = _add_products(a, a, ms)
-        a = _last_panel(x, i, d, entries, at, load8(offset, 8 * wide - 8))
-        ts = _add_products(a, _eight_times(load8(image, 8 * wide - 8)), ts)
-        _store_sums(m, i, _add_products(a, a, ms))
+        _store_sums(m, i, ms)
         _store_sums(t, i, ts)
 
 
@@ -184,7 +183,8 @@ def _three_sums_one_by_one(x, d, W, out):  # pragma: no cover - compiled
         ms, ts = _eight_times(zero8()), _eight_times(zero8())
         room[:] = 0.0
         at = 0
-        for panel in range(wide - 1):
+        for panel in range(wide):
+            _read_ahead(x, (i + AHEAD) * d + 64 * panel)
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(depth[panel]):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
@@ -192,10 +192,6 @@ def _three_sums_one_by_one(x, d, W, out):  # pragma: no cover - compiled
             ts = _add_products(a, _eight_times(load8(image, 8 * panel)), ts)
             ms = _add_products(a, a, ms)
             _add_to(room, a, _scaled(load8(weights, 8 * panel), a))
-        a = _last_panel(x, i, d, entries, at, load8(offset, 8 * wide - 8))
-        ts = _add_products(a, _eight_times(load8(image, 8 * wide - 8)), ts)
-        ms = _add_products(a, a, ms)
-        _add_to(room, a, _scaled(load8(weights, 8 * wide - 8), a))
         _store_sums(m, i, ms)
         _store_sums(t, i, ts)
         _store_sums(square, i, _in_room(room))
@@ -225,9 +221,9 @@ def _three_sums_by_threes(x, d, W, out):  # pragma: no cover - compiled
         while panel + 2 < wide:
             j = 8 * panel
             sums = _eight_times((load8(offset, j), load8(offset, j + 8), load8(offset, j + 16)))
-            ahead, step = (i + AHEAD) * d, 0 if panel else 8  # once for all panels
+            for ahead in range(8 * j, 8 * j + 192, 64):
+                _read_ahead(x, (i + AHEAD) * d + ahead)
             for k in range(d):
-                fetch(x, ahead + step * k)
                 sums = _three_panels(x, i * d + k, d, entries, at + 8 * k, 8 * d, sums)
             _add_panel(rooms, _panel_of(sums, 0), load8(image, j), load8(weights, j))
             _add_panel(rooms, _panel_of(sums, 1), load8(image, j + 8), load8(weights, j + 8))
@@ -235,6 +231,7 @@ def _three_sums_by_threes(x, d, W, out):  # pragma: no cover - compiled
             at += 24 * d
             panel += 3
         while panel < wide:
+            _read_ahead(x, (i + AHEAD) * d + 64 * panel)
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(d):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
