@@ -115,8 +115,8 @@ def test_people_are_those_of_the_blocks_whatever_the_threads(release, d, monkeyp
     np.testing.assert_array_equal(found[0][3], blocks[3])
     for one, another in zip(found[0][:3], blocks[:3], strict=True):
         np.testing.assert_allclose(one, another, rtol=1e-6, atol=1e-12)
-    # those who are kept for the next audit, as many as the last one asked for
-    assert {f"perinstance_kept_{k}" for k in range(2)} == workers()
+    # those who are kept for the next audit, who with the caller are as many as the last one asked for
+    assert {f"perinstance_kept_{k}" for k in range(1)} == workers()
 
 
 @pytest.mark.parametrize("d", [3, 12, 66])
@@ -177,3 +177,19 @@ def test_progress_is_told_after_each_lap(monkeypatch):
     for stage in ("fold", "map"):
         done = [rows for name, rows, total in seen if name == stage and total == len(X)]
         assert len(done) > 1 and done == sorted(done) and done[-1] == len(X)
+
+
+@pytest.mark.parametrize("blocks", [[0, 1], [0, 3, 6, 7], [0, 700, 1400, 2100, 2500], list(range(0, 9001, 90))])
+def test_cuts_are_those_that_lists_give(blocks):
+    table = WholeTable(np.zeros((blocks[-1], 1)), np.zeros(blocks[-1]), np.array(blocks))
+    for few, many in ((1, 1), (2, 8), (8, 16)):
+        parts = [few if 4 * k < 3 * (len(blocks) - 1) else many for k in range(len(blocks) - 1)]
+        wanted = [a + (b - a) * j // of for a, b, of in zip(blocks, blocks[1:], parts, strict=False) for j in range(of)]
+        assert table.graded_turns(few, many).tolist() == [*wanted, blocks[-1]]
+    for rows in (1, 64, 512, 10_000):
+        turns = []
+        for a, b in zip(blocks, blocks[1:], strict=False):
+            turns += [a + rows * j for j in range(max(1, (b - a) // rows))]
+        if len(turns) > 1 and blocks[-1] - turns[-1] < rows:
+            turns.pop()
+        assert table.turns_of(rows).tolist() == [*turns, blocks[-1]]

@@ -26,6 +26,7 @@ from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.shared_turns import Cuts, SharedCall, Turns, WholeTable
 from perinstance.folds.sweep import M
+from perinstance.numerics.compilation.outlined_calls import MORE
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class LocalSweep:
             with ONE_BLAS_THREAD:
                 if self.threads == 1:
                     enter(turns)
-                elif not self._led(enter, turns):
+                elif not self._led(enter, turns, last):
                     jobs: list[Job] = [(enter, turns, Future()) for _ in range(self.threads)]
                     crew = self.crew(jobs)
                     if last and crew is not None:
@@ -148,12 +149,13 @@ class LocalSweep:
             self.dismiss()
             raise
 
-    def _led(self, enter: Callable[[Turns], object], turns: Turns) -> bool:
+    def _led(self, enter: Callable[[Turns], object], turns: Turns, last: bool) -> bool:
         """Take turns with the threads that are kept; False where they are not to be had, and nothing was done."""
         if self._crew is not None or not isinstance(enter, SharedCall):
             return False
-        with KEPT.lent(self.threads) as mailbox:
+        with KEPT.lent(self.threads - 1) as mailbox:  # this one works too
             if mailbox is not None:
+                mailbox[MORE] = not last
                 enter.lead(mailbox, turns)
             return mailbox is not None
 
@@ -252,26 +254,31 @@ def quiet_libraries(width: int) -> AbstractContextManager[Any]:
 class _OneBlasThread:
     """Holds BLAS to one thread while anybody is inside; whoever comes in later finds it done.
 
-    To tell the libraries takes a tenth of a millisecond, and every pass of an audit asks for it once more.
+    To tell the libraries takes some time, and every pass of an audit asks for it once more.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limit: Any = None
+        self._before: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limit = blas_libraries().limit(limits=1, user_api="blas")
+                # by themselves: ``limit`` describes every library first, which takes ten times as long
+                libraries = [one for one in blas_libraries().lib_controllers if one.user_api == "blas"]
+                self._before = [(one, one.num_threads) for one in libraries]
+                for one in libraries:
+                    one.set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
-                self._limit = None
+                for one, threads in self._before:
+                    one.set_num_threads(threads)
+                self._before = []
 
 
 ONE_BLAS_THREAD = _OneBlasThread()

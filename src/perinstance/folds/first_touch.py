@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.turn_counters import add_turns, next_turn
-from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.numba_compile import brief_kernel, kernel
 
 #: bytes of a large page
 LARGE = 2 << 20
@@ -29,19 +29,33 @@ class Touches(NamedTuple):
 
     @classmethod
     def of(cls, *places: Floats) -> Touches:
-        """Cut some arrays, which are not empty, where large pages end; those of the first rows come first."""
-        runs = []
-        for which, place in enumerate(places):
-            first = -place.ctypes.data % LARGE // 8
-            runs += [(start, which) for start in (0, *range(first, len(place), LARGE // 8))]
+        """Cut some arrays, which are not empty, where large pages end; those of the last rows come first."""
         words = tuple(place.view(np.int64) for place in places)
-        return cls(np.zeros(1, dtype=np.int64), words, np.array(sorted(runs), dtype=np.int64))
+        return cls(np.zeros(1, dtype=np.int64), words, _runs(words))
 
     @classmethod
     def nothing(cls, places: int) -> Touches:
         """Return what touches no page."""
         empty = np.empty(0, dtype=np.int64)
         return cls(np.zeros(1, dtype=np.int64), (empty,) * places, empty.reshape(0, 2))
+
+
+@brief_kernel
+def _runs(places):  # pragma: no cover - compiled
+    """Find one number of each large page: the first of the array, and the first of each page that begins in it."""
+    step, most, total = LARGE // 8, 0, 0
+    firsts, counts = np.empty(len(places), dtype=np.int64), np.empty(len(places), dtype=np.int64)
+    for which in range(len(places)):
+        firsts[which] = -places[which].ctypes.data % LARGE // 8
+        counts[which] = 1 + max(0, -((firsts[which] - len(places[which])) // step))
+        most, total = max(most, counts[which]), total + counts[which]
+    runs, at = np.empty((total, 2), dtype=np.int64), 0
+    for k in range(most - 1, -1, -1):
+        for which in range(len(places)):
+            if k < counts[which]:
+                runs[at, 0], runs[at, 1] = (firsts[which] + (k - 1) * step if k > 0 else 0), which
+                at += 1
+    return runs
 
 
 @kernel

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import brief_kernel
 
 #: bytes of the rows that one thread is given before the caller looks up: for progress, and for Ctrl-C
 LAP_BYTES = 512 << 20
@@ -68,19 +69,11 @@ class WholeTable:
 
         Few large turns come first, for each has sums of its own; small ones at the end, so that nobody waits long.
         """
-        blocks = len(self.blocks) - 1
-        many = -(-3 * blocks // 4)  # blocks that are cut into few
-        starts, lengths = self.blocks[:-1, None], np.diff(self.blocks)[:, None]
-        first = starts[:many] + lengths[:many] * np.arange(count) // count
-        rest = starts[many:] + lengths[many:] * np.arange(last) // last
-        return np.concatenate([first.ravel(), rest.ravel(), self.blocks[-1:]])
+        return _graded(self.blocks, count, last)
 
     def turns_of(self, rows: int) -> Cuts:
         """Cut each block into turns of so many rows; its last turn takes what is left, and so does the table's."""
-        counts, n = np.maximum(1, np.diff(self.blocks) // rows), self.blocks[-1]
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of a turn in its block
-        cuts = np.repeat(self.blocks[:-1], counts) + rows * number
-        return np.append(cuts[:-1] if len(cuts) > 1 and n - cuts[-1] < rows else cuts, n)
+        return _of_rows(self.blocks, rows)
 
     def laps(self, cuts: Cuts, threads: int, most: int | None = None, together: int = 1) -> Iterator[slice]:
         """Return the turns that are taken without the caller: a slice of ``cuts`` each.
@@ -92,6 +85,41 @@ class WholeTable:
         step = max(1, (per_lap if most is None else min(per_lap, most)) // together) * together
         for first in range(0, len(cuts) - 1, step):
             yield slice(first, min(first + step, len(cuts) - 1) + 1)
+
+
+# Compiled because one thread works for all before a pass: as steps of numpy's each takes a tenth of a millisecond.
+
+
+@brief_kernel
+def _graded(blocks, count, last):  # pragma: no cover - compiled
+    """Do what ``WholeTable.graded_turns`` says."""
+    whole = len(blocks) - 1
+    few = -(-3 * whole // 4)  # blocks that are cut into ``count``
+    cuts, at = np.empty(few * count + (whole - few) * last + 1, dtype=np.int64), 0
+    for k in range(whole):
+        parts = count if k < few else last
+        for j in range(parts):
+            cuts[at] = blocks[k] + (blocks[k + 1] - blocks[k]) * j // parts
+            at += 1
+    cuts[at] = blocks[whole]
+    return cuts
+
+
+@brief_kernel
+def _of_rows(blocks, rows):  # pragma: no cover - compiled
+    """Do what ``WholeTable.turns_of`` says."""
+    whole, total = len(blocks) - 1, 0
+    for k in range(whole):
+        total += max(1, (blocks[k + 1] - blocks[k]) // rows)
+    cuts, at = np.empty(total + 1, dtype=np.int64), 0
+    for k in range(whole):
+        for j in range(max(1, (blocks[k + 1] - blocks[k]) // rows)):
+            cuts[at] = blocks[k] + rows * j
+            at += 1
+    if total > 1 and blocks[whole] - cuts[total - 1] < rows:
+        total -= 1
+    cuts[total] = blocks[whole]
+    return cuts[: total + 1]
 
 
 def as_compiled_code_reads(array: NDArray) -> bool:

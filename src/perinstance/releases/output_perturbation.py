@@ -247,17 +247,18 @@ def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover
 
 @kernel
 def _loss_turns(turns, rows, W, given, solve, out, labels, hard):  # pragma: no cover - compiled
-    """Do it to the people of one turn after the other, as long as there is one."""
+    """Do it to the people of one turn after the other, from the last on, whose rows may still lie in a cache."""
     (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
     mu, r, distance, epsilon = out
     code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
-    k = next_turn(counter, 0)
-    while k < len(cuts) - 1:
+    last = len(cuts) - 2
+    k = last - next_turn(counter, 0)
+    while k >= 0:
         a, b = cuts[k], cuts[k + 1]
         some, places = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], distance[a:b], epsilon[a:b])
         counts = _losses(some, W, limits, scale, solve, places, code[: b - a], kinds[a:b])
         finish_turn(code, kinds[a:b], codes[a:b], counts, large, hard[k : k + 1])
-        k = next_turn(counter, 0)
+        k = last - next_turn(counter, 0)
 
 
 @kernel

@@ -228,17 +228,18 @@ def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cove
 
 @kernel
 def _loss_turns(turns, rows, W, given, tables, out, labels, hard):  # pragma: no cover - compiled
-    """Do it to the people of one turn after the other, as long as there is one."""
+    """Do it to the people of one turn after the other, from the last on, whose rows may still lie in a cache."""
     (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
     mu, r, rho, epsilon = out
     code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
-    k = next_turn(counter, 0)
-    while k < len(cuts) - 1:
+    last = len(cuts) - 2
+    k = last - next_turn(counter, 0)
+    while k >= 0:
         a, b = cuts[k], cuts[k + 1]
         some, places, kind = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], rho[a:b], epsilon[a:b]), kinds[a:b]
         counts = _losses(some, W, limits, scale, tables, places, code[: b - a], kind)
         finish_turn(code, kind, codes[a:b], counts, large, hard[k : k + 1])
-        k = next_turn(counter, 0)
+        k = last - next_turn(counter, 0)
 
 
 @kernel

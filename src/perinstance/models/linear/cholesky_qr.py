@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import Sweep
@@ -100,7 +100,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
             break  # a clean gap: what is left is truly singular
         chol, s = _shifted_cholesky(G, values, first.n)
         grown = max(grown, np.sqrt(values[-1] / s) if s > 0 else 0.0)
-        inverse = solve_triangular(chol, np.eye(len(chol)))
+        inverse = _inverse(chol)
         R, W = chol @ R, W @ inverse
         again: Gram = sweep.fold(partial(gram, intercept=intercept, W=W))
         passes += 1
@@ -115,7 +115,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         triangular = False
     else:
         chol = np.linalg.cholesky(G).T
-        inverse = solve_triangular(chol, np.eye(len(chol)))
+        inverse = _inverse(chol)
         if passes == 1 and fine:
             error, image_error = _measured(values, lost.target, len(H))
         else:
@@ -196,6 +196,14 @@ def _measured(values: Floats, target: float, p: int) -> tuple[float, float]:
     condition = float(values[-1] / values[0])
     moments = 8 if p > NARROWEST else 72
     return UNIT * (2 * condition + 4 * float(np.sqrt(p))), UNIT * moments * float(np.sqrt(condition)) * target
+
+
+def _inverse(chol: Floats) -> Floats:
+    """Return the inverse of an upper factor; LAPACK is called as it is, for the other threads wait meanwhile."""
+    inverse, failed = dtrtrs(chol, np.eye(len(chol)))
+    if failed:
+        raise np.linalg.LinAlgError("a triangular factor is singular")
+    return np.asarray(inverse, dtype=np.float64)
 
 
 def _lengths(R: Floats) -> Floats:

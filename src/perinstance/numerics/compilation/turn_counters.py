@@ -40,8 +40,20 @@ def _add_turns(typingctx: Any, counter: Any, at: Any, more: Any) -> Any:
     return types.int64(counter, types.intp, types.int64), lower
 
 
+def _turns_taken(typingctx: Any, counter: Any, at: Any) -> Any:
+    _checked(counter)
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.load_atomic(builder.gep(array.data, [arguments[1]]), "acquire", 8)
+
+    return types.int64(counter, types.intp), lower
+
+
 #: ``next_turn(counter, at)``: return ``counter[at]`` and add one to it, in one step: no two threads are given the same
 #: number. Whoever is given one also sees all that those with smaller ones had written before they asked.
 next_turn: Any = intrinsic(_next_turn)
 #: ``add_turns(counter, at, more)``: the same, of so many at a time; with none it reads what others have added.
 add_turns: Any = intrinsic(_add_turns)
+#: ``turns_taken(counter, at)``: read ``counter[at]`` anew each time, whoever writes there.
+turns_taken: Any = intrinsic(_turns_taken)

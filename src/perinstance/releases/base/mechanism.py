@@ -6,6 +6,8 @@ holds declared parameters only; nothing in it depends on the data.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,9 +50,17 @@ def estimator_words(estimator: Any) -> tuple[str | float, ...]:
     """Name an estimator and its penalty; None is ridge regression with alpha = 1."""
     if estimator is None:
         return ("ridge regression, alpha = ", 1.0)
-    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    told: list[str | float] = [type(estimator).__name__]
+    kind: Any = type(estimator)
+    parameters = _parameters_of(kind) if hasattr(estimator, "get_params") else frozenset()
+    told: list[str | float] = [kind.__name__]
     for name in ("alpha", "C"):
-        if isinstance(parameters.get(name), int | float):
-            told += [f", {name} = ", float(parameters[name])]
+        value = getattr(estimator, name, None) if name in parameters else None
+        if isinstance(value, int | float):
+            told += [f", {name} = ", float(value)]
     return tuple(told)
+
+
+@functools.cache
+def _parameters_of(kind: type) -> frozenset[str]:
+    """Return the names of an estimator's parameters, as scikit-learn finds them, which looks anew each time."""
+    return frozenset(inspect.signature(kind).parameters)

@@ -23,6 +23,9 @@ from perinstance.numerics.simd_vectors import (
     zero8,
 )
 
+#: people from one eight to the eight whose rows are asked of memory meanwhile: no thread waits for them then
+AHEAD = 16
+
 
 class EightPanels(Panels):
     """A matrix W of d rows, cut into eight columns each, filled up with zeros."""
@@ -55,6 +58,19 @@ def _one_feature(x, at, d, v, a):  # pragma: no cover - compiled
     a4, a5 = multiply_add8(repeat8(x, at + 4 * d), v, a[4]), multiply_add8(repeat8(x, at + 5 * d), v, a[5])
     a6, a7 = multiply_add8(repeat8(x, at + 6 * d), v, a[6]), multiply_add8(repeat8(x, at + 7 * d), v, a[7])
     return a0, a1, a2, a3, a4, a5, a6, a7
+
+
+@piece
+def _read_ahead(x, at):  # pragma: no cover - compiled
+    """Ask for eight lines of the cache: a panel's share, for eight rows fill as many lines as they have columns."""
+    fetch(x, at)
+    fetch(x, at + 8)
+    fetch(x, at + 16)
+    fetch(x, at + 24)
+    fetch(x, at + 32)
+    fetch(x, at + 40)
+    fetch(x, at + 48)
+    fetch(x, at + 56)
 
 
 @piece
@@ -137,6 +153,7 @@ def two_sums(x, d, W, out):  # pragma: no cover - compiled
         ms, ts = _eight_times(zero8()), _eight_times(zero8())
         at = 0
         for panel in range(wide):
+            _read_ahead(x, (i + AHEAD) * d + 64 * panel)
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(depth[panel]):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
@@ -167,6 +184,7 @@ def _three_sums_one_by_one(x, d, W, out):  # pragma: no cover - compiled
         room[:] = 0.0
         at = 0
         for panel in range(wide):
+            _read_ahead(x, (i + AHEAD) * d + 64 * panel)
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(depth[panel]):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
@@ -203,6 +221,8 @@ def _three_sums_by_threes(x, d, W, out):  # pragma: no cover - compiled
         while panel + 2 < wide:
             j = 8 * panel
             sums = _eight_times((load8(offset, j), load8(offset, j + 8), load8(offset, j + 16)))
+            for ahead in range(8 * j, 8 * j + 192, 64):
+                _read_ahead(x, (i + AHEAD) * d + ahead)
             for k in range(d):
                 sums = _three_panels(x, i * d + k, d, entries, at + 8 * k, 8 * d, sums)
             _add_panel(rooms, _panel_of(sums, 0), load8(image, j), load8(weights, j))
@@ -211,6 +231,7 @@ def _three_sums_by_threes(x, d, W, out):  # pragma: no cover - compiled
             at += 24 * d
             panel += 3
         while panel < wide:
+            _read_ahead(x, (i + AHEAD) * d + 64 * panel)
             a = _eight_times(load8(offset, 8 * panel))
             for k in range(d):
                 a = _one_feature(x, i * d + k, d, load8(entries, at), a)
