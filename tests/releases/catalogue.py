@@ -49,6 +49,16 @@ CATALOGUE = {
     "adassp": Example(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)),
     "private logistic": Example(pi.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, x_bound=1.0), y=CLASSES),
 }
+#: Those that promise: their noise is drawn anew in every audit, and the losses are a reading at what was drawn. Written
+#: down, and compared when a test runs: asking a descent takes half a minute of calibration, in every process.
+PROMISED = {
+    "descent",
+    "sampled logistic descent",
+    "filtered descent",
+    "adaops",
+    "adassp",
+    "private logistic",
+}
 
 FINE = 2.0**-120
 #: With noise this small, on so fine a grid, every check of scikit-learn must pass: only noise stands in their way.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
@@ -20,6 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds import gathered_rows
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import SampledGaussian, Shift
+from perinstance.releases.descent import step_losses
 from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
@@ -66,6 +68,46 @@ def test_noise_is_the_smallest_that_keeps_the_promise(rate):
     noise = release.mechanism().scale
     assert release.promise().epsilon(1e-5) <= 1.5
     assert pi.NoisyDescent(steps=60, clip=3.0, rate=rate, noise=noise * (1 - 1e-6)).promise().epsilon(1e-5) > 1.5
+
+
+LOSSES = {
+    "a line": lambda m: 7.0 * m,
+    "bent": lambda m: math.expm1(5.0 * m),
+    "far": lambda m: 1e-3 * m,
+    "near": lambda m: 1e6 * m,
+    "steep": lambda m: (m / 0.3) ** 50,
+    "a jump": lambda m: 0.0 if m < 0.31 else 5.0,
+    "a jump to infinity": lambda m: 0.0 if m < 0.31 else math.inf,
+    "no number": lambda m: 0.0 if m < 0.31 else math.nan,
+    "at the limit for long": lambda m: 2.0 + 1e3 * max(m - 0.4, 0.0),
+    "flat": lambda m: 2.0 + (m - 0.3) ** 9,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_search_for_the_noise_ends_where_bisection_would(name, monkeypatch):
+    loss, asked = LOSSES[name], []
+
+    def one_person(rate, distance, steps):
+        asked.append(distance)
+        return SimpleNamespace(epsilon=lambda delta: np.array([loss(distance)]))
+
+    monkeypatch.setattr(step_losses, "equal_steps", one_person)
+    found = step_losses.largest_distance.__wrapped__(0.5, 8, 2.0, 1e-6)
+    assert loss(found) <= 2.0 and not loss(found * (1 + 2.1 * step_losses.NOISE_STEP)) <= 2.0
+    bracketing = 2 + abs(math.log2(found))
+    assert len(asked) <= bracketing + 32
+    assert name not in ("a line", "bent") or len(asked) < 14  # each may take seconds
+
+
+@pytest.mark.parametrize(("steps", "epsilon", "delta"), [(1, 0.1, 0.3), (100, 1.0, 1e-6), (7, 40.0, 1e-12)])
+def test_the_noise_is_what_bisection_finds(steps, epsilon, delta):
+    low, high = 0.0, 64.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        kept = Shift(middle * math.sqrt(steps)).epsilon(delta)[0] <= epsilon
+        low, high = (middle, high) if kept else (low, middle)
+    assert step_losses.largest_distance(1.0, steps, epsilon, delta) == pytest.approx(low, rel=2e-9)
 
 
 def test_its_price_is_that_of_the_own_row_where_it_is_clipped():
