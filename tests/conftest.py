@@ -20,6 +20,26 @@ settings.register_profile("default", deadline=None, print_blob=True, suppress_he
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+#: Files that take longest, the longest first. Several workers begin with them, so that they end together.
+LONGEST = (
+    "tests/pairs/test_large_losses.py",
+    "tests/cli/test_streams.py",
+    "tests/analysis/test_everyone.py",
+)
+
+
+def pytest_configure(config):
+    """Tell xdist to keep our order; its own begins with the files that have most tests."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config, items):
+    """Begin with the longest files, where several workers share the tests."""
+    if hasattr(config, "workerinput"):
+        place = {str(config.rootpath / name): k for k, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: place.get(str(item.path), len(LONGEST)))
+
 
 @pytest.fixture
 def fixed_noise(request, monkeypatch):
