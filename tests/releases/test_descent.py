@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -44,22 +44,16 @@ def test_at_rate_one_the_promise_is_one_shift():
 
 
 def test_two_sampled_steps_by_quadrature():
-    q, m, epsilon = 0.3, 0.7, 0.5
-
-    def ratio(x):
-        return 1 - q + q * math.exp(m * x - m * m / 2)
-
-    def with_over_without(a, b):
-        w = ratio(a) * ratio(b)
-        return max(w - math.exp(epsilon), 0.0) * stats.norm.pdf(a) * stats.norm.pdf(b)
-
-    def without_over_with(a, b):
-        w = ratio(a) * ratio(b)
-        return max(1 - math.exp(epsilon) * w, 0.0) * stats.norm.pdf(a) * stats.norm.pdf(b)
-
-    slow = max(integrate.dblquad(f, -7, 7, -7, 7, epsabs=1e-5)[0] for f in (with_over_without, without_over_with))
+    """A sum over four million cells of the two steps' noise, each as it is at its middle."""
+    q, m, epsilon, cells = 0.3, 0.7, 0.5, 2000
+    x = -7.0 + 14.0 / cells * (np.arange(cells) + 0.5)
+    mass = stats.norm.pdf(x) * 14.0 / cells
+    ratio = 1 - q + q * np.exp(m * x - m * m / 2)
+    both = np.outer(ratio, ratio)
+    with_over_without = mass @ np.maximum(both - math.exp(epsilon), 0.0) @ mass
+    without_over_with = mass @ np.maximum(1 - math.exp(epsilon) * both, 0.0) @ mass
     promise = pi.NoisyDescent(steps=2, clip=m, noise=1.0, rate=q).promise()
-    assert promise.delta(epsilon) == pytest.approx(slow, rel=1e-3)
+    assert promise.delta(epsilon) == pytest.approx(max(with_over_without, without_over_with), rel=1e-4)
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.2])

@@ -128,7 +128,7 @@ def _largest_kept(excess: Callable[[float], float], low: float, high: float, at:
     10.1145/3423597, with k1 = 0.2 / width, k2 = 2, n0 = 1): each step is a sum of losses, and may take seconds.
     """
     (at_low, at_high), width = at, high - low
-    reach = width  # how far bisection and one step more would have come
+    allowed = width  # how far bisection and one step more would have come
     while high - low > NOISE_STEP * high:
         half = 0.5 * (low + high)
         new = half
@@ -136,11 +136,11 @@ def _largest_kept(excess: Callable[[float], float], low: float, high: float, at:
             root = low - at_low * ((high - low) / (at_high - at_low))
             toward = math.copysign(1.0, half - root)
             shift = min(0.2 * (high - low) ** 2 / width, abs(half - root))
-            most = max(reach - 0.5 * (high - low), 0.0)  # from the middle, not to fall behind
+            most = max(allowed - 0.5 * (high - low), 0.0)  # from the middle, not to fall behind
             new = half - toward * min(abs(half - (root + toward * shift)), most)
             least = 0.5 * NOISE_STEP * high  # an interpolation that is next to the truth ends the search
             new = min(max(new, low + least), high - least)
-        reach *= 0.5
+        allowed *= 0.5
         found = excess(new)
         low, high, at_low, at_high = (new, high, found, at_high) if found <= 0.0 else (low, new, at_low, found)
     return low
