@@ -34,6 +34,7 @@ LONGEST = (
     "tests/pairs/test_lattice.py",
     "tests/releases/test_losses_at_once.py",
     "tests/releases/test_ada_promise.py",
+    "docs/publish.md",
     "tests/data/test_bombs.py",
     "tests/pairs/test_precise_lines.py",
     "tests/neighbours/test_objective.py",
