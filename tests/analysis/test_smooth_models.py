@@ -117,7 +117,7 @@ def test_fifty_data_sets(seed):
 WIDE = (4, 13, 35, 44)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 10, 20, 22, 26, 31, 33, 36, 43, 46])
+@pytest.mark.parametrize("seed", [2, 3, 10, 26, 43, 46])  # the slow test below has them all
 def test_small_tables_and_far_domains_too(seed):
     rng, sweep, estimator, options = hard_world(seed)
     assert besieged(rng, sweep, estimator, "ball", 1000, 1, **options, seed=seed).gap < 0.01

@@ -32,27 +32,10 @@ def test_killed_at_random_moments(tmp_path, kills):
     assert f"{kills} kills" in run("-m", "tests.ledger.killed_writer", str(tmp_path), str(kills), "7")
 
 
-WRITER = """
-import sys
-import perinstance as pi
-from perinstance.errors import LedgerConflict
-from perinstance.pairs import Shift
-ledger = pi.Ledger(sys.argv[1])
-for i in range(5):
-    ledger.charge_pairs(["a", "b"], Shift([0.1, 0.2]), key=f"{sys.argv[2]}-{i}")
-try:
-    ledger.charge_pairs(["a", "b"], Shift([0.1, float(sys.argv[2])]), key="contested")
-    print("mine")
-except LedgerConflict:
-    print("theirs")
-"""
-
-
 @pytest.mark.parametrize("writers", [6, pytest.param(32, marks=pytest.mark.slow)])
 def test_many_writers_at_once(tmp_path, writers):
     place = tmp_path / "ledger"
-    with ThreadPoolExecutor(writers) as pool:
-        told = list(pool.map(lambda k: run("-c", WRITER, str(place), str(k)).strip(), range(1, writers + 1)))
+    told = run("-m", "tests.ledger.many_writers", str(writers), str(place)).split()
     assert sorted(told) == ["mine"] + ["theirs"] * (writers - 1)
     ledger = pi.Ledger(place)
     assert len(ledger.releases()) == 5 * writers + 1 and ledger.verify().ok

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -107,35 +106,13 @@ def test_changes_on_the_server_are_named(address, tmp_path):
         ledger.totals()
 
 
-WRITER = """
-import sys
-import perinstance as pi
-from perinstance.errors import LedgerConflict
-from perinstance.pairs import Shift
-ledger = pi.Ledger(sys.argv[1], store=sys.argv[2])
-for i in range(5):
-    ledger.charge_pairs(["a", "b"], Shift([0.1, 0.2]), key=f"{sys.argv[3]}-{i}")
-try:
-    ledger.charge_pairs(["a", "b"], Shift([0.1, float(sys.argv[3])]), key="contested")
-    print("mine")
-except LedgerConflict:
-    print("theirs")
-"""
-
-
 @pytest.mark.parametrize("writers", [4, pytest.param(32, marks=pytest.mark.slow)])
 def test_many_writers_at_once(address, tmp_path, writers):
     store = tmp_path / "store"
-
-    def run(k):
-        done = subprocess.run(
-            [sys.executable, "-c", WRITER, address, str(store), str(k)], capture_output=True, text=True, timeout=600
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    with ThreadPoolExecutor(writers) as pool:
-        told = list(pool.map(run, range(1, writers + 1)))
+    words = [sys.executable, "-m", "tests.ledger.many_writers", str(writers), address, str(store)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.split()
     assert sorted(told) == ["mine"] + ["theirs"] * (writers - 1)
     ledger = pi.Ledger(address, store=store)
     assert len(ledger.releases()) == 5 * writers + 1 and ledger.verify().ok

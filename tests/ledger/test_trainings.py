@@ -20,7 +20,7 @@ def test_descents_and_readings_add_up(tmp_path):
     whole = pi.audit(pi.NoisyDescent(steps=20, clip=1.0, epsilon=1.0, delta=DELTA), X, X[:, 0], ids=ids)
     sampled = pi.audit(pi.NoisyDescent(steps=20, clip=1.0, noise=4.0, rate=0.2), X, X[:, 0], ids=ids)
     watch = Watch(people=12, rate=0.3, noise_multiplier=3.0, clip=1.0)
-    for _ in range(5):
+    for _ in range(12):  # of fewer steps sums are finer, and take seconds a person
         batch = np.flatnonzero(rng.random(12) < 0.3)
         watch.step(batch, rng.random(len(batch)))
     reading = watch.audit(DELTA)

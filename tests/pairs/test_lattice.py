@@ -237,22 +237,23 @@ def test_many_kinds_of_steps(direction, above, monkeypatch):
     assert found < lines < found * (1 + 1e-3)
 
 
-def test_awkward_steps():
+AWKWARD = [
+    ([0.3, 0.3, 0.05], [1e-6, 6.0, 1e-6], "with"),
+    ([1e-6, 0.9, 1e-6], [40.0, 0.001, 1e-3], "without"),
+    ([0.999998, 1e-6, 0.5], [0.5, 50.0, 0.1], "without"),
+    pytest.param([0.999998, 1e-6, 0.5], [0.5, 50.0, 0.1], "with", marks=pytest.mark.slow),  # half a minute
+]
+
+
+@pytest.mark.parametrize(("rate", "distance", "direction"), AWKWARD)
+def test_awkward_steps(rate, distance, direction):
     """Next to nothing, far out, next to certain: an answer between those of fewer and of more."""
-    cases = [
-        ([0.3, 0.3, 0.05], [1e-6, 6.0, 1e-6], "with"),
-        ([1e-6, 0.9, 1e-6], [40.0, 0.001, 1e-3], "without"),
-        ([0.999998, 1e-6, 0.5], [0.5, 50.0, 0.1], "with"),
-        ([0.999998, 1e-6, 0.5], [0.5, 50.0, 0.1], "without"),
+    (found,) = SampledGaussian([rate], [distance], 1).epsilon(1e-9, direction)
+    (fewer,) = SampledGaussian([rate[:2]], [distance[:2]], 1).epsilon(1e-9, direction)
+    halves = [
+        SampledGaussian([[q]], [[m]], 1).epsilon(1e-9 / 3, direction)[0] for q, m in zip(rate, distance, strict=True)
     ]
-    for rate, distance, direction in cases:
-        (found,) = SampledGaussian([rate], [distance], 1).epsilon(1e-9, direction)
-        (fewer,) = SampledGaussian([rate[:2]], [distance[:2]], 1).epsilon(1e-9, direction)
-        halves = [
-            SampledGaussian([[q]], [[m]], 1).epsilon(1e-9 / 3, direction)[0]
-            for q, m in zip(rate, distance, strict=True)
-        ]
-        assert fewer * (1 - 1e-12) <= found <= sum(halves) * (1 + 1e-12)
+    assert fewer * (1 - 1e-12) <= found <= sum(halves) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("order", [0.0, 1.7, -3.0])

@@ -16,11 +16,9 @@ from perinstance.pairs.interface.kinds import KINDS
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.report.audit_sections import other_noise
 
-from .catalogue import CATALOGUE
+from .catalogue import CATALOGUE, PROMISED
 
 every = pytest.mark.parametrize("name", CATALOGUE)
-#: The noise of a promise is drawn anew in every audit: the losses are a reading at what was drawn.
-PROMISED = [name for name, example in CATALOGUE.items() if example.release.mechanism().promises]
 repeatable = pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in PROMISED])
 
 
@@ -36,6 +34,7 @@ def test_it_describes_itself(name):
     assert isinstance(release, pi.releases.Release) and isinstance(mechanism, Mechanism)
     assert mechanism.name == type(release).__name__
     assert mechanism.words
+    assert mechanism.promises == (name in PROMISED)
     assert mechanism.scale > 0 or mechanism.promises  # a promise chooses its noise itself
     assert mechanism.needs_target == (CATALOGUE[name].y is not None)
     with pytest.raises(dataclasses.FrozenInstanceError):

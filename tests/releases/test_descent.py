@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -20,6 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds import gathered_rows
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import SampledGaussian, Shift
+from perinstance.releases.descent import step_losses
 from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
@@ -42,22 +44,16 @@ def test_at_rate_one_the_promise_is_one_shift():
 
 
 def test_two_sampled_steps_by_quadrature():
-    q, m, epsilon = 0.3, 0.7, 0.5
-
-    def ratio(x):
-        return 1 - q + q * math.exp(m * x - m * m / 2)
-
-    def with_over_without(a, b):
-        w = ratio(a) * ratio(b)
-        return max(w - math.exp(epsilon), 0.0) * stats.norm.pdf(a) * stats.norm.pdf(b)
-
-    def without_over_with(a, b):
-        w = ratio(a) * ratio(b)
-        return max(1 - math.exp(epsilon) * w, 0.0) * stats.norm.pdf(a) * stats.norm.pdf(b)
-
-    slow = max(integrate.dblquad(f, -7, 7, -7, 7, epsabs=1e-5)[0] for f in (with_over_without, without_over_with))
+    """A sum over four million cells of the two steps' noise, each as it is at its middle."""
+    q, m, epsilon, cells = 0.3, 0.7, 0.5, 2000
+    x = -7.0 + 14.0 / cells * (np.arange(cells) + 0.5)
+    mass = stats.norm.pdf(x) * 14.0 / cells
+    ratio = 1 - q + q * np.exp(m * x - m * m / 2)
+    both = np.outer(ratio, ratio)
+    with_over_without = mass @ np.maximum(both - math.exp(epsilon), 0.0) @ mass
+    without_over_with = mass @ np.maximum(1 - math.exp(epsilon) * both, 0.0) @ mass
     promise = pi.NoisyDescent(steps=2, clip=m, noise=1.0, rate=q).promise()
-    assert promise.delta(epsilon) == pytest.approx(slow, rel=1e-3)
+    assert promise.delta(epsilon) == pytest.approx(max(with_over_without, without_over_with), rel=1e-4)
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.2])
@@ -66,6 +62,46 @@ def test_noise_is_the_smallest_that_keeps_the_promise(rate):
     noise = release.mechanism().scale
     assert release.promise().epsilon(1e-5) <= 1.5
     assert pi.NoisyDescent(steps=60, clip=3.0, rate=rate, noise=noise * (1 - 1e-6)).promise().epsilon(1e-5) > 1.5
+
+
+LOSSES = {
+    "a line": lambda m: 7.0 * m,
+    "bent": lambda m: math.expm1(5.0 * m),
+    "far": lambda m: 1e-3 * m,
+    "near": lambda m: 1e6 * m,
+    "steep": lambda m: (m / 0.3) ** 50,
+    "a jump": lambda m: 0.0 if m < 0.31 else 5.0,
+    "a jump to infinity": lambda m: 0.0 if m < 0.31 else math.inf,
+    "no number": lambda m: 0.0 if m < 0.31 else math.nan,
+    "at the limit for long": lambda m: 2.0 + 1e3 * max(m - 0.4, 0.0),
+    "flat": lambda m: 2.0 + (m - 0.3) ** 9,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_search_for_the_noise_ends_where_bisection_would(name, monkeypatch):
+    loss, asked = LOSSES[name], []
+
+    def one_person(rate, distance, steps):
+        asked.append(distance)
+        return SimpleNamespace(epsilon=lambda delta: np.array([loss(distance)]))
+
+    monkeypatch.setattr(step_losses, "equal_steps", one_person)
+    found = step_losses.largest_distance.__wrapped__(0.5, 8, 2.0, 1e-6)
+    assert loss(found) <= 2.0 and not loss(found * (1 + 2.1 * step_losses.NOISE_STEP)) <= 2.0
+    bracketing = 2 + abs(math.log2(found))
+    assert len(asked) <= bracketing + 32
+    assert name not in ("a line", "bent") or len(asked) < 14  # each may take seconds
+
+
+@pytest.mark.parametrize(("steps", "epsilon", "delta"), [(1, 0.1, 0.3), (100, 1.0, 1e-6), (7, 40.0, 1e-12)])
+def test_the_noise_is_what_bisection_finds(steps, epsilon, delta):
+    low, high = 0.0, 64.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        kept = Shift(middle * math.sqrt(steps)).epsilon(delta)[0] <= epsilon
+        low, high = (middle, high) if kept else (low, middle)
+    assert step_losses.largest_distance(1.0, steps, epsilon, delta) == pytest.approx(low, rel=2e-9)
 
 
 def test_its_price_is_that_of_the_own_row_where_it_is_clipped():

@@ -1,4 +1,8 @@
-"""What the terminal shows: progress, quantiles, the most exposed. Plain lines when piped."""
+"""What the terminal shows: progress, quantiles, the most exposed. Plain lines when piped.
+
+What reads audits is imported where one is shown: to explain a loss, or to say that one is no number, takes half a
+second without it and three with it.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,9 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
-from perinstance.report.audit_sections.group_lines import SIZE_STEP, by_group, group_rows
 from perinstance.report.charts.svg import clean
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
-from perinstance.report.release_words import COMPARISON_COST, comparison_lines, release_line
 
 if TYPE_CHECKING:
     from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
@@ -102,7 +104,7 @@ class Told:
 def show_audit(audit: Audit, out: Console, told: Told) -> None:
     """Show the set-up, the quantiles, the worst-case statement, the ten most exposed and where the report lies."""
     epsilon = np.asarray(audit.epsilon, dtype=float)
-    out.print(f"[bold]{escape(release_line(audit.release))}[/bold]")
+    out.print(f"[bold]{escape(_release_line(audit))}[/bold]")
     count = f"{words.people(len(epsilon))}, {words.features(audit.health.n_features)}"
     out.print(f"{count}, δ = {audit.delta:g}, add/remove one row")
     out.print(_quantiles(epsilon, told))
@@ -121,6 +123,12 @@ def show_audit(audit: Audit, out: Console, told: Told) -> None:
         out.print(f"Report: {escape(str(told.report))}", soft_wrap=True)
 
 
+def _release_line(audit: Audit) -> str:
+    from perinstance.report.release_words import release_line
+
+    return release_line(audit.release)
+
+
 def _exposed(audit: Audit) -> Table:
     table = Table(title="Most exposed", title_justify="left", box=None, pad_edge=False)
     table.add_column("person", no_wrap=True)
@@ -134,6 +142,8 @@ def _exposed(audit: Audit) -> Table:
 
 def show_comparison(comparison: AccuracyComparison, out: Console) -> None:
     """Show accuracy with and without privacy, and what the comparison costs."""
+    from perinstance.report.release_words import COMPARISON_COST, comparison_lines
+
     table = Table(title="What privacy costs in accuracy", title_justify="left", box=None, pad_edge=False)
     table.add_column("model")
     table.add_column(comparison.measure, justify="right")
@@ -181,6 +191,8 @@ def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
 
 def _group_records(epsilon: np.ndarray, labels: Any, redact: bool) -> list[dict[str, Any]]:
     """Return a line for each group, the most exposed first; redacted, of large groups what enough people share."""
+    from perinstance.report.audit_sections.group_lines import SIZE_STEP, by_group, group_rows
+
     if not redact:
         return [
             {"group": row.name, "people": row.size, "median": row.median, "q95": row.q95, "max": row.largest}
@@ -252,7 +264,7 @@ def audit_record(audit: Audit, told: Told) -> dict[str, Any]:
     return {
         "confidential": True,
         "redacted": told.redact,
-        "release": release_line(audit.release),
+        "release": _release_line(audit),
         "neighbours": "add or remove one row",
         "people": len(epsilon),
         "features": int(audit.health.n_features),

@@ -1,7 +1,9 @@
 """People who get another id, or none: the files they are in are written anew.
 
 The log never holds an id, so that nothing has to be struck out there: an event says which files have taken the place
-of which. The old files are deleted once that event is committed.
+of which. The old files are deleted once that event is committed, and running sums with their drafts: one that is being
+written has opened old files, and is there before they are gone. What a killed writer of charges has left half-written
+goes too, once it is old.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge, synchronise_folder
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, superseded_files
 from perinstance.ledger.log.event_log import Event, EventLog
-from perinstance.ledger.totals.sealed_sums import delete_sums
+from perinstance.ledger.totals.sealed_sums import delete_old_drafts, delete_sums
 
 #: so many people are looked for one by one; for more the whole file is read
 FEW = 16
@@ -74,6 +76,7 @@ def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str]) 
     events = log.events()
     stored = rewritten(folder, releases_of(events), names)
     if not stored:
+        _delete_old(log, root, folder)  # should that person's rewriting have been broken off
         raise InvalidInput("nobody of that name is in the ledger; ids are compared exactly as written")
 
     def allowed(now: list[Event]) -> None:
@@ -86,9 +89,16 @@ def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str]) 
         for file in stored.values():
             (folder / file.file).unlink(missing_ok=True)
         raise
+    _delete_old(log, root, folder)
+    return len(stored)
+
+
+def _delete_old(log: EventLog, root: Path, folder: Path) -> None:
+    """Delete what still holds the old ids."""
     delete_sums(root)
     delete_superseded(log, folder)
-    return len(stored)
+    delete_sums(root)  # again: what was made of those files until they were gone
+    delete_old_drafts(folder, ".*.part")
 
 
 def delete_superseded(log: EventLog, folder: Path) -> None:

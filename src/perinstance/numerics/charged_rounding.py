@@ -58,8 +58,11 @@ def charge(value: ArrayLike, lost: ArrayLike) -> Charged:
     exist without the person. One that overflowed has lost something, and is an upper bound; a NaN says nothing, and the
     answer is an upper bound of infinity.
     """
-    value, lost = np.broadcast_arrays(np.asarray(value, dtype=np.float64), np.asarray(lost, dtype=np.float64))
-    raised, codes = np.empty(value.shape), np.empty(value.shape, dtype=np.uint8)
+    value, lost = np.asarray(value, dtype=np.float64), np.asarray(lost, dtype=np.float64)
+    shape = np.broadcast_shapes(value.shape, lost.shape)
+    # copies: whoever asks whether a broadcast array can be written is warned
+    value, lost = (part if part.shape == shape else np.full(shape, part) for part in (value, lost))
+    raised, codes = np.empty(shape), np.empty(shape, dtype=np.uint8)
     _charge_each(np.ravel(value), np.ravel(lost), raised.reshape(-1), codes.reshape(-1))
     return Charged(raised, codes)
 

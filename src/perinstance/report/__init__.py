@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from perinstance.report.content import gather
-
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
 
@@ -26,6 +24,8 @@ __all__ = ["render", "to_html"]
 
 def render(audit: Audit, **options: Any) -> str:
     """Return the report as one HTML page; see ``perinstance.report.content.gather`` for the options."""
+    from perinstance.report.content import gather  # not to explain one loss
+
     return filled_page("report.html.j2", gather(audit, **options))
 
 

@@ -38,7 +38,7 @@ def posterior_upper(mu: ArrayLike, rho: ArrayLike, delta: float) -> Floats:
     True
     """
     mu, rho = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(rho, dtype=np.float64))
-    flat_mu, flat_rho = mu.ravel(), rho.ravel()
+    flat_mu, flat_rho = mu.flatten(), rho.flatten()  # copies: asking a broadcast array whether it can be written warns
     epsilon = np.asarray(Posterior(flat_mu, flat_rho).epsilon(delta))
     beyond = flat_mu**2 > 1 + flat_mu
     if beyond.any():

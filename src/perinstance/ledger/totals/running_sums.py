@@ -93,9 +93,9 @@ def _current(root: Path, charges: Path, events: Sequence[Event], budget: Budget 
     if base is not None and since == len(events):
         return base
     try:
-        with opened(charges, _charged(events, events[since:])) as files:
-            before = [] if base is None else [base]
-            return write_sums(root, _schema(events), _tables(before, files, budget), seal)
+        before = [] if base is None else [base]
+        tables = _tables(before, charges, _charged(events, events[since:]), budget)
+        return write_sums(root, _schema(events), tables, seal)
     finally:
         if base is not None:
             base.close()
@@ -108,10 +108,14 @@ def _schema(events: Sequence[Event]) -> pa.Schema:
     return schema.with_metadata(sums_metadata(events, ORDERS))
 
 
-def _tables(base: list[ChargeFile], files: list[ChargeFile], budget: Budget | None) -> Iterator[dict[str, Any]]:
-    for found in aligned_rows([*base, *files]):
-        sums, codes = _sums(found, len(base), [file.schema for file in files], budget)
-        yield {"id": found.ids, **sums, "kind": coded(codes)}
+def _tables(
+    base: list[ChargeFile], charges: Path, releases: list[ChargedRelease], budget: Budget | None
+) -> Iterator[dict[str, Any]]:
+    """Add up; files are opened when there is a draft already, so that whoever deletes them deletes the draft after."""
+    with opened(charges, releases) as files:
+        for found in aligned_rows([*base, *files]):
+            sums, codes = _sums(found, len(base), [file.schema for file in files], budget)
+            yield {"id": found.ids, **sums, "kind": coded(codes)}
 
 
 def _sums(

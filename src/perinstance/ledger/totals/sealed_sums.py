@@ -4,6 +4,9 @@
 
 It is no part of the log's chain, because everything in it can be computed again. Whoever can write a name that fits
 (without a secret, everybody who can write) has to deal with verification, which adds the charges up.
+
+A draft, of which a killed process may leave one behind, holds ids too: the next writer deletes old ones, and people who
+get another name or none take all of them along, those that are being written included.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +24,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perinstance.data.confidential.private_files import private_file
-from perinstance.errors import PerinstanceError
+from perinstance.errors import LedgerConflict, LedgerDamaged, PerinstanceError
 from perinstance.ledger.files.charge_files import ChargeFile, file_digest
 from perinstance.ledger.log.event_log import Event
 
 #: turns words into a hash
 Seal = Callable[[str], str]
+
+#: names of drafts: while they are written, and until they are sealed
+DRAFTS = ("..running.*.part", ".running.*.parquet")
+#: seconds after which nobody is writing a draft any more that was not written to
+STALE = 3600.0
 
 
 def sums_metadata(events: Sequence[Event], orders: Sequence[float]) -> dict[bytes, bytes]:
@@ -38,19 +47,43 @@ def sums_metadata(events: Sequence[Event], orders: Sequence[float]) -> dict[byte
 
 
 def write_sums(root: Path, schema: pa.Schema, tables: Iterable[dict[str, Any]], seal: Seal) -> ChargeFile:
-    """Write the file, delete those before it, and return it open: another process may put a newer one in its place."""
-    draft = root / f".running.{secrets.token_hex(8)}.parquet"
+    """Write the file, delete those before it and old drafts, and return it open: a newer one may take its place."""
+    delete_old_drafts(root, *DRAFTS)
     before = sums_files(root)
-    with private_file(draft) as out, pq.ParquetWriter(out, schema, compression="zstd") as writer:
-        for columns in tables:
-            writer.write_table(pa.table(columns, schema=schema))
-    file = ChargeFile(root, draft.name)
-    name = _sealed_name(draft, seal)
-    os.replace(draft, root / name)
+    draft = root / f".running.{secrets.token_hex(8)}.parquet"
+    try:
+        with private_file(draft) as out, pq.ParquetWriter(out, schema, compression="zstd") as writer:
+            for columns in tables:
+                writer.write_table(pa.table(columns, schema=schema))
+        name = _sealed_name(draft, seal)
+        os.replace(draft, root / name)  # nobody has it open: some systems move no file that is
+        file = _opened(root, name)
+    except FileNotFoundError:
+        raise LedgerConflict("another process has changed the ledger meanwhile; do it again") from None
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     for path in before:
         if path.name != name:
             path.unlink(missing_ok=True)
     return file
+
+
+def _opened(root: Path, name: str) -> ChargeFile:
+    try:
+        return ChargeFile(root, name)
+    except LedgerDamaged:
+        (root / name).stat()  # deleted meanwhile, or really damaged
+        raise
+
+
+def delete_old_drafts(folder: Path, *patterns: str) -> None:
+    """Delete what a killed process has left half-written; whoever still writes a younger one keeps it."""
+    for pattern in patterns:
+        for path in folder.glob(pattern):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > STALE:
+                    path.unlink()
 
 
 def sums_files(root: Path) -> list[Path]:
@@ -64,8 +97,8 @@ def is_sealed(path: Path) -> bool:
 
 
 def delete_sums(root: Path) -> None:
-    """Delete the file: it holds ids that have changed."""
-    for path in sums_files(root):
+    """Delete the file and all drafts: they hold ids that have changed."""
+    for path in (*sums_files(root), *(path for pattern in DRAFTS for path in root.glob(pattern))):
         path.unlink(missing_ok=True)
 
 
