@@ -52,6 +52,7 @@ from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import (
     small_line,
 )
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
+from perinstance.pairs.loss_sums.sampled.lattice import answers
 from perinstance.pairs.loss_sums.sampled.lines import precise_answers
 from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
@@ -444,6 +445,7 @@ def test_lattices_and_lines_are_above(q, m, steps, delta, monkeypatch):
     assert pairs.delta(found, "with")[0] <= delta * (1.0 + 1e-9)
     assert pairs.delta(found * (1.0 - 1e-9), "with")[0] > delta * (1.0 - 1e-9)
     monkeypatch.setattr(precise_answers, "_with_cut", lambda *_: NONE)
+    monkeypatch.setattr(answers, "FINEST", answers.FINEST // 16)
     (before,) = pairs.epsilon(delta, "with")
     assert found * (1.0 - 1e-9) <= before
 
@@ -453,6 +455,15 @@ def test_the_better_of_two():
     low, high = LineAnswer(1.0, 2.0, np.inf), LineAnswer(1.5, 3.0, 0.25)
     assert better(low, high) == better(high, low) == LineAnswer(1.0, 2.0, 0.25)
     assert better(NONE, high) == high
+
+
+def test_many_kinds():
+    """Nine that are the same are one."""
+    goal = np.array([math.log(1e-6), 1000.0, np.inf])
+    one = CutAnswers([(2e-5, 12.0, 2_997.0)], 1 << 28).answer(goal, NONE, solving=True)
+    nine = CutAnswers([(2e-5, 12.0, 333.0)] * 9, 1 << 28).answer(goal, NONE, solving=True)
+    assert max(one.cost, nine.cost) < 1e-10 * one.value
+    assert nine.value == pytest.approx(one.value, rel=1e-10)
 
 
 def test_a_line_that_says_nothing(monkeypatch):
@@ -477,5 +488,5 @@ def test_who_is_not_served():
     kinds = [(2e-5, 12.0, 30_000.0)]
     goal = np.array([math.log(1e-6), _start(kinds, 1e-6), np.inf])
     assert CutAnswers(kinds, 1000).answer(goal, NONE, solving=True).cost == np.inf
-    assert CutAnswers(9 * kinds, 1 << 28).answer(goal, NONE, solving=True) is NONE
+    assert CutAnswers(65 * kinds, 1 << 28).answer(goal, NONE, solving=True) is NONE
     assert make_plan(_cut(kinds, Goal(200.0, -9.0)), Goal(200.0, -9.0)).nodes <= MOST_NODES

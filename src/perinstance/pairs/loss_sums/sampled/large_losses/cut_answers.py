@@ -33,7 +33,7 @@ from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
 
-MOST_KINDS = 8
+MOST_KINDS = 64
 ROUNDS = 5
 #: Cuts that are tried: shares of the highest that serves, where the tail is heavy, and else.
 HEAVY, LIGHT = (1.0, 0.8), (0.7, 0.3)

@@ -30,8 +30,9 @@ from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_wind
 #: take as much for each of so many bits.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 MOST_STEPS = 2.0**24
-#: As many of them as choosing a cut takes the time of; more where sharp ones are tried, at deltas below e^-50.
-PLANNED, SHARP_PLANNED, SHARP = 1 << 26, 1 << 27, -50.0
+#: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
+#: deltas below e^-50.
+PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 #: Below these no loss is large.
 NEXT, LEAST_RATE = 0.01, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
@@ -133,6 +134,7 @@ def _with_cut(
     kinds = [(q, m, k) for q, m, k in steps.of_person(0).T.tolist()]
     furthest = max(m if q >= LEAST_RATE else 0.0 for q, m, _ in kinds)
     planned = PLANNED if min(goal[0], found.value if not solving else 0.0) > SHARP else SHARP_PLANNED
+    planned *= -(-len(kinds) // SOME_KINDS)
     if furthest <= NEXT or shared.left < planned:
         return NONE
     shared.left -= planned
