@@ -33,8 +33,9 @@ MOST_STEPS = 2.0**24
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
-#: Below these no loss is large.
-NEXT, LEAST_RATE = 0.01, 1e-8
+#: Up to so many steps of distances up to this a lattice is as good, and faster, at deltas that are not as small; below
+#: these no loss is large.
+FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.01, 1e-8
 #: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
 BITS = (0, 192, 256, 512)
 #: Half octaves that a line may be moved to the left.
@@ -133,9 +134,10 @@ def _with_cut(
     assert steps is not None
     kinds = [(q, m, k) for q, m, k in steps.of_person(0).T.tolist()]
     furthest = max(m if q >= LEAST_RATE else 0.0 for q, m, _ in kinds)
-    planned = PLANNED if min(goal[0], found.value if not solving else 0.0) > SHARP else SHARP_PLANNED
-    planned *= -(-len(kinds) // SOME_KINDS)
-    if furthest <= NEXT or shared.left < planned:
+    sharp = min(goal[0], found.value if not solving else 0.0) < SHARP
+    planned = (SHARP_PLANNED if sharp else PLANNED) * -(-len(kinds) // SOME_KINDS)
+    nearest = FAR if steps.taken[0] <= FEW and not sharp else NEXT
+    if furthest <= nearest or shared.left < planned:
         return NONE
     shared.left -= planned
     answers = CutAnswers(kinds, min(shared.left, MOST_TERMS))
