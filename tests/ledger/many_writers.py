@@ -31,7 +31,7 @@ def charge(number: int, address: str, store: str | None) -> str:
 
 def main(writers: int, address: str, store: str | None = None) -> None:
     """Fork, wait for all, and tell what they say; a writer that fails is told by its traceback and the exit code."""
-    if store is not None:
+    if store is not None:  # imported once, before there are children
         import psycopg  # noqa: F401
         import sqlalchemy  # noqa: F401
     reading, writing = os.pipe()

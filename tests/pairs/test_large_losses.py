@@ -105,11 +105,16 @@ def test_moments_are_enclosed(cut, large):
     assert log == pytest.approx(first, rel=1e-6, abs=1e-6)  # estimates are good ones
 
 
-@pytest.mark.parametrize("cut", CUTS)
+#: All that counts of its noise lies behind the cut: paths begin at some height.
+BEHIND = LossCut(1e-3, 40.0, 10.0, 12.0, 0.5, 52.0)
+
+
+@pytest.mark.parametrize("cut", [*CUTS, BEHIND])
 def test_the_rest_of_a_line(cut, monkeypatch):
     """What is proved is above what is there, for all that follows, and falls; whatever the path."""
     c = 3.0 / cut.m
     noise = cut_noise(cut, c, float(log_parts(cut, np.array([c]), 1.0)[1][0]) - 90.0, large=True)
+    assert (noise.low > cut.place + 2.0) == (cut is BEHIND)
     for y in (0.2, 1.0, 30.0):
         bounds = [log_decay(noise, y, rise, True) for rise in (0.5, 2.0, 4.0)]
         about = [log_decay(noise, y, rise, False) for rise in (0.5, 2.0, 4.0)]

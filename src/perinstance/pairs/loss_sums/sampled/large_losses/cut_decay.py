@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CELL_SUM
@@ -44,25 +43,30 @@ def log_decay(noise: CutNoise, y: float, rise: float, sure: bool) -> float:
     if not 0 < count <= MOST_CELLS:
         return np.inf
     x = np.linspace(noise.low, cut.end, count + 1)
-    logs, top = _sizes(cut, c, y, rise, x, sure=False)
+    logs, tops = _sizes(cut, c, y, rise, x, sure=False)
     if sure:
         steep = _steepest(cut, x[1:]) * (1.0 + c + y) + cut.end + rise
         parts = np.maximum(np.ceil(np.diff(x) * steep / (CHANGE + DEEP * (logs.max() - logs))), 1.0)
         if not parts.sum() <= MOST_CELLS:
             return np.inf
         x = np.interp(np.arange(int(parts.sum()) + 1), np.concatenate([[0.0], np.cumsum(parts)]), x)
-        logs, top = _sizes(cut, c, y, rise, x, sure=True)
+        logs, tops = _sizes(cut, c, y, rise, x, sure=True)
     total = float(log_total(logs + np.log(LENGTH * np.diff(x)))) - NORMAL
-    loss = float(cut.loss(x[-1:])[0]) + math.log1p(-cut.q)
-    side = (1.0 + c) * loss - 0.5 * (cut.end**2 - top**2) + math.log(top)  # back to the real line, at the end
-    side += float(_log_weight(cut, x[-1:], x[-1:], np.array([top]))[0])
-    # left of all cells, and the side there, little is left
-    found = float(np.logaddexp(np.logaddexp(total, side), noise.log_out))
+    sides = np.logaddexp(_log_side(cut, c, x[:1], tops[0]), _log_side(cut, c, x[-1:], tops[1]))
+    # left of all cells little is left
+    found = float(np.logaddexp(np.logaddexp(total, sides), noise.log_out))
     return found + CELL_SUM * (1.0 + abs(found) + y)
 
 
-def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool) -> tuple[Floats, float]:
-    """Return bounds of the logarithm of the integrand's size on cells, and the height of the path at its end."""
+def _log_side(cut: LossCut, c: float, x: Floats, top: float) -> float:
+    """Return the logarithm of a bound of the integral from the path back to the real line, at one of its ends."""
+    loss = float(cut.loss(x)[0]) + math.log1p(-cut.q)
+    size = (1.0 + c) * loss - 0.5 * (float(x[0]) ** 2 - top**2) + math.log(top) - NORMAL
+    return size + float(_log_weight(cut, x, x, np.array([top]))[0])
+
+
+def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool) -> tuple[Floats, tuple[float, float]]:
+    """Return bounds of the logarithm of the integrand's size on cells, and the heights of the path at its ends."""
     middle = 0.5 * (x[1:] + x[:-1])
     step = np.diff(x) if sure else np.zeros(len(middle))
     odds = cut.log_odds(middle)
@@ -81,7 +85,7 @@ def _sizes(cut: LossCut, c: float, y: float, rise: float, x: Floats, sure: bool)
     highest = height + step
     weight = _log_weight(cut, x[:-1], x[1:], highest)
     noise = -0.5 * (middle**2 - highest**2) + 0.5 * step * (np.abs(middle) + step)
-    return (1.0 + c) * size - y * turned + noise + weight, float(highest[-1])
+    return (1.0 + c) * size - y * turned + noise + weight, (float(highest[0]), float(highest[-1]))
 
 
 def _steepest(cut: LossCut, right: Floats) -> Floats:
@@ -95,5 +99,5 @@ def _log_weight(cut: LossCut, left: Floats, right: Floats, height: Floats) -> Fl
     growth = 0.5 * (height / cut.width) ** 2
     cut_off = np.minimum(growth + cut.log_large(right), np.logaddexp(0.0, growth + cut.log_small(left)))
     growth = 0.5 * (height / END) ** 2
-    beyond = log_ndtr((right - cut.last) / END)
-    return np.asarray(cut_off + np.minimum(growth + cut.log_inside(left), np.logaddexp(0.0, growth + beyond)))
+    end = np.minimum(growth + cut.log_inside(left), np.logaddexp(0.0, growth + cut.log_beyond(right)))
+    return np.asarray(cut_off + end)

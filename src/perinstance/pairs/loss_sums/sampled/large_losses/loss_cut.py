@@ -102,6 +102,10 @@ class LossCut:
         """Return ``log sigma``."""
         return np.asarray(log_ndtr((self.last - x) / END))
 
+    def log_beyond(self, x: Floats) -> Floats:
+        """Return ``log (1 - sigma)``."""
+        return np.asarray(log_ndtr((x - self.last) / END))
+
     def bends(self, x: Floats) -> Floats:
         """Return how much ``log (rho sigma)`` bends to the left of some places, or more."""
         found = np.zeros(len(x))

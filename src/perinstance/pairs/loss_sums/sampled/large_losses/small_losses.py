@@ -19,11 +19,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CELL_SUM, CHERNOFF, UNIT
-from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END, LARGEST, LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LARGEST, LossCut, log_total
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
 FINE = 0.02
@@ -75,7 +74,8 @@ def _log_above_one(cut: LossCut, power: float, x: Floats) -> float:
     logs = np.log(np.diff(x)) + _ends(cut, x, np.maximum(log[1:], log[:-1])) - NORMAL
     rest = math.log(power * cut.q) - 0.5 * x[0] ** 2
     if power * cut.q > 1.0:
-        left_out = np.logaddexp(cut.log_large(np.array([0.5 * cut.m]))[0], log_ndtr((0.5 * cut.m - cut.last) / END))
+        middle = np.array([0.5 * cut.m])
+        left_out = float(np.logaddexp(cut.log_large(middle), cut.log_beyond(middle))[0])
         rest = float(np.logaddexp(rest, math.log(power * cut.q) + left_out))
     return float(np.logaddexp(log_total(logs), rest))
 
