@@ -22,6 +22,7 @@ from perinstance.pairs.loss_sums.sampled.lines.ball_integral import ball_line, m
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import in_pairs, moments_in_pairs
+from perinstance.pairs.loss_sums.sampled.lines.pair_sums import LANES, TURN, additions, fill_sums
 
 from .test_few_steps_table import ROWS, _kind, _numbers
 
@@ -52,6 +53,58 @@ def test_products_and_sums_of_pairs(a, b):
     assert _size((found[0] - true[0], found[1] - true[1])) <= PAIR_PRODUCT * _size(x) * _size(y)
     found = _exact(*total(*a, *b))
     assert _size((found[0] - x[0] - y[0], found[1] - x[1] - y[1])) <= PAIR_SUM * (_size(x) + _size(y))
+
+
+def _rows(pairs) -> np.ndarray:
+    """Complex pairs as four rows, filled up with zeros."""
+    out = np.zeros((4, -(-len(pairs) // LANES) * LANES))
+    for i, (high, rest) in enumerate(pairs):
+        out[:, i] = high.real, high.imag, rest.real, rest.imag
+    return out
+
+
+def _sum_at(out: np.ndarray, node: int) -> tuple[Fraction, Fraction]:
+    return _exact(complex(*out[:2, node]), complex(*out[2:, node]))
+
+
+@given(pairs_of_floats(), st.lists(pairs_of_floats(), min_size=3, max_size=3), st.integers(0, LANES - 1))
+def test_products_in_eights(a, factors, lane):
+    """One term in some lane, in rationals: turned by each of its three factors."""
+    nothing = [(0j, 0j)] * lane
+    turns = np.stack([_rows([*nothing, factor]) for factor in factors])
+    out = np.empty((4, TURN**2 + 1))
+    fill_sums(_rows([*nothing, a]), turns, out)
+    x = _exact(*a)
+    assert _sum_at(out, 0) == x
+    for node, factor in zip((1, TURN, TURN**2), factors, strict=True):
+        y, found = _exact(*factor), _sum_at(out, node)
+        off = found[0] - (x[0] * y[0] - x[1] * y[1]), found[1] - (x[0] * y[1] + x[1] * y[0])
+        assert _size(off) <= PAIR_PRODUCT * _size(x) * _size(y)
+
+
+@pytest.mark.parametrize("noise", [1, 7, 8, 9, 128, 129, 2500])
+@pytest.mark.parametrize("nodes", [1, 31, 33, 1060])
+def test_sums_in_eights(noise, nodes):
+    """As many terms as there may be, at the last of as many nodes, in rationals; factors are turns, about."""
+    rng = np.random.default_rng([noise, nodes])
+    angles = rng.uniform(-2.0, 2.0, noise)
+    weights = [(complex(w), complex(w * 2.0**-60)) for w in rng.uniform(0.0, 1.0, noise)]
+    turns = [[(complex(math.cos(a * n), math.sin(a * n)), 0j) for a in angles] for n in (1, TURN, TURN**2)]
+    out = np.empty((4, nodes))
+    fill_sums(_rows(weights), np.stack([_rows(each) for each in turns]), out)
+    last = nodes - 1
+    counts = last % TURN, last // TURN % TURN, last // TURN**2
+    true = [Fraction(0), Fraction(0)]
+    for i in range(noise):
+        x = _exact(*weights[i])
+        for count, factors in zip(counts, turns, strict=True):
+            y = _exact(*factors[i])
+            for _ in range(count):
+                x = x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+        true = [true[0] + x[0], true[1] + x[1]]
+    found = _sum_at(out, last)
+    allowed = (1.0 + sum(counts)) * PAIR_PRODUCT + additions(noise) * PAIR_SUM
+    assert _size((found[0] - true[0], found[1] - true[1])) <= 1.01 * allowed * sum(abs(w) for w, _ in weights)
 
 
 @given(pairs_of_floats().filter(lambda a: abs(a[0]) > 1e-3))

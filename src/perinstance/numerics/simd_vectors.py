@@ -218,6 +218,11 @@ def _fused(builder, a, b, c):
     return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [a, b, c])
 
 
+def _fused_less(builder, a, b, c):
+    """``a b - c``, rounded once."""
+    return _fused(builder, a, b, builder.fneg(c))
+
+
 def _sums(builder, a, b):
     """``(a0 + a2) + (a1 + a3)``, and the same of b."""
     low, high = _order(0, 1), _order(2, 3)
@@ -360,6 +365,7 @@ add4 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _four
 multiply_add2 = _arithmetic(_multiply_add, _two, _two, _two, _two)
 #: ``a b + c`` rounded once, ``a b``, ``a + b``, ``a - b``: for loops that recover what rounding took (``exact_kernel``)
 fused8, fused2 = (_arithmetic(_fused, v, v, v, v) for v in (_eight, _two))
+fused_less8 = _arithmetic(_fused_less, _eight, _eight, _eight, _eight)  #: ``a b - c``, rounded once
 times8, times2 = (_arithmetic(lambda builder, a, b: builder.fmul(a, b), v, v, v) for v in (_eight, _two))
 sum8, sum2 = (_arithmetic(lambda builder, a, b: builder.fadd(a, b), v, v, v) for v in (_eight, _two))
 less8, less2 = (_arithmetic(lambda builder, a, b: builder.fsub(a, b), v, v, v) for v in (_eight, _two))

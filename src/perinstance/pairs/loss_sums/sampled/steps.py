@@ -14,6 +14,14 @@ from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence
 
 #: The mean of a step's loss may be so much less than its most for it to count as that.
 CONSTANT = 10.0 * PROMISED
+#: So many different people who are answered one by one, in one call, are given all the work that an answer may take;
+#: more share it, and beyond the second number none of them is.
+IN_FULL, MOST_PEOPLE = 4096, 16384
+
+
+def share_of_work(people: int) -> float:
+    """Return the share of all the work that an answer may take which each of so many people is given."""
+    return min(IN_FULL / max(people, 1), 1.0) if people <= MOST_PEOPLE else 0.0
 
 
 @dataclass(frozen=True, slots=True)

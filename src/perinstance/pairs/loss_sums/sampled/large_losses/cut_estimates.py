@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NOT_ZERO
-from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut, log_total
+from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
 
 FINE = 1.0
@@ -37,14 +38,32 @@ def log_parts(cut: LossCut, orders: Floats, steep: float) -> tuple[Floats, Float
     noise = np.log(np.maximum(half * WEIGHTS, NOT_ZERO)).ravel() - 0.5 * x * x - NORMAL + cut.log_inside(x)
     small, large = noise + cut.log_small(x), noise + cut.log_large(x)
     found = np.empty((2, len(orders)))
-    for i, order in enumerate(orders):
-        powers = (1.0 + order) * log
-        found[0, i] = log_total(powers + small)
-        all_large = powers + large
-        found[1, i] = log_total(all_large)
-        if all_large[-1] > found[1, i] - DIED:
-            found[1, i] = np.inf
+    _fill_totals(log, small, large, np.ascontiguousarray(orders, dtype=np.float64), found)
     return found[0], found[1]
+
+
+@kernel
+def _fill_totals(log, small, large, orders, out):
+    """Fill in log B and log D at each order."""
+    for i in range(orders.size):
+        out[0, i] = _log_total(1.0 + orders[i], log, small)
+        out[1, i] = _log_total(1.0 + orders[i], log, large)
+        if (1.0 + orders[i]) * log[-1] + large[-1] > out[1, i] - DIED:
+            out[1, i] = np.inf
+
+
+@kernel
+def _log_total(power, log, weights):
+    """Return the logarithm of ``sum e^{power log + weights}``, about."""
+    top = -1e300
+    for j in range(log.size):
+        top = max(top, power * log[j] + weights[j])
+    total = 0.0
+    for j in range(log.size):
+        away = power * log[j] + weights[j] - top
+        if away > -DIED:
+            total += math.exp(away)
+    return top + math.log(total) if total > 0.0 else -1e300
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step, one_step_epsilon
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
+from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 
 #: Kinds of steps of one person at most; where there are more than so many, each of them gets fewer points.
 MOST_KINDS, MANY_KINDS = 16, 8
@@ -21,9 +22,6 @@ LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE = 4
 FASTER = 4.0  # than with their square errors may still fall from there on
 DOUBT = 6.0  # of the error left, where the points have become many times more at once: it may fall more slowly
-#: Points of all people of one call together: where more of them ask, each gets fewer.
-ALTOGETHER = 1 << 22
-MOST_PEOPLE = ALTOGETHER // LEAST
 #: A lattice ends further out than where epsilon was found on the one before, by this share of it; the last one less.
 FIRST_ROOM, ROOM, LAST_ROOM = 0.25, 0.05, 0.002
 TURNS = 16
@@ -46,10 +44,9 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     rows = np.flatnonzero(served)
     tables = [steps.of_person(int(i)) for i in rows]
     keys = [table.tobytes() + goals[i].tobytes() for i, table in zip(rows, tables, strict=True)]
-    different = len(set(keys))
-    if not 0 < different <= MOST_PEOPLE:
+    finest = int(share_of_work(len(set(keys))) * FINEST)
+    if not finest:
         return out
-    finest = min(FINEST, 1 << int(math.log2(ALTOGETHER / different)))
     sign = 1.0 if steps.over else -1.0
     known: dict[bytes, tuple[float, float]] = {}
     for i, key, table in zip(rows, keys, tables, strict=True):

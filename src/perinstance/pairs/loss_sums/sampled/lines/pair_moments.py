@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.double_double_complex import product, total
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
 from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, enclosed_terms
+from perinstance.pairs.loss_sums.sampled.lines.pair_sums import LANES, TURN, additions, fill_sums
 
 DEPTH = 84.0  # e^-84 is as good as nothing in 106 bits
 BITS = 160  # of the balls
-TURN = 32  # nodes, and blocks of nodes, after which a product of factors begins afresh
-SUMMED = 16  # terms of a block of the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,13 @@ def sums_along(terms: list[Any], losses: list[Any], spacing: float, nodes: int, 
 
     weights = in_pairs(terms)
     turns = [[(acb(0, spacing) * count * loss).exp() for loss in losses] for count in (1, TURN, TURN * TURN)]
-    values = np.empty((2, nodes), np.complex128)
-    fill_moments(weights, np.stack([in_pairs(each) for each in turns]), values)
+    values = np.empty((4, nodes))
+    fill_sums(_in_eights(weights), np.stack([_in_eights(in_pairs(each)) for each in turns]), values)
     size = float(np.abs(weights[0]).sum())
     k = np.arange(nodes)
     count = 2.0 + k % TURN + k // TURN % TURN + k // TURN**2
-    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * (SUMMED + len(losses) // SUMMED + 4.0)
-    return PairMoments(values, np.asarray(1.001 * size * lost + missed, dtype=np.float64))
+    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * additions(len(losses))
+    return PairMoments(values[::2] + 1j * values[1::2], np.asarray(1.001 * size * lost + missed, dtype=np.float64))
 
 
 def in_pairs(balls: list[Any]) -> Any:
@@ -71,32 +68,8 @@ def in_pairs(balls: list[Any]) -> Any:
     return out
 
 
-@exact_kernel
-def fill_moments(weights, turns, out):
-    """Fill in ``sum_x a_x e^{i k h lambda_x}``, k = 0, 1, ...; ``turns`` are the factors after 1, 32, 1,024 nodes."""
-    noise, nodes = weights.shape[1], out.shape[1]
-    here, block, long = weights.copy(), weights.copy(), weights.copy()
-    for k in range(nodes):
-        if k > 0 and k % (TURN * TURN) == 0:
-            _turn(long, turns[2])
-            block[:] = long
-            here[:] = long
-        elif k > 0 and k % TURN == 0:
-            _turn(block, turns[1])
-            here[:] = block
-        elif k > 0:
-            _turn(here, turns[0])
-        value, low = 0.0j, 0.0j
-        for start in range(0, noise, SUMMED):
-            part, part_low = 0.0j, 0.0j
-            for i in range(start, min(start + SUMMED, noise)):
-                part, part_low = total(part, part_low, here[0, i], here[1, i])
-            value, low = total(value, low, part, part_low)
-        out[0, k], out[1, k] = value, low
-
-
-@exact_kernel
-def _turn(terms, turns):
-    """Multiply terms by their factors."""
-    for i in range(terms.shape[1]):
-        terms[0, i], terms[1, i] = product(terms[0, i], terms[1, i], turns[0, i], turns[1, i])
+def _in_eights(pairs: Any) -> Floats:
+    """Return complex pairs as four rows of floats (``pair_sums.py``), with zeros at their end."""
+    out = np.zeros((4, -(-pairs.shape[1] // LANES) * LANES))
+    out[:, : pairs.shape[1]] = pairs[0].real, pairs[0].imag, pairs[1].real, pairs[1].imag
+    return out

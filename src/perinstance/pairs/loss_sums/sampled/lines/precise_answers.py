@@ -25,10 +25,13 @@ from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseErro
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, moments_in_pairs
 from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
+from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 
-#: Terms of moments in pairs that are summed for one line, and in one call: some 30 nanoseconds each. In balls they
-#: take as much for each of so many bits.
+#: Terms of moments in pairs that are summed for one line, and for one person: some 3 nanoseconds each. In balls they
+#: take ten times as much for each of so many bits.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
+#: Moments that are kept for others who take the same steps.
+MOST_KEPT = 1 << 22
 MOST_STEPS = 2.0**24
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
@@ -49,10 +52,10 @@ ROUNDS = 4
 
 @dataclass(slots=True)
 class PreciseTables:
-    """The moments that were summed so far, each kind's along each line, and how many terms may still be summed."""
+    """The moments that were summed so far, each kind's along each line, and how many terms one may still sum."""
 
     over: bool
-    left: int = ALTOGETHER
+    left: int = 0
     _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
 
     def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
@@ -60,20 +63,22 @@ class PreciseTables:
 
         Nothing is summed that takes too long.
         """
-        known = [self._known.get((q, m, *place, bits), (0, None)) for q, m, _ in kinds]
-        missing = [kind for kind, (count, _) in zip(kinds, known, strict=True) if count < nodes]
-        terms = nodes * sum(noise_nodes(q, m, self.over, place[0], _depth(bits)) for q, m, _ in missing)
+        keys = [(q, m, *place, bits) for q, m, _ in kinds]
+        missing = [key for key in keys if self._known.get(key, (0, None))[0] < nodes]
+        terms = nodes * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
         terms *= max(bits // IN_BALLS, 1)
         if terms > min(self.left, MOST_TERMS):
             raise NotPreciseError(f"{terms} terms")
         self.left -= terms
-        for q, m, _ in missing:
+        if sum(count for count, _ in self._known.values()) > MOST_KEPT:
+            self._known = {key: self._known[key] for key in keys if key in self._known}
+        for key in missing:
             if bits:
-                found: Any = moments_in_balls(q, m, self.over, place, nodes, bits)
+                found: Any = moments_in_balls(key[0], key[1], self.over, place, nodes, bits)
             else:
-                found = moments_in_pairs(q, m, self.over, place, nodes)
-            self._known[(q, m, *place, bits)] = nodes, found
-        return [self._known[(q, m, *place, bits)][1] for q, m, _ in kinds]
+                found = moments_in_pairs(key[0], key[1], self.over, place, nodes)
+            self._known[key] = nodes, found
+        return [self._known[key][1] for key in keys]
 
 
 def answer_precisely(
@@ -88,10 +93,12 @@ def answer_precisely(
     out, cost = np.full((len(goals), 2), np.inf), np.full(len(goals), np.inf)
     served = places.found & (steps.taken <= MOST_STEPS) & (steps.steps % 1.0 == 0.0).all(axis=1)
     shared = PreciseTables(bool(steps.over))
+    keys = {i: steps.of_person(i).tobytes() + goals[i].tobytes() for i in np.flatnonzero(served).tolist()}
+    terms = int(share_of_work(len(set(keys.values()))) * ALTOGETHER)
     known: dict[bytes, LineAnswer] = {}
-    for i in np.flatnonzero(served).tolist():
-        key = steps.of_person(i).tobytes() + goals[i].tobytes()
+    for i, key in keys.items() if terms else ():
         if key not in known:
+            shared.left = terms
             try:
                 known[key] = _answer(view[[i]], tables, places.of([i]), goals[i], solving, shared)
             except NotPreciseError:  # of a rotation: somebody else has changed the precision of all balls
