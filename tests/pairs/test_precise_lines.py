@@ -235,7 +235,7 @@ MANY = [row for row in ROWS if _kind(row)[1] != "few"]
 def test_never_below_proved_rows(precise_alone, without_floats, monkeypatch):
     """In pairs, short lines; large losses have tests of their own."""
     monkeypatch.setattr(precise_answers, "_with_cut", lambda *_: line_answer.NONE)
-    monkeypatch.setattr(precise_answers, "BITS", (0,))
+    monkeypatch.setattr(precise_answers, "DIGITS", precise_answers.DIGITS[:2])
     monkeypatch.setattr(precise_answers, "MOST_TERMS", 1 << 21)
     assert sum(_check(row, precise_alone) for row in MANY[::40]) >= 3
 
@@ -266,7 +266,7 @@ def test_more_digits_than_pairs(precise_alone, monkeypatch):
     monkeypatch.setattr(precise_answers, "_with_cut", lambda *_: line_answer.NONE)
     (found,) = SampledGaussian(q, m, steps).epsilon(delta, "with")
     assert precise_alone.pop().all()
-    monkeypatch.setattr(precise_answers, "BITS", (0,))
+    monkeypatch.setattr(precise_answers, "DIGITS", precise_answers.DIGITS[:2])
     (rough,) = SampledGaussian(q, m, steps).epsilon(delta, "with")
     assert found < rough
     back = SampledGaussian(q, m, steps).delta(found, "with")[0]

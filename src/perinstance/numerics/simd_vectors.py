@@ -223,6 +223,11 @@ def _fused_less(builder, a, b, c):
     return _fused(builder, a, b, builder.fneg(c))
 
 
+def _absolute(builder, a):
+    name, kind = f"llvm.fabs.v{a.type.count}f64", ir.FunctionType(a.type, [a.type])
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [a])
+
+
 def _sums(builder, a, b):
     """``(a0 + a2) + (a1 + a3)``, and the same of b."""
     low, high = _order(0, 1), _order(2, 3)
@@ -351,6 +356,8 @@ three8, three4, three2 = (_all_columns(v, 3) for v in (_eight, _four, _two))
 store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
 repeat8, repeat4, repeat2 = _repeat(_eight), _repeat(_four), _repeat(_two)
+add8 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _eight, _eight, _eight)
+absolute8 = _arithmetic(_absolute, _eight, _eight)
 multiply8 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _eight, _eight, _eight)
 multiply_add8 = _arithmetic(_multiply_add, _eight, _eight, _eight, _eight)  #: ``a b + c``
 sums8: Any = intrinsic(_eight_sums)  #: of eight eights

@@ -31,6 +31,7 @@ import numpy as np
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import KL_QUADRATURE, NODE_ROUNDING, NOT_ZERO
 from perinstance.pairs.loss_sums.laplace_atoms import exp
+from perinstance.pairs.loss_sums.sampled.moment_sums import LANES, excess_sums
 from perinstance.pairs.loss_sums.sampled.noise_cells import (
     DEPTH,
     HIGHEST,
@@ -168,11 +169,44 @@ def _nodes(step, c, window, scale):
 
 
 @kernel
-def _small_moment(z, losses, weights, rounds):
-    """Return ``E[W (e^v - 1 - v)]``, ``v = z lambda``, and the rounding in half units."""
-    total, lost, size = 0.0j, 0.0, 0.0
+def _in_rows(losses, weights, rounds):
+    """Return the noise for sums of its excess (``moment_sums.py``), and a bound of all losses from some node inwards.
+
+    ``|lambda|`` falls and rises again; where it does not, the bound does.
+    """
     n = losses.size
+    rows, around = np.empty(6 * n), np.empty(n)
+    least = 0
     for i in range(n):
+        rows[i], rows[n + i] = losses[i].real, losses[i].imag
+        rows[2 * n + i], rows[3 * n + i] = weights[0, i].real, weights[0, i].imag
+        around[i] = abs(losses[i])
+        rows[4 * n + i] = rounds[0, i] + 40.0
+        rows[5 * n + i] = 2.0 * abs(weights[0, i]) * around[i] * rounds[1, i]
+        least = i if around[i] < around[least] else least
+    for i in range(least + 1, n):
+        around[i] = max(around[i], around[i - 1])
+    for i in range(least - 1, -1, -1):
+        around[i] = max(around[i], around[i + 1])
+    return rows, around
+
+
+@kernel
+def _small_moment(z, losses, weights, rounds, rows, around):
+    """Return ``E[W (e^v - 1 - v)]``, ``v = z lambda``, and the rounding in half units."""
+    n = losses.size
+    first, last = 0, n
+    while first < last and abs(z) * around[first] >= 1.0:
+        first += 1
+    while first < last and abs(z) * around[last - 1] >= 1.0:
+        last -= 1
+    last -= (last - first) % LANES
+    sums = excess_sums(z, rows, n, first, last)
+    total, size = complex(sums[0], sums[1]), sums[2]
+    lost = sums[3] + abs(z) * abs(z) * sums[4]
+    for i in range(n):
+        if first <= i < last:
+            continue
         v = z * losses[i]
         wide = abs(v)
         moved = abs(z) * rounds[1, i]
@@ -202,6 +236,7 @@ def fill_log_moments(step, kl, c, spacing, out, error):
     scale = window.scale if window.scale > LARGE else 0.0
     losses, weights, rounds = _nodes(step, c, window, scale)
     n = losses.size
+    rows, around = _in_rows(losses, weights, rounds)
     turns, terms = np.empty(n, np.complex128), weights[1].copy()
     typical = 0.0
     for i in range(n):
@@ -234,7 +269,7 @@ def fill_log_moments(step, kl, c, spacing, out, error):
             relative = (NODE_ROUNDING * lost + outside) / max(abs(total), NOT_ZERO)
             rest = NODE_ROUNDING * (4.0 + scale + abs(out[k]))
         else:
-            total, lost = _small_moment(z, losses, weights, rounds)
+            total, lost = _small_moment(z, losses, weights, rounds, rows, around)
             fresh = True
             total += z * kl[0]
             lost += 4.0 * abs(z) * kl[0]

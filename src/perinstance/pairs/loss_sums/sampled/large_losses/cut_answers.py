@@ -45,7 +45,7 @@ LEFT = (0, 2)
 ENOUGH = 0.1 * PROMISED
 #: An answer is next to the one that its line was laid for.
 NEAR = 1e-6
-#: Terms of a plan that are not worth another one.
+#: Terms of a plan that are not worth another one, or the line of small losses instead.
 LITTLE_WORK = 1 << 25
 
 LaidLine = tuple[CutEstimates, PairLine]
@@ -95,15 +95,17 @@ class CutAnswers:
     def _line(self, goal: Goal) -> tuple[PreciseLine, list[LaidLine]]:
         """Return the line, or lines, laid for a goal, with their estimates."""
         plan = self._plan(goal)
+        if plan is None or plan.work > LITTLE_WORK:
+            terms = self.left if plan is None else plan.work // 2
+            for found in bulk_cuts(self._kinds, goal):
+                with suppress(NotPreciseError):
+                    bulk, spent = bulk_line(found, goal, terms)
+                    self.left -= spent
+                    return bulk, [(found, bulk.line)]
         if plan is not None:
             small = log_small_losses(plan.estimates.cuts, plan.order)
             line = self._large_line(plan)
             return CutLine(line, small, plan.order, log_outside(plan.estimates.cuts)), [(plan.estimates, line)]
-        for found in bulk_cuts(self._kinds, goal):
-            with suppress(NotPreciseError):
-                bulk, terms = bulk_line(found, goal, self.left)
-                self.left -= terms
-                return bulk, [(found, bulk.line)]
         for soft in SOFT:
             with suppress(NotPreciseError):
                 return self._both_lines(goal, soft)

@@ -30,6 +30,8 @@ from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 #: Terms of moments in pairs that are summed for one line, and for one person: some 3 nanoseconds each. In balls they
 #: take ten times as much for each of so many bits.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
+#: A line that takes more than so many is tried after large losses were taken apart, which takes a second.
+QUICK = 1 << 26
 #: Moments that are kept for others who take the same steps.
 MOST_KEPT = 1 << 22
 MOST_STEPS = 2.0**24
@@ -39,8 +41,8 @@ PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 #: Up to so many steps of distances up to this a lattice is as good, and faster, at deltas that are not as small; below
 #: these no loss is large.
 FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.01, 1e-8
-#: Digits that are tried, one after the other: those of pairs, then those of balls of so many bits.
-BITS = (0, 192, 256, 512)
+#: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
+DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
 #: Half octaves that a line may be moved to the left.
 LEFT = 16
 #: The first term of a line may be e^60 of delta, and its rest e^-64 of that; in balls these shares of the bits.
@@ -56,6 +58,7 @@ class PreciseTables:
 
     over: bool
     left: int = 0
+    most: int = MOST_TERMS
     _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
 
     def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
@@ -67,7 +70,7 @@ class PreciseTables:
         missing = [key for key in keys if self._known.get(key, (0, None))[0] < nodes]
         terms = nodes * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
         terms *= max(bits // IN_BALLS, 1)
-        if terms > min(self.left, MOST_TERMS):
+        if terms > min(self.left, self.most):
             raise NotPreciseError(f"{terms} terms")
         self.left -= terms
         if sum(count for count, _ in self._known.values()) > MOST_KEPT:
@@ -112,16 +115,19 @@ def _answer(
 ) -> LineAnswer:
     """Return the answer of one person: with more digits until it is good enough, or lines do not serve.
 
-    After pairs of floats, with the person, large losses are taken apart.
+    After short lines in pairs of floats, with the person, large losses are taken apart.
     """
-    found = NONE
-    for bits in BITS:
+    found, answer = NONE, None
+    for bits, shared.most in DIGITS:
+        long = not bits and shared.most > QUICK
+        if long and answer is not None and answer.cost < np.inf:
+            continue  # it was not too long
         inside = _inside_noise(view, places, bits)
         answer = None if inside is None else _along_lines(view, tables, inside, goal, found, solving, shared, bits)
         found = better(found, answer or NONE)
-        if not bits and shared.over and not _enough(found, solving):
+        if shared.most == QUICK and shared.over and not _enough(found, solving):
             found = better(found, _with_cut(view, goal, found, solving, shared))
-        if answer is None or _enough(found, solving):
+        if _enough(found, solving) or (answer is None and shared.most > QUICK):
             break
     return found
 
