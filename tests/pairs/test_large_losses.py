@@ -19,6 +19,7 @@ from scipy.special import ndtr
 
 from perinstance.numerics.rounding import PAIR_PRODUCT
 from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled import steps as steps_of_people
 from perinstance.pairs.loss_sums.sampled.large_losses import cut_answers, cut_decay, small_losses
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
@@ -470,6 +471,29 @@ def test_many_kinds():
     nine = CutAnswers([(2e-5, 12.0, 333.0)] * 9, 1 << 28).answer(goal, NONE, solving=True)
     assert max(one.cost, nine.cost) < 1e-10 * one.value
     assert nine.value == pytest.approx(one.value, rel=1e-10)
+
+
+def test_a_cut_beyond_the_noise_of_a_kind():
+    """Steps of distance 7 cannot lose what a large loss of distance 22 is: theirs are cut at the end of their noise."""
+    kinds = [(0.0476167, 21.8881, 12.0), (0.00431693, 6.87756, 13.0), (0.0243137, 6.98736, 21.0)]
+    goal = np.array([math.log(1.3019076212582557e-07), 1859.0, np.inf])
+    found = CutAnswers(kinds, 1 << 29).answer(goal, NONE, solving=True)
+    assert 1688.84380342 <= found.value < 1688.84380342 * (1.0 + 1e-9)
+    assert found.cost < 1e-9 * found.value
+
+
+def test_people_of_one_call(monkeypatch):
+    """Nobody's answer depends on who else is asked for, unless there are very many."""
+    distances, steps = np.linspace(1.1, 2.0, 8), np.linspace(60.0, 200.0, 8).round()
+    together = SampledGaussian(1e-4, distances, steps).epsilon(1e-6, "with")
+    for i in (0, 4, 7):
+        (alone,) = SampledGaussian(1e-4, distances[i : i + 1], steps[i : i + 1]).epsilon(1e-6, "with")
+        assert together[i] == pytest.approx(alone, rel=1e-14)
+    monkeypatch.setattr(steps_of_people, "IN_FULL", 1)
+    assert [steps_of_people.share_of_work(people) for people in (0, 1, 2, 8, 16_385)] == [1.0, 1.0, 0.5, 0.125, 0.0]
+    monkeypatch.setattr(steps_of_people, "MOST_PEOPLE", 7)
+    shared = SampledGaussian(1e-4, distances, steps).epsilon(1e-6, "with")
+    assert (shared >= together).all() and (shared > together * 1.0001).any()
 
 
 def test_a_line_that_says_nothing(monkeypatch):

@@ -73,8 +73,10 @@ def test_a_kind_that_always_loses_its_most(coarse):
     (row,) = (
         row for row in ANYBODY if row["rates"].startswith("0.022219 0.000772311") and row["direction"] == "without"
     )
-    assert _excess(row, both=False) < ABOVE
+    assert _excess(row) < ABOVE
     rates, distances, steps = _numbers(row)
+    above = float(row["epsilon"]) * (1.0 + ABOVE)
+    assert SampledGaussian([rates], [distances], [steps]).delta(above, "without")[0] <= float(row["delta"])
     alone = [[0.0, steps[1], 0.0], steps, [steps[0], 0.0, steps[2]]]
     one, both, others = SampledGaussian([rates] * 3, [distances] * 3, alone).epsilon(float(row["delta"]), "without")
     assert both == pytest.approx(one + others, rel=1e-9)

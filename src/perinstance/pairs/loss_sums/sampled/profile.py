@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, ONE_ROUNDING, POWER_BRACKET, SMALLEST
+from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, ONE_ROUNDING, POWER_BRACKET, SMALLEST, TWO_ROUNDINGS
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.epsilon import chernoff, edge_of, invert, outside
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import choose
@@ -95,8 +97,19 @@ def _delta_of(log: Floats, rate: Floats) -> tuple[Floats, Floats]:
 
 
 def delta_of_steps(view: LossCoordinates, epsilon: Floats) -> Floats:
-    """Return delta at epsilon, rounded up, in the direction of the view."""
-    return SampledProfile(view, lattice=True).at(epsilon)[0]
+    """Return delta at epsilon, rounded up, in the direction of the view.
+
+    Steps that lose their most, next to always, are taken out of the sum: delta of the others is asked at what is left.
+    """
+    out = SampledProfile(view, lattice=True).at(epsilon)[0]
+    assert view.sampled is not None
+    rest, constant = view.sampled.without_constants()
+    rows = np.flatnonzero(constant)
+    if rows.size and not view.has_others:
+        left = (epsilon - constant - TWO_ROUNDINGS * (np.abs(epsilon) + constant))[rows]
+        others = SampledProfile(replace(view, sampled=rest)[rows], lattice=True).at(left)[0]
+        out[rows] = np.minimum(out[rows], others)
+    return out
 
 
 def power_of_steps(view: LossCoordinates, level: Floats) -> Floats:

@@ -12,7 +12,7 @@ has a transform that does not die.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -69,6 +69,10 @@ class LossCut:
     def growth(self) -> float:
         """Return the exponent by which weights may grow up to twice that height."""
         return 2.0 * self.height**2 * (self.width**-2 + END**-2)
+
+    def at(self, level: float) -> LossCut:
+        """Return the same at another loss, or at the end of the noise if that is less: there is nothing beyond."""
+        return replace(self, level=min(level, float(self.loss(np.array([self.last]))[0])))
 
     @property
     def end(self) -> float:

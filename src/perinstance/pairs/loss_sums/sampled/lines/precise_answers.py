@@ -40,7 +40,7 @@ MOST_STEPS = 2.0**24
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 #: Up to so many steps of distances up to this a lattice is as good, and faster, at deltas that are not as small; below
 #: these no loss is large.
-FEW, FAR, NEXT, LEAST_RATE = 64.0, 20.0, 0.01, 1e-8
+FEW, FAR, NEXT, LEAST_RATE = 64.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
 DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
 #: Half octaves that a line may be moved to the left.
