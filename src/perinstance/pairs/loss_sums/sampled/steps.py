@@ -187,7 +187,8 @@ class SampledSteps:
         without[without.sum(axis=1) == self.taken] = 0.0
         rest = steps - without
         lost = (without * most[which]).sum(axis=1) * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1]))
-        return replace(self, table=rest, taken=rest.sum(axis=1), in_basis=None, rows=None), lost
+        index = np.array(which)  # kinds that nobody takes any more are not looked at
+        return replace(self, index=index, table=rest, taken=rest.sum(axis=1), in_basis=None, rows=None), lost
 
     def divergence(self) -> Floats:
         """Return the Kullback-Leibler divergence, rounded up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ def cuts_at(kinds: Kinds, goal: Goal, level: float, soft: float) -> list[LossCut
     for q, m, k in kinds:
         depth = NOTHING - goal.log_delta + math.log(4.0 * k * len(kinds))
         last = max(math.sqrt(2.0 * depth), m + math.sqrt(2.0 * max(depth + math.log(q), 0.0)))
-        cuts.append(LossCut(q, m, k, level, soft, last * math.hypot(1.0, END)).at(level))
+        cuts.append(LossCut(q, m, k, level, soft, last * math.hypot(1.0, END)))
     return cuts
 
 
@@ -143,7 +143,7 @@ def best_cuts(kinds: Kinds, goal: Goal, soft: float, orders: Floats = ORDERS) ->
 
 def lowered(cuts: list[LossCut], goal: Goal, share: float, orders: Floats = ORDERS, bulk: bool = False) -> CutEstimates:
     """Return estimates of the same cuts, lower by some share."""
-    return CutEstimates.of([cut.at(share * cut.level) for cut in cuts], _steep(goal), orders, bulk)
+    return CutEstimates.of([replace(cut, level=share * cut.level) for cut in cuts], _steep(goal), orders, bulk)
 
 
 def _steep(goal: Goal) -> float:

@@ -12,7 +12,7 @@ has a transform that does not die.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -28,6 +28,7 @@ MOST_CELLS = 12_000.0  # times how fine they are
 RISE = 2.8  # widths of the cut that the noise may be moved off the real line
 LARGEST = 700.0
 END = 0.1  # width of the end of the noise, s'
+PAST = 8.0  # widths of a cut that it may lie beyond t'
 BEYOND = 4.0  # from t' up to where noise is looked at: sigma is e^-800 there
 
 
@@ -44,11 +45,12 @@ class LossCut:
 
     @property
     def place(self) -> float:
-        """Return t."""
+        """Return t, not far beyond t': there is nothing."""
         if not self.level > 0.0:
             raise NotPreciseError("a cut at a loss that is not above zero")
         log = math.log(math.expm1(self.level)) if self.level < LARGEST else self.level
-        return (log - math.log(self.q) + math.log1p(-self.q)) / self.m + 0.5 * self.m
+        place = (log - math.log(self.q) + math.log1p(-self.q)) / self.m + 0.5 * self.m
+        return min(place, self.last + PAST * self.width)
 
     @property
     def width(self) -> float:
@@ -69,10 +71,6 @@ class LossCut:
     def growth(self) -> float:
         """Return the exponent by which weights may grow up to twice that height."""
         return 2.0 * self.height**2 * (self.width**-2 + END**-2)
-
-    def at(self, level: float) -> LossCut:
-        """Return the same at another loss, or at the end of the noise if that is less: there is nothing beyond."""
-        return replace(self, level=min(level, float(self.loss(np.array([self.last]))[0])))
 
     @property
     def end(self) -> float:
