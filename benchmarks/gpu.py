@@ -104,8 +104,9 @@ def compared(release: Any, fit: Any, found: Any, X: Any, y: Any, rows: int = 50_
     left = np.isnan(got) | (codes > 1)
     known = ~left & (epsilon > 0)
     off = np.abs(got[known] / epsilon[known] - 1).max() if known.any() else 0.0
+    apart = np.abs(got[known] - epsilon[known]).max() if known.any() else 0.0
     kinds = int((np.minimum(codes, 1) != people.pairs._codes).sum())
-    return f"epsilon to {off:.0e}, {int(left.sum())} left to the host, {kinds} other labels"
+    return f"epsilon to {off:.0e} (absolutely {apart:.0e}), {int(left.sum())} left to the host, {kinds} other labels"
 
 
 def resident(text: str, device: str, copy: float, peak: float, repeats: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
+import pytest
 
 from perinstance.folds.first_touch import LARGE, Touches, touch
 
@@ -23,3 +26,19 @@ def test_each_large_page_is_touched_once_and_nothing_changes():
     touch(touches)
     assert touches.counter[0] == len(touches.runs) + 1
     assert [place.tobytes() for place in places] == before
+
+
+def test_touched_pages_are_written_to():
+    """A compiler that sees that nothing changes must not leave the writing out: the system counts what it hands out."""
+    resource = pytest.importorskip("resource")
+    if not hasattr(resource, "RUSAGE_THREAD"):
+        pytest.skip("page faults of one thread are not counted here")
+    touch(Touches.of(np.zeros(8)))  # compiled
+    with mmap.mmap(-1, 16 * LARGE) as fresh:
+        place = np.frombuffer(fresh)
+        touches = Touches.of(place)
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        touch(touches)
+        assert resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before >= 16
+        assert not place.any()
+        del place, touches

@@ -34,7 +34,9 @@ from perinstance.releases.base.block_losses import (
 )
 from perinstance.releases.base.release import Release
 
-TURN_BYTES = 1 << 19  #: of the rows of a turn of a shared pass: nobody waits long for the last
+#: of the rows of a turn of a shared pass, of small tables and of large ones, and turns that make a table large: a turn
+#: has people enough for loops over the few whom no polynomial answers for, and nobody waits long for the last
+TURN_BYTES, LARGE_TURN_BYTES, MANY_TURNS = 1 << 19, 1 << 20, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
         return False
     X, y = table.X, table.y
     room = gather.whole_room(loop)
-    cuts = table.turns_of(loop.rows * max(1, TURN_BYTES // (8 * X.shape[1] * loop.rows)))
+    size = LARGE_TURN_BYTES if X.nbytes >= MANY_TURNS * LARGE_TURN_BYTES else TURN_BYTES
+    cuts = table.turns_of(loop.rows * max(1, size // (8 * X.shape[1] * loop.rows)))
     codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
     rows = X.reshape(-1), y, X.shape[1]
     places = room.leverage, room.residual, room.parameter, room.epsilon

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.compilation.turn_counters import add_turns, next_turn
+from perinstance.numerics.compilation.turn_counters import next_turn, touch_number
 from perinstance.numerics.numba_compile import brief_kernel, kernel
 
 #: bytes of a large page
@@ -62,10 +62,10 @@ def _runs(places):  # pragma: no cover - compiled
 def touch(touches):  # pragma: no cover - compiled
     """Touch one page after the other, until none is left, together with other threads.
 
-    Nothing is added to a number of each, in one step: somebody may be writing there already.
+    A number of each is written as it is, in one step: somebody may be writing there already.
     """
     counter, places, runs = touches
     k = next_turn(counter, 0)
     while k < len(runs):
-        add_turns(places[runs[k, 1]], runs[k, 0], np.int64(0))
+        touch_number(places[runs[k, 1]], runs[k, 0])
         k = next_turn(counter, 0)

@@ -50,6 +50,18 @@ def _turns_taken(typingctx: Any, counter: Any, at: Any) -> Any:
     return types.int64(counter, types.intp), lower
 
 
+def _touch_number(typingctx: Any, numbers: Any, at: Any) -> Any:
+    _checked(numbers)
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        zero = ir.Constant(_WHOLE, 0)
+        builder.cmpxchg(builder.gep(array.data, [arguments[1]]), zero, zero, "acq_rel", "acquire")
+        return context.get_dummy_value()
+
+    return types.none(numbers, types.intp), lower
+
+
 #: ``next_turn(counter, at)``: return ``counter[at]`` and add one to it, in one step: no two threads are given the same
 #: number. Whoever is given one also sees all that those with smaller ones had written before they asked.
 next_turn: Any = intrinsic(_next_turn)
@@ -57,3 +69,6 @@ next_turn: Any = intrinsic(_next_turn)
 add_turns: Any = intrinsic(_add_turns)
 #: ``turns_taken(counter, at)``: read ``counter[at]`` anew each time, whoever writes there.
 turns_taken: Any = intrinsic(_turns_taken)
+#: ``touch_number(numbers, at)``: write ``numbers[at]`` as it is where it is zero, in one step: others may write there.
+#: Not ``add_turns`` of nothing: compilers know that it changes nothing, and leave it out.
+touch_number: Any = intrinsic(_touch_number)

@@ -250,27 +250,42 @@ def add_cross(X: Floats, y: Floats, cross: Floats, moment: Floats) -> None:
 
 
 @kernel
+def _tiles(d):  # pragma: no cover - compiled
+    """Count the tiles of X'X that ``add_cross_of_rows`` makes."""
+    count = 0
+    for row in range(0, d, 8):
+        j = min(row, d - 8)
+        k = j
+        while k < d:
+            k = min(k, d - 16) + 16 if d - k > 8 and d >= j + 16 else min(k, d - 8) + 8
+            count += 1
+    return count
+
+
+@kernel
 def add_cross_of_rows(x, y, d, rows, cross, moment):  # pragma: no cover - compiled
     """Do it to rows that lie one after the other, so many at a time."""
     part = np.zeros((d, d))
     flat = part.reshape(-1)
+    share = -(-d // _tiles(d))
     for start in range(0, len(y), rows):
         stop = min(start + rows, len(y))
         add_moment(x, y, d, start, stop, flat, moment)
-        ahead = stop * d  # the next run is read while this one is multiplied: eight numbers with every row of a tile
+        # the next run is read while this one is multiplied, evenly: asked for in one go, threads wait for each other's
+        ahead = stop * d
         for row in range(0, d, 8):
             j = min(row, d - 8)  # the last tiles may overlap those before: they are written again, not added
             k = j
             while k < d:
                 if d - k > 8 and d >= j + 16:
                     k = min(k, d - 16)
-                    _sixteen_columns(x, d, (start, stop), j, k, flat, ahead)
+                    _sixteen_columns(x, d, (start, stop), j, k, flat, (ahead, share))
                     k += 16
                 else:
                     k = min(k, d - 8)
-                    _eight_columns(x, d, (start, stop), j, k, flat, ahead)
+                    _eight_columns(x, d, (start, stop), j, k, flat, (ahead, share))
                     k += 8
-                ahead = min(ahead + 8 * (stop - start), (stop + rows) * d)
+                ahead = min(ahead + share * (stop - start), (stop + rows) * d)
         for j in range(d):
             for k in range(j, d):
                 cross[j, k] += part[j, k]
@@ -291,11 +306,11 @@ def _store_tile(out, at, d, a):  # pragma: no cover - compiled
 @kernel
 def _sixteen_columns(x, d, run, j, k, out, ahead):  # pragma: no cover - compiled
     """Write rows j to j + 7, columns k to k + 15 of X'X over some people."""
-    start, stop = run
+    (start, stop), (next_row, share) = run, ahead
     a, b = _eight_times(zero8()), _eight_times(zero8())
     for i in range(start, stop):
         at = i * d
-        fetch(x, ahead + 8 * (i - start))
+        fetch(x, next_row + share * (i - start))
         a = _one_feature(x, at + j, 1, load8(x, at + k), a)
         b = _one_feature(x, at + j, 1, load8(x, at + k + 8), b)
     _store_tile(out, j * d + k, d, a)
@@ -305,10 +320,10 @@ def _sixteen_columns(x, d, run, j, k, out, ahead):  # pragma: no cover - compile
 @kernel
 def _eight_columns(x, d, run, j, k, out, ahead):  # pragma: no cover - compiled
     """Write rows j to j + 7, columns k to k + 7 of X'X over some people."""
-    start, stop = run
+    (start, stop), (next_row, share) = run, ahead
     a = _eight_times(zero8())
     for i in range(start, stop):
         at = i * d
-        fetch(x, ahead + 8 * (i - start))
+        fetch(x, next_row + share * (i - start))
         a = _one_feature(x, at + j, 1, load8(x, at + k), a)
     _store_tile(out, j * d + k, d, a)
