@@ -79,8 +79,11 @@ def _table(d: int, n: int = 60) -> tuple[Any, Any]:
 
 def _tables() -> None:
     """Fit and map: rows of float64 and float32, columns, few and many features, people outside, named people."""
+    import pyarrow as pa
+
     import perinstance as pi
     from perinstance.engines import Local
+    from perinstance.ledger.files.byte_order import id_order
     from perinstance.models.linear.ridge import LinearProblem
 
     posterior = pi.PosteriorSample(1.0, 1.0)
@@ -97,14 +100,16 @@ def _tables() -> None:
     for release in (posterior, ridge):
         pi.audit(release, *_table(50, n=2100))  # enough for a block to be answered in one call
     for d in (50, 80):
-        for release in (posterior, output):  # several blocks: threads share the passes
+        for release in (posterior, output, ridge):  # several blocks: threads share the passes
             pi.audit(release, *_table(d, n=20_000_000 // (8 * d)), engine=Local(threads=2))
-    X, y = _table(3, n=400)
-    y[0] = X[0] @ np.linalg.lstsq(X[1:], y[1:], rcond=None)[0]  # almost fitted: folded again, in pairs
-    pi.audit(ridge, X, y, engine=Local(block_bytes=1 << 12))
+    for rows, engine in ((400, Local(block_bytes=1 << 12)), (800_000, Local(threads=2))):
+        X, y = _table(3, n=rows)
+        y[0] = X[0] @ np.linalg.lstsq(X[1:], y[1:], rcond=None)[0]  # almost fitted: folded again, in pairs or on grids
+        pi.audit(ridge, X, y, engine=engine)
     X, y = _table(10)
-    pi.audit(posterior, np.hstack([X, X[:, :1] + 1e-6 * X[:, 1:2]]), y)  # folded twice
+    pi.audit(ridge, np.hstack([X, X[:, :1] + 1e-5 * np.random.default_rng(0).normal(size=(60, 1))]), y)  # folded twice
     pi.audit(posterior, X, y, ids=[f"person {i}" for i in range(len(y))]).summary()
+    id_order(pa.chunked_array([["b", "a"]], pa.large_string()).combine_chunks())  # of a ledger
     for release in (posterior, output):
         answer = pi.audit(release, X, y)
         answer.everyone(x_bound=1.0, y_bound=1.0)
@@ -154,6 +159,8 @@ def _sums() -> None:
 def _trainings() -> None:
     """Sampled noisy steps: one, many, of kinds that everybody shares or of one's own, alone and with other releases."""
     from perinstance.pairs import Laplace, SampledGaussian, Shift
+    from perinstance.pairs.loss_sums.sampled.lattice.excess_mass import without_excess
+    from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, LossSum
 
     distance = np.array([0.5, 1.0])
     many = SampledGaussian(0.1, distance, 100)
@@ -166,6 +173,8 @@ def _trainings() -> None:
     seldom = SampledGaussian(1e-4, 1.0, 20_000)  # along a line of more digits
     seldom.epsilon(1e-8)
     seldom.delta(0.1)
+    SampledGaussian(0.01, 4.0, 20).epsilon(1e-6)  # large losses taken apart
+    without_excess(LossSum((np.full(40, 0.02),), 0.0, 1.0, 0.3, 0.0), Lattice(0.25, 0.0, 40, 1.0, many=True))
     for other in (Shift(distance), Laplace(distance)):
         _ask(many + other)
 

@@ -50,14 +50,33 @@ REFUSED = {
     "a prior about other features": lambda: analysis.prior(RELEASE, lambda rng: (X, Y), (X[:1, :2], Y[:1]), draws=1),
     "no features": lambda: analysis.dp(RELEASE, 1e-6, n=10, d=0),
     "half a person": lambda: analysis.dp(RELEASE, 1e-6, n=2.5, d=2),
+    "losses in words": lambda: analysis.moments(["HIV+"]),
+    "a tail in words": lambda: analysis.tail([1.0], "far"),
+    "a quantile of words": lambda: analysis.quantile(["0.5"], 0.5),
+    "masked losses": lambda: analysis.moments(np.ma.array([1.0, 9.0], mask=[False, True])),
+    "complex losses": lambda: analysis.posterior_odds(np.array([1.0 + 2.0j]), 0.5),
+    "odds of dates": lambda: analysis.posterior_odds([1.0], np.array(["2020-01-01"], dtype="datetime64[D]")),
+    "odds in words": lambda: analysis.identification(ONE, "even"),
+    "a delta in words": lambda: analysis.odds_bound([1.0], "small"),
+    "an advanced bound of NaN": lambda: analysis.advanced_bound([np.nan], 1e-6),
+    "an advanced bound of a negative loss": lambda: analysis.advanced_bound([-1.0], 1e-6),
+    "an advanced bound at a word": lambda: analysis.advanced_bound([1.0], "small"),
+    "a chain of words": lambda: analysis.chain_bound(["1.0"], 1e-6),
+    "stability in words": lambda: analysis.stability("x", 0, 0, 0),
+    "losses of a table of words": lambda: analysis.generalization([["HIV+"]], 1e-6),
+    "a total variation in words": lambda: analysis.generalization([[0.1]], 1e-6, tv=["x"]),
+    "a loss function in words": lambda: analysis.bounded(["x"]),
+    "coefficients in words": lambda: analysis.efficiency(np.eye(1), 1.0, 1.0, 1.0, ["x"]),
+    "bounds of rows of different lengths": lambda: analysis.everyone(RELEASE, FIT, 1e-6, x_bound=[[1.0], [1.0, 2.0]]),
     "a person who is not there": lambda: analysis.personal_dp(RELEASE, [1.0, np.nan], 0.0, 1e-6, n=10),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_nonsense_is_refused(case):
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput) as caught:
         REFUSED[case]()
+    assert "HIV+" not in str(caught.value)
 
 
 def test_infinite_losses_stay_infinite():

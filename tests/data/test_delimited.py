@@ -59,6 +59,25 @@ def test_delimiters(tmp_path):
             read(path, delimiter=bad)
 
 
+def test_a_decimal_comma_is_called_one(tmp_path):
+    """Not text, which would have to be encoded; a word in the same place is still text, and shown to nobody."""
+    comma = "row 3: a number with a decimal comma; pass decimal=','"
+    for cell, pattern in (("1,5", comma), ("HIV+", "row 3 holds text")):
+        path = put(tmp_path, f"id;x;y\na;1;2\nb;{cell};3\n")
+        with pytest.raises(InvalidTable, match=pattern) as caught:
+            read(path, delimiter=";")
+        assert cell not in str(caught.value)
+    assert read(put(tmp_path, "id;x;y\na;1;2\nb;1,5;3\n"), decimal=",")[0][:, 0].tolist() == [1.0, 1.5]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "  \n1,2\n"])
+def test_a_file_without_a_header_is_called_empty(tmp_path, text):
+    path = tmp_path / "people.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidTable, match="the file is empty, or its first line is"):
+        scan(path)
+
+
 def test_gzip_of_several_members(tmp_path):
     path = put(tmp_path, gzip.compress(b"id,x,y\na,1,2\n") + gzip.compress(b"b,3,4\n"), "t.csv.gz")
     assert read(path)[1] == ["a", "b"]
@@ -86,7 +105,7 @@ REFUSALS = [
     ("id,x,x,y\na,1,2,3\n", "columns 1 and 2 have the same name"),
     ("id,x,y\n", "no rows"),
     ("id,x,y", "no rows"),
-    ("", "target column is not among"),
+    ("", "the file is empty"),
     (b"id,x,y\n\xff\xfe,1,2\n", "UTF-8"),
     (b"\xff,x,y\na,1,2\n", "UTF-8"),
     ("id,x,y\na,1,2\n".encode("utf-16"), "UTF-16"),

@@ -113,7 +113,7 @@ def test_bad_columns_are_refused():
     columns = Shift([0.1, 0.2]).to_columns()
     for bad, message in [
         ({"distance": [0.1]}, "one length"),
-        ({"distance": ["a", "b"]}, "must hold numbers"),
+        ({"distance": ["a", "b"]}, "must be numbers"),
         ({"distance": [[0.1], [0.2]]}, "one dimension"),
         ({"distance": [0.1, np.nan]}, "a number >= 0"),
         ({"distance": [0.1, -1.0]}, "a number >= 0"),

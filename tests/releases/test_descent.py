@@ -23,6 +23,7 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 from perinstance.pairs import SampledGaussian, Shift
 from perinstance.releases.descent import step_losses
 from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
+from perinstance.releases.descent.person_gradients import gradients_of
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
 from perinstance.sampling.random_bits import SystemBits
@@ -139,6 +140,31 @@ WILD = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(-2, 2
 def test_no_clipped_gradient_is_longer_than_the_clip(rows, clip):
     for row in clipped(np.array(rows), clip):
         assert sum(Fraction(v) ** 2 for v in row.tolist()) <= Fraction(clip) ** 2
+
+
+DESCENDED = {
+    "ridge": (Ridge(alpha=1.0), Y),
+    "logistic": (LogisticRegression(), CLASSES),
+    "Poisson": (pi.models.SmoothObjective(pi.models.Poisson(), pi.models.RidgePenalty(1.0)), np.abs(Y)),
+    "pseudo-Huber": (pi.models.SmoothObjective(pi.models.PseudoHuber(0.3), pi.models.RidgePenalty(1.0)), Y),
+}
+
+
+@pytest.mark.parametrize("name", DESCENDED)
+def test_others_add_the_same_bits_whoever_stands_before_them(name):
+    """Else a sum would differ by more than the person's own gradient, which is all that is paid for."""
+    estimator, targets = DESCENDED[name]
+    release = pi.NoisyDescent(estimator, clip=0.7, noise=1.0)
+    gradients = gradients_of(release.problem())
+    rng = np.random.default_rng(2)
+    table, y = np.tile(X, (40, 1)) * rng.lognormal(size=(40 * len(X), 1)), np.tile(targets, 40)
+    for size in (0.1, 3.0, 300.0):
+        theta = size * rng.normal(size=gradients.width(table.shape[1]))
+        whole = clipped(gradients.of(table, y, theta), 0.7)
+        for start in (1, 2, 3, 5, 8, len(y) - 9, len(y) - 1):
+            assert (clipped(gradients.of(table[start:], y[start:], theta), 0.7) == whole[start:]).all()
+        some = rng.random(len(y)) < 0.3
+        assert (clipped(gradients.of(table[some], y[some], theta), 0.7) == whole[some]).all()
 
 
 def slow_descent(X, y, slope, clip, eta, alpha, steps):

@@ -210,3 +210,32 @@ def test_at_rate_one_choosing_gains_nothing():
     one, other, adaptive = adaptive_delta(first, choices, 1.0)
     assert one == pytest.approx(other, rel=5e-3) and adaptive == pytest.approx(one, rel=5e-3)
     assert one == pytest.approx(Shift([math.hypot(0.5, 0.8)]).delta(1.0)[0], rel=5e-3)
+
+
+def test_conversions_are_never_below_their_formulas():
+    """Also where their terms cancel, in fifty digits."""
+    from mpmath import exp, log, mp, mpf
+
+    random = np.random.default_rng(7)
+    closest = np.inf
+    with mp.workdps(50):
+        for _ in range(3000):
+            order = float(1.0 + 10 ** random.uniform(-6, 7))
+            delta = float(10 ** random.uniform(-12, -0.05))
+            a, d = mpf(order), mpf(delta)
+            nothing = (log(d) + log(a)) / (a - 1) - log(1 - 1 / a)  # the divergence that costs nothing at delta
+            gap = float(10 ** random.uniform(-16, 1))
+            divergence = max(float(nothing) * (1 + gap), gap)
+            exact = mpf(divergence) - nothing
+            found = float(renyi_to_epsilon(divergence, order, delta))
+            assert found >= exact
+            if exact > 0:
+                closest = min(closest, float(exact / mpf(divergence)))
+                assert found <= float(exact) + 1e-13 * (
+                    1 + divergence + (abs(np.log(delta)) + np.log(order)) / (order - 1)
+                )
+            epsilon = float(abs(random.normal()) * 10 ** random.uniform(-9, 1))
+            truth = exp((a - 1) * (mpf(divergence) + log(1 - 1 / a) - mpf(epsilon)) - log(a))
+            stated = renyi_to_delta(divergence, order, epsilon)
+            assert stated >= min(truth, mpf(1)) or truth < mpf(2) ** -1070
+    assert closest < 1e-12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -243,8 +244,14 @@ def test_killed_workers_cost_nothing_but_time(parquet, here, tmp_path, kills):
                 both = turn < kills and returned(client)
 
 
+@contextlib.contextmanager
 def two_processes():
-    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    try:
+        yield cluster
+    finally:
+        with contextlib.suppress(KeyError):  # Dask may look a killed worker up while it closes, and has forgotten it
+            cluster.close()
 
 
 def returned(client):

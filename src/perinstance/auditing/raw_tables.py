@@ -10,6 +10,7 @@ import numpy as np
 from perinstance.data import read_table
 from perinstance.data.files.target_words import two_classes, yes_or_no
 from perinstance.data.memory.class_words import DeclaredWords
+from perinstance.data.memory.columns import plain_array
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.cuda import device_source, is_on_device
@@ -63,9 +64,10 @@ def read_rows(
             named["features"] = preparation.columns
         return X.select_columns(target=None, **named)
     if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
-        X = np.asarray(X)
+        X = plain_array(X, "the table")
         X = X[:, None] if X.ndim == 1 else X
-    return read_table(X, np.zeros(len(X)), **named)
+    countable = hasattr(X, "__len__") and not hasattr(X, "nnz")  # what is no table is refused as one
+    return read_table(X, np.zeros(len(X) if countable else 0), **named)
 
 
 def classifies(release: Any) -> bool:

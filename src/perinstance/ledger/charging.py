@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge
+from perinstance.ledger.files.sorted_pairs import MEANWHILE, SortedPairs, StoredCharge
 from perinstance.ledger.log.charged_releases import ChargedRelease, State, known, releases_of
 from perinstance.ledger.log.event_log import Event, EventLog
 from perinstance.pairs import Pairs
@@ -78,6 +78,8 @@ class ChargeWriter:
                 raise LedgerConflict("another process has charged this key")
             if entry is not None and len(events) != entry:
                 raise LedgerConflict("another process has charged the ledger")
+            if not (self.folder / stored.file).exists():  # somebody in it was forgotten before it counted
+                raise LedgerConflict(MEANWHILE)
 
         body = {**asdict(words), "state": state, "kind": pairs.kind, "stored": asdict(stored)}
         try:

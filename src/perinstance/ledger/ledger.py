@@ -262,8 +262,13 @@ class Ledger:
         return rewrite_ids(self._log, self._root, self._charges, dict(names))
 
     def forget(self, identity: str) -> int:
-        """Take a person's identity out of the ledger; their losses stay, under a name that stands for nobody."""
-        return self.rename({str(identity): f"forgotten-{secrets.token_hex(16)}"})
+        """Take a person's identity out of the ledger; their losses stay, under a name that stands for nobody.
+
+        Charges that were broken off before they counted are deleted with the person in them; a process that is
+        charging at this moment may be told to do it again.
+        """
+        names = {str(identity): f"forgotten-{secrets.token_hex(16)}"}
+        return rewrite_ids(self._log, self._root, self._charges, names, forget=True)
 
     def verify(self) -> Verification:
         """Check the log and every file; say what is wrong."""

@@ -2,12 +2,17 @@
 
 The log never holds an id, so that nothing has to be struck out there: an event says which files have taken the place
 of which. The old files are deleted once that event is committed, and running sums with their drafts: one that is being
-written has opened old files, and is there before they are gone. What a killed writer of charges has left half-written
-goes too, once it is old.
+written has opened old files, and is there before they are gone.
+
+A charge that was broken off has left a file that no event names, whole or half-written. Whole ones with somebody who
+gets another id are deleted under the lock of the log; half-written ones, of which nobody can tell who is in them, when
+they are old, and all of them when somebody is forgotten. If their writer is at work after all, it finds its file gone
+before its charge can count, and is told to charge again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,15 +21,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.errors import InvalidInput, LedgerConflict, PerinstanceError
 from perinstance.ledger.files.charge_files import ChargeFile
-from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge, synchronise_folder
-from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, superseded_files
+from perinstance.ledger.files.sorted_pairs import MEANWHILE, SortedPairs, StoredCharge, synchronise_folder
+from perinstance.ledger.log.charged_releases import ChargedRelease, logged_files, releases_of, superseded_files
 from perinstance.ledger.log.event_log import Event, EventLog
 from perinstance.ledger.totals.sealed_sums import delete_old_drafts, delete_sums
 
 #: so many people are looked for one by one; for more the whole file is read
 FEW = 16
+#: the names that files of charges get, and their drafts
+CHARGE, CHARGE_DRAFTS = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.parquet"), ".*.part"
 
 
 def rewritten(
@@ -71,34 +78,71 @@ def _renamed(
     return SortedPairs.of_table(changed, release.stored.schema)
 
 
-def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str]) -> int:
+class _Nobody(Exception):  # noqa: N818
+    """Nobody of these names is in a release: no event is written."""
+
+
+def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str], *, forget: bool = False) -> int:
     """Give people other ids in all releases; return how many files were written anew."""
     events = log.events()
     stored = rewritten(folder, releases_of(events), names)
-    if not stored:
-        _delete_old(log, root, folder)  # should that person's rewriting have been broken off
-        raise InvalidInput("nobody of that name is in the ledger; ids are compared exactly as written")
+    own = {file.file for file in stored.values()}
+    gone: list[str] = []
 
     def allowed(now: list[Event]) -> None:
-        if len(now) != len(events):
-            raise LedgerConflict("another process has changed the ledger meanwhile; do it again")
+        if stored and (len(now) != len(events) or not all((folder / name).exists() for name in own)):
+            raise LedgerConflict(MEANWHILE)
+        gone.extend(_delete_broken_off(folder, logged_files(now) | own, names))
+        if not stored:
+            raise _Nobody
 
     try:
         log.append("rewritten", "", {"stored": {key: asdict(file) for key, file in stored.items()}}, allowed)
     except LedgerConflict:
-        for file in stored.values():
-            (folder / file.file).unlink(missing_ok=True)
+        for name in own:
+            (folder / name).unlink(missing_ok=True)
         raise
-    _delete_old(log, root, folder)
+    except _Nobody:
+        pass
+    _delete_old(log, root, folder, forget)  # also should these people's rewriting have been broken off
+    if not stored and not gone:
+        raise InvalidInput("nobody of that name is in the ledger; ids are compared exactly as written")
     return len(stored)
 
 
-def _delete_old(log: EventLog, root: Path, folder: Path) -> None:
+def _delete_broken_off(folder: Path, logged: set[str], names: Mapping[str, str]) -> list[str]:
+    """Delete the files that no event names with one of these people in them; return their names."""
+    people = pa.array(list(names), type=pa.large_string())
+    found = [path.name for path in folder.iterdir() if CHARGE.fullmatch(path.name) and path.name not in logged]
+    gone = [name for name in sorted(found) if _holds(folder, name, people)]
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    if gone:
+        synchronise_folder(folder)
+    return gone
+
+
+def _holds(folder: Path, name: str, people: pa.Array) -> bool:
+    """Tell whether somebody is in a file; of one that cannot be read nobody knows."""
+    try:
+        file = ChargeFile(folder, name)
+        try:
+            return any(pc.any(pc.is_in(file.ids(i), value_set=people)).as_py() for i in range(len(file)))
+        finally:
+            file.close()
+    except PerinstanceError:
+        return True
+
+
+def _delete_old(log: EventLog, root: Path, folder: Path, forget: bool) -> None:
     """Delete what still holds the old ids."""
     delete_sums(root)
     delete_superseded(log, folder)
     delete_sums(root)  # again: what was made of those files until they were gone
-    delete_old_drafts(folder, ".*.part")
+    if forget:
+        for draft in folder.glob(CHARGE_DRAFTS):
+            draft.unlink(missing_ok=True)
+    delete_old_drafts(folder, CHARGE_DRAFTS)
 
 
 def delete_superseded(log: EventLog, folder: Path) -> None:

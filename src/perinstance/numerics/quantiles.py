@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 
 
@@ -32,7 +33,7 @@ def attained_quantile(values: ArrayLike, levels: ArrayLike) -> Any:
     >>> attained_quantile([0.1, 4.0, 0.2, np.inf], [0.0, 0.5, 0.75, 1.0]).tolist()
     [0.1, 0.2, 4.0, inf]
     """
-    array = np.asarray(values, dtype=np.float64).ravel()
+    array = real_values("values", values).ravel()
     if not len(array):
         raise InvalidInput("there is nobody to take a quantile over: pass at least one value")
     at = attained_rank(len(array), levels) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import BOUND_UP, PAIR_ROOT
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.interface.arguments import check_parts, real_array
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import kind_codes, weakest_codes
 from perinstance.pairs.interface.schema import PairSchema
@@ -70,8 +71,7 @@ class Composed(SummedPairs):
     @classmethod
     def concatenate(cls, parts: list[Composed]) -> Composed:
         """Put vectors of composed pairs behind each other; they must consist of the same types in the same order."""
-        if not parts:
-            raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
+        check_parts(cls, parts)
         shapes = {str(part.schema()) for part in parts}
         if len(shapes) > 1:
             raise InvalidInput(f"only compositions of the same releases can be concatenated, got {sorted(shapes)}")
@@ -149,6 +149,8 @@ def _lengths(distances):  # pragma: no cover - compiled
 
 def _flattened(pairs: Sequence[Pairs]) -> tuple[Pairs, ...]:
     parts: list[Pairs] = []
+    if not isinstance(pairs, Iterable) or isinstance(pairs, Pairs):
+        raise InvalidInput(f"a list of pairs is composed, got {type(pairs).__name__}; pass [one, other]")
     for pair in pairs:
         if not isinstance(pair, Pairs):
             raise InvalidInput(f"only pairs can be composed, got {type(pair).__name__}")
@@ -172,8 +174,8 @@ def pairs_of_promise(epsilon: ArrayLike, delta: ArrayLike, people: int) -> Pairs
     >>> pairs_of_promise(0.5, 0.0, 1).epsilon(1e-6).round(3)
     array([0.562])
     """
-    e = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (people,))
-    d = np.broadcast_to(np.asarray(delta, dtype=np.float64), (people,))
+    e = np.broadcast_to(real_array("epsilon of the promise", epsilon, people), (people,))
+    d = np.broadcast_to(real_array("delta of the promise", delta, people), (people,))
     if not ((e >= 0) & (d >= 0) & (d < 1)).all():
         raise InvalidInput("a promise has epsilon >= 0 and delta in [0, 1); check what the other tool states")
     # log((1 + e^epsilon)/2) without cancellation: epsilon/2 + log cosh(epsilon/2)

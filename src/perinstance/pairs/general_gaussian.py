@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.arguments import check_parts
 from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
@@ -78,7 +80,8 @@ class Gaussian(ColumnPairs, SummedPairs):
         With ``S_Q = R R'``, nu are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and m is the mean difference in
         their basis.
         """
-        given = [np.asarray(a, dtype=np.float64) for a in (mean_p, cov_p, mean_q, cov_q)]
+        told = {"mean_p": mean_p, "cov_p": cov_p, "mean_q": mean_q, "cov_q": cov_q}
+        given = [real_values(name, values) for name, values in told.items()]
         n, k = given[0].shape if given[0].ndim == 2 else (-1, -1)
         if [a.shape for a in given] != [(n, k), (n, k, k), (n, k), (n, k, k)]:
             raise InvalidInput(
@@ -104,7 +107,8 @@ class Gaussian(ColumnPairs, SummedPairs):
     @classmethod
     def concatenate(cls, parts: list[Gaussian]) -> Gaussian:
         """Put vectors of Gaussian pairs behind each other; the shorter dimension is padded."""
-        k = max((part._excess.shape[1] for part in parts), default=0)
+        check_parts(cls, parts)
+        k = max(part._excess.shape[1] for part in parts)
         return super().concatenate([part._padded(k) for part in parts])
 
     def _padded(self, k: int) -> Gaussian:
@@ -138,7 +142,7 @@ class Gaussian(ColumnPairs, SummedPairs):
 
 
 def _coordinates(name: str, values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = real_values(name, values)
     if array.ndim != 2:
         raise InvalidInput(
             f"{name} must have shape (people, coordinates), got {array.ndim} dimensions; pass a 2-d array"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, LEAST_PARAMETER
@@ -21,6 +22,7 @@ from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
+    check_parts,
     delta_array,
     noise_factor,
     order_array,
@@ -112,7 +114,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     @classmethod
     def concatenate(cls, parts: list[SampledGaussian]) -> SampledGaussian:
         """Put vectors of pairs behind each other; those with fewer kinds of steps are padded."""
-        k = max((part._rate.shape[1] for part in parts), default=0)
+        check_parts(cls, parts)
+        k = max(part._rate.shape[1] for part in parts)
         return super().concatenate([part._padded(k) for part in parts])
 
     def _padded(self, k: int) -> SampledGaussian:
@@ -343,7 +346,7 @@ def _sides(direction: Direction) -> tuple[str, ...]:
 
 
 def _table(name: str, values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = real_values(name, values)
     array = np.atleast_1d(array)[:, None] if array.ndim < 2 else array
     if array.ndim != 2:
         raise InvalidInput(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.composition import Composed
@@ -117,10 +118,7 @@ def _words(values: ArrayLike) -> NDArray[Any]:
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"column {name!r} must hold numbers; pass what pairs.to_columns() gave") from None
+    array = real_values(f"column {name!r}", values)
     if array.ndim != 1:
         raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one number per person")
     return array

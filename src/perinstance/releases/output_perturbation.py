@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance import sampling
-from perinstance.checked_numbers import positive
+from perinstance.checked_numbers import positive, real_values
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches, touch
@@ -104,7 +104,7 @@ class OutputPerturbation(AnsweringModel):
             words=(*estimator_words(self.estimator), f", plus {shape} Gaussian noise of scale ", scale),
             alpha=float(ridge.alpha),
             fit_intercept=bool(ridge.fit_intercept),
-            precision=None if self.precision is None else np.asarray(self.precision, dtype=np.float64),
+            precision=None if self.precision is None else real_values("precision", self.precision),
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> Any:
@@ -276,7 +276,7 @@ def _led_turns(box, arguments):  # pragma: no cover - compiled
 
 def check_precision(precision: ArrayLike) -> Floats:
     """Validate A: square, finite, symmetric, positive definite."""
-    A = np.asarray(precision, dtype=np.float64)
+    A = real_values("precision", precision)
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise InvalidInput(f"precision must be a square matrix, got shape {A.shape}")
     if not np.isfinite(A).all():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance import sampling
-from perinstance.checked_numbers import non_negative, positive
+from perinstance.checked_numbers import non_negative, positive, truth_value
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches, touch
@@ -73,7 +73,8 @@ class PosteriorSample(Publishing):
     def mechanism(self) -> Mechanism:
         """Describe the release: one draw of ``N(theta, H^-1 / gamma)``."""
         alpha, gamma = non_negative("alpha", self.alpha), positive("gamma", self.gamma)
-        constant = ", with intercept" if self.fit_intercept else ""
+        intercept = truth_value("fit_intercept", self.fit_intercept)
+        constant = ", with intercept" if intercept else ""
         return Mechanism(
             name="PosteriorSample",
             moved="ridge",
@@ -82,13 +83,13 @@ class PosteriorSample(Publishing):
             scale=gamma**-0.5,
             words=(f"one posterior sample of ridge regression{constant}, alpha = ", alpha, ", gamma = ", gamma),
             alpha=alpha,
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=intercept,
         )
 
     def confidential_fit(self, sweep: Sweep, method: Method = "auto") -> LinearFit | DualFit:
         """Fit without noise; every method is exact here."""
         positive("gamma", self.gamma)
-        return linear_fit(sweep, non_negative("alpha", self.alpha), bool(self.fit_intercept))
+        return linear_fit(sweep, non_negative("alpha", self.alpha), truth_value("fit_intercept", self.fit_intercept))
 
     def people(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
@@ -131,7 +132,9 @@ class PosteriorSample(Publishing):
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactPosterior:
         """Return the same in exact numbers: what ``fit`` draws from."""
         gamma, alpha = positive("gamma", self.gamma), non_negative("alpha", self.alpha)
-        return sampling.ExactPosterior(exact_equations(X, y, alpha, bool(self.fit_intercept)), gamma)
+        return sampling.ExactPosterior(
+            exact_equations(X, y, alpha, truth_value("fit_intercept", self.fit_intercept)), gamma
+        )
 
     def law(self, fit: LinearFit | DualFit) -> Law:
         """Return ``N(theta, H^-1 / gamma)``."""

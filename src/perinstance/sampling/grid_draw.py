@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.checked_numbers import is_number
+from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import LARGEST
 from perinstance.sampling.grid_rounding import settle
@@ -53,9 +53,9 @@ def draw(ideal: Ideal, grid: float = GRID) -> GridPoint:
 
 def grid_exponent(grid: float) -> int:
     """Return e with ``grid = 2^e``; anything but a power of two is refused."""
-    fraction, exponent = math.frexp(grid) if is_number(grid) and math.isfinite(grid) else (0.0, 0)
+    fraction, exponent = math.frexp(grid) if is_number(grid) and 0 < grid <= LARGEST else (0.0, 0)
     if fraction != 0.5:
-        raise InvalidInput(f"grid must be a power of two, got {grid!r}; try 2**-40")
+        raise InvalidInput(f"grid must be a power of two, got {got(grid)}; try 2**-40")
     return exponent - 1
 
 

@@ -39,7 +39,7 @@ class SimulatedLoss(ShownAsTable):
 
     epsilon: float
     delta: float
-    low: float  #: the interval holds the true delta of all iterates with probability ``confidence``
+    low: float  #: the interval holds the true delta with probability ``confidence``; below rate 1, see ``assumptions``
     high: float
     confidence: float
     trainings: int  #: in each direction

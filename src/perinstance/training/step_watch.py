@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.result import Audit
-from perinstance.checked_numbers import is_number, one_of, positive, probability, whole_number
+from perinstance.checked_numbers import is_number, one_of, positive, probability, real_values, whole_number
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.errors import InvalidInput
@@ -108,7 +108,7 @@ class Watch:
         model of this step, and nobody needs to be charged with the clip. A step that sampled nobody counts too.
         """
         who = self._members(indices)
-        lengths = np.asarray(norms, dtype=np.float64)
+        lengths = real_values("norms", norms)
         wanted = (self.people,) if everybody else who.shape
         if lengths.shape != wanted:
             raise InvalidInput(f"norms must have shape {wanted}, got {lengths.shape}; pass one length per person told")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import INTO_BALL
@@ -35,10 +36,7 @@ def declared_bounds_of(x_bound: ArrayLike, y_bound: Any, d: int, domain: Shape) 
     """Validate the bounds: of x one number for a ball, one or d for a box (then one per feature)."""
     if domain not in ("ball", "box"):
         raise InvalidInput(f"domain must be 'ball' or 'box', got {domain!r}")
-    try:
-        bounds = np.atleast_1d(np.asarray(x_bound, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidInput("x_bound must be a number, or one per feature of a box; e.g. x_bound=1") from None
+    bounds = np.atleast_1d(real_values("x_bound", x_bound))
     if bounds.ndim != 1 or len(bounds) not in ((1,) if domain == "ball" else (1, d)):
         want = "one number" if domain == "ball" else f"one number or one per feature ({d})"
         raise InvalidInput(f"x_bound must be {want}, got shape {np.shape(x_bound)}")

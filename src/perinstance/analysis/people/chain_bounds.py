@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION
@@ -42,7 +43,7 @@ def chain_bound(epsilon: ArrayLike, delta: ArrayLike, kind: Kind = "upper") -> C
     >>> round(c.epsilon, 9), round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
     (3.0, 3.718, 8.389)
     """
-    eps, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    eps, deltas = real_values("epsilon", epsilon), real_values("delta", delta)
     if deltas.shape not in ((), eps.shape):
         raise InvalidInput(f"pass one delta, or one per person ({eps.size}), got shape {deltas.shape}")
     deltas = np.broadcast_to(deltas, eps.shape)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import got, is_number, real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
@@ -127,9 +128,11 @@ def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
     >>> float(advanced_bound([0.1] * 100, 1e-6).round(4))  # 100 * 0.1 (e^0.1 - 1) + 0.1 sqrt(200 log 1e6)
     6.3082
     """
-    if not 0 < delta_prime < 1:
-        raise InvalidInput(f"delta' must lie in (0, 1), got {delta_prime:g}")
-    eps = np.asarray(epsilon, dtype=np.float64)
+    if not is_number(delta_prime) or not 0 < delta_prime < 1:
+        raise InvalidInput(f"delta' must lie in (0, 1), got {got(delta_prime)}")
+    eps = real_values("epsilon", epsilon)
+    if not (eps >= 0).all():
+        raise InvalidInput("losses must be numbers >= 0, got NaN or a negative one")
     with np.errstate(over="ignore"):
         drift = np.sum(eps * np.expm1(eps), axis=0)
         return drift + np.sqrt(-2 * np.log(delta_prime) * np.sum(eps**2, axis=0))
@@ -137,7 +140,7 @@ def advanced_bound(epsilon: ArrayLike, delta_prime: float) -> Floats:
 
 def renyi(pairs: Sequence[Pairs], delta: float, orders: ArrayLike = ORDERS) -> Floats:
     """Return the Renyi bound: divergences add order by order, direction by direction."""
-    return _renyi(compose(pairs), delta, np.asarray(orders, dtype=np.float64))
+    return _renyi(compose(pairs), delta, real_values("orders", orders))
 
 
 def _renyi(total: Pairs, delta: float, orders: Floats) -> Floats:

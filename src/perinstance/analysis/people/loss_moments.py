@@ -13,6 +13,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile, attained_rank
@@ -121,7 +122,7 @@ def quantile(epsilon: ArrayLike, q: ArrayLike) -> Floats:
 
 def tail(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
     """Return the share of the people whose loss exceeds each threshold."""
-    losses, limits = np.sort(_losses(epsilon)), np.asarray(threshold, dtype=np.float64)
+    losses, limits = np.sort(_losses(epsilon)), real_values("threshold", threshold)
     if np.isnan(limits).any():
         raise InvalidInput("the threshold of a tail must be a number, got NaN; try tail(epsilon, 2.0)")
     return 1.0 - np.searchsorted(losses, limits, side="right") / len(losses)
@@ -209,7 +210,7 @@ def _check_order(k: int) -> None:
 
 
 def _losses(epsilon: ArrayLike) -> Floats:
-    losses = np.asarray(epsilon, dtype=np.float64).ravel()
+    losses = real_values("epsilon", epsilon).ravel()
     if not len(losses):
         raise InvalidInput("there is nobody to take moments over: pass at least one loss")
     if not (losses >= 0).all():

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import is_number, real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
@@ -47,7 +48,7 @@ def identification(pairs: Pairs, prior: ArrayLike = 0.5) -> Identification:
     >>> identification(Shift([0.0, 1.0]), 0.5).accuracy.round(4)
     array([0.5   , 0.6915])
     """
-    pi = np.broadcast_to(np.asarray(prior, dtype=np.float64), (len(pairs),))
+    pi = np.broadcast_to(real_values("prior", prior), (len(pairs),))
     if not ((pi > 0) & (pi < 1)).all():
         raise InvalidInput("prior must lie in (0, 1): the attacker's probability that the person is in the data")
     threshold = np.log1p(-pi) - np.log(pi)
@@ -61,7 +62,7 @@ def posterior_odds(loss: ArrayLike, prior: ArrayLike = 0.5) -> Floats:
     >>> posterior_odds([0.0, np.log(2.0)], 0.5)
     array([1. , 0.5])
     """
-    pi, L = np.asarray(prior, dtype=np.float64), np.asarray(loss, dtype=np.float64)
+    pi, L = real_values("prior", prior), real_values("loss", loss)
     if not ((pi > 0) & (pi < 1)).all():
         raise InvalidInput("prior must lie in (0, 1): the attacker's probability that the person is in the data")
     if np.isnan(L).any():
@@ -85,8 +86,8 @@ def odds_bound(epsilon: ArrayLike, delta: float, kind: Kind = "upper") -> OddsBo
 
     ``kind`` is that of the losses; numbers alone are taken for losses that hold.
     """
-    eps = np.asarray(epsilon, dtype=np.float64)
-    if not (eps >= 0).all() or not 0 <= delta <= 1:
+    eps = real_values("epsilon", epsilon)
+    if not (eps >= 0).all() or not is_number(delta) or not 0 <= delta <= 1:
         raise InvalidInput("losses must be numbers >= 0 and delta must lie in [0, 1]")
     with np.errstate(divide="ignore", invalid="ignore"):
         least = np.minimum(np.where(eps > 0, delta / eps, 1.0), 1.0)
@@ -98,7 +99,7 @@ def realised_loss(without: Any, with_: Any, theta: ArrayLike) -> float:
 
     Its negative is what the attacker's log odds of "in" gain. As confidential as the data.
     """
-    theta = np.asarray(theta, dtype=np.float64)
+    theta = real_values("theta", theta)
     return _log_density(without, theta) - _log_density(with_, theta)
 
 

@@ -22,6 +22,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind, weakest
@@ -48,7 +49,7 @@ def stability(epsilon: ArrayLike, epsilon_other: ArrayLike, delta: ArrayLike, de
     >>> float(stability(0.1, 0.2, 0.0, 0.0).round(4))
     0.3499
     """
-    e1, e2, d1, d2 = (np.asarray(a, dtype=np.float64) for a in (epsilon, epsilon_other, delta, delta_other))
+    e1, e2, d1, d2 = (real_values("losses and deltas", a) for a in (epsilon, epsilon_other, delta, delta_other))
     if not all((a >= 0).all() for a in (e1, e2, d1, d2)):
         raise InvalidInput("losses and deltas must be numbers >= 0")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -146,7 +147,7 @@ def series(moments: ArrayLike, moments_target: ArrayLike, delta: float, mean_exp
 
     With finitely many moments it is a *lower* partial sum of the simple bound: use it to see which moment matters.
     """
-    a, b = np.asarray(moments, dtype=np.float64), np.asarray(moments_target, dtype=np.float64)
+    a, b = real_values("moments", moments), real_values("moments_target", moments_target)
     if a.shape != b.shape:
         raise InvalidInput("pass as many moments of the target as of the data")
     terms = [2.0**i / factorial(i) * (a[i - 1] + b[i - 1]) for i in range(1, len(a) + 1)]
@@ -155,7 +156,7 @@ def series(moments: ArrayLike, moments_target: ArrayLike, delta: float, mean_exp
 
 def bounded(losses: ArrayLike) -> Floats:
     """Check that a loss function keeps to [0, 1], as the theorems assume; refuse it otherwise."""
-    values = np.asarray(losses, dtype=np.float64)
+    values = real_values("losses", losses)
     if not ((values >= 0) & (values <= 1)).all():
         raise InvalidInput(
             "the loss function must have values in [0, 1]: the bounds do not hold otherwise; "
@@ -170,12 +171,12 @@ def _variation(tv: ArrayLike | None, tv_target: ArrayLike | None, w: Floats | No
             raise InvalidInput("tv_target needs tv: the total variations of the people of the data")
         return None
     here = _shaped("tv", tv, shape)
-    for name, values in (("tv", here), ("tv_target", here if tv_target is None else np.asarray(tv_target))):
+    there = here if tv_target is None else real_values("tv_target", tv_target)
+    for name, values in (("tv", here), ("tv_target", there)):
         if not ((values >= 0) & (values <= 1)).all():
             raise InvalidInput(f"{name} must lie in [0, 1]; pass pairs.tv()")
     if w is not None:  # E_D[w] TV' + E_D[w TV'']
         return float((here.mean(axis=1) * w.mean(axis=1)).mean() + (w * here).mean())
-    there = here if tv_target is None else np.asarray(tv_target, dtype=np.float64)
     return float(here.mean() + there.mean())
 
 
@@ -188,7 +189,7 @@ def _weights(weights: ArrayLike, shape: tuple) -> Floats:
 
 def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:
     """Spread over the data sets what is the same for all of them."""
-    table = np.asarray(values, dtype=np.float64)
+    table = real_values(name, values)
     try:
         return np.broadcast_to(table, shape)
     except ValueError:
@@ -196,7 +197,7 @@ def _shaped(name: str, values: ArrayLike, shape: tuple) -> Floats:
 
 
 def _table(name: str, values: ArrayLike) -> Floats:
-    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    table = np.atleast_2d(real_values(name, values))
     if table.ndim != 2 or not table.size or not (table >= 0).all():
         raise InvalidInput(f"{name} must be losses >= 0, one row per data set and one column per person")
     return table

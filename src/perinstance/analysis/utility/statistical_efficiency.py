@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
@@ -52,8 +53,7 @@ def efficiency(gram: ArrayLike, alpha: float, gamma: float, sigma: float, theta:
     alpha, gamma
         Of the release; sigma is the noise of the data, theta the true coefficients.
     """
-    S = np.asarray(gram, dtype=np.float64)
-    theta = np.asarray(theta, dtype=np.float64)
+    S, theta = real_values("gram", gram), np.atleast_1d(real_values("theta", theta))
     if S.ndim != 2 or S.shape != (len(theta), len(theta)):
         raise InvalidInput(f"gram must be d x d for the d = {len(theta)} coefficients, got shape {S.shape}")
     if not (alpha >= 0 and gamma > 0 and sigma >= 0):

@@ -132,9 +132,17 @@ class DelimitedReader:
                     if bad is not None:
                         missing = batch.column(k)[bad].as_py().strip() in _MISSING
                         (gaps if missing else texts)[at] = start + bad
+                        if self._other_decimal(batch.column(k).slice(bad, 1)):
+                            raise InvalidTable(
+                                f"{self._label(at)}, row {start + bad}: a number with a decimal comma; pass decimal=','"
+                            )
             start += batch.num_rows
         refuse_types({f"{self._label(at)}, row {row}": "text" for at, row in sorted(texts.items())})
         refuse_cells({self._label(at): (row, NULL) for at, row in sorted(gaps.items())})
+
+    def _other_decimal(self, text: pa.Array) -> bool:
+        """Tell whether a text would be a number if a comma were the decimal."""
+        return self.decimal == "." and self.delimiter != "," and _parses(_with_points(text, ","))
 
     def _refuse_long_integers(self, numbers: list[int]) -> None:
         """Refuse whole numbers beyond 2^53, which a float64 rounds; 1e300 is a float and may stay."""
@@ -200,6 +208,8 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: s
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidTable("the header of the file is not UTF-8; save the file as UTF-8") from None
+    if not text.strip():
+        raise InvalidTable("the file is empty, or its first line is; the first line must name the columns")
     if decimal not in (".", ","):
         raise InvalidTable("decimal must be '.' or ','")
     mark = delimiter or ("\t" if ".tsv" in path.suffixes else ";" if decimal == "," else ",")

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from perinstance.data.checks.ids import read_ids
 from perinstance.data.confidential.private_files import private_file
-from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.errors import InvalidInput, InvalidTable, LedgerConflict
 from perinstance.ledger.files.byte_order import id_order
 from perinstance.ledger.files.kind_columns import coded, column_of, is_kind, plain
 from perinstance.pairs import Pairs
@@ -34,6 +34,8 @@ ROWS = 1 << 14
 META = b"perinstance"
 #: from this many columns on (counted steps of a training) most are constant, and packing them pays
 MANY_COLUMNS = 16
+#: what is said to whoever comes too late
+MEANWHILE = "another process has changed the ledger meanwhile; do it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,15 @@ class SortedPairs:
         names = table.column_names
         packed = [name for name in names if is_kind(name) or (name != "id" and len(names) > MANY_COLUMNS)]
         squeezed = {name: "zstd" if name == "id" or name in packed else "none" for name in names}
-        with private_file(folder / name) as file:
-            hashing = _HashingFile(file)
-            with pq.ParquetWriter(
-                hashing, table.schema, compression=squeezed, use_dictionary=packed, write_statistics=False
-            ) as writer:
-                writer.write_table(table, row_group_size=ROWS)
+        try:
+            with private_file(folder / name) as file:
+                hashing = _HashingFile(file)
+                with pq.ParquetWriter(
+                    hashing, table.schema, compression=squeezed, use_dictionary=packed, write_statistics=False
+                ) as writer:
+                    writer.write_table(table, row_group_size=ROWS)
+        except FileNotFoundError:  # somebody was forgotten, and every draft with them
+            raise LedgerConflict(MEANWHILE) from None
         synchronise_folder(folder)
         return StoredCharge(name, len(self), self.schema, self.content, hashing.digest)
 

@@ -64,14 +64,18 @@ def releases_of(events: Iterable[Event]) -> dict[str, ChargedRelease]:
 
 def superseded_files(events: Iterable[Event]) -> set[str]:
     """Return the names of files that a rewriting has replaced."""
+    events = list(events)
+    now = {release.stored.file for release in releases_of(events).values()}
+    return logged_files(events) - now
+
+
+def logged_files(events: Iterable[Event]) -> set[str]:
+    """Return the names of all files that an event has ever named."""
     ever: set[str] = set()
-    now: dict[str, str] = {}
     for event in events:
         stored = {event.key: event.body["stored"]} if event.kind == "charged" else event.body.get("stored", {})
-        for key, body in stored.items():
-            now[key] = body["file"]
-            ever.add(body["file"])
-    return ever - set(now.values())
+        ever.update(body["file"] for body in stored.values())
+    return ever
 
 
 def known(releases: dict[str, ChargedRelease], key: str) -> ChargedRelease:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from perinstance.data.confidential.private_files import private_file
 from perinstance.errors import LedgerConflict, LedgerDamaged, PerinstanceError
 from perinstance.ledger.files.charge_files import ChargeFile, file_digest
+from perinstance.ledger.files.sorted_pairs import MEANWHILE
 from perinstance.ledger.log.event_log import Event
 
 #: turns words into a hash
@@ -59,7 +60,7 @@ def write_sums(root: Path, schema: pa.Schema, tables: Iterable[dict[str, Any]], 
         os.replace(draft, root / name)  # nobody has it open: some systems move no file that is
         file = _opened(root, name)
     except FileNotFoundError:
-        raise LedgerConflict("another process has changed the ledger meanwhile; do it again") from None
+        raise LedgerConflict(MEANWHILE) from None
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
@@ -249,7 +250,7 @@ def predictions(estimator: Any, points: ArrayLike) -> KernelProblem:
     white, RBF, Matern (nu = 0.5, 1.5, 2.5), rational quadratic and dot product kernels, their sums, products and
     powers of the other; estimates for every other kernel.
     """
-    at = np.asarray(points, dtype=np.float64)
+    at = real_values("points", points)
     if at.ndim != 2 or not len(at) or not np.isfinite(at).all():
         raise InvalidInput(f"points must be a table of numbers with at least one row, got shape {at.shape}")
     name = type(estimator).__name__

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perinstance.checked_numbers import got, is_number, real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LARGEST
 
 Direction = Literal["worst", "without", "with"]
 
@@ -18,7 +21,7 @@ DIRECTIONS: tuple[Direction, ...] = ("worst", "without", "with")
 
 def people_array(name: str, values: ArrayLike, *, signed: bool = False) -> Floats:
     """Validate one parameter of the pairs: one dimension, no NaN, >= 0 unless ``signed``."""
-    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    array = np.atleast_1d(real_values(name, values))
     if array.ndim != 1:
         raise InvalidInput(f"{name} must have one entry per person, got {array.ndim} dimensions; pass a 1-d array")
     least = array.min(initial=0.0)  # one look that finds nothing is all that usual arrays cost; NaN comes through
@@ -43,8 +46,8 @@ def same_length(**arrays: Floats) -> tuple[Floats, ...]:
 
 def noise_factor(factor: float) -> float:
     """Validate a factor of the noise: positive and finite."""
-    if not 0 < factor < np.inf:
-        raise InvalidInput(f"factor must be a positive number, got {factor!r}; factor=2 doubles the noise")
+    if not is_number(factor) or not 0 < factor <= LARGEST:
+        raise InvalidInput(f"factor must be a positive number, got {got(factor)}; factor=2 doubles the noise")
     return float(factor)
 
 
@@ -84,15 +87,29 @@ def positions(index: Any) -> Any:
     return [index] if isinstance(index, (int, np.integer)) else index
 
 
+def check_parts(wanted: type, parts: Any) -> None:
+    """Refuse what cannot be put behind each other: anything but a list of pairs of one type."""
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        raise InvalidInput(f"a list of pairs is concatenated, got {type(parts).__name__}; pass [one, other]")
+    if not parts:
+        raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
+    others = {type(part).__name__ for part in parts if not isinstance(part, wanted)}
+    if others:
+        raise InvalidInput(
+            f"only pairs of one type can be concatenated, here {wanted.__name__}, got {', '.join(sorted(others))}; "
+            "concatenate each type by itself"
+        )
+
+
 def check_direction(direction: str) -> None:
     """Refuse a direction that does not exist."""
-    if direction not in DIRECTIONS:
+    if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise InvalidInput(f"direction must be one of {DIRECTIONS}, got {direction!r}")
 
 
 def delta_array(delta: ArrayLike, n: int, *, zero: bool = True) -> Floats:
     """Validate delta: in [0, 1), one number or one per person."""
-    array = np.asarray(delta, dtype=np.float64)
+    array = real_values("delta", delta)
     if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
         raise InvalidInput(f"delta must be one number or one per person ({n}), got shape {array.shape}")
     bad = ~((array >= 0) & (array < 1)) if zero else ~((array > 0) & (array < 1))
@@ -104,7 +121,7 @@ def delta_array(delta: ArrayLike, n: int, *, zero: bool = True) -> Floats:
 
 def real_array(name: str, values: ArrayLike, n: int) -> Floats:
     """Validate a real argument (an epsilon, an order): one number or one per person, no NaN."""
-    array = np.asarray(values, dtype=np.float64)
+    array = real_values(name, values)
     if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
         raise InvalidInput(f"{name} must be one number or one per person ({n}), got shape {array.shape}")
     if np.isnan(array).any():

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.arguments import frozen, people_array, positions, same_length
+from perinstance.pairs.interface.arguments import check_parts, frozen, people_array, positions, same_length
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import KINDS, Kind, kind_codes
 
@@ -99,10 +98,7 @@ class ColumnPairs(Pairs):
     @classmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:
         """Put vectors of pairs of one type behind each other."""
-        if not parts:
-            raise InvalidInput("nothing to concatenate: got an empty list of pairs; pass at least one")
-        if len({type(part) for part in parts}) > 1:
-            raise InvalidInput("only pairs of one type can be concatenated; concatenate each type by itself")
+        check_parts(cls, parts)
         columns = {slot[1:]: np.concatenate([getattr(part, slot) for part in parts]) for slot in cls.__slots__}
         return cls(kind=np.concatenate([part._codes for part in parts]), **columns)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,17 +58,27 @@ def kind_codes(kind: Kind | ArrayLike, n: int) -> NDArray[np.uint8]:
         if kind not in KINDS:
             raise InvalidInput(f"kind must be one of {KINDS}, got {kind!r}")
         return np.full(n, KINDS.index(kind), dtype=np.uint8)
-    codes = np.asarray(kind)
+    codes = words_array(kind)
     if codes.dtype.kind in "US":
         unknown = ~np.isin(codes, KINDS)
         if unknown.any():
             raise InvalidInput(f"kind must be one of {KINDS}, got something else at position {int(unknown.argmax())}")
         codes = np.select([codes == name for name in KINDS], range(len(KINDS))).astype(np.uint8)
-    elif (
-        not (codes.dtype == np.uint8 and codes.max(initial=0) < len(KINDS))
-        and not np.isin(codes, range(len(KINDS))).all()
-    ):
+    elif codes.dtype.kind not in "iu" or not 0 <= codes.min(initial=0) <= codes.max(initial=0) < len(KINDS):
         raise InvalidInput(f"kind must be one of {KINDS} for each person, or its position there, got something else")
     if codes.shape != (n,):
         raise InvalidInput(f"kind must be one word or one per person ({n}), got shape {codes.shape}")
     return codes.astype(np.uint8, copy=False)
+
+
+def words_array(kind: ArrayLike) -> NDArray[Any]:
+    """Return an array of words or codes; those of a frame are objects to numpy, and nobody has none of either."""
+    try:
+        found = np.asarray(kind)
+    except ValueError:
+        raise InvalidInput("kind must be one word or one per person, got rows of different lengths") from None
+    if not found.size:
+        return found.astype(np.uint8)
+    if found.dtype.kind in "OT" and all(isinstance(word, str) for word in found.ravel().tolist()):
+        return found.astype(np.str_)
+    return found

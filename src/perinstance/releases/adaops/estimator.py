@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.checked_numbers import is_number
+from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import LARGEST
 from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
@@ -191,8 +192,8 @@ class AdaOPS(Promised):
     def _request(self, box: DeclaredBox) -> Request:
         epsilon, delta = check_promise(self.epsilon, self.delta)
         n, kappa = declared_count(self.n_public), self.kappa
-        if kappa is not None and not (is_number(kappa) and 0 < kappa < np.inf):
-            raise InvalidInput(f"kappa must be a number > 0 or None, got {kappa!r}; try kappa=1.0")
+        if kappa is not None and not (is_number(kappa) and 0 < kappa <= LARGEST):
+            raise InvalidInput(f"kappa must be a number > 0 or None, got {got(kappa)}; try kappa=1.0")
         return Request(epsilon, delta, box.x_bound, 1.0, box.d, n, None if kappa is None else float(kappa))
 
     def _validated(self, X: Any, y: Any) -> tuple[Floats, Floats]:

@@ -18,11 +18,14 @@ _NOT_NUMBERS = "X and y must be numbers, got something else in some cell; encode
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Validate as scikit-learn does, but for two things.
+    """Validate as scikit-learn does, but for three things.
 
-    No error quotes a cell or the table; and a pandas target is matched with the rows of X by its index.
+    No error quotes a cell or the table; a pandas target is matched with the rows of X by its index; and what an audit
+    refuses is not taken for numbers either: text, dates, what lies under a mask.
     """
     y = tuple(_one_target(in_order_of(X, one)) for one in y)
+    for name, given in (("X", X), *(("y", one) for one in y)):
+        _refuse_other_types(name, given)
     from sklearn.utils.validation import validate_data
 
     try:
@@ -32,9 +35,31 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     except ValueError as trouble:
         if "Complex data" in str(trouble):
             raise InvalidTable(_complex()) from None
+        if "Expected 2D array" in str(trouble):
+            raise InvalidTable(_two_dimensions(X)) from None
         if "convert" not in str(trouble):
             raise
         raise InvalidTable(_NOT_NUMBERS) from None
+
+
+def _refuse_other_types(name: str, given: Any) -> None:
+    """Refuse what numpy would turn into numbers that nobody wrote; None and objects are scikit-learn's to refuse."""
+    if given is None:
+        return
+    refuse_mask(name, given)
+    _refuse_declared_types(name, given)
+    if getattr(getattr(given, "dtype", None), "kind", "O") in "USMm":
+        raise InvalidTable(f"{name} must be numbers, got text, dates or another type; encode it first")
+
+
+def refuse_mask(name: str, given: Any) -> None:
+    """Refuse masked entries: numpy would take what lies under the mask."""
+    if np.ma.is_masked(given):
+        raise InvalidTable(f"{name} has masked entries; fill them, or leave those rows out")
+
+
+def _two_dimensions(X: Any) -> str:
+    return f"X must have two dimensions, one row per person, got {np.ndim(X)}. Reshape your data"
 
 
 def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
@@ -51,7 +76,7 @@ def rows_as_they_are(estimator: Any, X: Any, y: Any) -> tuple[Floats, Floats]:
     y = _one_target(in_order_of(X, y))
     rows, targets = _real_numbers("X", X), column_or_1d(_real_numbers("y", y), warn=True)
     if rows.ndim != 2:
-        raise InvalidTable(f"X must have two dimensions, one row per person, got {rows.ndim}. Reshape your data")
+        raise InvalidTable(_two_dimensions(rows))
     if rows.shape[1] == 0:
         raise InvalidTable("X must have at least one column, got none")
     if len(rows) != len(targets):
@@ -72,6 +97,8 @@ def _real_numbers(name: str, values: Any) -> Floats:
     if issparse(values):
         raise InvalidTable(f"{name} is sparse, and must be an array or a table; call .toarray() first")
     _refuse_declared_types(name, values)
+    if np.ma.is_masked(values) and values.dtype.kind in "fiub":
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
         # lists declare no type: what numpy would make of them depends on the cells
         array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)

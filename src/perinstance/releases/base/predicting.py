@@ -21,7 +21,7 @@ from perinstance.models.kernel_ridge.problem import KernelProblem
 from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.smooth.problem import SmoothProblem
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.arguments import validated
+from perinstance.releases.base.arguments import refuse_mask, validated
 from perinstance.releases.base.model_document import PublishedNumbers
 from perinstance.releases.base.publishing import Publishing
 
@@ -52,6 +52,7 @@ class AnsweringModel(Publishing):
         if y is None or not is_classifier(self.problem()):
             return super().fit(X, y, **refused)
         y = in_order_of(X, y)  # codes have no index any more
+        refuse_mask("y", y)
         labels, codes = np.unique(np.asarray(y), return_inverse=True)  # text never reaches a message
         super().fit(X, codes.reshape(np.shape(y)), **refused)
         self.classes_ = labels

@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from perinstance.checked_numbers import is_whole
+from perinstance.checked_numbers import is_whole, truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
@@ -116,7 +116,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
             noise="gaussian",
             scale=float("nan"),  # one for each noisy sum
             words=(f"logistic regression from noisy sums of bounded slopes, {promised}",),
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=truth_value("fit_intercept", self.fit_intercept),
             promises=True,
             own_row=True,  # charged with the norm of the row and the largest slope
         )
@@ -246,9 +246,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
 
     def _box(self, d: int) -> DeclaredBox:
         """Validate what was declared, for a table of d columns."""
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InvalidInput(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
-        return box_of(self.x_bound, 1.0, d, bool(self.fit_intercept))
+        return box_of(self.x_bound, 1.0, d, truth_value("fit_intercept", self.fit_intercept))
 
     def _plan(self, box: DeclaredBox) -> slope_mechanism.SlopeRounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)

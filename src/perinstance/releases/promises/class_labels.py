@@ -158,6 +158,9 @@ def labels_as_they_are(estimator: Any, X: Any, y: Any) -> Any:
     if y is None:
         raise InvalidTable(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     y = _one_column(in_order_of(X, y))
+    if np.ma.is_masked(y):
+        numbers = y.dtype.kind in "fiu"  # declared by the type, which stays one of numbers
+        y = np.where(np.ma.getmaskarray(y), np.nan if numbers else None, y.data if numbers else y.data.astype(object))
     if not hasattr(y, "shape") and hasattr(y, "__array__") and not isinstance(y, pa.ChunkedArray):
         y = np.asarray(y)
     shape: Any = np.shape(y) if hasattr(y, "shape") else (len(y),) if hasattr(y, "__len__") else ()

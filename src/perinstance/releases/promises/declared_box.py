@@ -31,6 +31,7 @@ from perinstance.numerics.rounding import LARGEST, STEP_UP
 from perinstance.sampling import FixedRows, fixed_rows
 
 SMALLEST_BOUND, LARGEST_BOUND = 2.0**-400, 2.0**400  # beyond, squares of units would leave float64
+MOST_PEOPLE = 2**53  # that floats count one by one
 WEIGHT_BITS = 20  # of the column of ones: a short number, so that exact sums stay short
 RADIUS_BITS = 30  # behind the point, of a box's radius: a multiple of the grid of rows, so that a corner is no longer
 HOW = "declare it without looking at the data: a number > 0, or (low, high)"
@@ -136,8 +137,8 @@ def declared_count(n_public: Any) -> int | None:
     """Validate a number of people that was declared public."""
     if n_public is None:
         return None
-    if not is_whole(n_public) or n_public < 1:
-        raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {n_public!r}")
+    if not is_whole(n_public) or not 1 <= n_public <= MOST_PEOPLE:
+        raise InvalidInput(f"n_public must be a whole number >= 1 or None, got {got(n_public)}; try n_public=1000")
     return int(n_public)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from perinstance.errors import InvalidInput
+from perinstance.checked_numbers import truth_value
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
@@ -61,7 +61,7 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
             noise="gaussian",
             scale=float("nan"),  # chosen by the mechanism, from noisy numbers
             words=(f"{self.what}, {promised}",),
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=truth_value("fit_intercept", self.fit_intercept),
             promises=True,
             own_row=self.own_row,
         )
@@ -108,10 +108,8 @@ class Promised(WritesModel, RegressorMixin, BaseEstimator):
 
     def _box(self, d: int) -> DeclaredBox:
         """Validate what was declared, for a table of d columns."""
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InvalidInput(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         declared_count(self.n_public)
-        return box_of(self.x_bound, self.y_bound, d, bool(self.fit_intercept))
+        return box_of(self.x_bound, self.y_bound, d, truth_value("fit_intercept", self.fit_intercept))
 
     def _clip(self, X: NDArray, y: NDArray) -> FixedRows:
         """Return rows as the release sees them: in units, the column of ones last."""
