@@ -283,3 +283,11 @@ def test_too_far_out_for_floats():
     # the mean of e^loss is beyond the floats: (1 - q)^-steps
     assert lattice_epsilon(np.array([[0.9], [0.5], [1000.0]]), 1.0, -20.0, (2000.0, np.inf), 1 << 9) == 2000.0
     assert lattice_log_delta(np.array([[0.9], [0.5], [1000.0]]), 1.0, 900.0, 1 << 9)[0] == np.inf
+
+
+@pytest.mark.parametrize("given", [0.46084929, 0.46048878774974294])
+def test_two_lattices_next_to_each_other_by_chance(given):
+    """Both 2e-9 above or more, and 4e-9 apart: what coarser ones said of their errors counts too."""
+    table = np.array([[0.00145008], [4.64777], [3.0]])
+    found = lattice_epsilon(table, 1.0, math.log(0.003424708918520493), (given, np.inf), 1 << 19)
+    assert 0.459877612149 <= found < 0.459877612149 * (1.0 + 1e-9)

@@ -95,12 +95,16 @@ def lattice_epsilon(table: Floats, sign: float, log_delta: float, given: tuple[f
         end = _further(kinds, outer, ROOM if inside else FIRST_ROOM)
         if bound == 0.0 or (inside and kinds.place(end) > 0.5 * kinds.place(before)):
             break
-    return _refined(kinds, log_delta, (bound, above), end, finest)
+    return _refined(kinds, log_delta, (bound, above, found), end, finest)
 
 
-def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float], end: float, finest: int) -> float:
-    """Return the epsilon of as many points as it needs: each lattice says how far off it is, next to the one before."""
-    (bound, above), points, before, fewer = given, min(MORE * LEAST, finest), np.inf, LEAST
+def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float, float], end: float, finest: int) -> float:
+    """Return the epsilon of as many points as it needs: each lattice says how far off it is, next to the one before.
+
+    ``given``: the best epsilon so far, how far above it is, and that of the coarsest lattice. What one said before
+    counts too: two of them may lie next to each other by chance.
+    """
+    (bound, above, before), points, fewer, left = given, min(MORE * LEAST, finest), LEAST, 0.0
     for _ in range(TURNS):
         found, outer = _solved(kinds, log_delta, end, points)
         bound = min(bound, found)
@@ -109,7 +113,8 @@ def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float], end: fl
             continue
         moved, before = abs(before - found), found
         more, fewer = points / fewer, points
-        left = moved / (more**2 - 1.0) * (DOUBT if more > MORE else 1.0)
+        expected = left / (FASTER * more**2) if left < np.inf else 0.0
+        left = max(moved / (more**2 - 1.0) * (DOUBT if more > MORE else 1.0), expected)
         if points >= finest or bound == 0.0 or left <= ON_LATTICE * bound:
             break
         off = max(left, found - bound) if moved < np.inf else found - bound
@@ -176,12 +181,14 @@ def lattice_log_delta(
     kinds = Kinds.of(table, sign, -700.0)
     if not kinds.place(epsilon) > 0.0:
         return np.inf, 1.0
-    best, points, before = (np.inf, 1.0), min(MORE * LEAST, finest), np.inf
+    best, points, before, left = (np.inf, 1.0), min(MORE * LEAST, finest), np.inf, 0.0
     while True:
         found = _at_end(kinds, epsilon, points)
         moved, before = abs(before - found[0]), found[0]
         best = min(best, found)
-        if points == finest or not found[0] < np.inf or moved / (MORE**2 - 1.0) <= ON_LATTICE:
+        expected = left / (FASTER * MORE**2) if left < np.inf else 0.0
+        left = max(moved / (MORE**2 - 1.0), expected)
+        if points == finest or not found[0] < np.inf or left <= ON_LATTICE:
             return best
         if given[0] < found[0] and _hopeless(found[0] - given[0], given[1], points, finest):
             return best

@@ -38,9 +38,9 @@ MOST_STEPS = 2.0**24
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
-#: Up to so many steps of distances up to this a lattice is as good, and faster, at deltas that are not as small; below
-#: these no loss is large.
-FEW, FAR, NEXT, LEAST_RATE = 64.0, 3.0, 0.01, 1e-8
+#: Up to so many steps of one kind, or several, of distances up to these a lattice is as good, and faster, at deltas that
+#: are not as small; below these no loss is large.
+FEW, FAR, FAR_KINDS, NEXT, LEAST_RATE = 64.0, 20.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
 DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
 #: Half octaves that a line may be moved to the left.
@@ -149,11 +149,12 @@ def _with_cut(
     furthest = max(m if q >= LEAST_RATE else 0.0 for q, m, _ in kinds)
     sharp = min(goal[0], found.value if not solving else 0.0) < SHARP
     planned = (SHARP_PLANNED if sharp else PLANNED) * -(-len(kinds) // SOME_KINDS)
-    nearest = FAR if steps.taken[0] <= FEW and not sharp else NEXT
+    few = steps.taken[0] <= FEW and not sharp
+    nearest = (FAR if len(kinds) == 1 else FAR_KINDS) if few else NEXT
     if furthest <= nearest or shared.left < planned:
         return NONE
     shared.left -= planned
-    answers = CutAnswers(kinds, min(shared.left, MOST_TERMS))
+    answers = CutAnswers(kinds, min(shared.left, 4 * QUICK if few else MOST_TERMS))
     shared.left -= answers.left
     answer = answers.answer(goal, found, solving)
     shared.left += answers.left
