@@ -38,8 +38,8 @@ MOST_STEPS = 2.0**24
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
-#: Up to so many steps of one kind, or several, of distances up to these a lattice is as good, and faster, at deltas that
-#: are not as small; below these no loss is large.
+#: Up to so many steps of one kind, or several, of distances up to these a lattice is as good, and faster, at deltas
+#: that are not as small; below these no loss is large.
 FEW, FAR, FAR_KINDS, NEXT, LEAST_RATE = 64.0, 20.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
 DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
