@@ -204,7 +204,7 @@ def test_semicolons_and_decimal_commas(run, table, tmp_path):
     same = run("audit", "german.csv", *COMMON, "--decimal", ",", "--delimiter", ";", "--quiet")
     assert same.code == 0
     wrong = run("audit", "german.csv", *COMMON, "--delimiter", ";")
-    assert wrong.code == 2 and "text" in wrong.err and "," not in wrong.err.split("holds")[0].split(", row")[0]
+    assert wrong.code == 2 and "a decimal comma" in wrong.err and "," not in wrong.err.split(", row")[0]
     assert run("audit", "german.csv", *COMMON, "--decimal", ",", "--delimiter", ",").code == 2
     assert run("audit", "german.csv", *COMMON, "--decimal", "x").code == 2
     people().to_parquet(tmp_path / "p.parquet", index=False)
