@@ -62,8 +62,8 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     is below the truth. Two steps are some 1e-14 above it (integrated over the noise, not inverted), steps that
     sample a person ten times or more, with distances up to ten, some 1e-12. Three steps and more otherwise are inverted
     in more digits, their large losses taken apart, or put on a lattice of losses, which takes up to seconds a person:
-    below 1e-9 with few exceptions, for up to eight kinds of steps (with the person, dozens). More than 4,096 different
-    people of that sort in one call share the work (``docs/composition.md`` has figures).
+    below 1e-9 with few exceptions, for dozens of kinds of steps, and hundreds in a minute. Different people of that
+    sort who take more than 4,096 kinds altogether, in one call, share the work (``docs/composition.md`` has figures).
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +15,15 @@ from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence
 
 #: The mean of a step's loss may be so much less than its most for it to count as that.
 CONSTANT = 10.0 * PROMISED
-#: So many different people who are answered one by one, in one call, are given all the work that an answer may take;
-#: more share it, and beyond the second number none of them is.
+#: Different people who are answered one by one, in one call, are given all the work that an answer may take up to so
+#: many kinds of steps altogether; more share it, and beyond the second number none of them is.
 IN_FULL, MOST_PEOPLE = 4096, 16384
 
 
-def share_of_work(people: int) -> float:
-    """Return the share of all the work that an answer may take which each of so many people is given."""
-    return min(IN_FULL / max(people, 1), 1.0) if people <= MOST_PEOPLE else 0.0
+def share_of_work(people: Iterable[Floats]) -> float:
+    """Return the share of all the work that an answer may take which each of some people (``of_person``) is given."""
+    kinds = sum(person.shape[1] for person in people)
+    return min(IN_FULL / max(kinds, 1), 1.0) if kinds <= MOST_PEOPLE else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_e
 from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 
 #: Kinds of steps of one person at most; where there are more than so many, each of them gets fewer points.
-MOST_KINDS, MANY_KINDS = 16, 8
+MOST_KINDS, MANY_KINDS = 256, 8
 MOST_STEPS = 2.0**24
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
@@ -44,7 +44,7 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     rows = np.flatnonzero(served)
     tables = [steps.of_person(int(i)) for i in rows]
     keys = [table.tobytes() + goals[i].tobytes() for i, table in zip(rows, tables, strict=True)]
-    finest = int(share_of_work(len(set(keys))) * FINEST)
+    finest = int(share_of_work(dict(zip(keys, tables, strict=True)).values()) * FINEST)
     if not finest:
         return out
     sign = 1.0 if steps.over else -1.0

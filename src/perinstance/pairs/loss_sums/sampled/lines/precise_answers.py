@@ -96,8 +96,9 @@ def answer_precisely(
     out, cost = np.full((len(goals), 2), np.inf), np.full(len(goals), np.inf)
     served = places.found & (steps.taken <= MOST_STEPS) & (steps.steps % 1.0 == 0.0).all(axis=1)
     shared = PreciseTables(bool(steps.over))
-    keys = {i: steps.of_person(i).tobytes() + goals[i].tobytes() for i in np.flatnonzero(served).tolist()}
-    terms = int(share_of_work(len(set(keys.values()))) * ALTOGETHER)
+    own = {i: steps.of_person(i) for i in np.flatnonzero(served).tolist()}
+    keys = {i: table.tobytes() + goals[i].tobytes() for i, table in own.items()}
+    terms = int(share_of_work({keys[i]: table for i, table in own.items()}.values()) * ALTOGETHER)
     known: dict[bytes, LineAnswer] = {}
     for i, key in keys.items() if terms else ():
         if key not in known:
