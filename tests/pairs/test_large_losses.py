@@ -492,7 +492,7 @@ def test_people_of_one_call(monkeypatch):
     monkeypatch.setattr(steps_of_people, "IN_FULL", 1)
     shares = [steps_of_people.share_of_work([np.ones((3, 2))] * people) for people in (0, 1, 2, 4, 8193)]
     assert shares == [1.0, 0.5, 0.25, 0.125, 0.0]
-    monkeypatch.setattr(steps_of_people, "MOST_PEOPLE", 7)
+    monkeypatch.setattr(steps_of_people, "SHARED", 7)
     shared = SampledGaussian(1e-4, distances, steps).epsilon(1e-6, "with")
     assert (shared >= together).all() and (shared > together * 1.0001).any()
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perinstance.numerics.double_double_complex import product, reciprocals, total
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import PAIR_POLE, PAIR_PRODUCT, PAIR_SUM
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
@@ -23,6 +24,7 @@ from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseErro
 from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
 from perinstance.pairs.loss_sums.sampled.lines.pair_moments import in_pairs, moments_in_pairs
 from perinstance.pairs.loss_sums.sampled.lines.pair_sums import LANES, TURN, additions, fill_sums
+from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of, fill_log_moments
 
 from .test_few_steps_table import ROWS, _kind, _numbers
 
@@ -184,6 +186,22 @@ def test_vague_terms_count_twice():
     many = pair_line([(moments, 1e6)], place, nodes, 0.0)  # the second term is far below 1e-140
     assert (many.terms[:, 8:] == 0.0).all()
     assert 0.0 < many.lost < 1e-20
+
+
+@pytest.mark.parametrize("over", [True, False])
+@pytest.mark.parametrize(
+    ("q", "m", "place"),
+    [(1e-6, 0.3, (300.0, 900.0)), (1e-4, 1.5, (2.0, 37.0)), (0.01, 1.0, (5.0, 2.0)), (0.6, 0.2, (0.5, 1.5))],
+)
+def test_log_moments_are_enclosed(q, m, place, over):
+    """Small ones are sums of excesses, eight nodes of the noise at a time: each within its own error of an integral."""
+    step, out, error = StepKind(q, m, over, 0.0), np.empty(24, np.complex128), np.empty(24)
+    fill_log_moments(step, np.array(divergence_of(step)), *place, out, error)
+    with working_precision(160):
+        for k in range(0, 24, 5):
+            true = complex(_moment(q, m, over, acb(place[0], k * place[1])).log())
+            assert abs(out[k] - true) <= error[k] + 4e-16 * abs(true)
+    assert error[0] < 1e-11 * abs(out[0])
 
 
 @pytest.fixture

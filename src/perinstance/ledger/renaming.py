@@ -78,7 +78,7 @@ def _renamed(
     return SortedPairs.of_table(changed, release.stored.schema)
 
 
-class _Nobody(Exception):  # noqa: N818
+class _NobodyError(Exception):
     """Nobody of these names is in a release: no event is written."""
 
 
@@ -94,7 +94,7 @@ def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str], 
             raise LedgerConflict(MEANWHILE)
         gone.extend(_delete_broken_off(folder, logged_files(now) | own, names))
         if not stored:
-            raise _Nobody
+            raise _NobodyError
 
     try:
         log.append("rewritten", "", {"stored": {key: asdict(file) for key, file in stored.items()}}, allowed)
@@ -102,7 +102,7 @@ def rewrite_ids(log: EventLog, root: Path, folder: Path, names: dict[str, str], 
         for name in own:
             (folder / name).unlink(missing_ok=True)
         raise
-    except _Nobody:
+    except _NobodyError:
         pass
     _delete_old(log, root, folder, forget)  # also should these people's rewriting have been broken off
     if not stored and not gone:

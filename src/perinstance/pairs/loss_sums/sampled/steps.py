@@ -17,13 +17,13 @@ from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence
 CONSTANT = 10.0 * PROMISED
 #: Different people who are answered one by one, in one call, are given all the work that an answer may take up to so
 #: many kinds of steps altogether; more share it, and beyond the second number none of them is.
-IN_FULL, MOST_PEOPLE = 4096, 16384
+IN_FULL, SHARED = 4096, 16384
 
 
 def share_of_work(people: Iterable[Floats]) -> float:
     """Return the share of all the work that an answer may take which each of some people (``of_person``) is given."""
     kinds = sum(person.shape[1] for person in people)
-    return min(IN_FULL / max(kinds, 1), 1.0) if kinds <= MOST_PEOPLE else 0.0
+    return min(IN_FULL / max(kinds, 1), 1.0) if kinds <= SHARED else 0.0
 
 
 @dataclass(frozen=True, slots=True)
