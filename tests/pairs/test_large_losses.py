@@ -54,9 +54,9 @@ from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import (
 )
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
 from perinstance.pairs.loss_sums.sampled.lattice import answers
-from perinstance.pairs.loss_sums.sampled.lines import precise_answers
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits import precise_answers
+from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE, LineAnswer, better
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
 
 DATA = Path(__file__).parent / "data"
 
@@ -490,7 +490,7 @@ def test_people_of_one_call(monkeypatch):
         (alone,) = SampledGaussian(1e-4, distances[i : i + 1], steps[i : i + 1]).epsilon(1e-6, "with")
         assert together[i] == pytest.approx(alone, rel=1e-14)
     monkeypatch.setattr(steps_of_people, "IN_FULL", 1)
-    shares = [steps_of_people.share_of_work([np.ones((3, 2))] * people) for people in (0, 1, 2, 4, 8193)]
+    shares = [steps_of_people.share_of_work([np.ones((3, 2))] * people) for people in (0, 1, 2, 4, 16385)]
     assert shares == [1.0, 0.5, 0.25, 0.125, 0.0]
     monkeypatch.setattr(steps_of_people, "SHARED", 7)
     shared = SampledGaussian(1e-4, distances, steps).epsilon(1e-6, "with")

@@ -18,13 +18,13 @@ from perinstance.numerics.rounding import PAIR_POLE, PAIR_PRODUCT, PAIR_SUM
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
 from perinstance.pairs.loss_sums.sampled.lattice import answers as by_lattice
-from perinstance.pairs.loss_sums.sampled.lines import line_answer, precise_answers
-from perinstance.pairs.loss_sums.sampled.lines.ball_integral import ball_line, moments_in_balls
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import pair_line
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import in_pairs, moments_in_pairs
-from perinstance.pairs.loss_sums.sampled.lines.pair_sums import LANES, TURN, additions, fill_sums
 from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of, fill_log_moments
+from perinstance.pairs.loss_sums.sampled.more_digits import line_answer, precise_answers
+from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import ball_line, moments_in_balls
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import pair_line
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import in_pairs, moments_in_pairs
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_sums import LANES, TURN, additions, fill_sums
 
 from .test_few_steps_table import ROWS, _kind, _numbers
 

@@ -166,6 +166,8 @@ PAIR_NODE = 1e-20
 PAIR_STEP = 3e-16
 #: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
 PI_LOW = 1.2246467991473532e-16
+#: The same of the logarithm of two.
+LOG_2_LOW = 2.3190468138462996e-17
 
 #: Sampled steps of a smaller rate count as of this one: their loss is next to nothing, and grows with the rate.
 LEAST_RATE = 1e-10
@@ -223,6 +225,11 @@ PAIR_PRODUCT = 2.0**-101
 
 #: What a number loses that is rounded to such a pair.
 PAIR_ROUNDED = 2.0**-104
+
+#: What an exponential of such a pair a loses, over ``1 + |a|/2``, and what a logarithm loses of itself, at most
+#: (``pair_functions.py``).
+PAIR_EXPONENTIAL = 2.0**-99
+PAIR_LOGARITHM = 2.0**-93
 
 #: A pole of the inversion in such pairs: three products, and a reciprocal by one Newton step from floats.
 PAIR_POLE = 2.0**-97

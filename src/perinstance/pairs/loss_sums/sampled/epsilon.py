@@ -46,6 +46,8 @@ LATTICE = 0.5 * PROMISED
 #: these times the nodes of the line. They have other bounds.
 FEW = 64.0
 MOST_NOISE, LARGEST_WORK, CHERNOFF_NOISE = 3e5, 1e8, 1e6
+#: Nodes of a line that pairs of floats are not faster for.
+SHORT = 256.0
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -76,16 +78,19 @@ def invert(
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
-    it may, the same in pairs of floats is tried, then a lattice of losses.
+    it may, the same in pairs of floats is tried, before lines that are long, then a lattice of losses.
     """
-    out, cost = _invert_straight(view, tables, places, goals, solving)
+    precisely = lattice and not view.has_others
+    out, cost = _invert_straight(view, tables, places, goals, solving, SHORT if precisely else np.inf)
     again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
-    if lattice and again.size and not view.has_others:
-        from perinstance.pairs.loss_sums.sampled.lines.precise_answers import answer_precisely
+    if precisely and again.size:
+        from perinstance.pairs.loss_sums.sampled.more_digits.precise_answers import answer_precisely
 
-        found, spent = answer_precisely(view[again], tables, places.of(again), goals[again], solving)
-        better = found[:, 0] < out[again, 0]
-        out[again[better]], cost[again[better]] = found[better], spent[better]
+        _improve(out, cost, again, answer_precisely(view[again], tables, places.of(again), goals[again], solving))
+        long = np.flatnonzero(places.found & np.isinf(out[:, 0]))
+        if long.size:
+            rest = (view[long], tables, places.of(long), goals[long], solving, np.inf)
+            _improve(out, cost, long, _invert_straight(*rest))
         again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
@@ -95,6 +100,12 @@ def invert(
         better = answer_on_lattice(view[again], goals[again], bounds, solving)
         out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
     return out
+
+
+def _improve(out: Floats, cost: Floats, rows: NDArray[np.intp], found: tuple[Floats, Floats]) -> None:
+    """Take what is better for some people."""
+    better = found[0][:, 0] < out[rows, 0]
+    out[rows[better]], cost[rows[better]] = found[0][better], found[1][better]
 
 
 def _fine(out: Floats, cost: Floats, goals: Floats, solving: bool) -> NDArray[np.bool_]:
@@ -109,8 +120,9 @@ def _invert_straight(
     places: Places,
     goals: Floats,
     solving: bool,
+    most: float,
 ) -> tuple[Floats, Floats]:
-    """Integrate along straight lines; returns the same and by how much epsilon grows, about, by what was added."""
+    """Integrate along straight lines of up to so many nodes; returns the same and by how much epsilon grows, about."""
     out, cost = np.full((len(goals), 2), np.inf), np.where(places.found, np.inf, 0.0)
     rows = np.flatnonzero(places.found)
     if not rows.size:
@@ -129,7 +141,7 @@ def _invert_straight(
         length = lengths(people, tables, *place)
         for part in equal_blocks(-length.nodes):  # the longest first: shorter tables are the beginning of its own
             nodes = length.nodes[part[0]]
-            if noise * nodes > LARGEST_WORK:
+            if noise * nodes > LARGEST_WORK or nodes > most:
                 continue
             same = people if len(part) == len(some) else people[part]
             found = np.empty((len(part), 3))

@@ -17,7 +17,7 @@ from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence
 CONSTANT = 10.0 * PROMISED
 #: Different people who are answered one by one, in one call, are given all the work that an answer may take up to so
 #: many kinds of steps altogether; more share it, and beyond the second number none of them is.
-IN_FULL, SHARED = 4096, 16384
+IN_FULL, SHARED = 8192, 32768
 
 
 def share_of_work(people: Iterable[Floats]) -> float:

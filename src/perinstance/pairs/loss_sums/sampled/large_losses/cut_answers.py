@@ -28,10 +28,10 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO, moments_of
 from perinstance.pairs.loss_sums.sampled.large_losses.small_loss_line import bulk_cuts, bulk_line, small_line
 from perinstance.pairs.loss_sums.sampled.large_losses.small_losses import log_small_losses
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, PreciseLine, better, read_line
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
+from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE, LineAnswer, PreciseLine, better, read_line
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLine
 
 MOST_KINDS = 64
 ROUNDS = 5

@@ -22,14 +22,14 @@ from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import CHERNOFF, LOGARITHM, PAIR_PRODUCT, POWER_LOST
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import (
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import (
     PairLine,
     divide_by_poles,
     finished_line,
-    log_of_pair,
 )
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import PairMoments
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_logs import log_of_pair
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import PairMoments
 
 APART = 900  # powers of two between kinds
 
@@ -115,7 +115,7 @@ def large_line(kinds: list[CutKind], place: tuple[float, float], log_rests: list
     rests, found = np.zeros((2, nodes), np.complex128), np.zeros((2, nodes), np.complex128)
     rests[0] = 1.0
     lost = np.zeros((2, nodes))
-    K, rounding, rest = -most * LOG_TWO, abs(most) * LOG_TWO, 0.0
+    logs, rest = [-most * LOG_TWO], 0.0
     for kind, log_rest in zip(kinds, log_rests, strict=True):
         if kind.power - most > APART:
             raise NotPreciseError("large losses of one kind only")
@@ -124,8 +124,7 @@ def large_line(kinds: list[CutKind], place: tuple[float, float], log_rests: list
         sizes = np.array([first, low, math.ldexp(1.0, -kind.power), math.ldexp(1.0, most - kind.power)])
         add_kind(kind.small.values, kind.large.values, errors, sizes, kind.steps, rests, found, lost)
         log = log_of_pair(first, low)
-        K += kind.steps * log
-        rounding += kind.steps * abs(log)
+        logs.append(kind.steps * log)
         rest += math.exp(min(log_rest - log + most * LOG_TWO, LARGEST))
     if not np.isfinite(lost).all():
         raise NotPreciseError("powers have lost too much")
@@ -133,7 +132,7 @@ def large_line(kinds: list[CutKind], place: tuple[float, float], log_rests: list
     c = place[0]
     z = c + 1j * place[1] * np.arange(nodes)
     off = float((lost[1] * np.abs(c * (1.0 + c) / (z * (1.0 + z)))).sum()) * 1.01
-    return finished_line(place, found, off + rest, K, rounding)
+    return finished_line(place, found, off + rest, math.fsum(logs), math.fsum(map(abs, logs)))
 
 
 def _sum_of(kind: CutKind) -> tuple[float, float]:

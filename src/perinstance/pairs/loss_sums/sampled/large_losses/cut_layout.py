@@ -16,8 +16,8 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_decay import log_decay
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_estimates import NEARBY, ORDERS, CutEstimates, log_parts
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import CutNoise, cut_noise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END, LossCut
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLine
 
 #: Losses that are all small, and the rest of a line, may be e^-30 of delta; the step of a line may add e^-26.
 NOTHING, EXTRA = 30.0, 26.0

@@ -13,8 +13,8 @@ from typing import Any
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import DEEPEST, CutNoise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import END
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import noise_terms
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, PairMoments, sums_along
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import noise_terms
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import BITS, PairMoments, sums_along
 from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind
 
 LOG_TWO = math.log(2.0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import LARGEST, NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import LARGEST, NotPreciseError
 from perinstance.pairs.loss_sums.sampled.noise_cells import REACH
 
 CELL = 1.0 / 32.0

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CELL_SUM
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.noise_cells import HIGHEST, WIDEST
 
 FIRST = -14.0  # below it, no loss is worth a cell

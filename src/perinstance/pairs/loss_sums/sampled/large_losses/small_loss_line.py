@@ -36,9 +36,9 @@ from perinstance.pairs.loss_sums.sampled.large_losses.cut_layout import (
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_moments import LOG_TWO, moments_of
 from perinstance.pairs.loss_sums.sampled.large_losses.cut_window import cut_noise
 from perinstance.pairs.loss_sums.sampled.large_losses.loss_cut import LossCut
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.log_moments import NORMAL
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLine, pair_line
 
 #: The cut lies lower than epsilon by so many octaves.
 OCTAVES = np.arange(-2.0, 5.0, 0.25).tolist()

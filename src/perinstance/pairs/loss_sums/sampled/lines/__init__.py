@@ -1,6 +1,4 @@
 """Inversion of people's losses along straight lines. ``line_decay`` proves how fast a transform dies along a line,
 ``line_tables`` keeps moments and decay for a line that many people share, ``line_choice`` finds the line for each and
-``line_layout`` its step and length, ``line_integral`` inverts along it with every error added (read this first). The
-same in pairs of floats and in balls, for sums that cancel many digits: ``noise_balls``, ``pair_moments`` and
-``pair_integral``, ``ball_integral``, ``line_answer``, and ``precise_answers`` for everybody.
+``line_layout`` its step and length, ``line_integral`` inverts along it with every error added (read this first).
 """

@@ -39,16 +39,23 @@ def _count(window: Any, depth: float) -> int:
     return int((window.high - window.low) * depth / (2.0 * math.pi * window.theta)) + 1
 
 
-def enclosed_terms(q: float, m: float, over: bool, c: float, depth: float) -> NoiseBalls:
-    """Return the terms of a moment of order c, to ``e^-depth``, in balls of the current precision."""
-    window = noise_window(StepKind(q, m, over, 0.0), c, depth)
+def precise_window(step: StepKind, c: float, depth: float) -> tuple[Any, int, float]:
+    """Return the window of a moment of order c, to ``e^-depth``, its nodes, and how far off their sum is."""
+    window = noise_window(step, c, depth)
     noise = _count(window, depth)
     if not (window.whole and window.scale < LARGEST and noise <= MOST_NOISE):
-        raise NotPreciseError(f"a step of rate {q} and distance {m} along the line through {c}")
-    terms = list(noise_terms(StepKind(q, m, over, 0.0), c, (window.low, window.high), window.theta, noise))
+        raise NotPreciseError(f"a step of rate {step.q} and distance {step.m} along the line through {c}")
     actual = 2.0 * math.pi * window.theta * noise / (window.high - window.low)
     missed = math.exp(window.scale) * (2.1 * math.exp(-actual) * window.strip + window.out)
-    return NoiseBalls([weight for _, weight, _ in terms], [loss for _, _, loss in terms], 1.001 * missed)
+    return window, noise, 1.001 * missed
+
+
+def enclosed_terms(q: float, m: float, over: bool, c: float, depth: float) -> NoiseBalls:
+    """Return the terms of a moment of order c, to ``e^-depth``, in balls of the current precision."""
+    step = StepKind(q, m, over, 0.0)
+    window, noise, missed = precise_window(step, c, depth)
+    terms = list(noise_terms(step, c, (window.low, window.high), window.theta, noise))
+    return NoiseBalls([weight for _, weight, _ in terms], [loss for _, _, loss in terms], missed)
 
 
 def noise_terms(

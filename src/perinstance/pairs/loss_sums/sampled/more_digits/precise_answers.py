@@ -7,8 +7,8 @@ balls of as many digits as are missing.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,24 +16,18 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.sampled.lines.ball_integral import BallLine, ball_line, moments_in_balls
-from perinstance.pairs.loss_sums.sampled.lines.line_answer import NONE, LineAnswer, better, read_line
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
-from perinstance.pairs.loss_sums.sampled.lines.line_layout import lay, precise_lengths
+from perinstance.pairs.loss_sums.sampled.lines.line_layout import LineLengths, lay, precise_lengths
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, noise_nodes
-from perinstance.pairs.loss_sums.sampled.lines.pair_integral import PairLine, pair_line
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import DEPTH, moments_in_pairs
-from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
+from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import BallLine, ball_line
+from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE, LineAnswer, better, read_line
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLine, pair_line
+from perinstance.pairs.loss_sums.sampled.more_digits.precise_tables import ALTOGETHER, MOST_TERMS, PreciseTables
 from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 
-#: Terms of moments in pairs that are summed for one line, and for one person: some 3 nanoseconds each. In balls they
-#: take ten times as much for each of so many bits.
-MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 #: A line that takes more than so many is tried after large losses were taken apart, which takes a second.
 QUICK = 1 << 26
-#: Moments that are kept for others who take the same steps.
-MOST_KEPT = 1 << 22
 MOST_STEPS = 2.0**24
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
@@ -49,39 +43,9 @@ LEFT = 16
 HIGH, REST, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 0.47, 0.6
 #: What was added may be so much of epsilon: more digits are not asked for.
 ENOUGH = 0.5 * PROMISED
-ROUNDS = 4
-
-
-@dataclass(slots=True)
-class PreciseTables:
-    """The moments that were summed so far, each kind's along each line, and how many terms one may still sum."""
-
-    over: bool
-    left: int = 0
-    most: int = MOST_TERMS
-    _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
-
-    def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
-        """Return the moments of some kinds at the first nodes of a line, in balls of some bits or in pairs (zero).
-
-        Nothing is summed that takes too long.
-        """
-        keys = [(q, m, *place, bits) for q, m, _ in kinds]
-        missing = [key for key in keys if self._known.get(key, (0, None))[0] < nodes]
-        terms = nodes * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
-        terms *= max(bits // IN_BALLS, 1)
-        if terms > min(self.left, self.most):
-            raise NotPreciseError(f"{terms} terms")
-        self.left -= terms
-        if sum(count for count, _ in self._known.values()) > MOST_KEPT:
-            self._known = {key: self._known[key] for key in keys if key in self._known}
-        for key in missing:
-            if bits:
-                found: Any = moments_in_balls(key[0], key[1], self.over, place, nodes, bits)
-            else:
-                found = moments_in_pairs(key[0], key[1], self.over, place, nodes)
-            self._known[key] = nodes, found
-        return [self._known[key][1] for key in keys]
+ROUNDS = 6
+#: Of a line that stays where it is: no other may be taken.
+STAYING = -np.inf
 
 
 def answer_precisely(
@@ -98,17 +62,51 @@ def answer_precisely(
     shared = PreciseTables(bool(steps.over))
     own = {i: steps.of_person(i) for i in np.flatnonzero(served).tolist()}
     keys = {i: table.tobytes() + goals[i].tobytes() for i, table in own.items()}
-    terms = int(share_of_work({keys[i]: table for i, table in own.items()}.values()) * ALTOGETHER)
-    known: dict[bytes, LineAnswer] = {}
-    for i, key in keys.items() if terms else ():
-        if key not in known:
-            shared.left = terms
-            try:
-                known[key] = _answer(view[[i]], tables, places.of([i]), goals[i], solving, shared)
-            except NotPreciseError:  # of a rotation: somebody else has changed the precision of all balls
-                known[key] = NONE
+    who = {key: i for i, key in keys.items()}
+    known = {key: NONE for key in who}
+
+    def person(i: int) -> tuple[LossCoordinates, LineTables, Places, Floats, bool, PreciseTables]:
+        return view[[i]], tables, places.of([i]), goals[i], solving, shared
+
+    open_ = list(who.values())
+    if steps.index is None and len(open_) > 1:
+        for i, found in _along_shared({i: person(i) for i in open_}, shared).items():
+            known[keys[i]] = found
+        open_ = [i for i in open_ if not _enough(known[keys[i]], solving)]
+    shared.pot = int(share_of_work(own[i] for i in open_) * ALTOGETHER)
+    for i in open_ if shared.pot else ():
+        try:
+            known[keys[i]] = better(known[keys[i]], _answer(*person(i)))
+        except NotPreciseError:  # of a rotation: somebody else has changed the precision of all balls
+            continue
+    for i, key in keys.items():
         out[i], cost[i] = known[key][:2], known[key].cost
     return out, cost
+
+
+def _along_shared(people: dict[int, Any], shared: PreciseTables) -> dict[int, LineAnswer]:
+    """Return answers in pairs of floats, from moments that people of the same kinds of steps share.
+
+    Everybody goes on to their next line after those who need the same one.
+    """
+    shared.left, shared.most = ALTOGETHER, MOST_TERMS
+    walks = {}
+    for i, (view, tables, places, goal, solving, _) in people.items():
+        inside = _inside_noise(view, places, 0, shared)
+        if inside is not None:
+            walks[i] = _walk_lines(view, tables, inside, goal, NONE, solving, shared, 0)
+    found, next_ = dict.fromkeys(people, NONE), dict.fromkeys(walks, (0.0, 0.0, 0.0))
+    while next_:
+        for i in sorted(next_, key=lambda i: next_[i]):
+            shared.left = ALTOGETHER
+            try:
+                next_[i] = next(walks[i])
+            except StopIteration as end:
+                found[i] = end.value or NONE
+                del next_[i]
+            except NotPreciseError:  # of a rotation: somebody else has changed the precision of all balls
+                del next_[i]
+    return found
 
 
 def _answer(
@@ -119,11 +117,12 @@ def _answer(
     After short lines in pairs of floats, with the person, large losses are taken apart.
     """
     found, answer = NONE, None
+    shared.left = shared.pot
     for bits, shared.most in DIGITS:
         long = not bits and shared.most > QUICK
         if long and answer is not None and answer.cost < np.inf:
             continue  # it was not too long
-        inside = _inside_noise(view, places, bits)
+        inside = _inside_noise(view, places, bits, shared)
         answer = None if inside is None else _along_lines(view, tables, inside, goal, found, solving, shared, bits)
         found = better(found, answer or NONE)
         if shared.most == QUICK and shared.over and not _enough(found, solving):
@@ -162,19 +161,14 @@ def _with_cut(
     return answer
 
 
-def _depth(bits: int) -> float:
-    """Return minus the logarithm of what moments may be missed by."""
-    return bits * math.log(2.0) if bits else DEPTH
-
-
-def _inside_noise(view: LossCoordinates, places: Places, bits: int) -> Places | None:
+def _inside_noise(view: LossCoordinates, places: Places, bits: int, shared: PreciseTables) -> Places | None:
     """Return a place so far to the left that the end of the noise does not cut off moments of so many digits."""
     steps = view.sampled
     assert steps is not None
-    kinds = [StepKind(q, m, steps.over, 0.0) for q, m, _ in steps.of_person(0).T.tolist()]
+    kinds = steps.of_person(0).T.tolist()
     for k in range(LEFT):
         octave = places.octave - 4 * k * RUNG
-        if all(noise_window(kind, 2.0 ** float(octave[0]), _depth(bits)).whole for kind in kinds):
+        if all(shared.whole(q, m, 2.0 ** float(octave[0]), bits) for q, m, _ in kinds):
             return replace(places, octave=octave)
     return None
 
@@ -190,7 +184,29 @@ def _along_lines(
     bits: int,
 ) -> LineAnswer | None:
     """Return the answer along a line that was laid for that answer, or nothing if none serves."""
-    asked, before = goal[None, :2].copy(), (0.0, np.inf)
+    walk = _walk_lines(view, tables, places, goal, found, solving, shared, bits)
+    while True:
+        try:
+            next(walk)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def _walk_lines(
+    view: LossCoordinates,
+    tables: LineTables,
+    places: Places,
+    goal: Floats,
+    found: LineAnswer,
+    solving: bool,
+    shared: PreciseTables,
+    bits: int,
+) -> Generator[tuple[float, float, float], None, LineAnswer | None]:
+    """Yield the place of each line, and minus its length, before it is made, and return the answer along the last.
+
+    If a line cannot be laid where it should be, it stays where it was and is made finer.
+    """
+    asked, before, last = goal[None, :2].copy(), (0.0, np.inf), places.octave
     high = HIGH_SHARE * bits if bits else HIGH
     for _ in range(ROUNDS):
         if found.value < np.inf:
@@ -200,22 +216,34 @@ def _along_lines(
         place = (c, c * float(share[0]))
         if sure[0] and place[0] == before[0] and place[1] >= before[1]:
             return found
-        line = _line(view, tables, place, bits, shared)
-        if line is None:
-            return found._replace(cost=np.inf) if before[0] > 0.0 else None
-        found, before = read_line(line, goal, float(asked[0, 1]), solving), place
-        if found is NONE:
-            return found
+        length = _length(view, tables, place, bits)
+        yield *place, -float(length.nodes[0])
+        line = _line(view, place, length, bits, shared)
+        if line is not None:
+            found, before, last = read_line(line, goal, float(asked[0, 1]), solving), place, octave
+            if found is NONE:
+                return found
+        elif before[0] == 0.0:
+            return None
+        elif high == STAYING:
+            break
+        else:
+            places, high = replace(places, octave=last), STAYING
     return found._replace(cost=np.inf)
 
 
+def _length(view: LossCoordinates, tables: LineTables, place: tuple[float, float], bits: int) -> LineLengths:
+    """Return how long one person's line has to be."""
+    assert view.sampled is not None
+    return precise_lengths(view.sampled, tables, *place, REST_SHARE * bits if bits else REST)
+
+
 def _line(
-    view: LossCoordinates, tables: LineTables, place: tuple[float, float], bits: int, shared: PreciseTables
+    view: LossCoordinates, place: tuple[float, float], length: LineLengths, bits: int, shared: PreciseTables
 ) -> PairLine | BallLine | None:
     """Return the terms of one person along a line, or nothing if it does not die or takes too long."""
     steps = view.sampled
     assert steps is not None
-    length = precise_lengths(steps, tables, *place, REST_SHARE * bits if bits else REST)
     if length.shift[0] > 0.0:
         return None
     nodes, rest = int(length.nodes[0]), float(length.rest[0])

@@ -16,7 +16,7 @@ import numpy as np
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import LOGARITHM
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import enclosed_terms
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import enclosed_terms
 
 TURN = 32
 

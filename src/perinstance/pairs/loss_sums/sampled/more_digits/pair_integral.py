@@ -6,10 +6,9 @@ that of ``line_integral.py``:
 
 ``(h/pi) e^{K(c) - c epsilon} sum'_k Re (A(z_k)/A(c))^steps e^{-i k h epsilon}/(z_k (1 + z_k)) + (the rest)``.
 
-``A/A(c)`` is a pair (``pair_moments.py``) with a relative error r; powers by repeated squaring have at most
-``steps (r + 2 PAIR_PRODUCT)`` of it, and the poles some products more. Where that is not small, or the power vanishes,
-a term counts twice: as what it is and as the most that it may be. Rotations begin afresh as those of the moments do.
-All of it is added, times the sizes of terms.
+Powers are exponentials of sums of logarithms, which people share (``pair_logs.py``); the poles take some products more.
+Where a term is not known to a digit, or vanishes, it is zero and the most that it may be is added. Rotations begin
+afresh as those of the moments do. What all of it loses is added, times the sizes of terms.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.numerics.double_double import over, two_product, two_sum
+from perinstance.numerics.double_double import two_product, two_sum
 from perinstance.numerics.double_double_complex import product, reciprocals, scaled, total
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.numba_compile import exact_kernel
@@ -30,12 +29,10 @@ from perinstance.numerics.rounding import (
     PAIR_PRODUCT,
     PAIR_ROUNDED,
     PAIR_SUM,
-    VANISHED,
 )
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
-from perinstance.pairs.loss_sums.sampled.lines.pair_moments import BITS, TURN, PairMoments, in_pairs
-
-SURE = 0.1  # of a term: an error beyond which its phase counts as unknown
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_logs import add_logs, fill_powers
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import BITS, TURN, PairMoments, in_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +67,23 @@ class PairLine:
 def pair_line(kinds: list[tuple[PairMoments, float]], place: tuple[float, float], nodes: int, rest: float) -> PairLine:
     """Return the terms of a person who takes so many steps of each kind; ``rest`` is what lies beyond the nodes."""
     c, spacing = place
-    terms, errors, most = np.zeros((2, nodes), np.complex128), np.zeros(nodes), np.zeros(nodes)
-    terms[0] = 1.0
-    K, rounding = 0.0, 0.0
+    sums, lost = np.zeros((4, nodes)), np.zeros((2, nodes))
+    terms, errors = np.empty((2, nodes), np.complex128), np.empty(nodes)
     for moments, steps in kinds:
-        take_powers(moments.values[:, :nodes], moments.errors[:nodes], steps, terms, errors, most)
-        first, low = moments.values[:, 0].real
-        log = log_of_pair(first, low)
-        log += 1.1 * moments.errors[0] / first
-        K += steps * log
-        rounding += steps * abs(log)
+        add_logs(moments.logs.values[:, :nodes], moments.logs.errors[:nodes], steps, sums, lost)
+    fill_powers(sums, lost, float(len(kinds)), terms, errors)
     divide_by_poles(c, spacing, terms)
-    sizes = np.abs(terms[0]) * 1.001
-    z = c + 1j * spacing * np.arange(nodes)
-    with np.errstate(over="ignore"):  # then nothing is known of them
-        vague = sizes + 1.01 * np.exp(most) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))
-    lost = float(np.where(errors < SURE, 1.1 * sizes * np.minimum(errors, SURE), vague).sum())
-    return finished_line(place, terms, lost + rest, K, rounding)
-
-
-def log_of_pair(first: float, low: float) -> float:
-    """Return the logarithm of a positive pair, without loss where it is next to one."""
-    return math.log1p((first - 1.0) + low) if 0.5 < first < 2.0 else math.log(first) + low / first
+    vague = np.flatnonzero(errors == np.inf)
+    errors[vague] = 0.0
+    charged = 1.11 * float((np.abs(terms[0]) * errors).sum())
+    if vague.size:
+        most = np.array([steps * moments.logs.most[vague] for moments, steps in kinds])
+        log = most.sum(axis=0) + NODE_ROUNDING * len(kinds) * np.abs(most).sum(axis=0)
+        z = c + 1j * spacing * vague
+        with np.errstate(over="ignore"):  # then nothing is known of them
+            charged += 1.01 * float((np.exp(log) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))).sum())
+    logs = [steps * moments.logs.first for moments, steps in kinds]
+    return finished_line(place, terms, charged + rest, math.fsum(logs), math.fsum(map(abs, logs)))
 
 
 def finished_line(place: tuple[float, float], terms: Any, lost: float, K: float, rounding: float) -> PairLine:
@@ -104,30 +96,6 @@ def finished_line(place: tuple[float, float], terms: Any, lost: float, K: float,
     log_unit = math.log(spacing / math.pi) - math.log(c) - math.log1p(c)
     rounding += 8.0 + abs(math.log(spacing)) + abs(math.log(c)) + math.log1p(c)
     return PairLine(c, spacing, terms, 1.001 * lost, K + log_unit, rounding)
-
-
-@exact_kernel
-def take_powers(values, errors, steps, terms, lost, most):
-    """Multiply terms by ``(A/A(c))^steps``; add their relative errors, and logarithms of the most they may be."""
-    one, one_low = over(1.0, 0.0, values[0, 0].real, values[1, 0].real)
-    first = values[0, 0].real
-    for k in range(terms.shape[1]):
-        a, a_low = scaled(values[0, k], values[1, k], one, one_low)
-        off = 1.01 * (errors[k] + errors[0] * abs(a)) / first + 4.0 * PAIR_PRODUCT * abs(a)
-        lost[k] += steps * (1.01 * off / max(abs(a), VANISHED) + 2.0 * PAIR_PRODUCT) + PAIR_PRODUCT
-        most[k] += steps * math.log(abs(a) + off + VANISHED)
-        n, out, out_low = int(steps), terms[0, k], terms[1, k]
-        while n > 0:
-            if abs(a) < VANISHED or abs(out) < VANISHED:
-                out, out_low = 0.0j, 0.0j
-                lost[k] = np.inf
-                break
-            if n % 2 == 1:
-                out, out_low = product(out, out_low, a, a_low)
-            n //= 2
-            if n > 0:
-                a, a_low = product(a, a_low, a, a_low)
-        terms[0, k], terms[1, k] = out, out_low
 
 
 @exact_kernel

@@ -1,44 +1,59 @@
 r"""The moments of one Poisson-sampled Gaussian step along a line, in pairs of floats: about 28 digits of them.
 
 ``A(z) = sum_x a_x e^{i y lambda_x}`` at ``z = c + i y``. The weights ``a_x``, and the factors ``e^{i h lambda_x}`` from
-one node of the line to the next, to the 32nd and to the 1,024th, are enclosed by balls (``noise_balls.py``) and rounded
-to pairs; all else is products and sums.
+one node of the line to the next, to the 32nd and to the 1,024th, are pairs (``noise_pairs.py``), or balls that are
+rounded to pairs; all else is products and sums.
 
 **Rounding.** After ``i + 32 j + 1024 k`` nodes a term is the product of ``1 + i + j + k`` factors. Each product loses
 at most ``PAIR_PRODUCT`` of its size (four products of floats are exact, the other operations act on low parts: 22 units
-of 2^-106), each factor ``PAIR_ROUNDED``, each sum ``PAIR_SUM``; sums are taken of blocks.
+of 2^-106), each factor ``PAIR_EXPONENTIAL``, or ``PAIR_ROUNDED`` of balls, and each sum ``PAIR_SUM``; sums are taken of
+blocks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.numerics.rounding import PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
-from perinstance.pairs.loss_sums.sampled.lines.noise_balls import NotPreciseError, enclosed_terms
-from perinstance.pairs.loss_sums.sampled.lines.pair_sums import LANES, TURN, additions, fill_sums
+from perinstance.numerics.rounding import PAIR_EXPONENTIAL, PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError, precise_window
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_pairs import fill_turns, noise_in_pairs
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_logs import PairLogs, logs_over_first
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_sums import LANES, TURN, additions, fill_sums
+from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind
 
 DEPTH = 84.0  # e^-84 is as good as nothing in 106 bits
 BITS = 160  # of the balls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PairMoments:
     """A at the nodes of a line, a row of first and one of second floats; the errors of each node, absolutely."""
 
     values: Any
     errors: Floats
 
+    @cached_property
+    def logs(self) -> PairLogs:
+        """Return logarithms over the first."""
+        return logs_over_first(self.values, self.errors)
+
 
 def moments_in_pairs(q: float, m: float, over: bool, place: tuple[float, float], nodes: int) -> PairMoments:
     """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
-    with working_precision(BITS):
-        balls = enclosed_terms(q, m, over, place[0], DEPTH)
-        return sums_along(balls.weights, balls.losses, place[1], nodes, balls.missed)
+    step, (c, spacing) = StepKind(q, m, over, 0.0), place
+    window, noise, missed = precise_window(step, c, DEPTH)
+    found = noise_in_pairs(step, c, (window.low, window.high), window.theta, noise, LANES)
+    turns = np.empty((3, *found.losses.shape))
+    fill_turns(found.losses, spacing * np.array([1.0, TURN, TURN * TURN]), turns)
+    values = np.empty((4, nodes))
+    fill_sums(found.weights, turns, values)
+    off = missed + found.off_weight + found.off_loss * spacing * np.arange(float(nodes))
+    return _moments(values, found.size, noise, PAIR_EXPONENTIAL, off)
 
 
 def sums_along(terms: list[Any], losses: list[Any], spacing: float, nodes: int, missed: float) -> PairMoments:
@@ -50,10 +65,15 @@ def sums_along(terms: list[Any], losses: list[Any], spacing: float, nodes: int, 
     values = np.empty((4, nodes))
     fill_sums(_in_eights(weights), np.stack([_in_eights(in_pairs(each)) for each in turns]), values)
     size = float(np.abs(weights[0]).sum())
-    k = np.arange(nodes)
+    return _moments(values, size, len(losses), PAIR_ROUNDED, np.full(nodes, missed))
+
+
+def _moments(values: Floats, size: float, noise: int, factor: float, off: Floats) -> PairMoments:
+    """Return sums with their errors: those of their terms ``off``, and of a factor."""
+    k = np.arange(values.shape[1])
     count = 2.0 + k % TURN + k // TURN % TURN + k // TURN**2
-    lost = 1.1 * (PAIR_PRODUCT + PAIR_ROUNDED) * count + PAIR_SUM * additions(len(losses))
-    return PairMoments(values[::2] + 1j * values[1::2], np.asarray(1.001 * size * lost + missed, dtype=np.float64))
+    lost = 1.1 * (PAIR_PRODUCT + factor) * count + PAIR_SUM * additions(noise)
+    return PairMoments(values[::2] + 1j * values[1::2], np.asarray(1.001 * (size * lost + off), dtype=np.float64))
 
 
 def in_pairs(balls: list[Any]) -> Any:

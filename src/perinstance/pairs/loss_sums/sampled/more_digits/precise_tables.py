@@ -1,0 +1,70 @@
+"""Moments of more digits, kept for those who take the same steps, and how many terms may still be summed for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import moments_in_balls
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError, noise_nodes
+from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import DEPTH, moments_in_pairs
+from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
+
+#: Terms of moments in pairs that are summed for one line, and for one person: some 3 nanoseconds each. In balls they
+#: take ten times as much for each of so many bits.
+MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
+#: As many more for each so many kinds of steps: other ways take longer as well.
+EACH_KINDS = 16.0
+#: Moments that are kept for others who take the same steps.
+MOST_KEPT = 1 << 21
+
+
+@dataclass(slots=True)
+class PreciseTables:
+    """The moments that were summed so far, each kind's along each line, and how many terms one may still sum.
+
+    ``pot`` is how many everybody may sum who is answered alone.
+    """
+
+    over: bool
+    pot: int = 0
+    left: int = 0
+    most: int = MOST_TERMS
+    _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
+    _whole: dict[tuple[float, ...], bool] = field(default_factory=dict)
+
+    def whole(self, q: float, m: float, c: float, bits: int) -> bool:
+        """Return whether moments of order c to so many digits lie within the noise."""
+        key = (q, m, c, bits)
+        if key not in self._whole:
+            self._whole[key] = bool(noise_window(StepKind(q, m, self.over, 0.0), c, _depth(bits)).whole)
+        return self._whole[key]
+
+    def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
+        """Return the moments of some kinds at the first nodes of a line, in balls of some bits or in pairs (zero).
+
+        Nothing is summed that takes too long.
+        """
+        keys = [(q, m, *place, bits) for q, m, _ in kinds]
+        missing = [key for key in keys if self._known.get(key, (0, None))[0] < nodes]
+        terms = nodes * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
+        terms *= max(bits // IN_BALLS, 1)
+        terms = int(terms / (1.0 + len(kinds) / EACH_KINDS))
+        if terms > min(self.left, self.most):
+            raise NotPreciseError(f"{terms} terms")
+        self.left -= terms
+        if sum(count for count, _ in self._known.values()) > MOST_KEPT:
+            self._known = {key: self._known[key] for key in keys if key in self._known}
+        for key in missing:
+            if bits:
+                found: Any = moments_in_balls(key[0], key[1], self.over, place, nodes, bits)
+            else:
+                found = moments_in_pairs(key[0], key[1], self.over, place, nodes)
+            self._known[key] = nodes, found
+        return [self._known[key][1] for key in keys]
+
+
+def _depth(bits: int) -> float:
+    """Return minus the logarithm of what moments may be missed by."""
+    return bits * math.log(2.0) if bits else DEPTH
