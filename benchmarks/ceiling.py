@@ -1,4 +1,4 @@
-"""What a machine's threads can reach at all: arithmetic in registers, and reading memory, by one thread and by many.
+"""What a machine's threads can reach at all: arithmetic in registers, reading memory and being given fresh pages of it.
 
 Cores get slower when all are busy (a lower clock, two threads on one core, neighbours on a shared machine), and all of
 them share the memory. No program scales beyond that, so the scaling of an audit is told next to it.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from perinstance.folds.first_touch import LARGE
 from perinstance.numerics.simd_vectors import (
     eight_in_a_register,
     load4,
@@ -29,6 +30,9 @@ LOAD, FUSED, STORE = (load8, multiply_add8, store8) if EIGHT else (load4, multip
 STEPS = 20_000_000  # of ten chains: some hundredths of a second
 NUMBERS = 1 << 27  # that are read: 1 GB, more than any cache holds
 TURNS = 4  # pieces a thread
+ANSWER = 33  # bytes that an audit writes for each person
+FRESH = 32 << 20  # bytes from which an array has fresh pages each time: what is smaller, the C library keeps
+PAGE = 512  # numbers of a small page
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +43,29 @@ class Ceiling:
     arithmetic: float  #: times as many fused products in the same time
     memory: float  #: times as many bytes read in the same time
     bytes_per_second: float  #: read by all threads
+    fresh: float  #: bytes of fresh pages that the system hands to all threads per second
+    fresh_to_one: float  #: and to one
 
-    def of_audit(self, seconds: float, n: int, d: int) -> float:
-        """Return how many times faster a run of so many seconds can get that reads a table twice.
+    def of_audit(self, first: float, second: float, n: int, d: int) -> float:
+        """Return how many times faster an audit can get whose two passes take one thread so many seconds.
 
-        It writes 33 bytes a person, and each line that is written is read before. As fast as all cores compute, or as
-        memory is read, whichever is slower.
+        Each pass takes all threads as long as its arithmetic or its memory does, whichever is longer, for nothing of
+        the second can be done before the first has ended: the first reads the table; the second reads it again and
+        writes 33 bytes a person, whose lines are read before; and their pages, of large arrays, are the system's.
+        One thread's waiting for memory counts as arithmetic, and what it does between the passes scales like them.
         """
-        moved = n * (2 * 8 * (d + 1) + 2 * 33)
-        return min(self.arithmetic, seconds / (moved / self.bytes_per_second))
+        table, answers = 8.0 * n * (d + 1), float(ANSWER * n)
+        reading = max(first / self.arithmetic, table / self.bytes_per_second)
+        fresh = answers if 8 * n >= FRESH else 0.0
+        alone = max(0.0, second - fresh / self.fresh_to_one) / self.arithmetic
+        answering = max(alone, (table + 2 * answers) / self.bytes_per_second) + fresh / self.fresh
+        return (first + second) / (reading + answering)
 
     def __str__(self) -> str:
         return (
             f"{self.threads} threads instead of one: {self.arithmetic:.1f} times the arithmetic in registers, "
-            f"{self.memory:.1f} times the reading of memory ({self.bytes_per_second / 1e9:.0f} GB/s)"
+            f"{self.memory:.1f} times the reading of memory ({self.bytes_per_second / 1e9:.0f} GB/s), "
+            f"{self.fresh / self.fresh_to_one:.1f} times the fresh pages ({self.fresh / 1e9:.0f} GB/s)"
         )
 
 
@@ -76,6 +89,13 @@ def total(x):  # pragma: no cover - compiled
     for i in range(len(x)):
         s += x[i]
     return s
+
+
+@njit(nogil=True)
+def touch_pages(x):  # pragma: no cover - compiled
+    """Write one number of every page."""
+    for i in range(0, len(x), PAGE):
+        x[i] = 0.0
 
 
 def rate(work: Callable[[int], object], amount: float, threads: int, repeats: int) -> float:
@@ -105,13 +125,27 @@ def reading_rate(numbers: np.ndarray, threads: int, repeats: int = 3) -> float:
     return rate(lambda k: total(numbers[cuts[k] : cuts[k + 1]]), numbers.nbytes, threads, repeats)
 
 
+def fresh_rate(threads: int, repeats: int = 3) -> float:
+    """Return bytes of fresh pages per second, by all threads together: each has large pages of its own."""
+    best, step = 0.0, LARGE // 8
+    touch_pages(np.empty(PAGE))
+    for _ in range(repeats):
+        numbers = np.empty(NUMBERS // 2)
+        first = -numbers.ctypes.data % LARGE // 8
+        pages = (len(numbers) - first) // step
+        cuts = first + step * np.linspace(0, pages, TURNS * threads + 1).astype(int)
+
+        def work(k: int, numbers: np.ndarray = numbers, cuts: np.ndarray = cuts) -> None:
+            touch_pages(numbers[cuts[k] : cuts[k + 1]])
+
+        best = max(best, rate(work, 8.0 * step * pages, threads, 1))
+    return best
+
+
 def ceiling(threads: int, repeats: int = 3) -> Ceiling:
     """Measure it."""
     numbers = np.ones(NUMBERS)
-    read = reading_rate(numbers, threads, repeats)
-    return Ceiling(
-        threads,
-        arithmetic_rate(threads, repeats) / arithmetic_rate(1, repeats),
-        read / reading_rate(numbers, 1, repeats),
-        read,
-    )
+    read, one = reading_rate(numbers, threads, repeats), reading_rate(numbers, 1, repeats)
+    del numbers
+    arithmetic = arithmetic_rate(threads, repeats) / arithmetic_rate(1, repeats)
+    return Ceiling(threads, arithmetic, read / one, read, fresh_rate(threads, repeats), fresh_rate(1, repeats))

@@ -12,10 +12,11 @@ import perinstance as pi
 from perinstance.data import read_table
 from perinstance.engines import Local
 from perinstance.engines.local import LocalSweep
-from perinstance.models.linear import open_people
-from perinstance.models.linear.loops.grid_sums import LANES, fits_grids, moments_on_grids
+from perinstance.models.linear import open_people, residuals_in_pairs
+from perinstance.models.linear.loops.grid_sums import LANES, Grid, fits_grids, moments_on_grids, sums_of_turns
 from perinstance.models.linear.residuals_in_pairs import quick_estimate, sharper_estimate
 from perinstance.models.linear.ridge import linear_fit
+from perinstance.releases import output_perturbation
 
 from .test_residuals_in_pairs import almost_fitted
 
@@ -60,7 +61,7 @@ def folded(X, y, theta, threads=1):
     scale = np.ldexp(1.0, -np.frexp(lengths)[1])
     size = 1.02 * float(target + np.abs(theta / scale).sum())
     with LocalSweep(read_table(X, y), threads=threads) as sweep:
-        return moments_on_grids(sweep, sweep.whole_table, theta, scale, size), scale, size
+        return moments_on_grids(sweep, sweep.whole_table, Grid.of(theta, scale, size)), scale, size
 
 
 KINDS = ("plain", "tails", "scales", "offset")
@@ -81,6 +82,34 @@ def test_the_sums_are_off_by_less_than_they_say(d, kind):
     assert all(float(v * Fraction(s)) <= found.lost for v, s in zip(off, scale, strict=True))
     assert found.lost < 1e-20 * size  # 22 digits of the largest that they could be
     assert any(v > 0 for v in off) or kind == "scales"
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("kind", ["tails", "plain"])
+def test_the_map_over_the_people_makes_the_same_sums(d, kind, monkeypatch):
+    """In turns of its own, of 2,048 people and more at a time, from the last turn on, and in several laps."""
+    monkeypatch.setattr(output_perturbation, "OFTEN_OPEN", 0)
+    monkeypatch.setattr("perinstance.auditing.map_people.TURN_BYTES", 8 * d * 2100)
+    monkeypatch.setattr("perinstance.folds.shared_turns.LAP_BYTES", 8 * d * 4000)
+    kept = {}
+
+    def keep(grid, sums, cuts):
+        kept[len(kept)] = grid, sums_of_turns(grid, sums, cuts), cuts
+        return kept[len(kept) - 1][1]
+
+    monkeypatch.setattr(output_perturbation, "sums_of_turns", keep)
+    X, y = hostile(kind, PEOPLE + LANES - 1, d, np.random.default_rng(d))
+    release = pi.OutputPerturbation(Ridge(alpha=1.0, fit_intercept=False), scale=1.0)
+    audits = [pi.audit(release, X, y, engine=Local(threads=threads)) for threads in (1, 3)]
+    (grid, found, cuts), (_, other, _) = kept.values()
+    assert (found.high == other.high).all() and (found.low == other.low).all()
+    assert (audits[0].losses == audits[1].losses).all() and len(cuts) > 3 and cuts[-1] == len(y)
+    power = grid.start[-1] / 1.5
+    truth = exact_moments(X, y, -grid.weights[:d])
+    for j, (high, low, exact) in enumerate(zip(found.high, found.low, truth, strict=True)):
+        scale = Fraction(power) / (Fraction(grid.start[j]) / Fraction(1.5))
+        assert abs(Fraction(high) + Fraction(low) - exact) * scale <= Fraction(found.lost)
+    assert found.lost < 1e-20 * power
 
 
 def test_threads_do_not_change_a_bit():
@@ -122,6 +151,23 @@ def test_people_who_are_almost_fitted_take_one_quick_fold(monkeypatch):
     assert quick.refined == slow.refined >= 1 and (quick.pairs.kinds == slow.pairs.kinds).all()
     np.testing.assert_allclose(quick.losses, slow.losses, rtol=1e-7)
     np.testing.assert_allclose(quick.residuals, slow.residuals, rtol=1e-7)
+
+
+def test_a_large_table_is_not_read_once_more_for_them(monkeypatch):
+    X, y = almost_fitted(5, PEOPLE, 4, 1e-9)
+    release = pi.OutputPerturbation(Ridge(alpha=1e-9, fit_intercept=False), scale=1.0)
+    another_pass = pi.audit(release, X, y, engine=Local(threads=1))
+    monkeypatch.setattr(output_perturbation, "OFTEN_OPEN", len(y))
+    for name in ("moments_on_grids", "sharper_estimate"):
+        monkeypatch.setattr(residuals_in_pairs if name == "moments_on_grids" else open_people, name, _never)
+    on_the_way = pi.audit(release, X, y, engine=Local(threads=2))
+    assert on_the_way.refined == another_pass.refined >= 1
+    assert (on_the_way.pairs.kinds == another_pass.pairs.kinds).all()
+    np.testing.assert_allclose(on_the_way.losses, another_pass.losses, rtol=1e-7)
+    np.testing.assert_allclose(on_the_way.residuals, another_pass.residuals, rtol=1e-7)
+    monkeypatch.setattr(output_perturbation, "OFTEN_OPEN", len(y) + 1)
+    with pytest.raises(AssertionError, match="enough"):  # a smaller one is
+        pi.audit(release, X, y, engine=Local(threads=1))
 
 
 def test_who_is_fitted_even_better_takes_the_sharper_one():

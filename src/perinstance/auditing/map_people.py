@@ -28,6 +28,7 @@ from perinstance.releases.base.block_losses import (
     AnswerRoom,
     BlockLosses,
     LossLoop,
+    TurnResults,
     found_or_asked,
     loss_loop,
     losses_of_block,
@@ -114,13 +115,16 @@ def _shared(release: Release, fit: Any, who: TableSweep, inside: bool, delta: fl
     room = gather.whole_room(loop)
     size = LARGE_TURN_BYTES if X.nbytes >= MANY_TURNS * LARGE_TURN_BYTES else TURN_BYTES
     cuts = table.turns_of(loop.rows * max(1, size // (8 * X.shape[1] * loop.rows)))
-    codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(len(cuts) - 1, dtype=np.int64)
+    codes, results = np.empty(len(y), dtype=np.uint8), TurnResults.empty(len(cuts) - 1, loop.columns)
     rows = X.reshape(-1), y, X.shape[1]
     places = room.leverage, room.residual, room.parameter, room.epsilon
     touches = Touches.of(*places) if together.threads > 1 else Touches.nothing(ROOMS)
     for lap in table.laps(cuts, together.threads):
-        call = loop.call(rows, room, codes, hard[lap.start : lap.stop - 1], touches)
+        call = loop.call(rows, room, codes, results.part(slice(lap.start, lap.stop - 1)), touches)
         together.share(call, cuts[lap], "map", last=lap.stop == len(cuts) and not loop.more)
+    hard = results.hard
+    if loop.keep is not None and loop.columns:
+        loop.keep(results.sums, cuts)
 
     def settled(k: int) -> tuple[int, BlockLosses]:
         run = slice(int(cuts[k]), int(cuts[k + 1]))

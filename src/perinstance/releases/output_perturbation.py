@@ -12,10 +12,12 @@ from perinstance.checked_numbers import positive, real_values
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches, touch
-from perinstance.folds.shared_turns import SharedCall
+from perinstance.folds.shared_turns import Cuts, SharedCall
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
+from perinstance.models.linear.loops.grid_sums import Grid, add_moments, sums_of_turns
+from perinstance.models.linear.residuals_in_pairs import moment_grid
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,
@@ -41,7 +43,7 @@ from perinstance.pairs import Shift
 from perinstance.pairs.closed_form.shift_polynomials import solve_shifts
 from perinstance.pairs.closed_form.tables_per_delta import shift_table
 from perinstance.pairs.interface.kinds import Method, kind_codes
-from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, finish_turn
+from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
@@ -50,7 +52,7 @@ from perinstance.releases.base.realised.refitted import refitted_log_ratios
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
-#: people of whom mostly somebody is fitted so well that it takes a further pass to know their residual
+#: people of whom mostly somebody is fitted so well that further sums over all rows are needed to know their residual
 OFTEN_OPEN = 1_000_000
 
 
@@ -128,12 +130,14 @@ class OutputPerturbation(AnsweringModel):
         table = shift_table(delta)
         limits, solve = rows_map.rounding.limits(0.0), (delta, table.polynomials, table.first_cell)
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
+        open_people = not rows_map.large and fit.n_people >= OFTEN_OPEN
+        grid = (moment_grid(fit) if open_people else None) or Grid.nothing()
 
         def call(
-            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64], touches: Touches
+            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], results: TurnResults, touches: Touches
         ) -> SharedCall:
             out = room.leverage, room.residual, room.parameter, room.epsilon
-            given = rows, cut, (limits, scale, rows_map.large), solve, out, (codes, room.code), hard
+            given = rows, cut, (limits, scale, rows_map.large), (solve, grid), out, (codes, room.code), results
             return SharedCall(_touched_turns, _led_turns, (touches, given))
 
         def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
@@ -144,8 +148,11 @@ class OutputPerturbation(AnsweringModel):
             pairs = Shift.of_checked(room.code, {"distance": room.parameter})
             return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
 
-        more = not rows_map.large and fit.n_people >= OFTEN_OPEN
-        return LossLoop(call, settle, Shift, "distance", TOGETHER, more)
+        def keep(sums: Floats, cuts: Cuts) -> None:
+            fit.made["moments"] = sums_of_turns(grid, sums, cuts)
+
+        more = open_people and not grid.columns
+        return LossLoop(call, settle, Shift, "distance", TOGETHER, more, grid.columns, keep)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -225,16 +232,18 @@ def _most_shifts(r, length, scale, codes, shift, kind):  # pragma: no cover - co
 
 
 @kernel
-def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover - compiled
+def _losses(rows, W, given, solve, out, labels, sums):  # pragma: no cover - compiled
     """Fill in everything of a block's people; count the hard, and tell whether all distances are within bounds."""
-    x, y, d = rows
+    (x, y, d), (limits, scale, _), (code, kind) = rows, given, labels
     mu, r, distance, epsilon = out
-    delta, polynomials, first_cell = solve
+    (delta, polynomials, first_cell), grid = solve
     hard, within, length = 0, True, np.empty(2 * AT_A_TIME)
     count = max(1, len(y) // AT_A_TIME)
     for k in range(count):
         a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
         lengths, D = length[: b - a], distance[a:b]
+        if sums.shape[1] > 0:  # their rows are in a cache now
+            add_moments(x[a * d : b * d], y[a:b], grid, sums[0], sums[1])
         hard += three_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], lengths, code[a:b])
         if not _most_shifts(r[a:b], lengths, scale, code[a:b], D, kind[a:b]):
             labels = np.empty(b - a, dtype=np.uint8)
@@ -246,9 +255,9 @@ def _losses(rows, W, limits, scale, solve, out, code, kind):  # pragma: no cover
 
 
 @kernel
-def _loss_turns(turns, rows, W, given, solve, out, labels, hard):  # pragma: no cover - compiled
+def _loss_turns(turns, rows, W, given, solve, out, labels, results):  # pragma: no cover - compiled
     """Do it to the people of one turn after the other, from the last on, whose rows may still lie in a cache."""
-    (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
+    (counter, cuts), (x, y, d), (codes, kinds), (hard, sums) = turns, rows, labels, results
     mu, r, distance, epsilon = out
     code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
     last = len(cuts) - 2
@@ -256,8 +265,8 @@ def _loss_turns(turns, rows, W, given, solve, out, labels, hard):  # pragma: no 
     while k >= 0:
         a, b = cuts[k], cuts[k + 1]
         some, places = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], distance[a:b], epsilon[a:b])
-        counts = _losses(some, W, limits, scale, solve, places, code[: b - a], kinds[a:b])
-        finish_turn(code, kinds[a:b], codes[a:b], counts, large, hard[k : k + 1])
+        counts = _losses(some, W, given, solve, places, (code[: b - a], kinds[a:b]), sums[k])
+        finish_turn(code, kinds[a:b], codes[a:b], counts, given[2], hard[k : k + 1])
         k = last - next_turn(counter, 0)
 
 

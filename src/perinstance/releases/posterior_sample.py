@@ -35,7 +35,7 @@ from perinstance.pairs import Posterior
 from perinstance.pairs.closed_form.many_epsilons import posterior_tables
 from perinstance.pairs.closed_form.many_posteriors import solve_many
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, finish_turn
+from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
 from perinstance.releases.base.own_row_posterior import posterior_own_row
@@ -108,10 +108,10 @@ class PosteriorSample(Publishing):
         scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
 
         def call(
-            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], hard: NDArray[np.int64], touches: Touches
+            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], results: TurnResults, touches: Touches
         ) -> SharedCall:
             out = room.leverage, room.residual, room.parameter, room.epsilon
-            given = rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), hard
+            given = rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), results.hard
             return SharedCall(_touched_turns, _led_turns, (touches, given))
 
         def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:

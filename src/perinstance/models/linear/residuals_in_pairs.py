@@ -13,7 +13,8 @@ in floats says as much of ``H^-1 g`` as is wanted. What is left, with u half a u
 The error of a factor is proved here even where the fit measured it: it is only a factor of something tiny.
 
 A table of a few columns in memory is summed on grids instead, at first (``loops.grid_sums``): a fraction of the
-work, and for most people enough.
+work, and for most people enough. Where somebody is to be expected whom it is needed for, the map over the people makes
+these sums on its way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.shared_turns import sharing
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.loops.grid_sums import fits_grids, moments_on_grids
+from perinstance.models.linear.loops.grid_sums import Grid, GridSums, fits_grids, moments_on_grids
 from perinstance.models.linear.sums_in_pairs import ROWS, added_pairs
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double import plus, two_product, two_sum
@@ -72,18 +73,31 @@ class PairedEstimate:
         return ahead, UNIT * np.abs(ahead) + self.per_root * root + self.per_size * size + self.least
 
 
-def quick_estimate(fit: Any, sweep: Sweep) -> PairedEstimate | None:
-    """Fold once, on grids; None where ``sharper_estimate`` has nothing to say, or the table is not for them."""
-    together = sharing(sweep)
-    table = None if together is None else together.whole_table
-    if together is None or table is None or not fits_grids(len(fit.theta), fit.fit_intercept):
+def moment_grid(fit: Any) -> Grid | None:
+    """Return what ``X'(y - X theta)`` is summed on; None: not of such rows, or it would say too little."""
+    if not fits_grids(len(fit.theta), fit.fit_intercept):
         return None
     error, size = _provable(fit)
-    if error is None:
+    return None if error is None else Grid.of(fit.theta, fit.factor.scale, 1.02 * size)
+
+
+def quick_estimate(fit: Any, sweep: Sweep) -> PairedEstimate | None:
+    """Take sums on grids; None where ``sharper_estimate`` has nothing to say, or the table is not for them."""
+    sums = fit.made.get("moments") or _folded_on_grids(fit, sweep)
+    error = None if sums is None else _provable(fit)[0]
+    if sums is None or error is None:
         return None
-    scale = fit.factor.scale
-    sums = moments_on_grids(together, table, fit.theta, scale, 1.02 * size)
-    return _corrected(fit, error, sums.high, sums.low, float(np.sqrt(len(scale))) * sums.lost)
+    return _corrected(fit, error, sums.high, sums.low, float(np.sqrt(len(fit.theta))) * sums.lost)
+
+
+def _folded_on_grids(fit: Any, sweep: Sweep) -> GridSums | None:
+    """Fold once; where the map over the people did it on its way, that is not needed."""
+    together = sharing(sweep)
+    table = None if together is None else together.whole_table
+    grid = None if table is None else moment_grid(fit)
+    if together is None or table is None or grid is None:
+        return None
+    return moments_on_grids(together, table, grid)
 
 
 def sharper_estimate(fit: Any, sweep: Sweep) -> PairedEstimate | None:

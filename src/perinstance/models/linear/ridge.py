@@ -68,7 +68,7 @@ class LinearFit:
     rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
     columns: NDArray[np.intp] | None  #: where some are open, columns that determine all others
-    made: dict[str, RowMap] = field(default_factory=dict, repr=False, compare=False)  #: by ``row_map``, at first use
+    made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  #: "rows" by ``row_map``, "moments"
 
     @property
     def n_features(self) -> int:
@@ -246,7 +246,8 @@ def row_map(fit: LinearFit) -> RowMap:
         large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
         made = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
         fit.made.setdefault("rows", made)
-    return fit.made["rows"]
+    found: RowMap = fit.made["rows"]
+    return found
 
 
 def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:

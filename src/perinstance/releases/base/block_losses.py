@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches
-from perinstance.folds.shared_turns import SharedCall, Turns
+from perinstance.folds.shared_turns import Cuts, SharedCall, Turns
 from perinstance.folds.sweep import People
 from perinstance.models.linear.loops.finished_rows import HARD
 from perinstance.models.linear.row_kernels import contiguous
@@ -46,27 +46,44 @@ class AnswerRoom:
         return AnswerRoom(*numbers, self.code[rows])
 
 
+class TurnResults(NamedTuple):
+    """What compiled code says of each turn."""
+
+    hard: NDArray[np.int64]  #: how many want ``settle``, and their codes are then written; -1: numbers are not sound
+    sums: Floats  #: (turns, 2, k) sums over its people in pairs of floats; k is 0 where none are asked for
+
+    @classmethod
+    def empty(cls, turns: int, columns: int = 0) -> TurnResults:
+        """Make room for so many turns."""
+        return cls(np.zeros(turns, dtype=np.int64), np.zeros((turns, 2, columns)))
+
+    def part(self, turns: slice) -> TurnResults:
+        """Return the places of some of them."""
+        return TurnResults(self.hard[turns], self.sums[turns])
+
+
 @dataclass(frozen=True, slots=True)
 class LossLoop:
     """Compiled code that answers for people inside, turn by turn; several threads may be in it at the same time."""
 
-    #: ``call((x, y, d), room, codes, hard, touches)``: hard[k] is how many of turn k want ``settle``, and its codes are
-    #: then written; -1 where somebody's numbers are not sound
-    call: Callable[[tuple[Floats, Floats, int], AnswerRoom, NDArray[np.uint8], NDArray[np.int64], Touches], SharedCall]
+    #: ``call((x, y, d), room, codes, results, touches)``
+    call: Callable[[tuple[Floats, Floats, int], AnswerRoom, NDArray[np.uint8], TurnResults, Touches], SharedCall]
     #: ``settle(block, room, codes, hard)``: the people of a turn and their epsilon; None: they need another way
     settle: Callable[[Block, AnswerRoom, NDArray[np.uint8], int], tuple[People, Floats] | None]
     pairs: type[ColumnPairs]
     parameter: str  #: of the pairs: what ``AnswerRoom.parameter`` holds; another can only be the leverage
     rows: int  #: of a turn: a multiple of this many, and what is left
     more: bool = False  #: whether a further pass is to be expected, for people whom this one leaves open
+    columns: int = 0  #: sums that are wanted of each turn of a whole table, for whom it leaves open
+    keep: Callable[[Floats, Cuts], None] | None = None  #: is given them and where turns begin
 
     def of_block(self, block: Block, room: AnswerRoom) -> tuple[People, Floats] | None:
         """Answer for one block."""
         X, y = block.X, contiguous(block.y)
-        codes, hard = np.empty(len(y), dtype=np.uint8), np.zeros(1, dtype=np.int64)
-        take = self.call((X.reshape(-1), y, X.shape[1]), room, codes, hard, Touches.nothing(ROOMS))
+        codes, results = np.empty(len(y), dtype=np.uint8), TurnResults.empty(1)
+        take = self.call((X.reshape(-1), y, X.shape[1]), room, codes, results, Touches.nothing(ROOMS))
         take(Turns.of(np.array([0, len(y)])))
-        return self.settle(block, room, codes, int(hard[0]))
+        return self.settle(block, room, codes, int(results.hard[0]))
 
 
 @dataclass(frozen=True, slots=True)

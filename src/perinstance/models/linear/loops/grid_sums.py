@@ -4,15 +4,19 @@ A sum that begins at ``C = 1.5 2^K`` and stays within ``2^K/4`` of it is a multi
 what a step adds to it is exact, and the product less that, rounded once, is what the step left behind. With u half a
 unit and ``|x w| <= 2^K/4``:
 
-    t' = fl(t + fl(x w)),   left = fl(x w - (t' - t)),   |left| <= h/2 + u |x w| <= 5/8 h
+    t' = fl(t + x w),   left = fl(x w - (t' - t)),   |t + x w - t'| <= h/2,   |left| <= h/2 (1 + u)
 
-which takes half of the operations of sums and products of pairs. The lanes of a register are people. Nobody's ``|y| +
-|x||theta|`` and no sum of ``x_j e`` over ``||x_j||`` is beyond ``S = ||y|| + sum_j ||x_j|| |theta_j|``, so that one K
-with ``2^K >= 4 S`` does for all residuals, and ``2^K/scale_j`` for column j, whose length is below 1/scale_j.
+each rounded once (a fused product), which takes three operations, a third of what sums and products of pairs do. The
+lanes of a register are people. Nobody's ``|y| + |x||theta|`` and no sum of ``x_j e`` over ``||x_j||`` is beyond
+``S = ||y|| + sum_j ||x_j|| |theta_j|``, so that one K with ``2^K >= 4 S`` does for all residuals, and ``2^K/scale_j``
+for column j, whose length is below 1/scale_j.
 
 Of a residual ``(d + 2)^2 u h`` is lost at most: d + 1 parts of at most 5/8 h, rounded, are added. Of the sum over N
 people of one lane at most ``2 N^2 u h/scale_j``, for N >= 64 and d <= 7: what is left behind, with the low parts of
 residuals times x, adds up to ``5/8 (N + (d + 2) sqrt(N)) h/scale_j``, and each addition loses u of that.
+
+Whoever reads the rows for something else can sum them on the way (``add_moments``), while they lie in a cache: reading
+them takes longer than the sums.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perinstance.folds.shared_turns import SharedCall, SharingSweep, WholeTable
+from perinstance.folds.shared_turns import Cuts, SharedCall, SharingSweep, WholeTable
 from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS
-from perinstance.models.linear.loops.fewest_columns import LANES, THREE
+from perinstance.models.linear.loops.fewest_columns import LANES
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
@@ -52,8 +56,6 @@ from perinstance.numerics.simd_vectors import (
     sum8,
     three2,
     three8,
-    times2,
-    times8,
     zero2,
     zero8,
 )
@@ -62,14 +64,37 @@ from perinstance.numerics.simd_vectors import (
 PEOPLE = 128 if LANES == 2 else 64
 #: all of them
 TOGETHER = PEOPLE * LANES
-#: rows of a turn
+#: rows of a turn of a pass for these sums alone
 ROWS = 32 * TOGETHER
+#: columns whose sums stay in registers, all of them
+FOUR = 4
 
-_columns, _spaced, _both, _three, _lying, _repeated, _fused, _sum, _less, _times, _zero, _store = (
-    (columns8, spaced8, both8, three8, load8, repeat8, fused8, sum8, less8, times8, zero8, store8)
+_columns, _spaced, _both, _three, _lying, _repeated, _fused, _sum, _less, _zero, _store = (
+    (columns8, spaced8, both8, three8, load8, repeat8, fused8, sum8, less8, zero8, store8)
     if eight_in_a_register()
-    else (columns2, spaced2, both2, three2, load2, repeat2, fused2, sum2, less2, times2, zero2, store2)
+    else (columns2, spaced2, both2, three2, load2, repeat2, fused2, sum2, less2, zero2, store2)
 )
+
+
+class Grid(NamedTuple):
+    """What sums begin with, ``1.5 2^K``, and what rows are multiplied by; up to four columns are filled up to four."""
+
+    weights: Floats  #: -theta
+    start: Floats  #: of each column's sum, and of a residual
+    columns: int  #: d; 0: nothing is summed
+
+    @classmethod
+    def of(cls, theta: Floats, scale: Floats, size: float) -> Grid:
+        """Return the grid of rows whose columns are shorter than ``1/scale``; ``size`` is S, rather more than less."""
+        d, power = len(theta), np.ldexp(1.0, int(np.frexp(4.0 * size)[1]))
+        weights, start = np.zeros(max(d, FOUR)), np.full(max(d, FOUR) + 1, 1.5 * power)
+        weights[:d], start[:d] = -theta, 1.5 * power / scale
+        return cls(weights, start, d)
+
+    @classmethod
+    def nothing(cls) -> Grid:
+        """Return what nothing is summed on."""
+        return cls(np.empty(0), np.empty(0), 0)
 
 
 class GridSums(NamedTuple):
@@ -85,48 +110,60 @@ def fits_grids(d: int, intercept: bool) -> bool:
     return FEWEST_COLUMNS <= d <= MOST_COLUMNS and not intercept
 
 
-def moments_on_grids(sweep: SharingSweep, table: WholeTable, theta: Floats, scale: Floats, size: float) -> GridSums:
-    """Return the sums over all rows; ``size`` is S, a little more than less."""
-    d, power = len(theta), np.ldexp(1.0, int(np.frexp(4.0 * size)[1]))
+def moments_on_grids(sweep: SharingSweep, table: WholeTable, grid: Grid) -> GridSums:
+    """Return the sums over all rows, by a pass of their own."""
     cuts = table.turns_of(ROWS)
-    start = np.append(1.5 * power / scale, 1.5 * power)  # of each column's sum, of a residual
-    sums = np.zeros((2, len(cuts) - 1, d))
-    given = table.X.reshape(-1), table.y, -theta, start
+    sums = np.zeros((len(cuts) - 1, 2, grid.columns))
+    rows = table.X.reshape(-1), table.y
     for lap in table.laps(cuts, sweep.threads):
-        part = sums[:, lap.start : lap.stop - 1]
-        call = SharedCall(_moment_turns, _led_moment_turns, (given, part[0], part[1]))
+        call = SharedCall(_moment_turns, _led_moment_turns, (rows, grid, sums[lap.start : lap.stop - 1]))
         sweep.share(call, cuts[lap], "fold", last=lap.stop == len(cuts))  # it mostly is enough
+    return sums_of_turns(grid, sums, cuts)
+
+
+def sums_of_turns(grid: Grid, sums: Floats, cuts: Cuts) -> GridSums:
+    """Add what ``add_moments`` wrote for each turn, (turns, 2, d), and say what was lost.
+
+    A turn may go through it in several calls, each but the last of a multiple of ``TOGETHER`` rows.
+    """
+    d = grid.columns
     high, low = np.zeros(d), np.zeros(d)
-    _add_turns(sums[0], sums[1], high, low)
-    runs = len(cuts) * (2 + int(np.diff(cuts).max()) // (TOGETHER))
-    grid = HALF_UNIT * UNIT * power  # u h
-    rows = float(np.sqrt(len(table.y))) * (d + 2) ** 2
+    _add_turns(sums, high, low)
+    runs = len(cuts) * (2 + int(np.diff(cuts).max()) // TOGETHER)
+    step = HALF_UNIT * UNIT * float(grid.start[-1] / 1.5)  # u h
+    rows = float(np.sqrt(cuts[-1])) * (d + 2) ** 2
     lanes = 2 * PEOPLE**2 * LANES + 2 * PEOPLE * LANES**2 + 2  # of a run: each lane, their sum, and it is added
-    return GridSums(high, low, 1.02 * grid * (rows + lanes * runs))
+    return GridSums(high, low, 1.02 * step * (rows + lanes * runs))
 
 
 @exact_kernel
-def _moment_turns(turns, given, high, low):  # pragma: no cover - compiled
+def _moment_turns(turns, rows, grid, sums):  # pragma: no cover - compiled
     """Write the sums of each turn."""
-    (counter, cuts), (x, y, w, start) = turns, given
-    d, room, out = len(w), np.empty((MOST_COLUMNS + 2) * TOGETHER), np.empty(2 * MOST_COLUMNS * LANES)
-    few, few_y = np.zeros(LANES * d), np.zeros(LANES)  # those who do not fill a register, and rows of zeros
+    (counter, cuts), (x, y), d = turns, rows, grid.columns
     k = next_turn(counter, 0)
     while k < len(cuts) - 1:
-        last = cuts[k + 1] - (cuts[k + 1] - cuts[k]) % LANES
-        for i in range(cuts[k], last, TOGETHER):
-            _some_moments(x, y, (i, min(i + TOGETHER, last)), w, start, room, out)
-            _add_run(out, start, high[k], low[k])
-        left = cuts[k + 1] - last
-        if left > 0:
-            few[:], few_y[:] = 0.0, 0.0
-            for i in range(left):
-                few_y[i] = y[last + i]
-                for j in range(d):
-                    few[i * d + j] = x[(last + i) * d + j]
-            _some_moments(few, few_y, (0, LANES), w, start, room, out)
-            _add_run(out, start, high[k], low[k])
+        a, b = cuts[k], cuts[k + 1]
+        add_moments(x[a * d : b * d], y[a:b], grid, sums[k, 0], sums[k, 1])
         k = next_turn(counter, 0)
+
+
+@exact_kernel
+def add_moments(x, y, grid, high, low):  # pragma: no cover - compiled
+    """Add the sums over some rows."""
+    d, n = grid.columns, len(y)
+    room, out = np.empty((MOST_COLUMNS + 2) * TOGETHER if d > FOUR else 0), np.empty(2 * MOST_COLUMNS * LANES)
+    last = n - n % LANES
+    for i in range(0, last, TOGETHER):
+        _some_moments(x, y, (i, min(i + TOGETHER, last)), grid, room, out)
+        _add_run(out, grid.start, high, low)
+    if n > last:  # those who do not fill a register, and rows of zeros
+        few, few_y = np.zeros(LANES * d), np.zeros(LANES)
+        for i in range(last, n):
+            few_y[i - last] = y[i]
+            for j in range(d):
+                few[(i - last) * d + j] = x[i * d + j]
+        _some_moments(few, few_y, (0, LANES), grid, room, out)
+        _add_run(out, grid.start, high, low)
 
 
 @exact_kernel
@@ -147,72 +184,49 @@ def _add_run(room, start, high, low):  # pragma: no cover - compiled
 
 
 @exact_kernel
-def _add_turns(high, low, total, rest):  # pragma: no cover - compiled
-    for k in range(len(high)):
+def _add_turns(sums, total, rest):  # pragma: no cover - compiled
+    for k in range(len(sums)):
         for j in range(len(total)):
-            total[j], rest[j] = plus(total[j], rest[j], high[k, j], low[k, j])
+            total[j], rest[j] = plus(total[j], rest[j], sums[k, 0, j], sums[k, 1, j])
 
 
 @exact_piece
 def _step(t, x, w):  # pragma: no cover - compiled
     """Add a product to a sum; return that, and what was left behind."""
-    more = _sum(t, _times(x, w))
+    more = _fused(x, w, t)
     return more, _fused(x, w, _less(t, more))
 
 
-@exact_kernel
-def _residuals(x, y, run, w, centre, room):  # pragma: no cover - compiled
-    """Write columns, residuals and their low parts of some people, a multiple of ``LANES``."""
-    d = len(w)
-    middle, w0, w1, w2, w3 = _repeated(centre, 0), _repeated(w, 0), _repeated(w, 1), _repeated(w, 2), _repeated(w, 3)
-    for i in range(run[0], run[1], LANES):
-        at, to = i * d, i - run[0]
-        target = _lying(y, i)
-        t = _sum(middle, target)
-        x0, x1, x2, x3 = _columns(x, at, d)
-        low = _less(target, _less(t, middle))
-        t, l0 = _step(t, x0, w0)
-        t, l1 = _step(t, x1, w1)
-        t, l2 = _step(t, x2, w2)
-        t, l3 = _step(t, x3, w3)
-        low = _sum(low, _sum(_sum(l0, l1), _sum(l2, l3)))
-        _store(room, to, x0)
-        _store(room, to + TOGETHER, x1)
-        _store(room, to + 2 * TOGETHER, x2)
-        _store(room, to + 3 * TOGETHER, x3)
-        for k in range(4, d):
-            more = _spaced(x, at + k, d)
-            t, left = _step(t, more, _repeated(w, k))
-            low = _sum(low, left)
-            _store(room, to + k * TOGETHER, more)
-        _store(room, to + MOST_COLUMNS * TOGETHER, _less(t, middle))
-        _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, low)
+@exact_piece
+def _first_columns(x, i, d):  # pragma: no cover - compiled
+    """Return four columns of the people from i on; those that there are not are columns of zeros."""
+    x0, x1, x2, x3 = _zero(), _zero(), _zero(), _zero()
+    if d >= FOUR:
+        x0, x1, x2, x3 = _columns(x, i * d, d)
+    elif d == 3:
+        x0, x1, x2 = _three(x, 3 * i)
+    elif d == 2:
+        x0, x1 = _both(x, 2 * i)
+    else:
+        x0 = _lying(x, i)
+    return x0, x1, x2, x3
 
 
-@exact_kernel
-def _fewest_residuals(x, y, run, w, centre, room):  # pragma: no cover - compiled
-    """The same of one to three columns; those that there are not are columns of zeros."""
-    d = len(w)
-    middle, w0, w1, w2 = _repeated(centre, 0), _repeated(w, 0), _repeated(w, min(1, d - 1)), _repeated(w, d - 1)
-    for i in range(run[0], run[1], LANES):
-        to, target = i - run[0], _lying(y, i)
-        x0, x1, x2 = _zero(), _zero(), _zero()
-        if d == 1:
-            x0 = _lying(x, i)
-        elif d == 2:
-            x0, x1 = _both(x, 2 * i)
-        else:
-            x0, x1, x2 = _three(x, 3 * i)
-        t = _sum(middle, target)
-        low = _less(target, _less(t, middle))
-        t, l0 = _step(t, x0, w0)
-        t, l1 = _step(t, x1, w1)
-        t, l2 = _step(t, x2, w2)
-        _store(room, to, x0)
-        _store(room, to + TOGETHER, x1)
-        _store(room, to + 2 * TOGETHER, x2)
-        _store(room, to + MOST_COLUMNS * TOGETHER, _less(t, middle))
-        _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, _sum(low, _sum(_sum(l0, l1), l2)))
+@exact_piece
+def _four_steps(t, low, x, w):  # pragma: no cover - compiled
+    """Add four products to a residual and what they left behind to its low part."""
+    t, l0 = _step(t, x[0], w[0])
+    t, l1 = _step(t, x[1], w[1])
+    t, l2 = _step(t, x[2], w[2])
+    t, l3 = _step(t, x[3], w[3])
+    return t, _sum(low, _sum(_sum(l0, l1), _sum(l2, l3)))
+
+
+@exact_piece
+def _moment_step(s, r, x, e, low):  # pragma: no cover - compiled
+    """Add ``x (e + low)`` to a sum and to what was left behind."""
+    s, left = _step(s, x, e)
+    return s, _sum(r, _fused(x, low, left))
 
 
 @exact_piece
@@ -222,20 +236,60 @@ def _store_pair(out, j, high, low):  # pragma: no cover - compiled
 
 
 @exact_kernel
+def _up_to_four(x, y, run, grid, out):  # pragma: no cover - compiled
+    """Write the sums of up to four columns over some people, a multiple of ``LANES``, lane by lane."""
+    w, start, d = grid
+    middle, ws = _repeated(start, FOUR), (_repeated(w, 0), _repeated(w, 1), _repeated(w, 2), _repeated(w, 3))
+    s0, s1, s2, s3 = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
+    r0, r1, r2, r3 = _zero(), _zero(), _zero(), _zero()
+    for i in range(run[0], run[1], LANES):
+        target, xs = _lying(y, i), _first_columns(x, i, d)
+        t = _sum(middle, target)
+        t, low = _four_steps(t, _less(target, _less(t, middle)), xs, ws)
+        e = _less(t, middle)
+        s0, r0 = _moment_step(s0, r0, xs[0], e, low)
+        s1, r1 = _moment_step(s1, r1, xs[1], e, low)
+        s2, r2 = _moment_step(s2, r2, xs[2], e, low)
+        s3, r3 = _moment_step(s3, r3, xs[3], e, low)
+    _store_pair(out, 0, s0, r0)
+    _store_pair(out, 1, s1, r1)
+    _store_pair(out, 2, s2, r2)
+    _store_pair(out, 3, s3, r3)
+
+
+@exact_kernel
+def _residuals(x, y, run, grid, room):  # pragma: no cover - compiled
+    """Write columns, residuals and their low parts of some people, of more than four columns."""
+    w, start, d = grid
+    middle, ws = _repeated(start, d), (_repeated(w, 0), _repeated(w, 1), _repeated(w, 2), _repeated(w, 3))
+    for i in range(run[0], run[1], LANES):
+        to, target, xs = i - run[0], _lying(y, i), _columns(x, i * d, d)
+        t = _sum(middle, target)
+        t, low = _four_steps(t, _less(target, _less(t, middle)), xs, ws)
+        _store(room, to, xs[0])
+        _store(room, to + TOGETHER, xs[1])
+        _store(room, to + 2 * TOGETHER, xs[2])
+        _store(room, to + 3 * TOGETHER, xs[3])
+        for k in range(FOUR, d):
+            more = _spaced(x, i * d + k, d)
+            t, left = _step(t, more, _repeated(w, k))
+            low = _sum(low, left)
+            _store(room, to + k * TOGETHER, more)
+        _store(room, to + MOST_COLUMNS * TOGETHER, _less(t, middle))
+        _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, low)
+
+
+@exact_kernel
 def _four_moments(room, count, start, out):  # pragma: no cover - compiled
     """Write the sums of the first four columns over as many people, lane by lane."""
     s0, s1, s2, s3 = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
     r0, r1, r2, r3 = _zero(), _zero(), _zero(), _zero()
     for i in range(0, count, LANES):
         e, low = _lying(room, i + MOST_COLUMNS * TOGETHER), _lying(room, i + (MOST_COLUMNS + 1) * TOGETHER)
-        x0, x1 = _lying(room, i), _lying(room, i + TOGETHER)
-        x2, x3 = _lying(room, i + 2 * TOGETHER), _lying(room, i + 3 * TOGETHER)
-        s0, l0 = _step(s0, x0, e)
-        s1, l1 = _step(s1, x1, e)
-        s2, l2 = _step(s2, x2, e)
-        s3, l3 = _step(s3, x3, e)
-        r0, r1 = _sum(r0, _fused(x0, low, l0)), _sum(r1, _fused(x1, low, l1))
-        r2, r3 = _sum(r2, _fused(x2, low, l2)), _sum(r3, _fused(x3, low, l3))
+        s0, r0 = _moment_step(s0, r0, _lying(room, i), e, low)
+        s1, r1 = _moment_step(s1, r1, _lying(room, i + TOGETHER), e, low)
+        s2, r2 = _moment_step(s2, r2, _lying(room, i + 2 * TOGETHER), e, low)
+        s3, r3 = _moment_step(s3, r3, _lying(room, i + 3 * TOGETHER), e, low)
     _store_pair(out, 0, s0, r0)
     _store_pair(out, 1, s1, r1)
     _store_pair(out, 2, s2, r2)
@@ -248,20 +302,17 @@ def _one_moment(room, count, j, start, out):  # pragma: no cover - compiled
     s, r = _repeated(start, j), _zero()
     for i in range(0, count, LANES):
         e, low = _lying(room, i + MOST_COLUMNS * TOGETHER), _lying(room, i + (MOST_COLUMNS + 1) * TOGETHER)
-        x = _lying(room, i + j * TOGETHER)
-        s, left = _step(s, x, e)
-        r = _sum(r, _fused(x, low, left))
+        s, r = _moment_step(s, r, _lying(room, i + j * TOGETHER), e, low)
     _store_pair(out, j, s, r)
 
 
 @exact_kernel
-def _some_moments(x, y, run, w, start, room, sums):  # pragma: no cover - compiled
+def _some_moments(x, y, run, grid, room, sums):  # pragma: no cover - compiled
     """Write the sums over some people, a multiple of ``LANES``, lane by lane."""
-    d = len(w)
-    if d > THREE:
-        _residuals(x, y, run, w, start[d:], room)
-        _four_moments(room, run[1] - run[0], start, sums)
-    else:
-        _fewest_residuals(x, y, run, w, start[d:], room)
-    for j in range(4 if d > THREE else 0, d):
-        _one_moment(room, run[1] - run[0], j, start, sums)
+    if grid.columns <= FOUR:
+        _up_to_four(x, y, run, grid, sums)
+        return
+    _residuals(x, y, run, grid, room)
+    _four_moments(room, run[1] - run[0], grid.start, sums)
+    for j in range(FOUR, grid.columns):
+        _one_moment(room, run[1] - run[0], j, grid.start, sums)
