@@ -27,6 +27,7 @@ from perinstance.numerics.normal_tails import (
     NODES,
     WEIGHTS,
     central_mass,
+    drop_lost,
     mills,
     mills_drop,
     phi,
@@ -51,26 +52,13 @@ BEYOND = 39.0
 
 
 @kernel
-def _drop_lost(x, h):
-    """Return what ``mills_drop(x, h)`` may have lost, absolutely.
-
-    Beyond 0.04 it is a difference of two ratios. Below it is a series from R and ``R' = x R - 1``, along which an error
-    of R grows like ``e^{x h}``: to less than ``3 x h R`` times the relative one, and ``x R < 1``. Left of zero nothing
-    cancels, and ``|R'| < 12``.
-    """
-    if h > 0.04:
-        return MILLS_ERROR * (mills(x) + mills(x + h))
-    return MILLS_ERROR * h * (3.0 if x > 0.0 else 18.0)
-
-
-@kernel
 def _share_lost(u):
     """Return what a sum of positive terms at the threshold u may have lost, relatively."""
     return MILLS_ERROR + PROFILE_ROUNDING * (5.0 + u * u)
 
 
 @kernel
-def _above_zero(epsilon, other):
+def left_of_zero(epsilon, other):
     """Return delta at epsilon < 0, where ``other`` is that of the other direction at -epsilon; rounded up."""
     return min(1.0, (-math.expm1(epsilon) + math.exp(epsilon) * other) * (1.0 + FEW_ROUNDINGS))
 
@@ -81,7 +69,7 @@ def shift_at(u, D):
     if u >= BEYOND:
         return UNDERFLOWN_PROFILE
     if u >= MILLS_FROM:
-        lost = phi(u) * (mills_drop(u, D) * _share_lost(u) + _drop_lost(u, D))
+        lost = phi(u) * (mills_drop(u, D) * _share_lost(u) + drop_lost(u, D))
         return phi(u) * mills_drop(u, D) + lost + UNDERFLOWN_PROFILE
     return min(1.0, 1.0 - phi(u) * (mills(-u) + mills(u + D)) * (1.0 - _share_lost(u)) + UNIT)
 
@@ -90,7 +78,7 @@ def shift_at(u, D):
 def shift_profile(D, epsilon):
     """Return delta of a shift by D for any real epsilon (the two directions agree), rounded up."""
     if epsilon < 0.0:
-        return _above_zero(epsilon, shift_profile_positive(D, -epsilon))
+        return left_of_zero(epsilon, shift_profile_positive(D, -epsilon))
     return shift_profile_positive(D, epsilon)
 
 
@@ -134,10 +122,10 @@ def _without_lost(u, c, mu, rho):
     """Return what rounding may have taken from the delta of ``without_at``."""
     s, t = math.sqrt(mu), math.sqrt(1.0 + mu)
     q = rho / t
-    lost = _drop_lost(u, s * (c + q) / (1.0 + t))
+    lost = drop_lost(u, s * (c + q) / (1.0 + t))
     E = math.exp(-2.0 * c * rho / mu)
     if E > 0.0:
-        lost += E * _drop_lost((c + rho) / s, s * (c - q) / (1.0 + t))
+        lost += E * drop_lost((c + rho) / s, s * (c - q) / (1.0 + t))
     return phi(u) * lost + without_at(u, c, mu, rho)[0] * _share_lost(u)
 
 
@@ -200,12 +188,12 @@ def _with_lost(x, c, mu, rho):
         return phi(x) * (mills(-x) + E * mills(a) + t * (near + E * far)) * (_share_lost(x) + PROFILE_ROUNDING * y * E)
     growth = mu / (1.0 + t)
     drop = mills_drop(x, h1) + growth * near
-    lost = _drop_lost(x, h1) + drop * _share_lost(x)
+    lost = drop_lost(x, h1) + drop * _share_lost(x)
     lost += PROFILE_ROUNDING * (1.0 + abs(x) + math.log1p(mu)) * abs(growth - t * h1 * near)
     lost += PROFILE_ROUNDING * t * h1 * abs(1.0 - (x + h1) * near)
     if E > 0.0:
         back = mills_drop(a, -h2) if h2 < 0.0 else mills_drop(a - h2, h2)
-        lost += E * _drop_lost(min(a, a - h2), abs(h2))
+        lost += E * drop_lost(min(a, a - h2), abs(h2))
         lost += E * (back + growth * far) * (_share_lost(x) + PROFILE_ROUNDING * y)
         lost += E * PROFILE_ROUNDING * ((1.0 + a) * (growth + 2.0 * abs(h2)) + h1)
     return phi(x) * lost
@@ -285,7 +273,7 @@ def posterior_profile(mu, rho, epsilon, with_over_without):
     size = abs(epsilon)
     flipped = with_over_without == (epsilon >= 0.0)
     delta = posterior_with(mu, rho, size) if flipped else posterior_without(mu, rho, size)
-    return min(1.0, delta) if epsilon >= 0.0 else _above_zero(epsilon, delta)
+    return min(1.0, delta) if epsilon >= 0.0 else left_of_zero(epsilon, delta)
 
 
 @kernel

@@ -31,6 +31,7 @@ from perinstance.numerics.rounding import (
     TWO_ROUNDINGS,
     UNDERFLOWN_PROFILE,
 )
+from perinstance.pairs.closed_form.profile import left_of_zero
 
 #: A distance beyond this, in units of ``sqrt(nu)``, counts as infinite.
 HUGE = 1e100
@@ -195,13 +196,7 @@ def student_deltas(epsilon, b, nu, d, out):
     for i in range(out.size):
         size = abs(epsilon[i])
         value = student_delta(size, b[i], nu[i], d[i], first_step(nu[i], d[i]))[0]
-        out[i] = value if epsilon[i] >= 0.0 else _left_of_zero(-size, value)
-
-
-@kernel
-def _left_of_zero(epsilon, other):
-    """Return delta at epsilon < 0, where ``other`` is that of the other direction at -epsilon; rounded up."""
-    return min((-math.expm1(epsilon) + math.exp(epsilon) * other) * (1.0 + FEW_ROUNDINGS), 1.0)
+        out[i] = value if epsilon[i] >= 0.0 else left_of_zero(-size, value)
 
 
 @kernel
@@ -308,5 +303,5 @@ def student_powers(level, b, nu, d, out):
                 high = e
         value = student_delta(abs(high), b[i], nu[i], d[i], step)[0]
         if high < 0.0:
-            value = _left_of_zero(high, value)
+            value = left_of_zero(high, value)
         out[i] = max(min((value + math.exp(high) * level[i]) * (1.0 + FEW_ROUNDINGS), 1.0), level[i])
