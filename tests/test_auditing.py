@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, InvalidTable
+from perinstance.releases.base.release import mechanism_of
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +183,10 @@ def test_what_cannot_be_audited_is_refused(people):
     X, y = people
     with pytest.raises(InvalidInput, match="a release is audited"):
         pi.audit(Ridge(), X, y)
+    with pytest.raises(InvalidInput, match=r"the class PosteriorSample; make one: PosteriorSample\(\)"):
+        pi.audit(pi.PosteriorSample, X, y)
+    with pytest.raises(InvalidInput, match="the class PosteriorSample"):
+        mechanism_of(pi.PosteriorSample)
     with pytest.raises(InvalidInput, match="method must be one of"):
         pi.audit(RELEASES[0], X, y, method="guess")
     with pytest.raises(InvalidTable, match="targets have 2"):

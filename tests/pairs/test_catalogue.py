@@ -68,10 +68,11 @@ def test_profile_falls_and_is_convex_in_exp_epsilon(pairs, direction):
 def test_directions_are_mirror_images(pairs):
     """``delta_PQ(-e) = 1 - exp(-e) + exp(-e) delta_QP(e)``: the same sets, seen from the other side."""
     for epsilon in (0.1, 0.7, 2.0):
+        seen = {direction: pairs.delta(epsilon, direction) for direction in ("without", "with")}
         for one, other in (("without", "with"), ("with", "without")):
-            mirrored = -np.expm1(-epsilon) + np.exp(-epsilon) * pairs.delta(epsilon, other)
+            mirrored = -np.expm1(-epsilon) + np.exp(-epsilon) * seen[other]
             assert pairs.delta(-epsilon, one) == pytest.approx(mirrored, rel=1e-8)
-        both = np.maximum(pairs.delta(epsilon, "without"), pairs.delta(epsilon, "with"))
+        both = np.maximum(seen["without"], seen["with"])
         assert pairs.delta(epsilon) == pytest.approx(both, rel=1e-8)
     assert pairs.tv() == pytest.approx(pairs.delta(0.0, "with"), rel=1e-8)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import mpmath as mp
 import numpy as np
@@ -236,6 +237,7 @@ def test_too_many_laplace_distances_become_an_upper_bound():
     np.testing.assert_allclose(pair.epsilon(1e-3)[1], compose([Laplace([0.07])] * 26).epsilon(1e-3)[0], rtol=1e-9)
 
 
+@lru_cache(maxsize=2)
 def equal_laplaces(distance, n, towards, cells=256):
     """Loss and weight under P of n equal Laplace losses ``D - 2 min(Y, D)``, Y zero or exponential, by convolution.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,9 +22,11 @@ def _profile(p, q, epsilon, rest=None):
     return np.array([float(np.sum(p * rest(e - loss))) for e in np.atleast_1d(epsilon)])
 
 
+@cache
 def _pairs(count):
     """Discrete pairs with the smallest tail for which a distance and an offset bound them; some of them tightly."""
     rng = np.random.default_rng(3)
+    found = []
     for k in range(count):
         D, offset = 10 ** rng.uniform(-0.7, 0.5), 10 ** rng.uniform(-2, 0)
         edges = np.linspace(-4, 4 + D, 40)
@@ -39,15 +42,18 @@ def _pairs(count):
         bound = Shift(np.full(at.size, D)).delta(at)
         over = max(np.max(_profile(p, q, at) - bound), np.max(_profile(q, p, at + offset) - bound), 0.0)
         if over < 0.3:
-            yield p, q, D, offset, over + 1e-6  # for what lies between the points
+            found.append((p, q, D, offset, over + 1e-6))  # for what lies between the points
+    return found
 
 
 @pytest.mark.parametrize("other", [Shift([0.7]), Laplace([0.4]), Posterior([0.2], [1.0])], ids=repr)
 def test_composition_bounds_every_pair_that_obeys_the_bounds(other):
     checked, close = 0, 0
+    epsilons = np.array([-2.0, -0.3, 0.0, 0.2, 1.0, 3.0, 6.0])
+    others = other[np.zeros(len(epsilons), dtype=int)]
     for p, q, D, offset, tail in _pairs(40):
-        one = Dominated([D], [offset], [tail])
-        both = one + other
+        one = Dominated(np.full(len(epsilons), D), offset, tail)
+        both = one + others
         assert both.kind == "upper"
         for direction, (a, b) in {"without": (p, q), "with": (q, p)}.items():
 
@@ -55,12 +61,11 @@ def test_composition_bounds_every_pair_that_obeys_the_bounds(other):
                 n = len(epsilons)
                 return other[np.zeros(n, dtype=int)].delta(epsilons, direction)
 
-            for epsilon in (-2.0, -0.3, 0.0, 0.2, 1.0, 3.0, 6.0):
-                alone, true = _profile(a, b, epsilon)[0], _profile(a, b, epsilon, rest)[0]
-                assert alone <= one.delta(epsilon, direction)[0] * (1 + 1e-12) + 1e-15
-                bound = both.delta(epsilon, direction)[0]
-                assert true <= bound * (1 + 1e-12) + 1e-15
-                checked, close = checked + 1, close + (bound < 1.5 * true + tail)
+            alone, true = _profile(a, b, epsilons), _profile(a, b, epsilons, rest)
+            assert (alone <= one.delta(epsilons, direction) * (1 + 1e-12) + 1e-15).all()
+            bound = both.delta(epsilons, direction)
+            assert (true <= bound * (1 + 1e-12) + 1e-15).all()
+            checked, close = checked + len(epsilons), close + int((bound < 1.5 * true + tail).sum())
     assert checked > 300 and close > checked / 3  # it bounds, and it is not idle
 
 

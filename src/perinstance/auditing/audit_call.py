@@ -24,7 +24,7 @@ from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
-from perinstance.releases.base.release import Release
+from perinstance.releases.base.release import instead_of_a_release, is_release
 
 MANY_CLIPPED = 0.05  # a share of the people
 
@@ -96,9 +96,9 @@ def audit(
     """
     release, preparation = split_pipeline(release, recipe)
     refuse_target_of_recipe(preparation, target)
-    if not isinstance(release, Release):
+    if not is_release(release):
         raise InvalidInput(
-            f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
+            f"a release is audited (PosteriorSample, OutputPerturbation, ...), got {instead_of_a_release(release)}"
         )
     delta = probability("delta", delta)
     check_method(method)

@@ -15,7 +15,7 @@ from perinstance.cli.examples.demo_command import demo
 from perinstance.cli.examples.reproduce_command import reproduce
 from perinstance.cli.explain_command import explain
 from perinstance.cli.ledger_command import app as ledger
-from perinstance.cli.notices import announcing, told_of_steps
+from perinstance.cli.notices import announcing, in_options, told_of_steps
 from perinstance.cli.output_streams import tolerant_streams
 from perinstance.cli.predict_command import predict
 from perinstance.cli.recipe_command import recipe
@@ -98,7 +98,7 @@ def _run() -> None:
             finally:
                 sys.stdout.flush()  # a full disk is told here, not when Python shuts down
     except PerinstanceError as error:
-        _stop(str(error))
+        _stop(in_options(str(error)))
     except (KeyboardInterrupt, Interrupted):
         _stop("interrupted; nothing was left half-written, and files from before are as they were", 130)
     except MemoryError:

@@ -1,8 +1,12 @@
-"""What is said on the error stream besides the work: that numerical code is prepared, that it cannot be kept."""
+"""What is said on the error stream besides the work: refusals, warnings, that numerical code is prepared.
+
+The package speaks of arguments, ``delimiter=';'``; whoever sits at a shell reads ``--delimiter ';'``.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,6 +17,35 @@ from perinstance.errors import PerinstanceWarning
 from perinstance.event_log import LOG
 from perinstance.numerics.compilation.compile_watch import NOTICE, telling_of_compilation
 
+#: Arguments that are options of the commands, under another name where it is not their own.
+_OWN_NAMES = (
+    "alpha again classes decimal delimiter delta epsilon gamma kappa key n_public people recipe scale store target "
+    "threads x_bound y_bound"
+)
+OPTIONS = {name: "--" + name.replace("_", "-") for name in _OWN_NAMES.split()} | {
+    "ids": "--id",
+    "features": "--feature",
+}
+_VALUE = r"""('[^']*'|"[^"]*"|\([^()]*\)|[\w+-]+(?:\.\w+)*)?"""
+_ARGUMENT = re.compile(rf"\b({'|'.join(OPTIONS)})={_VALUE}")
+_SUBJECT = re.compile(rf"^({'|'.join(OPTIONS)})(?= must )|\b(x_bound|y_bound|n_public)\b(?!=)")
+#: What has another way in Python than at a shell.
+PHRASES = {
+    "a perinstance.Recipe": "a recipe (--recipe)",
+    "perinstance.Recipe": "--recipe",
+    "Ledger(..., filter=RenyiBudget(8, 1.0))": "perinstance ledger init --renyi 8 1",
+    "ledger.releases()": "perinstance ledger releases",
+    "use ledger.admit(release, ...)": "admit it in Python, by ledger.admit(release, ...)",
+    "order must be": "ORDER of --renyi must be",
+    "try order=8": "try --renyi 8 1",
+    "distance must be": "--gaussian must be",
+    "try distance=1.0": "try --gaussian 1",
+    "pass limits=Limits(": "read it in Python with limits=Limits(",
+    "; None means all cores of this process": "; left out, all cores are used",
+    ", or None": ", or leave it out",
+    " or None": ", or left out",
+}
+
 _silent: set[str] = set()
 _handlers: list[logging.Handler] = []
 
@@ -22,6 +55,28 @@ def silenced(value: bool) -> bool:
     if value:
         _silent.add("asked for")
     return value
+
+
+def in_options(sentence: str) -> str:
+    """Say a sentence about arguments in the words of the command line.
+
+    >>> in_options("the header is one column; if the file is separated otherwise, pass delimiter=';'")
+    "the header is one column; if the file is separated otherwise, pass --delimiter ';'"
+    >>> in_options("n_public must be a whole number >= 1 or None, got 0; try n_public=1000")
+    '--n-public must be a whole number >= 1, or left out, got 0; try --n-public 1000'
+    """
+    for phrase, instead in PHRASES.items():
+        sentence = sentence.replace(phrase, instead)
+    sentence = _SUBJECT.sub(lambda found: OPTIONS[found.group(1) or found.group(2)], sentence)
+    return _ARGUMENT.sub(_option, sentence)
+
+
+def _option(found: re.Match[str]) -> str:
+    """Return ``name=value`` as an option; a tuple is written with commas, what is true by the option alone."""
+    value = found.group(2) or ""
+    if value.startswith("("):
+        value = ",".join(part.strip().strip("'\"") for part in value[1:-1].split(","))
+    return OPTIONS[found.group(1)] + (f" {value}" if value not in ("", "True") else "")
 
 
 def say(sentence: str) -> None:
@@ -50,7 +105,7 @@ def announcing() -> Iterator[None]:
 
         def show(message: Any, category: type[Warning], *rest: Any, **named: Any) -> None:
             if issubclass(category, PerinstanceWarning):
-                say(str(message))
+                say(in_options(str(message)))
             else:
                 usual(message, category, *rest, **named)
 

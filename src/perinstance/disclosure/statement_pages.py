@@ -58,7 +58,7 @@ def write_statements(
     place, words = private_folder(folder), Wording.english() if wording is None else wording
     before = [path for path in place.iterdir() if _OURS.fullmatch(path.name) or path.name == INDEX]
     if any(place.iterdir()) and not again:
-        raise InvalidInput(f"the folder {place.name!r} is not empty; again=True (--again) replaces earlier statements")
+        raise InvalidInput(f"the folder {place.name!r} is not empty; pass again=True to replace earlier statements")
     key, names = secrets.token_bytes(32), []
     for person, one in zip(ids, statements, strict=True):
         digest = hmac.new(key, str(person).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]

@@ -107,9 +107,9 @@ def admit(
         spent = running(events) if len(events) > 1 else ()
         used = np.flatnonzero(admitted(people, spent, writer.budget))
         pairs = people.pairs[used]
-        stored = SortedPairs.of(people.ids.take(used), pairs).write(writer.folder)
+        charged = SortedPairs.of(people.ids.take(used), pairs)
         try:
-            writer.append(key, words, "reserved", pairs, stored, entry=len(events))
+            writer.append(key, words, "reserved", pairs, charged, entry=len(events))
         except LedgerConflict:
             if key in releases_of(writer.log.events()):
                 raise

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.files.sorted_pairs import MEANWHILE, SortedPairs, StoredCharge
+from perinstance.ledger.files.charge_files import holds_the_same
+from perinstance.ledger.files.sorted_pairs import MEANWHILE, SortedPairs
 from perinstance.ledger.log.charged_releases import ChargedRelease, State, known, releases_of
 from perinstance.ledger.log.event_log import Event, EventLog
 from perinstance.pairs import Pairs
@@ -53,8 +54,8 @@ class ChargeWriter:
         people = SortedPairs.of(ids, pairs)
         before = releases_of(self.log.events()).get(key)
         if before is not None:
-            return _same(before, people.content, state)
-        return self.append(key, words, state, pairs, people.write(self.folder))
+            return self._same(before, people, state)
+        return self.append(key, words, state, pairs, people)
 
     def append(
         self,
@@ -62,13 +63,14 @@ class ChargeWriter:
         words: ChargeWords,
         state: State,
         pairs: Pairs,
-        stored: StoredCharge,
+        people: SortedPairs,
         entry: int | None = None,
     ) -> ChargedRelease:
-        """Write the event of a file; if somebody was quicker with this key, theirs is the charge.
+        """Write the file and its event; if somebody was quicker with this key, theirs is the charge.
 
         ``entry`` is how many events there must still be, where the charge hangs on them.
         """
+        stored = people.write(self.folder)
         first: list[ChargedRelease] = []
 
         def allowed(events: list[Event]) -> None:
@@ -89,9 +91,19 @@ class ChargeWriter:
             if isinstance(error, LedgerConflict):
                 (self.folder / stored.file).unlink(missing_ok=True)
             if first:
-                return _same(first[0], stored.content, state)
+                return self._same(first[0], people, state)
             raise
         return releases_of([event])[key]
+
+    def _same(self, before: ChargedRelease, people: SortedPairs, state: State) -> ChargedRelease:
+        """Return the charge that stands under a key, if this is the same and still counts."""
+        try:
+            same = holds_the_same(self.folder, before.stored, people)
+        except LedgerDamaged:
+            if known(releases_of(self.log.events()), before.key).stored != before.stored:
+                raise LedgerConflict(MEANWHILE) from None  # somebody in it was forgotten just now
+            raise
+        return _counting(before, same, state)
 
     def settle(self, key: str, state: State) -> ChargedRelease:
         """Say what became of a reserved release. Saying it again changes nothing."""
@@ -181,12 +193,12 @@ class _Already(Exception):  # noqa: N818
     """The event that would be written is there."""
 
 
-def _same(before: ChargedRelease, content: str, state: State) -> ChargedRelease:
-    """Return the charge that stands under a key, if this is the same and still counts.
+def _counting(before: ChargedRelease, same: bool, state: State) -> ChargedRelease:
+    """Return the charge that stands under a key, if it is the same and still counts.
 
     A reservation is made for one publication: a second one under the same key would be a second draw, uncharged.
     """
-    if before.stored.content != content:
+    if not same:
         raise LedgerConflict(
             f"the key {before.key!r} stands for another charge ({before.people:,} people, {before.at[:10]}); "
             "charge this release under a key of its own"

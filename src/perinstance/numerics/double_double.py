@@ -13,6 +13,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from perinstance.numerics.numba_compile import exact_kernel
+from perinstance.numerics.rounding import UNIT
 
 
 @exact_kernel
@@ -108,3 +109,11 @@ def raised(high, low):
     """Return the smallest float that is not below the pair."""
     total = high + low
     return np.nextafter(total, np.inf) if (high - total) + low > 0.0 else total
+
+
+@exact_kernel
+def one_less_product(a, a_low, b, b_low):
+    """Return ``1 - a b`` of two pairs, rounded down; of floats that are next to each other's inverse too."""
+    product, low = two_product(a, b)
+    rest = a_low * b + a * b_low
+    return ((1.0 - product) - (low + rest)) * (1.0 - UNIT) - 2.0 * UNIT * abs(rest)

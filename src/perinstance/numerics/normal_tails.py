@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel, piece
-from perinstance.numerics.rounding import NEGLIGIBLE
+from perinstance.numerics.rounding import MILLS_ERROR, NEGLIGIBLE
 
 #: Below this argument 1 - Phi is no longer small, and callers use the other tail.
 MILLS_FROM = -1.5
@@ -99,6 +99,19 @@ def mills_drop(x, h):
         power *= h
         drop -= now * power
     return drop
+
+
+@kernel
+def drop_lost(x, h):
+    """Return what ``mills_drop(x, h)`` may have lost, absolutely.
+
+    Beyond 0.04 it is a difference of two ratios. Below it is a series from R and ``R' = x R - 1``, along which an error
+    of R grows like ``e^{x h}``: to less than ``3 x h R`` times the relative one, and ``x R < 1``. Left of zero nothing
+    cancels, and ``|R'| < 12``.
+    """
+    if h > 0.04:
+        return MILLS_ERROR * (mills(x) + mills(x + h))
+    return MILLS_ERROR * h * (3.0 if x > 0.0 else 18.0)
 
 
 @kernel

@@ -118,6 +118,15 @@ PROMISED_LARGEST = 1e-15
 
 #: The Mills ratio by its polynomial, relatively.
 MILLS_ERROR = 2e-15
+#: A profile in closed form at its threshold u, for each ``5 + u^2``: u is good to nine half units, which the density
+#: multiplies by u^2, and so do the square and its exponential; the rest is a dozen operations on positive terms.
+PROFILE_ROUNDING = 2e-15
+#: The power of a test: what a normal quantile and a normal tail in logarithms are good to, in units of the threshold.
+TEST_ROUNDING = 1e-15
+#: A Renyi divergence in closed form: some dozen operations, and differences that keep a tenth of their terms.
+DIVERGENCE_UP = 1 + 1e-14
+#: What underflow may have taken from a profile: two roundings of the smallest float.
+UNDERFLOWN_PROFILE = 2 * SMALLEST
 
 #: A profile of a shift, and an exponential and a quotient around it: what one sampled step is raised by.
 SAMPLED_STEP = 5e-14

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import TWO_ROUNDINGS
+from perinstance.numerics.rounding import FEW_ROUNDINGS, TWO_ROUNDINGS
 from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.interface.arguments import (
     Direction,
@@ -66,7 +66,7 @@ class Dominated(ColumnPairs):
         super().__init__(kind, distance=distance, offset=offset, tail=tail)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the bounds above; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
+        """Return the bounds above, rounded up; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
         check_direction(direction)
         if direction == "worst":
             return np.maximum(self.delta(epsilon, "without"), self.delta(epsilon, "with"))
@@ -75,11 +75,12 @@ class Dominated(ColumnPairs):
         # below zero the roles change: the other direction's bound counts
         moved = (direction == "with") == (e >= 0)
         with np.errstate(invalid="ignore"):
-            argument = np.where(moved, size - self._offset, size)
+            argument = np.where(moved & (self._offset > 0), np.nextafter(size - self._offset, -np.inf), size)
         # the shift's bound holds for arguments >= 0 only; below it is total variation, the same in both directions
         at = Shift(self._distance).delta(np.maximum(argument, 0.0), "without")
-        bound = np.minimum(at + self._tail, 1.0)
-        return np.where(e >= 0, bound, np.minimum(-np.expm1(-size) + np.exp(-size) * bound, 1.0))
+        bound = np.minimum(np.where(self._tail > 0, (at + self._tail) * (1 + TWO_ROUNDINGS), at), 1.0)
+        below_zero = (-np.expm1(-size) + np.exp(-size) * bound) * (1 + FEW_ROUNDINGS)
+        return np.where(e >= 0, bound, np.minimum(below_zero, 1.0))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
@@ -112,7 +113,7 @@ class Dominated(ColumnPairs):
         r = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
         best = np.ones(len(self))
         for e in np.concatenate([-np.geomspace(1e-3, 30, 60), [0.0], np.geomspace(1e-3, 30, 120)]):
-            best = np.minimum(best, self.delta(e, "with") + np.exp(e) * r)
+            best = np.minimum(best, (self.delta(e, "with") + np.exp(e) * r) * (1 + FEW_ROUNDINGS))
         return np.maximum(best, r)
 
     def coordinates(self) -> LossCoordinates:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
+from perinstance.numerics.rounding import TEST_ROUNDING, TINY
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -52,7 +53,7 @@ class Shift(ColumnPairs):
         super().__init__(kind, distance=distance)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up; both directions agree."""
         from perinstance.pairs.closed_form.profile import shift_deltas
 
         check_direction(direction)
@@ -80,27 +81,32 @@ class Shift(ColumnPairs):
         return out
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``alpha D^2/2``."""
+        """``alpha D^2/2``, rounded up to the next float."""
+        from perinstance.pairs.closed_form.renyi import shift_renyi
+
         check_direction(direction)
-        order = spread(order_array(alpha, len(self)), len(self))
-        # identical distributions stay identical at any order
-        with np.errstate(over="ignore"):
-            return np.multiply(order, self.zcdp(), where=self._distance > 0, out=np.zeros(len(self)))
+        n = len(self)
+        out = np.empty(n)
+        shift_renyi(spread(self._distance, n), spread(order_array(alpha, n), n), out)
+        return raised_from_underflow(out, self._distance > 0)
 
     def zcdp(self) -> Floats:
-        """``D^2/2``."""
-        with np.errstate(over="ignore"):
-            return raised_from_underflow(0.5 * self._distance**2, self._distance > 0)
+        """``D^2/2``, rounded up to the next float."""
+        return self.renyi(1.0)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``Phi(Phi^-1(rate) + D)``: the test looks along the line between the two means."""
+        """``Phi(Phi^-1(rate) + D)``, rounded up: the test looks along the line between the two means."""
         from scipy.special import ndtr, ndtri
 
         rate = spread(rate_array(false_positive_rate, len(self)), len(self))
         power = np.ones(len(self))  # of an infinite distance
         finite = np.isfinite(self._distance)
-        power[finite] = ndtr(ndtri(rate[finite]) + self._distance[finite])
-        return np.maximum(power, rate)
+        z = ndtri(np.where(rate[finite] > 0, np.maximum(rate[finite], TINY), 0.0))
+        y = z + self._distance[finite]
+        with np.errstate(invalid="ignore"):  # at a rate of zero
+            lost = TEST_ROUNDING * (1.0 + np.abs(z) + np.abs(y)) * (1.0 + np.maximum(-y, 0.0))
+            power[finite] = np.where(rate[finite] > 0, ndtr(y) * (1.0 + lost), 0.0)
+        return np.where(self._distance > 0, np.clip(power, rate, 1.0), rate)
 
     def coordinates(self) -> LossCoordinates:
         """One Gaussian coordinate: ``nu = 0``, ``m = D``."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
-from perinstance.numerics.rounding import LARGEST, TWO_ROUNDINGS
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, SMALLEST, TWO_ROUNDINGS
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -53,12 +53,13 @@ class Laplace(ColumnPairs):
         super().__init__(kind, distance=distance)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon; both directions agree."""
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up; both directions agree."""
         check_direction(direction)
         D = self._distance
         size = np.minimum(real_array("epsilon", epsilon, len(self)), LARGEST)
         exponent = np.where(size < -D, size, np.minimum(0.5 * (size - D), 0.0))
-        return np.abs(np.expm1(exponent))
+        raised = np.abs(np.expm1(exponent)) * (1.0 + FEW_ROUNDINGS) + SMALLEST
+        return np.where(size < np.where(D > 0, D, 0.0), np.minimum(raised, 1.0), 0.0)
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """``max(0, D + 2 log(1 - delta))``, rounded up; exactly D at delta = 0."""
@@ -71,7 +72,10 @@ class Laplace(ColumnPairs):
         return np.where(D > 0, np.maximum(0.0, raised), 0.0)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``log( a/(2a-1) e^((a-1)D) + (a-1)/(2a-1) e^(-aD) ) / (a-1)`` with a = alpha; KL is ``D - (1 - e^-D)``."""
+        """``log( a/(2a-1) e^((a-1)D) + (a-1)/(2a-1) e^(-aD) ) / (a-1)`` with a = alpha; KL is ``D - (1 - e^-D)``.
+
+        Rounded up.
+        """
         from perinstance.pairs.closed_form.renyi import laplace_renyi
 
         check_direction(direction)
@@ -87,15 +91,18 @@ class Laplace(ColumnPairs):
         return self.renyi(1.0)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``e^D r`` up to ``r = e^-D/2``, then ``1 - e^-D/(4r)`` up to one half, then ``1 - e^-D (1 - r)``."""
+        """``e^D r`` up to ``r = e^-D/2``, then ``1 - e^-D/(4r)`` up to one half, then ``1 - e^-D (1 - r)``.
+
+        Rounded up.
+        """
         D = self._distance
         r = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            fade = np.exp(-D)
+            fade = np.maximum(np.exp(-D) * (1.0 - FEW_ROUNDINGS) - SMALLEST, 0.0)  # less of it is more power
             low, middle, high = r / fade, 1.0 - fade / (4.0 * r), 1.0 - fade * (1.0 - r)
-            power = np.where(r > 0.5, high, np.where(2.0 * r > fade, middle, low))
+            power = np.where(r > 0.5, high, np.where(2.0 * r > fade, middle, low)) * (1.0 + FEW_ROUNDINGS)
         # at a rate of zero the line above may be 0/0; only disjoint distributions are told apart without an error
-        power = np.where(r > 0, np.clip(power, r, 1.0), 0.0)
+        power = np.where((r > 0) & (D > 0), np.clip(power + SMALLEST, r, 1.0), r)
         return np.where(np.isinf(D), 1.0, power)
 
     def coordinates(self) -> LossCoordinates:

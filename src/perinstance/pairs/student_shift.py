@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
+from perinstance.numerics.rounding import FEW_ROUNDINGS, TWO_ROUNDINGS
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -71,10 +72,17 @@ class StudentShift(ColumnPairs):
             raise InvalidInput(f"dimension must be a whole number from 1 to {MOST:g}; pass the length of the vector")
 
     def _arrays(self) -> tuple[Floats, Floats, Floats]:
-        """Return the distance in units of ``sqrt(nu)``, nu and d, as the kernels take them."""
+        """Return the distance in units of ``sqrt(nu)``, nu and d, as the kernels take them.
+
+        All that is asked grows with the distance: it is raised by what it lost, and by what the hyperbolic sine of a
+        loss loses that is compared with it.
+        """
         n = len(self)
+        with np.errstate(over="ignore"):
+            b = self._distance / np.sqrt(self._degrees_of_freedom)
+            b = b * (1.0 + TWO_ROUNDINGS * (4.0 + np.arcsinh(b)))
         return (
-            spread(self._distance / np.sqrt(self._degrees_of_freedom), n),
+            spread(b, n),
             spread(self._degrees_of_freedom, n),
             spread(self._dimension, n),
         )
@@ -113,10 +121,10 @@ class StudentShift(ColumnPairs):
         """An upper bound: of a loss bounded by E, ``renyi(alpha) <= min(alpha E^2/2, E)``."""
         most = self.epsilon(0.0)
         with np.errstate(over="ignore"):
-            return raised_from_underflow(np.minimum(0.5 * most**2, most), self._distance > 0)
+            return raised_from_underflow(np.minimum(0.5 * most**2 * (1 + FEW_ROUNDINGS), most), self._distance > 0)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``min_epsilon delta(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
+        """``min_epsilon delta(epsilon) + e^epsilon r``, rounded up: the trade-off curve is the dual of the profile."""
         from perinstance.pairs.closed_form.student import student_powers
 
         n = len(self)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS
+from perinstance.numerics.rounding import FEW_ROUNDINGS, TINY, TWO_ROUNDINGS, UNIT
 from perinstance.pairs.interface.arguments import (
     Direction,
     check_direction,
@@ -56,7 +56,8 @@ class SummedPairs(Pairs):
                 out[i, rows] = delta_of_steps(view[rows], e[rows])
         worst = out.max(axis=0)
         worst[here.infinite & (e < np.inf)] = 1.0
-        return np.where(lost, 1.0, np.minimum(worst + here.tail, 1.0))
+        worst = np.where(here.tail > 0, (worst + here.tail) * (1 + TWO_ROUNDINGS), worst)
+        return np.where(lost, 1.0, np.minimum(worst, 1.0))
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
@@ -67,7 +68,7 @@ class SummedPairs(Pairs):
         return epsilon_of_sum(self.coordinates(), spread(delta_array(delta, n), n), direction)
 
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``K(alpha - 1)/(alpha - 1)``, the sum over the coordinates; infinite where a release is only bounded."""
+        """``K(alpha - 1)/(alpha - 1)``, summed over coordinates, rounded up; infinite where one is only bounded."""
         check_direction(direction)
         n = len(self)
         return _renyi(self.coordinates(), spread(order_array(alpha, n), n), direction)
@@ -85,11 +86,12 @@ class SummedPairs(Pairs):
         return np.where(finite, plain + here.sampled.zcdp(), np.inf)
 
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``min_epsilon delta_QP(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
+        """``min_epsilon delta_QP(epsilon) + e^epsilon r``, rounded up: the trade-off curve is dual to the profile."""
         from perinstance.pairs.loss_sums.profile import powers
 
         n = len(self)
         rate = spread(rate_array(false_positive_rate, n), n)
+        rate = np.where(rate > 0, np.maximum(rate, TINY), 0.0)
         here = self.coordinates()
         there = here.swapped()
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite offset, at a rate of zero too
@@ -103,7 +105,9 @@ class SummedPairs(Pairs):
 
             out[rows] = power_of_steps(there[rows], moved[rows])
         out[here.infinite] = 1.0
-        return np.maximum(np.minimum(np.maximum(out, moved) + here.tail, 1.0), rate)
+        out = np.maximum(out, moved)
+        out = np.where(here.tail > 0, (out + here.tail) * (1 + TWO_ROUNDINGS), out)
+        return np.maximum(np.minimum(out, 1.0), rate)
 
 
 def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats:
@@ -114,7 +118,7 @@ def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats
     n = len(order)
     out = np.zeros((2, n))
     for i, view in enumerate(here.views(direction)):
-        renyis(order, view.losses, out[i])
+        renyis(order, view.losses, view.nu_low, out[i])
         if view.sampled is not None:
             from perinstance.pairs.loss_sums.sampled.renyi import renyi_of_steps
 
@@ -125,4 +129,4 @@ def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats
         laplace_renyi(spread(lap, n), order, one)
         worst += count * one
     worst[here.infinite | here.bounded] = np.inf
-    return worst
+    return worst * (1.0 + UNIT * here.lap.shape[1])

@@ -45,7 +45,7 @@ def named_column(name: object) -> str:
 
 
 _ADVICE = {
-    "text": "encode it as numbers (perinstance.Recipe) or leave it out",
+    "text": "if it names people pass it as ids=, else declare it in a perinstance.Recipe or leave it out",
     "objects": "convert it to one numeric type, or declare it in a perinstance.Recipe",
     "complex numbers": "split it into real and imaginary parts",
     "dates or times": "declare the range of dates in a perinstance.Recipe, or count days from a fixed day",
@@ -69,7 +69,7 @@ def refuse_types(kinds: Mapping[str, str]) -> None:
         several = "; ".join(f"{label} holds {kind}" for label, kind in kinds.items())
         raise InvalidTable(
             f"{several}; a table to audit holds numbers only: declare these columns in a perinstance.Recipe, "
-            "or leave them out"
+            "pass the one that names people as ids=, or leave them out"
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import LedgerDamaged
 from perinstance.ledger.files.kind_columns import plain
-from perinstance.ledger.files.sorted_pairs import META
+from perinstance.ledger.files.sorted_pairs import META, SortedPairs, StoredCharge
 from perinstance.pairs import Pairs, from_columns
 
 #: files whose footers are kept in memory
@@ -37,6 +38,7 @@ class Footer:
     schema: str  #: of the pairs
     starts: tuple[str, ...]  #: the first id of each row group
     groups: tuple[str, ...]  #: a hash of the ids of each row group; none where nobody needs them
+    salt: str  #: under which the log has a hash of the content; none in older files
 
 
 @lru_cache(maxsize=FOOTERS)
@@ -44,7 +46,7 @@ def _footer(path: Path, _inode: int, _changed: int, _size: int) -> Footer:
     """Read a footer; the file's number, time and size are part of its name here."""
     parquet = pq.read_metadata(path)
     told = json.loads(parquet.metadata[META])
-    return Footer(parquet, str(told["pairs"]), tuple(told["starts"]), tuple(told["groups"]))
+    return Footer(parquet, str(told["pairs"]), tuple(told["starts"]), tuple(told["groups"]), str(told.get("salt", "")))
 
 
 class ChargeFile:
@@ -133,6 +135,13 @@ def plain_columns(table: pa.Table) -> dict[str, np.ndarray]:
 def pairs_of(table: pa.Table, schema: str) -> Pairs:
     """Read the pairs of some rows back."""
     return from_columns(plain_columns(table), schema)
+
+
+def holds_the_same(folder: Path, stored: StoredCharge, people: SortedPairs) -> bool:
+    """Tell whether these people with these pairs are what a file holds."""
+    file = ChargeFile(folder, stored.file)
+    file.close()
+    return hmac.compare_digest(people.content(file.footer.salt), stored.content)
 
 
 def file_digest(path: Path) -> str:

@@ -3,11 +3,16 @@
 It is Parquet: ``id`` and the columns of ``pairs.to_columns()``. Its metadata hold the schema of the pairs and, of each
 row group, the first id and a hash of all its ids: one person is found by reading one group, and groups of several files
 that concern the same people are known as such without reading their ids.
+
+The log keeps two hashes of each file for ever, and a plain one could be guessed: whoever has the rest of a file finds
+out who was forgotten in it by trying names. So each file holds a random salt. The hash of its content is keyed by that,
+the hash of its bytes covers it, and it is deleted with the file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import secrets
@@ -45,8 +50,8 @@ class StoredCharge:
     file: str  #: its name in the folder ``charges``
     people: int
     schema: str  #: of the pairs
-    content: str  #: hash of ids and columns: the same charge, whenever and wherever it is written
-    digest: str  #: hash of the bytes of the file
+    content: str  #: hash of ids and columns, keyed by the file's salt; plain where an older file has none
+    digest: str  #: hash of the bytes of the file, the salt among them
 
 
 def stored_charge(body: Mapping[str, Any]) -> StoredCharge:
@@ -57,13 +62,11 @@ def stored_charge(body: Mapping[str, Any]) -> StoredCharge:
 class SortedPairs:
     """People sorted by id, as the columns that a file gets."""
 
-    __slots__ = ("_groups", "content", "schema", "table")
+    __slots__ = ("_groups", "schema", "table")
 
     def __init__(self, table: pa.Table, schema: str) -> None:
         self.table, self.schema = table, schema
         self._groups = [hashed_ids(table.column("id").slice(i, ROWS)) for i in range(0, len(table), ROWS)]
-        #: hash of what is charged, to whom: independent of the file's bytes
-        self.content = self._content()
 
     @classmethod
     def of(cls, ids: Any, pairs: Pairs) -> SortedPairs:
@@ -94,8 +97,10 @@ class SortedPairs:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def _content(self) -> str:
-        told = hashlib.sha256(json.dumps([self.schema, self._groups]).encode())
+    def content(self, salt: str) -> str:
+        """Hash what is charged, to whom, under a file's salt; plainly where it has none."""
+        told = hmac.new(bytes.fromhex(salt), digestmod=hashlib.sha256) if salt else hashlib.sha256()
+        told.update(json.dumps([self.schema, self._groups]).encode())
         for name in self.table.column_names:
             if name != "id":
                 told.update(name.encode())
@@ -104,9 +109,12 @@ class SortedPairs:
 
     def write(self, folder: Path) -> StoredCharge:
         """Write the file aside, synchronise it, give it its name, synchronise the folder."""
-        name = f"{self.content[:16]}-{secrets.token_hex(8)}.parquet"
+        salt = secrets.token_hex(32)
+        content = self.content(salt)
+        name = f"{content[:16]}-{secrets.token_hex(8)}.parquet"
         starts = [self.table.column("id")[i].as_py() for i in range(0, len(self), ROWS)]
         meta = {"pairs": self.schema, "people": len(self), "rows": ROWS, "starts": starts, "groups": self._groups}
+        meta["salt"] = salt
         table = self.table.replace_schema_metadata({META: json.dumps(meta).encode()})
         names = table.column_names
         packed = [name for name in names if is_kind(name) or (name != "id" and len(names) > MANY_COLUMNS)]
@@ -121,7 +129,7 @@ class SortedPairs:
         except FileNotFoundError:  # somebody was forgotten, and every draft with them
             raise LedgerConflict(MEANWHILE) from None
         synchronise_folder(folder)
-        return StoredCharge(name, len(self), self.schema, self.content, hashing.digest)
+        return StoredCharge(name, len(self), self.schema, content, hashing.digest)
 
 
 def hashed_ids(ids: pa.ChunkedArray) -> str:

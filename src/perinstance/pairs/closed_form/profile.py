@@ -11,6 +11,9 @@ Each profile is written in the standardised position of the threshold, because t
 
 At a threshold the two densities differ by exactly ``e^epsilon``, so no exponential of epsilon is ever formed.
 For epsilon < 0, ``delta_PQ(epsilon) = (1 - e^epsilon) + e^epsilon delta_QP(-epsilon)``: two terms of one sign.
+
+``shift_profile`` and ``posterior_profile`` are rounded up by what their sums may have lost, and by what underflow may:
+some 1e-13 of a delta that is not below 1e-20, at most 1e-11 of any.
 """
 
 from __future__ import annotations
@@ -24,11 +27,20 @@ from perinstance.numerics.normal_tails import (
     NODES,
     WEIGHTS,
     central_mass,
+    drop_lost,
     mills,
     mills_drop,
     phi,
 )
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import (
+    FEW_ROUNDINGS,
+    MILLS_ERROR,
+    PAIR_ROOT,
+    PROFILE_ROUNDING,
+    UNDERFLOWN_PROFILE,
+    UNIT,
+)
 
 #: A leverage, residual or distance beyond this counts as infinite in a profile: squares would overflow.
 HUGE = 1e150
@@ -40,24 +52,39 @@ BEYOND = 39.0
 
 
 @kernel
+def _share_lost(u):
+    """Return what a sum of positive terms at the threshold u may have lost, relatively."""
+    return MILLS_ERROR + PROFILE_ROUNDING * (5.0 + u * u)
+
+
+@kernel
+def left_of_zero(epsilon, other):
+    """Return delta at epsilon < 0, where ``other`` is that of the other direction at -epsilon; rounded up."""
+    return min(1.0, (-math.expm1(epsilon) + math.exp(epsilon) * other) * (1.0 + FEW_ROUNDINGS))
+
+
+@kernel
 def shift_at(u, D):
-    """Return delta of a shift at the threshold u."""
+    """Return delta of a shift at the threshold u, rounded up."""
+    if u >= BEYOND:
+        return UNDERFLOWN_PROFILE
     if u >= MILLS_FROM:
-        return phi(u) * mills_drop(u, D) if u < BEYOND else 0.0
-    return 1.0 - phi(u) * (mills(-u) + mills(u + D))
+        lost = phi(u) * (mills_drop(u, D) * _share_lost(u) + drop_lost(u, D))
+        return phi(u) * mills_drop(u, D) + lost + UNDERFLOWN_PROFILE
+    return min(1.0, 1.0 - phi(u) * (mills(-u) + mills(u + D)) * (1.0 - _share_lost(u)) + UNIT)
 
 
 @kernel
 def shift_profile(D, epsilon):
-    """Return delta of a shift by D for any real epsilon (the two directions agree)."""
+    """Return delta of a shift by D for any real epsilon (the two directions agree), rounded up."""
     if epsilon < 0.0:
-        return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * shift_profile_positive(D, -epsilon))
+        return left_of_zero(epsilon, shift_profile_positive(D, -epsilon))
     return shift_profile_positive(D, epsilon)
 
 
 @kernel
 def shift_profile_positive(D, epsilon):
-    """Return delta of a shift by D at epsilon >= 0."""
+    """Return delta of a shift by D at epsilon >= 0, rounded up."""
     if D > HUGE:
         return 1.0
     if D == 0.0 or epsilon == math.inf:
@@ -88,6 +115,18 @@ def without_at(u, c, mu, rho):
         near += E * (mills_drop(a, h2) + far_tail * (mu / (1.0 + t)))
         tail += E * far_tail
     return phi(u) * near, phi(u) * tail
+
+
+@kernel
+def _without_lost(u, c, mu, rho):
+    """Return what rounding may have taken from the delta of ``without_at``."""
+    s, t = math.sqrt(mu), math.sqrt(1.0 + mu)
+    q = rho / t
+    lost = drop_lost(u, s * (c + q) / (1.0 + t))
+    E = math.exp(-2.0 * c * rho / mu)
+    if E > 0.0:
+        lost += E * drop_lost((c + rho) / s, s * (c - q) / (1.0 + t))
+    return phi(u) * lost + without_at(u, c, mu, rho)[0] * _share_lost(u)
 
 
 @kernel
@@ -130,6 +169,37 @@ def with_at(x, c, mu, rho):
 
 
 @kernel
+def _with_lost(x, c, mu, rho):
+    """Return what rounding may have taken from the delta of ``with_at``, whose terms cancel.
+
+    The threshold is good to ``1 + |x|`` times a few units, and so is a; what follows from an error of either is the
+    difference of two slopes. E is good to as many units as its exponent.
+    """
+    s, t = math.sqrt(mu), math.sqrt(1.0 + mu)
+    q = rho / t
+    y = 2.0 * c * rho / mu
+    E = math.exp(-y)
+    a = (c * t + q) / s
+    if c * t < 5.0 * s and E > 1e-3:
+        return _with_by_quadrature(c, mu, rho)[0] * _share_lost(a)
+    h1, h2 = s * (c + q) / (1.0 + t), s * (c - q) / (1.0 + t)
+    near, far = mills(x + h1), mills(a - h2)
+    if x < MILLS_FROM:
+        return phi(x) * (mills(-x) + E * mills(a) + t * (near + E * far)) * (_share_lost(x) + PROFILE_ROUNDING * y * E)
+    growth = mu / (1.0 + t)
+    drop = mills_drop(x, h1) + growth * near
+    lost = drop_lost(x, h1) + drop * _share_lost(x)
+    lost += PROFILE_ROUNDING * (1.0 + abs(x) + math.log1p(mu)) * abs(growth - t * h1 * near)
+    lost += PROFILE_ROUNDING * t * h1 * abs(1.0 - (x + h1) * near)
+    if E > 0.0:
+        back = mills_drop(a, -h2) if h2 < 0.0 else mills_drop(a - h2, h2)
+        lost += E * drop_lost(min(a, a - h2), abs(h2))
+        lost += E * (back + growth * far) * (_share_lost(x) + PROFILE_ROUNDING * y)
+        lost += E * PROFILE_ROUNDING * ((1.0 + a) * (growth + 2.0 * abs(h2)) + h1)
+    return phi(x) * lost
+
+
+@kernel
 def _with_by_quadrature(c, mu, rho):
     """Q over P as ``int_{-c}^{c} q(w) (1 - exp(-(c^2 - w^2)/2)) dw``, for thresholds near the centre."""
     s = math.sqrt(mu)
@@ -150,7 +220,7 @@ def _with_by_quadrature(c, mu, rho):
 
 @kernel
 def posterior_without(mu, rho, epsilon):
-    """P over Q of a posterior sample at epsilon >= 0."""
+    """P over Q of a posterior sample at epsilon >= 0, rounded up."""
     if mu == 0.0:
         return 0.0
     if mu > HUGE or rho > HUGE:
@@ -164,14 +234,16 @@ def posterior_without(mu, rho, epsilon):
     log1p = math.log1p(mu)
     c = math.sqrt(log1p + q2 + 2.0 * epsilon)
     u = (((2.0 * epsilon - p) - p_low) + log1p) / (math.sqrt(mu) * (c + rho))
+    if u >= BEYOND:
+        return UNDERFLOWN_PROFILE
     if u >= MILLS_FROM:
-        return without_at(u, c, mu, rho)[0] if u < BEYOND else 0.0
-    return 1.0 - without_complement(u, c, mu, rho)[0]
+        return without_at(u, c, mu, rho)[0] + _without_lost(u, c, mu, rho) + UNDERFLOWN_PROFILE
+    return 1.0 - without_complement(u, c, mu, rho)[0] * (1.0 - _share_lost(u)) + UNIT
 
 
 @kernel
 def posterior_with(mu, rho, epsilon):
-    """Q over P of a posterior sample at epsilon >= 0."""
+    """Q over P of a posterior sample at epsilon >= 0, rounded up."""
     if mu == 0.0:
         return 0.0
     if mu > HUGE or rho > HUGE:
@@ -183,23 +255,25 @@ def posterior_with(mu, rho, epsilon):
     q2, q2_low = over(square, square_low, a, a_low)
     log1p, log1p_low = log1p_pair(mu)
     b, b_low = two_sum(log1p, q2)
-    c2 = (b - 2.0 * epsilon) + (b_low + q2_low + log1p_low)
+    c2 = (b - 2.0 * epsilon) + (b_low + q2_low + log1p_low) + PAIR_ROOT * b
     if c2 <= 0.0:
         return 0.0
     c = math.sqrt(c2)
     p, p_low = times(q2, q2_low, mu, 0.0)
     e, e_low = times(2.0 * epsilon, 0.0, a, a_low)
     x = ((((e - p) - p_low) + e_low) - a * log1p) / (math.sqrt(mu) * (math.sqrt(q2) + c * math.sqrt(a)))
-    return with_at(x, c, mu, rho)[0] if x < BEYOND else 0.0
+    if x >= BEYOND:
+        return UNDERFLOWN_PROFILE
+    return with_at(x, c, mu, rho)[0] + _with_lost(x, c, mu, rho) + (UNIT if x < MILLS_FROM else UNDERFLOWN_PROFILE)
 
 
 @kernel
 def posterior_profile(mu, rho, epsilon, with_over_without):
-    """Return delta of a posterior sample for any real epsilon, in one direction."""
+    """Return delta of a posterior sample for any real epsilon, in one direction, rounded up."""
     size = abs(epsilon)
     flipped = with_over_without == (epsilon >= 0.0)
     delta = posterior_with(mu, rho, size) if flipped else posterior_without(mu, rho, size)
-    return min(1.0, delta if epsilon >= 0.0 else -math.expm1(epsilon) + math.exp(epsilon) * delta)
+    return min(1.0, delta) if epsilon >= 0.0 else left_of_zero(epsilon, delta)
 
 
 @kernel

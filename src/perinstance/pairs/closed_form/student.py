@@ -22,12 +22,16 @@ import numpy as np
 from perinstance.numerics.normal_tails import expm1px
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import (
+    FEW_ROUNDINGS,
     HALVED_STEP,
     POWER_ROUNDING,
     PROMISED_LARGEST,
     PROMISED_TENTH,
+    TINY,
     TWO_ROUNDINGS,
+    UNDERFLOWN_PROFILE,
 )
+from perinstance.pairs.closed_form.profile import left_of_zero
 
 #: A distance beyond this, in units of ``sqrt(nu)``, counts as infinite.
 HUGE = 1e100
@@ -138,6 +142,7 @@ def student_delta(epsilon, b, nu, d, step):
             break
         before, step = now, 0.5 * step
     error = moved + POWER_ROUNDING * (10.0 + nu + d) * now
+    error += UNDERFLOWN_PROFILE if now < TINY and epsilon < largest_loss(b, nu, d) else 0.0
     return min(now + error, 1.0), rate, error, step
 
 
@@ -191,7 +196,7 @@ def student_deltas(epsilon, b, nu, d, out):
     for i in range(out.size):
         size = abs(epsilon[i])
         value = student_delta(size, b[i], nu[i], d[i], first_step(nu[i], d[i]))[0]
-        out[i] = value if epsilon[i] >= 0.0 else min(-math.expm1(-size) + math.exp(-size) * value, 1.0)
+        out[i] = value if epsilon[i] >= 0.0 else left_of_zero(-size, value)
 
 
 @kernel
@@ -202,18 +207,24 @@ def student_epsilons(delta, b, nu, d, out):
 
 
 @kernel
-def _term(loss, t):
+def _term(loss, t, far):
     """Return ``e^(t loss) - 1 + t (e^-loss - 1)`` >= 0, of t = 0 ``loss + e^-loss - 1``.
 
-    Under P the last bracket has mean zero, so the means are ``E_P[(p/q)^t] - 1`` and the KL divergence.
+    Under P the last bracket has mean zero, so the means are ``E_P[(p/q)^t] - 1`` and the KL divergence. With
+    ``g(x) = e^-x - 1 + x`` it is ``g(-t loss) + t g(loss)``, in which nothing cancels. Far apart nothing does without
+    that bracket either, which is a narrow peak there, at the other mean.
     """
+    if far:
+        return loss if t == 0.0 else math.expm1(t * loss)
     if t == 0.0:
-        return expm1px(loss) if loss > -0.5 else math.expm1(-loss) + loss
-    if abs(loss) * (1.0 + t) < 1e-3:
-        square = loss * loss
-        cubic = (t - 1.0) / 3.0 + loss * (t * t - t + 1.0) / 12.0
-        return 0.5 * t * (t + 1.0) * square * (1.0 + loss * cubic)
-    return math.expm1(t * loss) + t * math.expm1(-loss)
+        return _convex(loss)
+    return _convex(-t * loss) + t * _convex(loss)
+
+
+@kernel
+def _convex(x):
+    """``e^-x - 1 + x`` for any real x."""
+    return expm1px(x) if x > -0.5 else math.expm1(-x) + x
 
 
 @kernel
@@ -241,7 +252,7 @@ def _moment_by(t, b, nu, d, nodes):
                 weight = along * nodes[2, j] * math.exp(log_across + power)
             if weight > 0.0:
                 loss = k * math.log1p(across * across * excess)
-                total += weight * (_term(loss, t) if top < 300.0 else math.exp(t * loss - top))
+                total += weight * (_term(loss, t, b > 1.0) if top < 300.0 else math.exp(t * loss - top))
     return total
 
 
@@ -262,11 +273,11 @@ def student_renyi(alpha, b, nu, d, out):
             if moved <= HALVED_STEP * now:
                 break
             before, step = now, 0.5 * step
-        now += moved + POWER_ROUNDING * (10.0 + nu[i] + d[i]) * now
+        top = t * most
+        now += moved + POWER_ROUNDING * (10.0 + nu[i] + d[i] + top) * now  # exponents up to t times the largest loss
         if t > 0.0:
-            top = t * most
-            now = (math.log1p(now) if top < 300.0 else math.log(now) + top) / t
-        out[i] = min(now, most)
+            now = (math.log1p(now) if top < 300.0 else math.log(now) + top + POWER_ROUNDING * top) / t
+        out[i] = min(now * (1.0 + FEW_ROUNDINGS), most)
 
 
 @kernel
@@ -292,5 +303,5 @@ def student_powers(level, b, nu, d, out):
                 high = e
         value = student_delta(abs(high), b[i], nu[i], d[i], step)[0]
         if high < 0.0:
-            value = -math.expm1(high) + math.exp(high) * value
-        out[i] = max(min(value + math.exp(high) * level[i], 1.0), level[i])
+            value = left_of_zero(high, value)
+        out[i] = max(min((value + math.exp(high) * level[i]) * (1.0 + FEW_ROUNDINGS), 1.0), level[i])

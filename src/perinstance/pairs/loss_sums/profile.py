@@ -12,7 +12,16 @@ import math
 import numpy as np
 
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import CHERNOFF, NOT_ZERO, ONE_ROUNDING, POWER_BRACKET, TIGHT
+from perinstance.numerics.rounding import (
+    CHERNOFF,
+    FEW_ROUNDINGS,
+    NOT_ZERO,
+    ONE_ROUNDING,
+    POWER_BRACKET,
+    TIGHT,
+    TINY,
+    UNDERFLOWN_PROFILE,
+)
 from perinstance.pairs.loss_sums.contour_integral import contour, sum_of
 from perinstance.pairs.loss_sums.laplace_atoms import leftmost
 from perinstance.pairs.loss_sums.quadrature import NODES
@@ -138,12 +147,17 @@ def delta_at(epsilon, losses, back, scratch):
 
     ``back`` are the losses with P and Q exchanged.
     """
-    delta, slope, error = _positive(abs(epsilon), back if epsilon < 0.0 else losses, scratch)
+    these = back if epsilon < 0.0 else losses
+    delta, slope, error = _positive(abs(epsilon), these, scratch)
+    if delta < TINY and variance(these) > 0.0:
+        edge, edge_low = ceiling(these)
+        if (edge - abs(epsilon)) + edge_low > 0.0:
+            delta += UNDERFLOWN_PROFILE
     if epsilon < 0.0:
         other, scale = delta, math.exp(epsilon)
         delta = -math.expm1(epsilon) + scale * other
         slope = scale * (1.0 - other - slope)  # of (1 - e^epsilon) + e^epsilon other(-epsilon)
-        error = error * scale * other / delta + ONE_ROUNDING
+        error = error * scale * other / delta + FEW_ROUNDINGS
     return min(delta * (1.0 + error), 1.0), slope, error
 
 
@@ -168,7 +182,7 @@ def _power(level, losses, back, scratch):
     side = 0
     for _ in range(100):
         delta, slope, _error = delta_at(e, losses, back, scratch)
-        best = min(best, delta + math.exp(e) * level)
+        best = min(best, (delta + math.exp(e) * level) * (1.0 + FEW_ROUNDINGS))
         tail = slope * math.exp(-e)
         f = math.log(tail / level) if tail > 0.0 else -745.0
         if f > 0.0:

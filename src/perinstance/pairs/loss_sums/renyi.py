@@ -1,4 +1,4 @@
-"""Renyi divergences of Gaussian coordinates, in closed form."""
+"""Renyi divergences of Gaussian coordinates, in closed form, rounded up."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import math
 
 import numpy as np
 
+from perinstance.numerics.double_double import one_less_product, two_sum
 from perinstance.numerics.normal_tails import excess_of_log
 from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import DIVERGENCE_UP, UNIT
 from perinstance.pairs.loss_sums.records import Losses
 from perinstance.pairs.loss_sums.saddlepoint import largest_loss
 
 
 @kernel
-def renyis(alpha, losses, out):
+def renyis(alpha, losses, nu_low, out):
     """Fill in ``K(t)/t`` at ``t = alpha - 1``, the KL divergence at t = 0 and the largest loss at t = infinity.
 
     Of the Gaussian coordinates alone:
     ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)``, ``x = -t nu``, ``a = 1 + x > 0``.
+    ``nu_low`` is what nu was rounded by: next to the order from which all is infinite, a is a small difference.
     """
     nu, v, m2, levels, _lap, _count = losses
     none = np.empty(0)
@@ -32,11 +35,12 @@ def renyis(alpha, losses, out):
             if n == 0.0:
                 total += 0.5 * m * alpha[i]
                 continue
-            a = 1.0 - t * n
+            a = one_less_product(*two_sum(alpha[i], -1.0), n, nu_low[i, j]) if n > 0.0 else 1.0 - t * n
             if not a > 0.0:
                 total = np.inf
                 break
             total += 0.5 * m + 0.5 * t * v[i, j] * m / a + 0.5 * excess_of_log(n, v[i, j])
             if t > 0.0:
                 total += 0.5 * excess_of_log(-t * n, a) / t
+        total *= DIVERGENCE_UP + UNIT * nu.shape[1]
         out[i] = max(total, 0.0) if math.isfinite(total) else np.inf

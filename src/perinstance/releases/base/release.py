@@ -28,10 +28,23 @@ class Release(Protocol):
         """Answer for the few people that ``people`` left open; may fold again. Linear releases leave nobody open."""
 
 
+def is_release(release: Any) -> bool:
+    """Tell whether something is a release; its class has the methods too, and is none."""
+    return isinstance(release, Release) and not isinstance(release, type)
+
+
+def instead_of_a_release(release: Any) -> str:
+    """Say what was got where a release is asked for, and what to do where it is the class of one."""
+    if isinstance(release, type):
+        return f"the class {release.__name__}; make one: {release.__name__}()"
+    return type(release).__name__
+
+
 def mechanism_of(release: Any) -> Mechanism:
     """Return the public description of a release; what is not a release is refused."""
-    if not isinstance(release, Release):
+    if not is_release(release):
         raise RefusedModel(
-            f"a release is analysed (PosteriorSample, OutputPerturbation, ...), got {type(release).__name__}"
+            f"a release is analysed (PosteriorSample, OutputPerturbation, ...), got {instead_of_a_release(release)}"
         )
-    return release.mechanism()
+    described: Mechanism = release.mechanism()
+    return described
