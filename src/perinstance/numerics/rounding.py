@@ -235,9 +235,10 @@ PAIR_PRODUCT = 2.0**-101
 #: What a number loses that is rounded to such a pair.
 PAIR_ROUNDED = 2.0**-104
 
-#: What an exponential of such a pair a loses, over ``1 + |a|/2``, and what a logarithm loses of itself, at most
-#: (``pair_functions.py``).
+#: What an exponential of such a pair a loses, over ``1 + |a|/2`` (``pair_functions.py``).
 PAIR_EXPONENTIAL = 2.0**-99
+
+#: What a logarithm of such a pair loses of itself, at most.
 PAIR_LOGARITHM = 2.0**-93
 
 #: A pole of the inversion in such pairs: three products, and a reciprocal by one Newton step from floats.
