@@ -10,7 +10,8 @@ from numba import njit
 from perinstance.numerics.compilation.compile_watch import listen_to_numba
 from perinstance.numerics.compilation.kernel_cache import KernelCache
 
-_EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# ``fastmath`` is always said: who says nothing gets it from whatever function is compiled first that calls it.
+_EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
 _OPTIONS: dict[str, Any] = {**_EXACT, "fastmath": {"contract"}}
 _REORDERED: dict[str, Any] = {**_EXACT, "fastmath": {"reassoc", "contract", "nsz"}}
 
