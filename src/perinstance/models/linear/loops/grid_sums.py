@@ -235,65 +235,114 @@ def _store_pair(out, j, high, low):  # pragma: no cover - compiled
     _store(out, (2 * j + 1) * LANES, low)
 
 
+@exact_piece
+def _four_moment_steps(s, r, x, e, low):  # pragma: no cover - compiled
+    """Add ``x (e + low)`` of four columns to their sums and to what was left behind."""
+    s0, r0 = _moment_step(s[0], r[0], x[0], e, low)
+    s1, r1 = _moment_step(s[1], r[1], x[1], e, low)
+    s2, r2 = _moment_step(s[2], r[2], x[2], e, low)
+    s3, r3 = _moment_step(s[3], r[3], x[3], e, low)
+    return (s0, s1, s2, s3), (r0, r1, r2, r3)
+
+
+@exact_piece
+def _store_four(out, s, r):  # pragma: no cover - compiled
+    _store_pair(out, 0, s[0], r[0])
+    _store_pair(out, 1, s[1], r[1])
+    _store_pair(out, 2, s[2], r[2])
+    _store_pair(out, 3, s[3], r[3])
+
+
+@exact_piece
+def _begun(y, i, middle, x, w):  # pragma: no cover - compiled
+    """Return a residual less four columns of it, and its low part."""
+    target = _lying(y, i)
+    t = _sum(middle, target)
+    return _four_steps(t, _less(target, _less(t, middle)), x, w)
+
+
 @exact_kernel
 def _up_to_four(x, y, run, grid, out):  # pragma: no cover - compiled
-    """Write the sums of up to four columns over some people, a multiple of ``LANES``, lane by lane."""
+    """Write the sums of up to four columns over some people, a multiple of ``LANES``, lane by lane.
+
+    A residual is a chain of steps that wait for each other: two registers of people go through it together.
+    """
     w, start, d = grid
     middle, ws = _repeated(start, FOUR), (_repeated(w, 0), _repeated(w, 1), _repeated(w, 2), _repeated(w, 3))
-    s0, s1, s2, s3 = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
-    r0, r1, r2, r3 = _zero(), _zero(), _zero(), _zero()
-    for i in range(run[0], run[1], LANES):
-        target, xs = _lying(y, i), _first_columns(x, i, d)
-        t = _sum(middle, target)
-        t, low = _four_steps(t, _less(target, _less(t, middle)), xs, ws)
-        e = _less(t, middle)
-        s0, r0 = _moment_step(s0, r0, xs[0], e, low)
-        s1, r1 = _moment_step(s1, r1, xs[1], e, low)
-        s2, r2 = _moment_step(s2, r2, xs[2], e, low)
-        s3, r3 = _moment_step(s3, r3, xs[3], e, low)
-    _store_pair(out, 0, s0, r0)
-    _store_pair(out, 1, s1, r1)
-    _store_pair(out, 2, s2, r2)
-    _store_pair(out, 3, s3, r3)
+    s = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
+    r = _zero(), _zero(), _zero(), _zero()
+    last = run[0] + (run[1] - run[0]) // (2 * LANES) * (2 * LANES)
+    for i in range(run[0], last, 2 * LANES):
+        xs, more = _first_columns(x, i, d), _first_columns(x, i + LANES, d)
+        t, low = _begun(y, i, middle, xs, ws)
+        t_more, low_more = _begun(y, i + LANES, middle, more, ws)
+        s, r = _four_moment_steps(s, r, xs, _less(t, middle), low)
+        s, r = _four_moment_steps(s, r, more, _less(t_more, middle), low_more)
+    if last < run[1]:
+        xs = _first_columns(x, last, d)
+        t, low = _begun(y, last, middle, xs, ws)
+        s, r = _four_moment_steps(s, r, xs, _less(t, middle), low)
+    _store_four(out, s, r)
+
+
+@exact_piece
+def _store_columns(room, to, x):  # pragma: no cover - compiled
+    _store(room, to, x[0])
+    _store(room, to + TOGETHER, x[1])
+    _store(room, to + 2 * TOGETHER, x[2])
+    _store(room, to + 3 * TOGETHER, x[3])
+
+
+@exact_piece
+def _store_residual(room, to, e, low):  # pragma: no cover - compiled
+    _store(room, to + MOST_COLUMNS * TOGETHER, e)
+    _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, low)
+
+
+@exact_piece
+def _next_column(x, at, d, w, t, low):  # pragma: no cover - compiled
+    """Return one more column of some people, and their residuals less it."""
+    column = _spaced(x, at, d)
+    t, left = _step(t, column, w)
+    return column, t, _sum(low, left)
 
 
 @exact_kernel
 def _residuals(x, y, run, grid, room):  # pragma: no cover - compiled
-    """Write columns, residuals and their low parts of some people, of more than four columns."""
+    """Write columns, residuals and their low parts of some people, of more than four columns; two registers at a time.
+
+    If their number is odd the last ones are written twice.
+    """
     w, start, d = grid
     middle, ws = _repeated(start, d), (_repeated(w, 0), _repeated(w, 1), _repeated(w, 2), _repeated(w, 3))
-    for i in range(run[0], run[1], LANES):
-        to, target, xs = i - run[0], _lying(y, i), _columns(x, i * d, d)
-        t = _sum(middle, target)
-        t, low = _four_steps(t, _less(target, _less(t, middle)), xs, ws)
-        _store(room, to, xs[0])
-        _store(room, to + TOGETHER, xs[1])
-        _store(room, to + 2 * TOGETHER, xs[2])
-        _store(room, to + 3 * TOGETHER, xs[3])
+    for i in range(run[0], run[1], 2 * LANES):
+        j = min(i + LANES, run[1] - LANES)
+        to, to_more, xs, more = i - run[0], j - run[0], _columns(x, i * d, d), _columns(x, j * d, d)
+        t, low = _begun(y, i, middle, xs, ws)
+        t_more, low_more = _begun(y, j, middle, more, ws)
+        _store_columns(room, to, xs)
+        _store_columns(room, to_more, more)
         for k in range(FOUR, d):
-            more = _spaced(x, i * d + k, d)
-            t, left = _step(t, more, _repeated(w, k))
-            low = _sum(low, left)
-            _store(room, to + k * TOGETHER, more)
-        _store(room, to + MOST_COLUMNS * TOGETHER, _less(t, middle))
-        _store(room, to + (MOST_COLUMNS + 1) * TOGETHER, low)
+            weight = _repeated(w, k)
+            column, t, low = _next_column(x, i * d + k, d, weight, t, low)
+            another, t_more, low_more = _next_column(x, j * d + k, d, weight, t_more, low_more)
+            _store(room, to + k * TOGETHER, column)
+            _store(room, to_more + k * TOGETHER, another)
+        _store_residual(room, to, _less(t, middle), low)
+        _store_residual(room, to_more, _less(t_more, middle), low_more)
 
 
 @exact_kernel
 def _four_moments(room, count, start, out):  # pragma: no cover - compiled
     """Write the sums of the first four columns over as many people, lane by lane."""
-    s0, s1, s2, s3 = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
-    r0, r1, r2, r3 = _zero(), _zero(), _zero(), _zero()
+    s = _repeated(start, 0), _repeated(start, 1), _repeated(start, 2), _repeated(start, 3)
+    r = _zero(), _zero(), _zero(), _zero()
     for i in range(0, count, LANES):
         e, low = _lying(room, i + MOST_COLUMNS * TOGETHER), _lying(room, i + (MOST_COLUMNS + 1) * TOGETHER)
-        s0, r0 = _moment_step(s0, r0, _lying(room, i), e, low)
-        s1, r1 = _moment_step(s1, r1, _lying(room, i + TOGETHER), e, low)
-        s2, r2 = _moment_step(s2, r2, _lying(room, i + 2 * TOGETHER), e, low)
-        s3, r3 = _moment_step(s3, r3, _lying(room, i + 3 * TOGETHER), e, low)
-    _store_pair(out, 0, s0, r0)
-    _store_pair(out, 1, s1, r1)
-    _store_pair(out, 2, s2, r2)
-    _store_pair(out, 3, s3, r3)
+        x0, x1 = _lying(room, i), _lying(room, i + TOGETHER)
+        x2, x3 = _lying(room, i + 2 * TOGETHER), _lying(room, i + 3 * TOGETHER)
+        s, r = _four_moment_steps(s, r, (x0, x1, x2, x3), e, low)
+    _store_four(out, s, r)
 
 
 @exact_kernel
