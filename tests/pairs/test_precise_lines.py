@@ -18,6 +18,7 @@ from perinstance.numerics.rounding import PAIR_POLE, PAIR_PRODUCT, PAIR_SUM
 from perinstance.pairs import SampledGaussian
 from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
 from perinstance.pairs.loss_sums.sampled.lattice import answers as by_lattice
+from perinstance.pairs.loss_sums.sampled.lines import line_integral
 from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of, fill_log_moments
 from perinstance.pairs.loss_sums.sampled.more_digits import line_answer, precise_answers
 from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import ball_line, moments_in_balls
@@ -320,10 +321,23 @@ def test_an_epsilon_is_returned_after_its_own_delta_was_seen(steps, monkeypatch)
     """Also where Newton's method ends before it has converged."""
     place, nodes = (12.0, 1.5), 600
     line = pair_line([(moments_in_pairs(2e-5, 0.9, True, place, nodes), 300_000.0)], place, nodes, 1e-30)
+    least, left = line_answer.solve_on(line, math.log(1e-9), 0.3, np.inf)
+    assert left < 1e-13 * least
     monkeypatch.setattr(line_answer, "STEPS", steps)
     for start in (0.0, 0.3):
-        found = line_answer.solve_on(line, math.log(1e-9), start, np.inf)
+        found, left = line_answer.solve_on(line, math.log(1e-9), start, np.inf)
         assert line.log_bound(found)[0] <= math.log(1e-9) if found < np.inf else steps < 6
+        assert found - least <= 4.0 * left + 1e-13 * least  # and says what it left
+
+
+def test_no_search_from_the_far_end():
+    """Where the last digits of large numbers come and go Newton's method ends, or goes on next to where it is."""
+    kinds = [1.85215e-06, 0.0214175, 0.000429576], [0.00589421, 0.00308377, 6.68601], [1893077, 72574, 1836184]
+    (found,) = SampledGaussian(*([some] for some in kinds)).epsilon(2.074474271131541e-88, "without")
+    assert 788.09425298 <= found <= 788.09425298 * (1.0 + 1e-9)  # a row of large_counts_truth.csv
+    c, low, high = 234.0, 788.09, 2363.0
+    new = line_integral.next_epsilon(low, 1e-14, (239.0, 0.0), (low, high), c)
+    assert low < new <= low + 20.0 / c
 
 
 def test_threads_take_turns_with_the_precision():

@@ -191,7 +191,7 @@ def next_epsilon(epsilon, excess, slopes, between, c):
     if low < new < high:
         return new
     low = max(low, 0.0)
-    return 0.5 * (low + high) if high < np.inf else 2.0 * low + 1.0 / c
+    return min(0.5 * (low + high), low + 20.0 / c) if high < np.inf else 2.0 * low + 1.0 / c
 
 
 @piece
@@ -205,16 +205,17 @@ def _charged(epsilon, log_delta, line, poles, terms):
 def solve_on_line(goal, start, edge, line, poles, scratch):
     """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that this line can prove; or infinity.
 
-    And by how much the errors that were charged have raised it, about.
+    And by how much the errors that were charged have raised it, about, and what Newton's method left: where the sum is
+    below zero next to the least one, it ends anywhere above.
     """
     if not line.real[0] < BEYOND:
         return np.inf, np.inf
     terms = line_terms(line, poles, scratch)
     if not terms.lost < np.inf:
         return np.inf, np.inf
-    near = LAST_STEP * (4.0 + abs(goal))
     low, high = -1.0, edge  # below zero: zero was not tried
     epsilon = min(max(_start(goal, start, line, poles), 0.0), edge)
+    near = LAST_STEP * max(4.0 + abs(goal), poles.c * epsilon)  # of large numbers the last digits come and go
     rate, checked = poles.c, -1.0
     for _ in range(60):
         log, rate, bend = log_bound(epsilon, line, poles, terms)
@@ -235,10 +236,11 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
     if 0.0 < epsilon * poles.c < NEXT_TO_NOTHING and log_bound(0.0, line, poles, terms)[0] <= goal:
         return 0.0, 0.0
     charged = _charged(epsilon, goal, line, poles, terms)
-    raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * poles.c else poles.c))
+    rate = rate if rate > 0.1 * poles.c else poles.c
+    raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / rate)
     for _ in range(RAISES):
         if log <= goal:
-            return epsilon, charged
+            return epsilon, charged + (goal - log) / rate if epsilon > 0.0 else charged
         epsilon += raised
         raised *= 2.0
         log = log_bound(epsilon, line, poles, terms)[0]

@@ -53,16 +53,19 @@ def read_line(line: PreciseLine, goal: Floats, start: float, solving: bool) -> L
     if not solving:
         log_delta, slope = line.log_bound(epsilon)
         return LineAnswer(log_delta, slope, line.charged(epsilon, log_delta)) if log_delta < np.inf else NONE
-    epsilon = solve_on(line, log_delta, start, edge)
-    return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta)) if epsilon < np.inf else NONE
+    epsilon, left = solve_on(line, log_delta, start, edge)
+    return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta) + left) if epsilon < np.inf else NONE
 
 
-def solve_on(line: PreciseLine, goal: float, start: float, edge: float) -> float:
-    """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that a line can prove; or infinity."""
+def solve_on(line: PreciseLine, goal: float, start: float, edge: float) -> tuple[float, float]:
+    """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that a line can prove; or infinity.
+
+    And what Newton's method left, about: where the sum is below zero next to the least one, it ends anywhere above.
+    """
     goal -= LOGARITHM * (4.0 + abs(goal))
-    near = LAST_STEP * (4.0 + abs(goal))
     low, high = -1.0, edge  # below zero: zero was not tried
     epsilon, rate, log, checked = min(max(start, 0.0), edge), line.c, np.inf, -1.0
+    near = LAST_STEP * max(4.0 + abs(goal), line.c * epsilon)  # of large numbers the last digits come and go
     for _ in range(STEPS):
         log, rate = line.log_bound(epsilon)
         checked = epsilon
@@ -76,12 +79,13 @@ def solve_on(line: PreciseLine, goal: float, start: float, edge: float) -> float
     if epsilon != checked:
         log = line.log_bound(epsilon)[0]
     if 0.0 < epsilon * line.c < NEXT_TO_NOTHING and line.log_bound(0.0)[0] <= goal:
-        return 0.0
-    raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / (rate if rate > 0.1 * line.c else line.c))
+        return 0.0, 0.0
+    rate = rate if rate > 0.1 * line.c else line.c
+    raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / rate)
     for _ in range(RAISES):
         if log <= goal:
-            return float(epsilon)
+            return float(epsilon), (goal - log) / rate if epsilon > 0.0 else 0.0
         epsilon += raised
         raised *= 2.0
         log = line.log_bound(epsilon)[0]
-    return np.inf
+    return np.inf, np.inf
