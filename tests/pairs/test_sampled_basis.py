@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from perinstance.pairs import SampledGaussian
+from perinstance.pairs.loss_sums.sampled.lines import line_tables
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import LENGTHS, over_basis
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 KINDS, PEOPLE, DELTA = 64, 520, 1e-6
@@ -110,3 +112,28 @@ def test_nobody_is_charged_for_the_rounding_of_steps_that_others_take():
     own = SampledGaussian(rate, distance, alone).epsilon(3e-6, "with")[0]
     both = SampledGaussian(rate, distance, np.vstack([alone, far])).epsilon(3e-6, "with")
     assert both[0] == pytest.approx(own, rel=1e-9) and both[1] > both[0]
+
+
+@pytest.mark.parametrize("over", [False, True])
+@pytest.mark.parametrize(
+    ("q", "c", "low", "high"), [(0.01, 5.0, 0.02, 1.0), (1e-5, 300.0, 1e-6, 1.0), (1e-4, 40.0, 0.01, 3.0)]
+)
+def test_places_are_found_from_some_of_many_distances(q, c, low, high, over, monkeypatch):
+    """Between them moments are good to a thousandth, or all are computed: those beyond floats are not between any."""
+    distances = np.random.default_rng(3).permutation(np.geomspace(low, high, 600))
+    rates = np.where(np.arange(600) < 10, 0.5, q)
+    kl = np.array([divergence_of(StepKind(r, m, over, 0.0)) for r, m in zip(rates, distances, strict=True)])
+    found = line_tables.real_values(rates, distances, kl, over, c)
+    monkeypatch.setattr(line_tables, "MANY_DISTANCES", 1000)
+    assert found == pytest.approx(line_tables.real_values(rates, distances, kl, over, c), rel=2e-3)
+
+
+@pytest.mark.parametrize("direction", ["with", "without"])
+def test_distances_of_their_own(direction, monkeypatch):
+    """Whoever takes steps of many distances of their own is told the same, however the place of the line was found."""
+    distances = np.random.default_rng(4).lognormal(-1.5, 0.7, (1, 300))
+    person = SampledGaussian(0.01, distances, np.full((1, 300), 4.0))
+    (found,) = person.epsilon(DELTA, direction)
+    monkeypatch.setattr(line_tables, "MANY_DISTANCES", 1000)
+    assert found == pytest.approx(person.epsilon(DELTA, direction)[0], rel=1e-9)
+    assert person.delta(found, direction)[0] <= DELTA * (1.0 + 1e-9)

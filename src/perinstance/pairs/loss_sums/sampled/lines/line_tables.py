@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
@@ -33,6 +34,8 @@ UNEVEN = 1e-7
 DECAY_LOST = 0.02
 #: A basis is worth its products if it is so much smaller than the number of kinds.
 SMALLER = 2
+#: Of more different distances than these at one rate, so many are taken where nothing is proved.
+MANY_DISTANCES, TAKEN = 256, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +184,7 @@ class LineTables:
         if c in self._reals:
             return self._reals[c]
         s = self.steps
-        values = np.empty((kinds.size, 3))
-        fill_real(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, c, values)
+        values = real_values(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, c)
         table = StepTable(values) if self.basis is None else self.basis.real(values)
         if s.index is None:
             self._reals[c] = table
@@ -222,6 +224,35 @@ class LineTables:
         found = np.hstack([gone[:, lengths[:-1]], beyond])
         self._ends[c, spacing] = StepTable(found) if self.basis is None else self.basis.decay(found, log)
         return self._ends[c, spacing]
+
+
+def real_values(rates: Floats, distances: Floats, kl: Floats, over: bool, c: float) -> Floats:
+    """Return log A and two derivatives of every kind at c, to three digits or more where a rate has many distances."""
+
+    def of(kinds: NDArray[np.intp]) -> Floats:
+        found = np.empty((kinds.size, 3))
+        fill_real(rates[kinds], distances[kinds], kl[kinds], over, c, found)
+        return found
+
+    if rates.size <= MANY_DISTANCES:
+        return of(np.arange(rates.size))
+    values, order = np.empty((rates.size, 3)), np.lexsort((distances, rates))
+    for rows in np.split(order, np.flatnonzero(np.diff(rates[order])) + 1):
+        some = rows[_taken(distances[rows])] if rows.size > MANY_DISTANCES else rows
+        found = of(some)
+        if some.size == rows.size:
+            values[rows] = found
+        elif found.min() > 0.0 and found.max() < BEYOND:
+            values[rows] = np.exp(CubicSpline(np.log(distances[some]), np.log(found))(np.log(distances[rows])))
+        else:
+            values[rows] = of(rows)
+    return values
+
+
+def _taken(distances: Floats) -> NDArray[np.intp]:
+    """Return the positions of some distances, which are sorted and different, with both ends: evenly by logarithm."""
+    found = np.searchsorted(distances, np.geomspace(distances[0], distances[-1], TAKEN)[1:-1])
+    return np.unique(np.concatenate([[0], found, [distances.size - 1]]))
 
 
 @kernel
