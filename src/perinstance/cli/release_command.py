@@ -93,6 +93,8 @@ def release(
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
     table = o.open_table(file, delimiter, decimal, rule)
+    if rule is None and not feature and not range_:  # nobody said which columns are features
+        o.refuse_identifiers(table.columns, target, id)
     rows = o.load_rows(table, target, id, feature, rule, two)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
     promise |= {"fit_intercept": intercept}
