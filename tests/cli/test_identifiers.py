@@ -43,6 +43,14 @@ def test_a_release_refuses_by_the_name_before_anything_is_published(run, patient
     assert run("release", patients, "--target", "bmi", "--epsilon", "1", *ranges, "--out", "c.json").code == 0
 
 
+def test_people_who_do_not_count_are_told_of_at_the_curators_terminal(run, patients):
+    """A column of words makes a model of nobody; standard output and exit code do not tell."""
+    outcome = run("release", "wards.csv", "--target", "bmi", "--id", "patient_id", *BOUNDS)
+    assert outcome.code == 0 and f"confidential: {N} of {N} people have a cell that is missing" in outcome.err
+    fine = run("release", patients, "--target", "bmi", "--id", "patient_id", *BOUNDS, "--out", "fine.json")
+    assert "do not count" not in fine.err and str(N) not in outcome.out
+
+
 def test_a_delimiter_that_leaves_the_header_in_one_piece(run, patients):
     outcome = run("audit", patients, "--target", "bmi", "--delimiter", ";")
     check_refusal(outcome)

@@ -87,9 +87,9 @@ def audit(
     columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
     table = o.open_table(file, delimiter, decimal, rule)
     columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, *(group or (None,)))
+    labels = {name: pi.data.read_labels(table, name) for name in group or []}
     if not feature and columns["features"]:  # named here, not by the curator
         warn_of_identifiers(table.select_columns(None, id, columns["features"]))
-    labels = {name: pi.data.read_labels(table, name) for name in group or []}
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
         answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
