@@ -94,3 +94,7 @@ class ClassesNotDeclared(PerinstanceWarning):
 
 class CodeNotKept(PerinstanceWarning):
     """No folder for compiled code can be written: everything works, and is compiled anew in each process."""
+
+
+class IdentifierAsFeature(PerinstanceWarning):
+    """A column that looks like an identifier is a feature, because nobody said what it is."""

@@ -54,6 +54,12 @@ def test_delimiters(tmp_path):
     assert read(path, delimiter=";")[1] == ["a"]
     with pytest.raises(InvalidTable, match="delimiter=';'"):
         scan(path)
+    with pytest.raises(InvalidTable, match=r"read by delimiter='\|', is one column; by ';' it is 3: pass delim"):
+        scan(path, delimiter="|")
+    commas = put(tmp_path, "id,x,y\na,1,2\n", "commas.csv")
+    with pytest.raises(InvalidTable, match="by ',' it is 3: pass delimiter=',' and decimal='.'"):
+        scan(commas, decimal=",")
+    assert scan(put(tmp_path, '"weight, kg"\n1\n', "one.csv"), delimiter=";").columns == ("weight, kg",)
     for bad in ("", ";;", '"', "\n", "é"):
         with pytest.raises(InvalidTable):
             read(path, delimiter=bad)

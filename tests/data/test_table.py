@@ -242,7 +242,8 @@ def test_awkward_tables_are_refused(case):
         ({"target": "bmi", "features": ["x"]}, "feature 0"),
         ({"target": "bmi", "features": []}, "no features"),
         ({"target": "bmi", "y": [1]}, "not both"),
-        ({"target": ["bmi"]}, "not among"),
+        ({"target": ["bmi"]}, "the target column must be one name, got a list of 1; pass the name itself"),
+        ({"target": "bmi", "features": "age"}, "features= is a list of names, got one name"),
     ],
 )
 def test_columns_that_cannot_be_chosen(options, pattern):

@@ -15,6 +15,7 @@ from perinstance.auditing.scattered.folder_names import is_folder
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
+from perinstance.data.checks.identifiers import warn_of_identifiers
 from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
 from perinstance.engines.engine_choice import default_engine
@@ -62,7 +63,8 @@ def audit(
     ids
         A column of X, or one name per person.
     features
-        The columns of X to use; all others by default.
+        The columns of X to use; all others by default. A column that looks like an identifier is then warned of
+        (``IdentifierAsFeature``), by its name and its first rows.
     recipe
         What turns a raw table (text, dates, missing cells) into numbers; it names the features, and may declare the
         target.
@@ -104,6 +106,8 @@ def audit(
     check_method(method)
     writer = None if out is None or is_folder(out) else LossWriter(out)  # an unusable path is refused before the work
     table = read_rows(release, X, y, target, ids, features, preparation)
+    if features is None and preparation is None and table is not X:  # nobody said which columns are features
+        warn_of_identifiers(table)
     engine = default_engine(table) if engine is None else engine
     sweep = engine.sweep(table, progress)
     folder = _folder_for(sweep, out) if is_folder(out) else None

@@ -73,6 +73,7 @@ def audit(
     """Measure what a release costs every person in FILE, and write the report."""
     import perinstance as pi
     from perinstance.cli import terminal
+    from perinstance.data.checks.identifiers import warn_of_identifiers
     from perinstance.engines import Local
     from perinstance.errors import InvalidInput
 
@@ -87,6 +88,8 @@ def audit(
     table = o.open_table(file, delimiter, decimal, rule)
     columns["features"] = None if rule is not None else o.features_of(table, feature, target, id, *(group or (None,)))
     labels = {name: pi.data.read_labels(table, name) for name in group or []}
+    if not feature and columns["features"]:  # named here, not by the curator
+        warn_of_identifiers(table.select_columns(None, id, columns["features"]))
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
         answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)

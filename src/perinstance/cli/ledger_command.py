@@ -122,14 +122,17 @@ def charge(
     epsilon: Annotated[float, typer.Option("--epsilon", help="What another tool promised each of them.")],
     delta: Annotated[float, typer.Option("--delta", help="At which delta it was promised.")] = 0.0,
     note: Annotated[str, typer.Option("--note", help="For the curator.")] = "",
+    delimiter: o.Delimiter = None,
     fixed_in_advance: o.FixedInAdvance = False,
     store: Store = None,
 ) -> None:
     """Charge a release of another tool: its promise, to everybody in FILE. Audits are charged by audit --ledger."""
-    import perinstance as pi
     from perinstance.cli import terminal
+    from perinstance.errors import InvalidInput
 
-    names = pi.data.read_labels(pi.scan(losses), id)
+    names = o.ids_of(o.open_table(losses, delimiter, None), id)
+    if not names:
+        raise InvalidInput("the file has no rows; there is nobody to charge")
     charged = opened(place, store).charge_pairs(
         names, epsilon, key, delta=delta, note=note, fixed_in_advance=fixed_in_advance
     )
@@ -189,7 +192,13 @@ def report(
 
 
 @app.command()
-def person(place: Place, identity: str, delta: o.Delta = 1e-6, store: Store = None, json: o.Json = False) -> None:
+def person(
+    place: Place,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="The person's id, exactly as it was written.")],
+    delta: o.Delta = 1e-6,
+    store: Store = None,
+    json: o.Json = False,
+) -> None:
     """Show the releases of one person and their total."""
     from perinstance.cli import terminal
 
@@ -231,7 +240,7 @@ def releases(place: Place, store: Store = None, json: o.Json = False) -> None:
 @app.command()
 def settle(
     place: Place,
-    key: str,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
     published: Annotated[bool, typer.Option("--published/--not-published", help="Whether it was published or seen.")],
     store: Store = None,
 ) -> None:
@@ -265,7 +274,11 @@ def verify(place: Place, store: Store = None, json: o.Json = False) -> None:
 
 
 @app.command()
-def export(place: Place, folder: Path, store: Store = None) -> None:
+def export(
+    place: Place,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the copy goes.")],
+    store: Store = None,
+) -> None:
     """Copy a ledger in plain formats into a private folder."""
     from perinstance.cli import terminal
 

@@ -209,6 +209,27 @@ def load_rows(table: Any, target: Any, id: str | None, feature: list[str] | None
     return replace(rows, y=labels)
 
 
+def refuse_identifiers(columns: Sequence[Any], target: Any, id: str | None) -> None:
+    """Refuse features whose names are those of identifiers: what is published cannot be called back.
+
+    No cell decides, because a refusal would tell about it.
+    """
+    from perinstance.data.checks.identifiers import notice, why_identifier
+
+    for number, name in enumerate(columns):
+        why = why_identifier(name) if isinstance(name, str) and name not in (target, id) else None
+        if why is not None:
+            raise InvalidInput(notice(number, name, why, id is not None))
+
+
+def ids_of(table: Any, id: str) -> list[str]:
+    """Read the column that names people."""
+    if not hasattr(table, "read_ids"):
+        raise InvalidInput("a .npy file has no column of ids; pass a CSV or Parquet file")
+    names: list[str] = table.read_ids(id)
+    return names
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """Bounds as options declare them."""

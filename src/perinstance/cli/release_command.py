@@ -93,6 +93,8 @@ def release(
     if kappa is not None and method is not Method.adaops:
         raise InvalidInput("--kappa belongs to --method adaops; leave it out, or choose adaops")
     table = o.open_table(file, delimiter, decimal, rule)
+    if rule is None and not feature and not range_:  # nobody said which columns are features
+        o.refuse_identifiers(table.columns, target, id)
     rows = o.load_rows(table, target, id, feature, rule, two)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "x_bound": declared.of(rows.names)}
     promise |= {"fit_intercept": intercept}
@@ -104,6 +106,7 @@ def release(
         text = estimator.to_json(features=rows.names, target=target, recipe=rule)
         with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone
             stream.write(text.encode("utf-8"))
+    tell_of_absent(rows)
     clipped = estimator.clipped(rows.X, rows.y)
     if clipped.features or clipped.labels:
         say(
@@ -130,6 +133,21 @@ def release(
             terminal.show_comparison(comparison, shown)
         shown.print("For the people in the data:", style="bold")
         shown.print(pi.load(out).statement(), markup=False)
+
+
+def tell_of_absent(rows: Any) -> None:
+    """Tell the curator, and nobody else, how many people do not count."""
+    import numpy as np
+
+    from perinstance.cli.notices import say
+
+    target = np.array([one is None or one != one for one in rows.y.tolist()], dtype=bool)
+    absent = int((target | np.isnan(rows.X).any(axis=1)).sum())
+    if absent:
+        say(
+            f"confidential: {absent:,} of {len(rows.y):,} people have a cell that is missing or no number, and do not "
+            "count; many of them shift the model"
+        )
 
 
 def _estimator(

@@ -55,7 +55,7 @@ def statement(
     published = pi.load(model)
     words = Wording.english() if wording is None else Wording.read(wording)
     table = o.open_table(file, delimiter, decimal, published.recipe)
-    ids = [str(one) for one in pi.data.read_labels(table, id)]
+    ids = o.ids_of(table, id)
     rows = _rows(published, table, target, id)
     made = statements_of(published, rows, delta, y_bound, people)
     if only is not None:
@@ -111,7 +111,7 @@ def publish_losses(
     published = pi.load(model)
     table = o.open_table(file, delimiter, decimal, published.recipe)
     rows = _rows(published, table, target, id)
-    ids = None if id is None else pi.data.read_labels(table, id)
+    ids = None if id is None else o.ids_of(table, id)
     audit = pi.audit(clone(release_of(published)[0]), rows.X, rows.y, ids=ids, method="estimate", delta=delta)
     book = None if ledger is None else pi.Ledger(ledger)
     told = pi.disclosure.publish_losses(

@@ -30,6 +30,7 @@ class ArrowReader:
     types: tuple[pa.DataType, ...]
     n_rows: int
     first_row: int = 0
+    starts_quickly: bool = False  #: a batch may be the whole file
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
@@ -57,6 +58,7 @@ class DatasetReader:
     types: tuple[pa.DataType, ...]
     n_rows: int | None
     first_row: int = 0
+    starts_quickly: bool = False
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""

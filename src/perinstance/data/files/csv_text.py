@@ -50,6 +50,7 @@ class DelimitedReader:
     types: None = None
     n_rows: None = None
     first_row: int = 2  #: the header is row 1
+    starts_quickly: bool = True
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``; raw cells are texts."""
@@ -218,11 +219,22 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: s
     if mark == decimal:
         raise InvalidTable("the delimiter and the decimal are the same character; pass another delimiter")
     limits.check_columns(text.count(mark) + 1)
-    names = next(csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=False), [])
-    if len(names) < 2 and delimiter is None:
-        other = next((one for one in (";", "\t", "|") if one in text), None)
-        if other is not None:
-            raise InvalidTable(
-                f"the header is one column; if the file is separated otherwise, pass delimiter={other!r}"
-            )
+    names = _fields(text, mark)
+    if len(names) < 2:
+        _refuse_delimiter(text, mark, decimal)
     return DelimitedReader(path, unique_labels(names), mark, skip, limits, decimal)
+
+
+def _fields(line: str, mark: str) -> list[str]:
+    return next(csv.reader(io.StringIO(line, newline=""), delimiter=mark, strict=False), [])
+
+
+def _refuse_delimiter(line: str, mark: str, decimal: str) -> None:
+    """Refuse a mark that leaves the header in one piece where another one parts it."""
+    other = max((one for one in ",;\t|" if one != mark), key=lambda one: len(_fields(line, one)))
+    if len(_fields(line, other)) > 1:
+        points = " and decimal='.'" if other == decimal else ""
+        raise InvalidTable(
+            f"the header, read by delimiter={mark!r}, is one column; by {other!r} it is {len(_fields(line, other))}: "
+            f"pass delimiter={other!r}{points}, or put the header in quotation marks if it is one name"
+        )

@@ -43,6 +43,15 @@ class Scan:
         """Number of rows; None when only reading to the end tells."""
         return self.reader.n_rows
 
+    def read_ids(self, column: str) -> list[str]:
+        """Read one column as ids of people: exactly as written, and refused where one is missing."""
+        chosen = choose_columns(self.reader.labels, None, column, ())
+        row, found = self.reader.first_row, []  # type: int, list[str]
+        for batch in self.reader.batches(chosen, rows_per_block(1, BLOCK_BYTES), 1):
+            found += read_file_ids(batch.column(0), row, self.limits).to_pylist()
+            row += batch.num_rows
+        return found
+
     def select_columns(
         self,
         target: Any,

@@ -31,6 +31,7 @@ class ParquetReader:
     types: tuple[pa.DataType, ...]
     n_rows: int
     first_row: int = 0
+    starts_quickly: bool = True
     row_groups: tuple[int, int] | None = None  #: of the only file: the first one, and the one behind the last
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,10 @@ class Reader(Protocol):
     def first_row(self) -> int:
         """What the file calls the row of its first person: 0, or 2 where a header line is counted."""
 
+    @property
+    def starts_quickly(self) -> bool:
+        """Whether the first rows come without the rest being decoded."""
+
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the features, then the target, then the ids (if chosen), at most ``rows`` rows at a time.
 

@@ -30,6 +30,9 @@ def choose_columns(labels: Sequence[Any], target: Any, ids: Any, features: Any =
         try:
             return where[label]
         except (KeyError, TypeError):
+            if isinstance(label, (list, tuple, set)):
+                got = f"a {type(label).__name__} of {len(label)}"
+                raise InvalidTable(f"{what} must be one name, got {got}; pass the name itself") from None
             raise InvalidTable(f"{what} is not among the {len(labels)} columns of the table; check its name") from None
 
     at_target = None if target is None else find(target, "the target column")
@@ -39,6 +42,8 @@ def choose_columns(labels: Sequence[Any], target: Any, ids: Any, features: Any =
     if features is None:
         used = [number for number in range(len(labels)) if number not in (at_target, at_ids)]
     else:
+        if isinstance(features, str):
+            raise InvalidTable("features= is a list of names, got one name; put it in brackets")
         used = [find(label, f"feature {k} of features=") for k, label in enumerate(features)]
         if len(set(used)) < len(used) or at_target in used or at_ids in used:
             raise InvalidTable("features= names a column twice, or the target, or the ids; name each feature once")

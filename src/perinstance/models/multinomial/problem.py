@@ -130,6 +130,10 @@ class ClassifierProblem:
         K = len(classes.labels)
         if K < 2:
             raise InvalidInput(f"a classifier needs two classes or more, got {K}")
+        if K > 2 and not all(label.is_integer() for label in classes.labels):
+            raise InvalidInput(
+                f"a classifier's target is classes, got {K} numbers that are not whole; choose a regression"
+            )
         if K == 2:
             return self.binary().fit(sweep, precision, method)
         if self.penalize_intercept:
