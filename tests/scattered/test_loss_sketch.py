@@ -45,7 +45,8 @@ def test_quantiles_are_never_below_and_hardly_above(losses):
 def test_tails_count_at_least_those_above(losses, limit):
     sketch = LossSketch.of(losses, codes(losses))
     assert share_above(losses, limit) - 1e-12 <= sketch.tail(limit)
-    assert sketch.tail(limit) <= share_above(losses, limit * (1 - 2 * QUANTILE_ERROR)) + np.mean(losses == 0) + 1e-12
+    above = share_above(losses, limit * (1 - 2 * QUANTILE_ERROR)) + np.mean(losses == 0)
+    assert sketch.tail(limit) <= above + 1e-12 or limit < 1e-300  # bins of numbers next to zero are wider
     assert sketch.tail(losses.max()) == 0.0 and sketch.tail(-1.0) in (0.0, 1.0)
 
 
