@@ -330,6 +330,14 @@ def test_an_epsilon_is_returned_after_its_own_delta_was_seen(steps, monkeypatch)
         assert found - least <= 4.0 * left + 1e-13 * least  # and says what it left
 
 
+def test_nothing_to_lose_is_not_asked_for_to_more_digits(monkeypatch):
+    """An epsilon of zero is the least one, whatever was charged along its line."""
+    monkeypatch.setattr(precise_answers, "ball_line", None)
+    monkeypatch.setattr(by_lattice, "answer_on_lattice", None)
+    assert SampledGaussian(0.001, 0.0794, 1881).epsilon(0.0794, "with")[0] == 0.0
+    assert SampledGaussian(1e-4, 0.5, 2000).epsilon(0.1, "with")[0] == 0.0
+
+
 def test_no_search_from_the_far_end():
     """Where the last digits of large numbers come and go Newton's method ends, or goes on next to where it is."""
     kinds = [1.85215e-06, 0.0214175, 0.000429576], [0.00589421, 0.00308377, 6.68601], [1893077, 72574, 1836184]

@@ -54,6 +54,8 @@ def read_line(line: PreciseLine, goal: Floats, start: float, solving: bool) -> L
         log_delta, slope = line.log_bound(epsilon)
         return LineAnswer(log_delta, slope, line.charged(epsilon, log_delta)) if log_delta < np.inf else NONE
     epsilon, left = solve_on(line, log_delta, start, edge)
+    if epsilon == 0.0:  # there is no smaller one
+        return LineAnswer(0.0, 1.0, 0.0)
     return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta) + left) if epsilon < np.inf else NONE
 
 

@@ -221,7 +221,7 @@ def _walk_lines(
         line = _line(view, place, length, bits, shared)
         if line is not None:
             found, before, last = read_line(line, goal, float(asked[0, 1]), solving), place, octave
-            if found is NONE:
+            if found is NONE or (solving and found.value == 0.0):
                 return found
         elif before[0] == 0.0:
             return None
