@@ -46,6 +46,8 @@ ENOUGH = 0.5 * PROMISED
 ROUNDS = 6
 #: Of a line that stays where it is: no other may be taken.
 STAYING = -np.inf
+#: The place of each line and minus its length, before it is made; at last the answer.
+LineWalk = Generator[tuple[float, float, float], None, LineAnswer | None]
 
 
 def answer_precisely(
@@ -123,7 +125,9 @@ def _answer(
         if long and answer is not None and answer.cost < np.inf:
             continue  # it was not too long
         inside = _inside_noise(view, places, bits, shared)
-        answer = None if inside is None else _along_lines(view, tables, inside, goal, found, solving, shared, bits)
+        answer = None
+        if inside is not None:
+            answer = _to_the_end(_walk_lines(view, tables, inside, goal, found, solving, shared, bits))
         found = better(found, answer or NONE)
         if shared.most == QUICK and shared.over and not _enough(found, solving):
             found = better(found, _with_cut(view, goal, found, solving, shared))
@@ -173,23 +177,14 @@ def _inside_noise(view: LossCoordinates, places: Places, bits: int, shared: Prec
     return None
 
 
-def _along_lines(
-    view: LossCoordinates,
-    tables: LineTables,
-    places: Places,
-    goal: Floats,
-    found: LineAnswer,
-    solving: bool,
-    shared: PreciseTables,
-    bits: int,
-) -> LineAnswer | None:
+def _to_the_end(walk: LineWalk) -> LineAnswer | None:
     """Return the answer along a line that was laid for that answer, or nothing if none serves."""
-    walk = _walk_lines(view, tables, places, goal, found, solving, shared, bits)
     while True:
         try:
             next(walk)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            answer: LineAnswer | None = end.value
+            return answer
 
 
 def _walk_lines(
@@ -201,7 +196,7 @@ def _walk_lines(
     solving: bool,
     shared: PreciseTables,
     bits: int,
-) -> Generator[tuple[float, float, float], None, LineAnswer | None]:
+) -> LineWalk:
     """Yield the place of each line, and minus its length, before it is made, and return the answer along the last.
 
     If a line cannot be laid where it should be, it stays where it was and is made finer.
