@@ -16,7 +16,8 @@ from perinstance.folds.shared_turns import Cuts, SharedCall
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
-from perinstance.models.linear.loops.grid_sums import Grid, add_moments, sums_of_turns
+from perinstance.models.linear.loops.grid_kernels import add_moments
+from perinstance.models.linear.loops.grid_sums import Grid, sums_of_turns
 from perinstance.models.linear.residuals_in_pairs import moment_grid
 from perinstance.models.linear.ridge import (
     DualFit,
