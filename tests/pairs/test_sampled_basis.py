@@ -77,7 +77,7 @@ def test_lines_have_died_at_the_nodes_behind_their_ends(tables):
     ends = made.put_ends(c, spacing, lengths, beyond)
     assert steps.fits(ends)
     dead = steps.total_of(ends, steps.kinds())
-    plain = LineTables(made.steps).line(c, spacing, 4 * nodes, steps.kinds()).values.values
+    plain = LineTables.of_steps(made.steps).line(c, spacing, 4 * nodes, steps.kinds()).values.values
     K = steps.steps @ plain[:, : 4 * nodes]
     for j, n in enumerate(lengths):
         true = (K[:, :1] - K[:, n:]).min(axis=1)

@@ -192,6 +192,12 @@ LAST_RAISE = 1e-14
 KL_QUADRATURE = 1e-36
 #: Directions of the tables of many kinds of steps that are smaller, relatively, are rounding; what is left is charged.
 SPANNED = 2e-15
+#: Logarithms of distances, within a piece of them, are good to a quotient and a logarithm below one half: two units.
+PIECE_PLACE = 4.5e-16
+#: What lies beyond all cells of a bound of moments over complex distances: e^-140 a cell, and these fall.
+PIECE_TAIL = 1e-50
+#: What sums of log moments over the points of pieces, to many digits, may leave out at the first node: 2^-64.
+PIECE_LOGS = 2.0**-64
 #: The weight of tables that only choose a place when such directions are looked for: they need three digits.
 UNPROVED_WEIGHT = 1e-12
 #: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.

@@ -23,6 +23,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     RUNG,
     Places,
+    at_once,
     branch_point,
     choose,
     equal_blocks,
@@ -131,7 +132,7 @@ def _invert_straight(
     view, goals = (view, goals) if rows.size == len(goals) else (view[rows], goals[rows])
     octave, share, known = lay(view, tables, places, goals, solving)
     at = place_of(octave, branch_point(view))
-    for some in equal_blocks(at, share):
+    for some in equal_blocks(at, share, most=at_once(view)):
         c = float(at[some[0]])
         place = (c, c * float(share[some[0]]))
         people = view[some]
@@ -221,7 +222,7 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
     places = np.stack([place_of(octave + move * RUNG, top) for move in RUNGS], axis=1)
     out = np.empty(places.shape)
     for j in range(len(RUNGS)):
-        for rows in equal_blocks(places[:, j]):
+        for rows in equal_blocks(places[:, j], most=at_once(view)):
             c = float(places[rows[0], j])
             some = view[rows]
             if _noise_nodes(some, c) > CHERNOFF_NOISE:

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_DISTANCE, LEAST_RATE, PROMISED
 from perinstance.pairs.loss_sums.sampled.log_moments import StepKind, divergence_of
 
 #: The mean of a step's loss may be so much less than its most for it to count as that.
 CONSTANT = 10.0 * PROMISED
+#: At distances up to this it is less: by q Phi(-5), about.
+FAR = 10.0
 #: Different people who are answered one by one, in one call, are given all the work that an answer may take up to so
 #: many kinds of steps altogether; more share it, and beyond the second number none of them is.
 IN_FULL, SHARED = 8192, 32768
@@ -41,8 +44,9 @@ class StepTable:
 class SampledSteps:
     """Person i takes ``steps[i, j]`` steps of the kind ``index[i, j]``, or of kind j where ``index`` is None.
 
-    ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then the error of each)
-    belong to the different kinds. ``taken`` are all steps of a person; ``over`` says whether Q over P is meant.
+    ``rates`` (above 0, below 1), ``distances`` (above 0) and ``kl`` (P over Q, Q over P, then the error of each; not a
+    number until it is asked for) belong to the different kinds. ``taken`` are all steps of a person; ``over`` says
+    whether Q over P is meant.
     ``in_basis`` are ``steps @ basis`` of these people, where a basis of all tables was found; ``table`` are the steps
     of everybody then, and ``rows`` says who is meant.
     """
@@ -75,11 +79,7 @@ class SampledSteps:
             steps = np.where(live, steps, 0.0)
         np.maximum(rates, LEAST_RATE, out=rates)  # a profile grows with the rate and the distance
         np.maximum(distances, LEAST_DISTANCE, out=distances)
-        kl = np.empty((4, rates.size))
-        for j, (q, m) in enumerate(zip(rates.tolist(), distances.tolist(), strict=True)):
-            for i, over in enumerate((False, True)):
-                kl[i, j], kl[2 + i, j] = divergence_of(StepKind(q, m, over, 0.0))
-        return cls(rates, distances, kl, index, steps, steps.sum(axis=1), False)
+        return cls(rates, distances, np.full((4, rates.size), np.nan), index, steps, steps.sum(axis=1), False)
 
     @classmethod
     def join(cls, parts: list[SampledSteps]) -> SampledSteps:
@@ -125,7 +125,10 @@ class SampledSteps:
 
     def own_kl(self, kinds: NDArray[np.intp]) -> Floats:
         """Return the divergence of some kinds in this direction, and its error: a row for each."""
-        return np.ascontiguousarray(self.kl[[1, 3] if self.over else [0, 2]][:, kinds].T)
+        rows = [1, 3] if self.over else [0, 2]
+        for j in kinds[np.isnan(self.kl[rows[0], kinds])].tolist():
+            self.kl[rows, j] = divergence_of(StepKind(self.rates[j], self.distances[j], self.over, 0.0))
+        return np.ascontiguousarray(self.kl[rows][:, kinds].T)
 
     def __getitem__(self, rows: Any) -> SampledSteps:
         if self.in_basis is not None:  # the steps themselves, a wide table, are hardly ever asked for again
@@ -149,17 +152,19 @@ class SampledSteps:
         if self.index is None:
             return self.steps @ table
         out = np.zeros((len(self), table.shape[1]))
-        where = np.minimum(np.searchsorted(kinds, self.index), max(kinds.size - 1, 0))
-        for j in range(self.steps.shape[1]):
-            taken = self.steps[:, j] > 0.0
-            out[taken] += self.steps[taken, j, None] * table[where[taken, j]]
+        if kinds.size:
+            where = np.minimum(np.searchsorted(kinds, self.index), kinds.size - 1)
+            add_rows(self.steps, where, np.ascontiguousarray(table), out)
         return out
 
     def of_person(self, i: int) -> Floats:
-        """Return the steps of one person: a row of rates, one of distances, one of how many."""
+        """Return the steps of one person: a row of rates, one of distances, one of how many; each kind once."""
         taken = np.flatnonzero(self.steps[i] > 0.0)
-        which = taken if self.index is None else self.index[i, taken]
-        return np.stack([self.rates[which], self.distances[which], self.steps[i, taken]])
+        if self.index is None:
+            return np.stack([self.rates[taken], self.distances[taken], self.steps[i, taken]])
+        which, inverse = np.unique(self.index[i, taken], return_inverse=True)
+        counts = np.bincount(inverse.ravel(), self.steps[i, taken], which.size)
+        return np.stack([self.rates[which], self.distances[which], counts])
 
     def kinds(self) -> NDArray[np.intp]:
         """Return the kinds that these people take, sorted."""
@@ -180,9 +185,12 @@ class SampledSteps:
         Large distances without the person, that is; nobody is left without steps.
         """
         nothing = np.zeros(len(self))
-        most = -np.log1p(-self.rates)
-        constant = most - self.kl[0] + self.kl[2] <= CONSTANT * most
-        if self.over or not constant.any() or constant.all():
+        far = np.flatnonzero(self.distances > FAR)
+        if self.over or not far.size:
+            return self, nothing
+        most, constant, kl = -np.log1p(-self.rates), np.zeros(self.rates.size, dtype=bool), self.own_kl(far)
+        constant[far] = most[far] - kl[:, 0] + kl[:, 1] <= CONSTANT * most[far]
+        if not constant.any() or constant.all():
             return self, nothing
         steps, which = self.steps, self._positions()
         without = np.where(constant[which], steps, 0.0)
@@ -201,6 +209,17 @@ class SampledSteps:
         """Return ``sum steps m^2/2``: at large orders the samples with the person decide, whatever the rate."""
         each = 0.5 * self.distances[:, None] ** 2
         return self.total(each[self.kinds()], self.kinds())[:, 0] * (1.0 + FEW_ROUNDINGS * (1 + self.steps.shape[1]))
+
+
+@kernel
+def add_rows(steps, where, table, out):
+    """Add up the rows of a table that each person takes, so many times each."""
+    for i in range(steps.shape[0]):
+        for j in range(steps.shape[1]):
+            count, row = steps[i, j], table[where[i, j]]
+            if count > 0.0:
+                for k in range(row.size):
+                    out[i, k] += count * row[k]
 
 
 def _positions(rows: Any, n: int) -> NDArray[np.intp]:

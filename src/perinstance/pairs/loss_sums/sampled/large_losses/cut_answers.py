@@ -63,8 +63,6 @@ class CutAnswers:
 
         ``known`` is an answer along another line, or none.
         """
-        if len(self._kinds) > MOST_KINDS:
-            return NONE
         found = NONE
         try:
             here = self._start(goal, known, solving)

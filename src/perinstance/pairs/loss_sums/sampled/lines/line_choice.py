@@ -23,6 +23,7 @@ LOWEST, HIGHEST = -60.0, 70.0
 MANY, SAMPLE, MARGIN = 512, 48, 3
 CHUNK = 8192
 BLOCK = 4096
+OWN_STEPS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,21 @@ def branch_point(view: LossCoordinates) -> Floats:
     return np.asarray(view.nu.max(axis=1, initial=0.0))
 
 
-def equal_blocks(*keys: Floats) -> Iterator[NDArray[np.intp]]:
+def equal_blocks(*keys: Floats, most: int = BLOCK) -> Iterator[NDArray[np.intp]]:
     """Yield the positions of people whose keys are all equal, not too many at a time: what they need stays in cache."""
     keys = tuple(key for key in keys if (key != key[0]).any()) or keys[:1]
     order = np.lexsort(keys)
     new = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
     for same in np.split(order, np.flatnonzero(new) + 1):
-        for start in range(0, len(same), BLOCK):
-            yield same[start : start + BLOCK]
+        for start in range(0, len(same), most):
+            yield same[start : start + most]
+
+
+def at_once(view: LossCoordinates) -> int:
+    """Return how many of these people are answered at once: fewer where each has many steps of their own."""
+    steps = view.sampled
+    assert steps is not None
+    return BLOCK if steps.index is None else min(max(OWN_STEPS // max(steps.steps.shape[1], 1), 1), BLOCK)
 
 
 def sample_of(n: int) -> NDArray[np.intp]:
@@ -78,7 +86,7 @@ def sample_of(n: int) -> NDArray[np.intp]:
 def cumulants_at(view: LossCoordinates, tables: LineTables, c: Floats) -> Floats:
     """Return K, K' and K'' of each person at their own place."""
     out = np.empty((len(c), 3))
-    for rows in equal_blocks(c):
+    for rows in equal_blocks(c, most=at_once(view)):
         place = c[rows[0]]
         some = view[rows]
         steps = some.sampled

@@ -11,6 +11,11 @@ size, ``v = y D/2``, and of whatever lies above the step function at most its ma
 
 On a cell, log g lies above its lower end less ``d^2/8`` of how much it may bend upwards,
 ``(p + 1) m^2 r(1 - r) - 1`` for the power p of w; its width in lambda is ``log(1 + r (e^{m d} - 1))``.
+
+**Several distances at once.** Over ``u = m x - m^2/2``, on which lambda depends alone, the density of a step is
+``e^{-u^2/(2 m^2) - u/2 - m^2/8}/(m sqrt(2 pi))``, and its logarithm is concave in log m: between two distances it is at
+least the smaller of both. A grows with m (w and its powers are convex in e^u, whose mean is one, and which spreads),
+and so does the bend of log g over u. What lies below g for both ends, with A of the larger, lies below it for all.
 """
 
 from __future__ import annotations
@@ -49,9 +54,10 @@ def _missing_sine(u):
 
 
 @kernel
-def _step_function(step, c, log_moment):
-    """Return the heights of the cells and their widths in lambda."""
+def _step_function(step, nearest, c, log_moment):
+    """Return the heights of the cells and their widths in lambda, for all distances from the nearest on."""
     window = noise_window(step, c)
+    flatter, lower = 0.5 * (nearest**-2 - step.m**-2), 0.125 * (nearest**2 - step.m**2) + math.log(nearest / step.m)
     n = int((window.high - window.low) / min(WIDTH, STEEP / step.m)) + 1
     d = (window.high - window.low) / n
     power = 2.0 + c if step.over else 1.0 - c
@@ -63,6 +69,7 @@ def _step_function(step, c, log_moment):
         loss = loss_at(x, 0.0, step).real
         log = power * loss - 0.5 * x * x - NORMAL - step.m * x + 0.5 * step.m**2 - math.log(step.m * step.q)
         log -= log_moment
+        log -= max(flatter * (step.m * x - 0.5 * step.m**2) ** 2 + lower, 0.0)
         if i > 0:
             bend = max(power * step.m * step.m * largest_spread(share, new) - 1.0, 0.0)
             height = min(before, log) - 0.125 * d * d * bend
@@ -73,9 +80,9 @@ def _step_function(step, c, log_moment):
 
 
 @kernel
-def boxes(step, c, log_moment):
-    """Return masses and widths of boxes below the density."""
-    heights, widths = _step_function(step, c, log_moment)
+def boxes(step, nearest, c, log_moment):
+    """Return masses and widths of boxes below the density, for all distances from the nearest to that of the step."""
+    heights, widths = _step_function(step, nearest, c, log_moment)
     n = heights.size
     out, count = np.zeros((2, n + 1)), 0
     stack_height, stack_start, top = np.empty(n + 1), np.empty(n + 1), 0
@@ -98,12 +105,15 @@ def boxes(step, c, log_moment):
 
 
 @kernel
-def fill_decay(step, c, log_moment, places, out):
-    """Fill in a lower bound of ``-log |A(c + iy)|/A(c)`` for all y from each of some places on."""
+def fill_decay(step, nearest, c, log_moment, places, out):
+    """Fill in a lower bound of ``-log |A(c + iy)|/A(c)`` for all y from each of some places on.
+
+    For all distances from the nearest to that of the step, whose log moment is given.
+    """
     if not log_moment < np.inf:
         out[:] = 0.0
         return
-    found = boxes(step, c, log_moment)
+    found = boxes(step, nearest, c, log_moment)
     for k in range(places.size):
         gone = 0.0
         for j in range(found.shape[1]):

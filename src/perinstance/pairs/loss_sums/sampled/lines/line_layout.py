@@ -26,6 +26,7 @@ from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     MANY,
     RUNG,
     Places,
+    at_once,
     branch_point,
     choose,
     equal_blocks,
@@ -47,7 +48,7 @@ LINES = (1, 6)
 #: The first term of a line may be e^7 of delta: that much of its digits is lost.
 HIGH = 7.0
 #: Numbers of nodes.
-LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, *(1 << k for k in range(8, 19)))
+LENGTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, *(n << k for k in range(6, 17) for n in (4, 5, 6, 7)))
 #: So many of them are asked first.
 USUAL = 7
 #: Numbers of nodes that are tried where a table of a longer line is shared.
@@ -72,9 +73,9 @@ def lay(
     """
     top = branch_point(view)
     rung, share = np.empty(len(top), dtype=np.intp), np.empty(len(top))
-    for rows in equal_blocks(places.octave, top):
+    for rows in equal_blocks(places.octave, top, most=at_once(view)):
         t = place_of(places.octave[rows[0]] + MOVES * RUNG, np.full(len(MOVES), top[rows[0]]))
-        bound = _real_cumulants(view[rows], tables, t)
+        bound = real_cumulants(view[rows], tables, t)
         bound += t * np.log(t) - (1.0 + t) * np.log1p(t)
         part_rung, part_share = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
         fill_layout(t, bound, goals[rows], solving, high, part_rung, part_share)
@@ -115,7 +116,7 @@ def over_basis(view: LossCoordinates, tables: LineTables, log_delta: Floats) -> 
     return view if view.has_others else view.without_others(), based
 
 
-def _real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -> Floats:
+def real_cumulants(view: LossCoordinates, tables: LineTables, places: Floats) -> Floats:
     """Return K at some real places, infinite where it is."""
     steps = view.sampled
     assert steps is not None

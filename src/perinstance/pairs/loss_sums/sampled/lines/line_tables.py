@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING, SPANNED, UNPROVED_WEIGHT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.line_decay import fill_decay
-from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, fill_log_moments, real_moments
+from perinstance.pairs.loss_sums.sampled.lines.piece_tables import PieceTables
+from perinstance.pairs.loss_sums.sampled.lines.real_splines import RealSplines
+from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, fill_log_moments
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps, StepTable
 
 #: What a place is chosen by may be so far off, relatively: it proves nothing.
@@ -34,8 +35,9 @@ UNEVEN = 1e-7
 DECAY_LOST = 0.02
 #: A basis is worth its products if it is so much smaller than the number of kinds.
 SMALLER = 2
-#: Of more different distances than these at one rate, so many are taken where nothing is proved.
-MANY_DISTANCES, TAKEN = 256, 128
+#: From so many different kinds of steps on, distances die together that lie within so many parts of an octave, and
+#: moments are those of pieces.
+MANY_DISTANCES, CLOSE = 256, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class LineTables:
     """The tables of one call, kept while everybody has the same kinds of steps."""
 
     steps: SampledSteps
+    pieces: PieceTables
+    splines: RealSplines
     basis: Basis | None = None
     _lines: dict[tuple[float, float, int], LineTable] = field(default_factory=dict)
     _reals: dict[float, StepTable] = field(default_factory=dict)
@@ -141,7 +145,12 @@ class LineTables:
     def of(cls, view: LossCoordinates) -> LineTables:
         """Make empty tables for people who take sampled steps."""
         assert view.sampled is not None
-        return cls(view.sampled)
+        return cls.of_steps(view.sampled)
+
+    @classmethod
+    def of_steps(cls, steps: SampledSteps) -> LineTables:
+        """Make empty tables for people who take these steps."""
+        return cls(steps, PieceTables(bool(steps.over)), RealSplines(steps))
 
     def with_basis(self, low: float, high: float) -> LineTables | None:
         """Return the same tables over a basis of those that were asked for so far; of real ones between two places."""
@@ -153,6 +162,8 @@ class LineTables:
             return None
         return LineTables(
             self.steps,
+            self.pieces,
+            self.splines,
             basis,
             {key: basis.line(table) for key, table in self._lines.items()},
             {c: basis.real(table.values) for c, table in self._reals.items()},
@@ -169,22 +180,32 @@ class LineTables:
         if longest > nodes:
             self._lines[key] = self._lines[c, spacing, longest].first(nodes)
             return self._lines[key]
-        values, lost, error = np.empty((kinds.size, 2 * nodes)), np.empty((kinds.size, nodes)), np.zeros(nodes)
-        place = np.array([c, spacing])
-        fill_line(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, place, values, lost, error)
-        table = LineTable(StepTable(values), error, error, lost)
+        table = self._own_line((c, spacing), nodes, kinds)
         if self.basis is not None:
             table = self.basis.line(table)
         if s.index is None:
             self._lines[key] = table
         return table
 
+    def _own_line(self, place: tuple[float, float], nodes: int, kinds: NDArray[np.intp]) -> LineTable:
+        """Sum up the table of some kinds on a line; of many distances, that of the points of their pieces."""
+        s, rest = self.steps, np.arange(kinds.size)
+        values, lost, error = np.empty((kinds.size, 2 * nodes)), np.empty((kinds.size, nodes)), np.zeros(nodes)
+        if kinds.size > MANY_DISTANCES:
+            rest = self.pieces.fill(s.rates[kinds], s.distances[kinds], place, values, lost)
+        own = kinds[rest]
+        found, off = np.empty((own.size, 2 * nodes)), np.empty((own.size, nodes))
+        fill_line(s.rates[own], s.distances[own], s.own_kl(own), s.over, np.array(place), found, off)
+        values[rest], lost[rest] = found, off
+        fill_errors(values, lost, error)
+        return LineTable(StepTable(values), error, error, lost)
+
     def real(self, c: float, kinds: NDArray[np.intp]) -> StepTable:
         """Return log A, its first and its second derivative at a real place, a row for each kind: not proved."""
         if c in self._reals:
             return self._reals[c]
         s = self.steps
-        values = real_values(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, c)
+        values = self.splines.values(c, kinds)
         table = StepTable(values) if self.basis is None else self.basis.real(values)
         if s.index is None:
             self._reals[c] = table
@@ -200,8 +221,14 @@ class LineTables:
         if key in self._decays:
             return self._decays[key]
         s = self.steps
-        values = np.empty((kinds.size, places.size))
-        fill_decays(s.rates[kinds], s.distances[kinds], s.own_kl(kinds), s.over, c, places, values)
+        rates, distances = s.rates[kinds], s.distances[kinds]
+        nearest, furthest, which = np.arange(kinds.size), np.arange(kinds.size), np.arange(kinds.size)
+        if kinds.size > MANY_DISTANCES:
+            nearest, furthest, which = close_together(rates, distances)
+        values, kl = np.empty((furthest.size, places.size)), s.own_kl(kinds[furthest])
+        ends = np.stack([distances[nearest], distances[furthest]], axis=1)
+        fill_decays(rates[furthest], ends, kl, s.over, c, places, values)
+        values = values[which]
         if s.index is None:
             self._decays[key] = values
         return values
@@ -226,65 +253,47 @@ class LineTables:
         return self._ends[c, spacing]
 
 
-def real_values(rates: Floats, distances: Floats, kl: Floats, over: bool, c: float) -> Floats:
-    """Return log A and two derivatives of every kind at c, to three digits or more where a rate has many distances."""
-
-    def of(kinds: NDArray[np.intp]) -> Floats:
-        found = np.empty((kinds.size, 3))
-        fill_real(rates[kinds], distances[kinds], kl[kinds], over, c, found)
-        return found
-
-    if rates.size <= MANY_DISTANCES:
-        return of(np.arange(rates.size))
-    values, order = np.empty((rates.size, 3)), np.lexsort((distances, rates))
-    for rows in np.split(order, np.flatnonzero(np.diff(rates[order])) + 1):
-        some = rows[_taken(distances[rows])] if rows.size > MANY_DISTANCES else rows
-        found = of(some)
-        if some.size == rows.size:
-            values[rows] = found
-        elif found.min() > 0.0 and found.max() < BEYOND:
-            values[rows] = np.exp(CubicSpline(np.log(distances[some]), np.log(found))(np.log(distances[rows])))
-        else:
-            values[rows] = of(rows)
-    return values
-
-
-def _taken(distances: Floats) -> NDArray[np.intp]:
-    """Return the positions of some distances, which are sorted and different, with both ends: evenly by logarithm."""
-    found = np.searchsorted(distances, np.geomspace(distances[0], distances[-1], TAKEN)[1:-1])
-    return np.unique(np.concatenate([[0], found, [distances.size - 1]]))
+def close_together(rates: Floats, distances: Floats) -> tuple[NDArray[np.intp], ...]:
+    """Return the positions of the nearest and of the furthest of distances close to each other, and whose each is."""
+    order = np.lexsort((distances, rates))
+    cells = np.floor(CLOSE * np.log2(distances[order]))
+    new = np.flatnonzero((np.diff(rates[order]) != 0.0) | (np.diff(cells) != 0.0)) + 1
+    starts, ends = np.concatenate([[0], new]), np.append(new, order.size)
+    which = np.empty(order.size, dtype=np.intp)
+    which[order] = np.repeat(np.arange(starts.size), ends - starts)
+    return order[starts], order[ends - 1], which
 
 
 @kernel
-def fill_line(rates, distances, kl, over, place, values, lost, error):
+def fill_line(rates, distances, kl, over, place, values, lost):
     """Fill in the log moments of every kind on the line through ``place[0]`` with nodes ``place[1]`` apart."""
-    n = error.size
+    n = lost.shape[1]
     out = np.empty(n, np.complex128)
     for j in range(rates.size):
         fill_log_moments(StepKind(rates[j], distances[j], over, 0.0), kl[j], place[0], place[1], out, lost[j])
         for k in range(n):
             values[j, k], values[j, n + k] = out[k].real, out[k].imag
-            # of the moment, and of the sum over the kinds
-            lost_here = lost[j, k] + NODE_ROUNDING * (2.0 + rates.size) * (abs(out[k].real) + abs(out[k].imag))
-            error[k] = max(error[k], lost_here / out[0].real) if out[0].real > 0.0 else np.inf
+
+
+@kernel
+def fill_errors(values, lost, error):
+    """Fill in errors relative to the first node, of the moments and of the sum over all kinds."""
+    kinds, n = lost.shape
+    for j in range(kinds):
+        first = values[j, 0]
+        for k in range(n):
+            lost_here = lost[j, k] + NODE_ROUNDING * (2.0 + kinds) * (abs(values[j, k]) + abs(values[j, n + k]))
+            error[k] = max(error[k], lost_here / first) if first > 0.0 else np.inf
             # infinite, but zero steps of it are zero
-            lost[j, k] = lost_here if out[0].real > 0.0 and lost_here < BEYOND else BEYOND
+            lost[j, k] = lost_here if first > 0.0 and lost_here < BEYOND else BEYOND
 
 
 @kernel
-def fill_real(rates, distances, kl, over, c, values):
-    """Fill in log A and two derivatives of every kind at c."""
-    for j in range(rates.size):
-        step = StepKind(rates[j], distances[j], over, 0.0)
-        values[j, 0], values[j, 1], values[j, 2] = real_moments(step, kl[j, 0], c)
-
-
-@kernel
-def fill_decays(rates, distances, kl, over, c, places, values):
-    """Fill in how far every kind has died at some places of the line through c."""
+def fill_decays(rates, ends, kl, over, c, places, values):
+    """Fill in how far kinds have died at some places of the line through c, for all distances between two ends."""
     out, lost = np.empty(1, np.complex128), np.empty(1)
     for j in range(rates.size):
-        step = StepKind(rates[j], distances[j], over, 0.0)
+        step = StepKind(rates[j], ends[j, 1], over, 0.0)
         fill_log_moments(step, kl[j], c, 1.0, out, lost)
         log = out[0].real + lost[0] if out[0].real < BEYOND else np.inf
-        fill_decay(step, c, log, places, values[j])
+        fill_decay(step, ends[j, 0], c, log, places, values[j])

@@ -31,6 +31,8 @@ from perinstance.numerics.rounding import (
     PAIR_SUM,
 )
 from perinstance.pairs.loss_sums.sampled.lines.line_integral import LARGEST
+from perinstance.pairs.loss_sums.sampled.more_digits.many_distances import PointSteps
+from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_logs import add_logs, fill_powers
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import BITS, TURN, PairMoments, in_pairs
 
@@ -64,26 +66,40 @@ class PairLine:
         return self.lost * math.exp(min(self.height - self.c * epsilon - log_delta, LARGEST)) / self.c
 
 
-def pair_line(kinds: list[tuple[PairMoments, float]], place: tuple[float, float], nodes: int, rest: float) -> PairLine:
-    """Return the terms of a person who takes so many steps of each kind; ``rest`` is what lies beyond the nodes."""
+def pair_line(
+    kinds: list[tuple[PairMoments, float]],
+    place: tuple[float, float],
+    nodes: int,
+    rest: float,
+    points: PointSteps | None = None,
+) -> PairLine:
+    """Return the terms of a person who takes so many steps of each kind; ``rest`` is what lies beyond the nodes.
+
+    ``points`` are these steps where they are not whole: then they are pairs, and the sum of log moments is off.
+    """
     c, spacing = place
     sums, lost = np.zeros((4, nodes)), np.zeros((2, nodes))
     terms, errors = np.empty((2, nodes), np.complex128), np.empty(nodes)
-    for moments, steps in kinds:
-        add_logs(moments.logs.values[:, :nodes], moments.logs.errors[:nodes], steps, sums, lost)
+    lows = np.zeros(len(kinds)) if points is None else points.kinds[3]
+    for (moments, steps), low in zip(kinds, lows.tolist(), strict=True):
+        add_logs(moments.logs.values[:, :nodes], moments.logs.errors[:nodes], steps, low, sums, lost)
+    off = np.zeros(nodes) if points is None or points.remainder is None else points.remainder
+    lost[0] += 1.001 * (off + off[0])
     fill_powers(sums, lost, float(len(kinds)), terms, errors)
     divide_by_poles(c, spacing, terms)
     vague = np.flatnonzero(errors == np.inf)
     errors[vague] = 0.0
     charged = 1.11 * float((np.abs(terms[0]) * errors).sum())
     if vague.size:
+        if off[0] > 0.0:
+            raise NotPreciseError("a sum over points is not known")
         most = np.array([steps * moments.logs.most[vague] for moments, steps in kinds])
         log = most.sum(axis=0) + NODE_ROUNDING * len(kinds) * np.abs(most).sum(axis=0)
         z = c + 1j * spacing * vague
         with np.errstate(over="ignore"):  # then nothing is known of them
             charged += 1.01 * float((np.exp(log) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))).sum())
-    logs = [steps * moments.logs.first for moments, steps in kinds]
-    return finished_line(place, terms, charged + rest, math.fsum(logs), math.fsum(map(abs, logs)))
+    logs = [(steps + low) * moments.logs.first for (moments, steps), low in zip(kinds, lows.tolist(), strict=True)]
+    return finished_line(place, terms, charged + rest, math.fsum([*logs, off[0]]), math.fsum(map(abs, logs)))
 
 
 def finished_line(place: tuple[float, float], terms: Any, lost: float, K: float, rounding: float) -> PairLine:

@@ -76,14 +76,15 @@ def fill_logs(values, errors, out, off, most):
 
 
 @exact_kernel
-def add_logs(logs, errors, steps, sums, lost):
-    """Add steps times the logarithms to sums of pairs; errors and sizes to the two rows of ``lost``."""
+def add_logs(logs, errors, steps, steps_low, sums, lost):
+    """Add steps, a pair, times the logarithms to sums of pairs; errors and sizes to the two rows of ``lost``."""
+    size = abs(steps)
     for k in range(lost.shape[1]):
         for part in range(2):
-            high, low = times(logs[part, k], logs[part + 2, k], steps, 0.0)
+            high, low = times(logs[part, k], logs[part + 2, k], steps, steps_low)
             sums[part, k], sums[part + 2, k] = plus(sums[part, k], sums[part + 2, k], high, low)
-        lost[0, k] += steps * errors[k]
-        lost[1, k] += steps * (abs(logs[0, k]) + abs(logs[1, k]))
+        lost[0, k] += size * errors[k]
+        lost[1, k] += size * (abs(logs[0, k]) + abs(logs[1, k]))
 
 
 @exact_kernel

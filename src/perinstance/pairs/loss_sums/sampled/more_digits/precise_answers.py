@@ -7,6 +7,7 @@ balls of as many digits as are missing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
@@ -17,10 +18,11 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
-from perinstance.pairs.loss_sums.sampled.lines.line_layout import LineLengths, lay, precise_lengths
+from perinstance.pairs.loss_sums.sampled.lines.line_layout import LineLengths, lay, precise_lengths, real_cumulants
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import BallLine, ball_line
 from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE, LineAnswer, better, read_line
+from perinstance.pairs.loss_sums.sampled.more_digits.many_distances import MANY
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.more_digits.precise_tables import ALTOGETHER, MOST_TERMS, PreciseTables
@@ -37,10 +39,14 @@ PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 FEW, FAR, FAR_KINDS, NEXT, LEAST_RATE = 64.0, 20.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
 DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
+#: Those of more kinds of steps than any other way serves, and how many times as many terms these may take altogether.
+LATTICE_KINDS, PATIENCE = 256, 8
+MANY_KINDS = ((0, QUICK), (0, PATIENCE * MOST_TERMS))
 #: Half octaves that a line may be moved to the left.
 LEFT = 16
-#: The first term of a line may be e^60 of delta, and its rest e^-64 of that; in balls these shares of the bits.
-HIGH, REST, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 0.47, 0.6
+#: The first term of a line may be e^60 of delta, and its rest e^-64 of that, or e^-36 of delta; in balls these shares
+#: of the bits.
+HIGH, REST, NOTHING, HIGH_SHARE, REST_SHARE = 60.0, 64.0, 36.0, 0.47, 0.6
 #: What was added may be so much of epsilon: more digits are not asked for.
 ENOUGH = 0.5 * PROMISED
 ROUNDS = 6
@@ -61,8 +67,8 @@ def answer_precisely(
     assert steps is not None
     out, cost = np.full((len(goals), 2), np.inf), np.full(len(goals), np.inf)
     served = places.found & (steps.taken <= MOST_STEPS) & (steps.steps % 1.0 == 0.0).all(axis=1)
-    shared = PreciseTables(bool(steps.over))
     own = {i: steps.of_person(i) for i in np.flatnonzero(served).tolist()}
+    shared = PreciseTables(bool(steps.over), len(own))
     keys = {i: table.tobytes() + goals[i].tobytes() for i, table in own.items()}
     who = {key: i for i, key in keys.items()}
     known = {key: NONE for key in who}
@@ -71,7 +77,7 @@ def answer_precisely(
         return view[[i]], tables, places.of([i]), goals[i], solving, shared
 
     open_ = list(who.values())
-    if steps.index is None and len(open_) > 1:
+    if len(open_) > 1 and (steps.index is None or min(own[i].shape[1] for i in open_) > MANY):
         for i, found in _along_shared({i: person(i) for i in open_}, shared).items():
             known[keys[i]] = found
         open_ = [i for i in open_ if not _enough(known[keys[i]], solving)]
@@ -120,7 +126,11 @@ def _answer(
     """
     found, answer = NONE, None
     shared.left = shared.pot
-    for bits, shared.most in DIGITS:
+    assert view.sampled is not None
+    many = view.sampled.of_person(0).shape[1] > LATTICE_KINDS
+    if many:
+        shared.left *= PATIENCE
+    for bits, shared.most in MANY_KINDS if many else DIGITS:
         long = not bits and shared.most > QUICK
         if long and answer is not None and answer.cost < np.inf:
             continue  # it was not too long
@@ -145,7 +155,7 @@ def _with_cut(
     view: LossCoordinates, goal: Floats, found: LineAnswer, solving: bool, shared: PreciseTables
 ) -> LineAnswer:
     """Return the answer with large losses taken apart, if that is worth it."""
-    from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import CutAnswers
+    from perinstance.pairs.loss_sums.sampled.large_losses.cut_answers import MOST_KINDS, CutAnswers
 
     steps = view.sampled
     assert steps is not None
@@ -155,7 +165,7 @@ def _with_cut(
     planned = (SHARP_PLANNED if sharp else PLANNED) * -(-len(kinds) // SOME_KINDS)
     few = steps.taken[0] <= FEW and not sharp
     nearest = (FAR if len(kinds) == 1 else FAR_KINDS) if few else NEXT
-    if furthest <= nearest or shared.left < planned:
+    if furthest <= nearest or shared.left < planned or len(kinds) > MOST_KINDS:
         return NONE
     shared.left -= planned
     answers = CutAnswers(kinds, min(shared.left, 4 * QUICK if few else MOST_TERMS))
@@ -169,10 +179,12 @@ def _inside_noise(view: LossCoordinates, places: Places, bits: int, shared: Prec
     """Return a place so far to the left that the end of the noise does not cut off moments of so many digits."""
     steps = view.sampled
     assert steps is not None
-    kinds = steps.of_person(0).T.tolist()
+    rates, distances, _ = steps.of_person(0)
+    own = [(q, distances[rates == q]) for q in np.unique(rates).tolist()]
+    ends = [(q, float(m)) for q, some in own for m in (some.min(), some.max())]
     for k in range(LEFT):
         octave = places.octave - 4 * k * RUNG
-        if all(shared.whole(q, m, 2.0 ** float(octave[0]), bits) for q, m, _ in kinds):
+        if all(shared.whole(q, m, 2.0 ** float(octave[0]), bits) for q, m in ends):
             return replace(places, octave=octave)
     return None
 
@@ -211,7 +223,7 @@ def _walk_lines(
         place = (c, c * float(share[0]))
         if sure[0] and place[0] == before[0] and place[1] >= before[1]:
             return found
-        length = _length(view, tables, place, bits)
+        length = _length(view, tables, place, asked[0], bits)
         yield *place, -float(length.nodes[0])
         line = _line(view, place, length, bits, shared)
         if line is not None:
@@ -227,10 +239,17 @@ def _walk_lines(
     return found._replace(cost=np.inf)
 
 
-def _length(view: LossCoordinates, tables: LineTables, place: tuple[float, float], bits: int) -> LineLengths:
-    """Return how long one person's line has to be."""
-    assert view.sampled is not None
-    return precise_lengths(view.sampled, tables, *place, REST_SHARE * bits if bits else REST)
+def _length(
+    view: LossCoordinates, tables: LineTables, place: tuple[float, float], asked: Floats, bits: int
+) -> LineLengths:
+    """Return how long one person's line has to be: its rest may be so much of delta, by Chernoff's bound there."""
+    steps, (c, spacing) = view.sampled, place
+    assert steps is not None
+    log_delta, epsilon = asked.tolist()
+    K = float(real_cumulants(view, tables, np.array([c]))[0, 0])
+    above = K - c * epsilon + math.log(spacing / (c * (1.0 + c))) - min(log_delta, 0.0)
+    least = min(max(above, 0.0) + NOTHING, REST_SHARE * bits if bits else REST)
+    return precise_lengths(steps, tables, c, spacing, least)
 
 
 def _line(
@@ -242,10 +261,10 @@ def _line(
     if length.shift[0] > 0.0:
         return None
     nodes, rest = int(length.nodes[0]), float(length.rest[0])
-    own = steps.of_person(0).T.tolist()
+    own = shared.at_points(steps.of_person(0), place, nodes, bits)
     try:
-        moments = shared.moments(own, place, nodes, bits)
+        moments = shared.moments(own.kinds.T.tolist(), place, nodes, bits)
+        kinds = list(zip(moments, own.kinds[2].tolist(), strict=True))
+        return ball_line(kinds, place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest, own)
     except NotPreciseError:
         return None
-    kinds = [(each, count) for each, (_, _, count) in zip(moments, own, strict=True)]
-    return ball_line(kinds, place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest)

@@ -6,7 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import moments_in_balls
+from perinstance.pairs.loss_sums.sampled.more_digits.many_distances import ManyDistances, PointSteps
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError, noise_nodes
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import DEPTH, moments_in_pairs
 from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_window
@@ -17,20 +21,22 @@ MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
 #: As many more for each so many kinds of steps: other ways take longer as well.
 EACH_KINDS = 16.0
 #: Moments that are kept for others who take the same steps.
-MOST_KEPT = 1 << 21
+MOST_KEPT = 1 << 22
 
 
 @dataclass(slots=True)
 class PreciseTables:
     """The moments that were summed so far, each kind's along each line, and how many terms one may still sum.
 
-    ``pot`` is how many everybody may sum who is answered alone.
+    ``people`` is how many may share them; ``pot`` how many terms everybody may sum who is answered alone.
     """
 
     over: bool
+    people: int = 1
     pot: int = 0
     left: int = 0
     most: int = MOST_TERMS
+    _many: ManyDistances | None = None
     _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
     _whole: dict[tuple[float, ...], bool] = field(default_factory=dict)
 
@@ -41,12 +47,19 @@ class PreciseTables:
             self._whole[key] = bool(noise_window(StepKind(q, m, self.over, 0.0), c, _depth(bits)).whole)
         return self._whole[key]
 
+    def at_points(self, own: Floats, place: tuple[float, float], nodes: int, bits: int) -> PointSteps:
+        """Return the steps of one person, in pairs of floats those of the points of pieces where there are many."""
+        if bits:
+            return PointSteps(np.vstack([own, np.zeros((1, own.shape[1]))]), None)
+        self._many = self._many or ManyDistances(self.over, self.people)
+        return self._many.at_points(own, lambda q, m: self.whole(q, m, place[0], bits), place, nodes)
+
     def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
         """Return the moments of some kinds at the first nodes of a line, in balls of some bits or in pairs (zero).
 
         Nothing is summed that takes too long.
         """
-        keys = [(q, m, *place, bits) for q, m, _ in kinds]
+        keys = [(q, m, *place, bits) for q, m, *_ in kinds]
         missing = [key for key in keys if self._known.get(key, (0, None))[0] < nodes]
         terms = nodes * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
         terms *= max(bits // IN_BALLS, 1)
