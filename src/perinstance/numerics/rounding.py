@@ -194,6 +194,8 @@ KL_QUADRATURE = 1e-36
 SPANNED = 2e-15
 #: Logarithms of distances, within a piece of them, are good to a quotient and a logarithm below one half: two units.
 PIECE_PLACE = 4.5e-16
+#: How much wider a piece of distances is than the part of an octave that it stands for.
+PIECE_WIDER = 1 + 1e-6
 #: What lies beyond all cells of a bound of moments over complex distances: e^-140 a cell, and these fall.
 PIECE_TAIL = 1e-50
 #: What sums of log moments over the points of pieces, to many digits, may leave out at the first node: 2^-64.

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import PIECE_PLACE, PIECE_TAIL
+from perinstance.numerics.rounding import PIECE_PLACE, PIECE_TAIL, PIECE_WIDER
 from perinstance.pairs.loss_sums.sampled.noise_cells import REACH
 
 #: Points of a piece, and how many times as many distances are worth them.
@@ -42,8 +42,8 @@ POINTS, WORTH = 32, 1.5
 ELLIPSES = np.array([1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])
 #: The largest sum of weights of so many points, or more.
 LARGEST_WEIGHTS = 3.5
-#: Pieces an octave up to each of some distances, and beyond; and how much wider they are, for rounding.
-PARTS, ENDS, MARGIN = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.25, math.sqrt(0.5), 2.0]), 1.0 + 1e-6
+#: Pieces an octave up to each of some distances, and beyond.
+PARTS, ENDS = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.25, math.sqrt(0.5), 2.0])
 #: The same where moments of low orders are meant.
 LOW_ORDERS = np.array([0.25, math.sqrt(2.0), 4.0])
 #: A cell of u, over the least distance, and the most of them.
@@ -120,7 +120,7 @@ def pieces_of(
     out = []
     for j in np.flatnonzero(people * counts >= WORTH * count):
         rate, part, k = found[j].tolist()
-        piece = DistancePiece(rate, 2.0 ** (k / part) / MARGIN, 2.0 ** ((k + 1.0) / part) * MARGIN, count)
+        piece = DistancePiece(rate, 2.0 ** (k / part) / PIECE_WIDER, 2.0 ** ((k + 1.0) / part) * PIECE_WIDER, count)
         out.append((piece, order[starts[j] : starts[j + 1]]))
     return out
 

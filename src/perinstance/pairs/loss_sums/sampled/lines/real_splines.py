@@ -15,7 +15,7 @@ from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind, di
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
+    from scipy.interpolate import PchipInterpolator
 
 #: Of more different distances than these at one rate, as many points are taken.
 TAKEN = 128
@@ -25,11 +25,11 @@ FEWEST = 4
 
 @dataclass(frozen=True, slots=True)
 class RealSplines:
-    """Cubic splines in log m, one for each place and each rate that has many distances, kept for everybody."""
+    """Monotone cubic splines in log m, one for each place and each rate that has many distances, kept for everybody."""
 
     steps: SampledSteps
     _points: dict[float, tuple[Floats, Floats]] = field(default_factory=dict)
-    _splines: dict[tuple[float, float], tuple[float, CubicSpline | None]] = field(default_factory=dict)
+    _splines: dict[tuple[float, float], tuple[float, PchipInterpolator | None]] = field(default_factory=dict)
 
     def values(self, c: float, kinds: NDArray[np.intp]) -> Floats:
         """Return log A, its first and its second derivative of some kinds at a real place."""
@@ -60,9 +60,9 @@ class RealSplines:
                     self._points[float(rate)] = points, kl
         return self._points
 
-    def _spline(self, c: float, rate: float) -> tuple[float, CubicSpline | None]:
+    def _spline(self, c: float, rate: float) -> tuple[float, PchipInterpolator | None]:
         """Return the logarithm of the furthest distance whose moment lies within the noise, and the spline up to it."""
-        from scipy.interpolate import CubicSpline
+        from scipy.interpolate import PchipInterpolator
 
         if (c, rate) not in self._splines:
             points, kl = self._points[rate]
@@ -72,7 +72,7 @@ class RealSplines:
             last = points.size if inside.all() else int(np.argmin(inside))
             logs, spline = np.log(points), None
             if last >= FEWEST:
-                spline = CubicSpline(logs[:last], np.log(np.maximum(found[:last], SMALLEST)))
+                spline = PchipInterpolator(logs[:last], np.log(np.maximum(found[:last], SMALLEST)))
             end = np.inf if last == points.size else float(logs[last - 1])
             self._splines[c, rate] = end, spline
         return self._splines[c, rate]

@@ -39,9 +39,6 @@ PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 FEW, FAR, FAR_KINDS, NEXT, LEAST_RATE = 64.0, 20.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
 DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
-#: Those of more kinds of steps than any other way serves, and how many times as many terms these may take altogether.
-LATTICE_KINDS, PATIENCE = 256, 8
-MANY_KINDS = ((0, QUICK), (0, PATIENCE * MOST_TERMS))
 #: Half octaves that a line may be moved to the left.
 LEFT = 16
 #: The first term of a line may be e^60 of delta, and its rest e^-64 of that, or e^-36 of delta; in balls these shares
@@ -126,11 +123,7 @@ def _answer(
     """
     found, answer = NONE, None
     shared.left = shared.pot
-    assert view.sampled is not None
-    many = view.sampled.of_person(0).shape[1] > LATTICE_KINDS
-    if many:
-        shared.left *= PATIENCE
-    for bits, shared.most in MANY_KINDS if many else DIGITS:
+    for bits, shared.most in DIGITS:
         long = not bits and shared.most > QUICK
         if long and answer is not None and answer.cost < np.inf:
             continue  # it was not too long
