@@ -164,9 +164,9 @@ def test_a_line_that_has_to_stay(many, monkeypatch):
     (usual,) = one.epsilon(1e-7, "with")
     make, asked = precise_answers._line, []
 
-    def only_the_first(view, place, length, bits, shared):
+    def only_the_first(view, place, *others):
         asked.append(place[0])
-        return make(view, place, length, bits, shared) if place[0] == asked[0] else None
+        return make(view, place, *others) if place[0] == asked[0] else None
 
     monkeypatch.setattr(precise_answers, "_line", only_the_first)
     (stayed,) = one.epsilon(1e-7, "with")
@@ -192,3 +192,32 @@ def test_long_lines_of_floats_come_last(many, monkeypatch):
     rough = many.epsilon(1e-7, "with")
     assert [most for _, most in asked] == [by_lines.SHORT, np.inf]
     assert (rough >= best * (1.0 - 1e-12)).all() and (rough < 1.01 * best).all()
+
+
+@pytest.mark.parametrize("over", [True, False])
+@pytest.mark.parametrize(
+    ("q", "m", "place"),
+    [(1e-5, 1.3, (2.0, 0.3)), (1e-4, 0.4, (5.0, 0.6)), (1e-3, 2.5, (1.5, 0.2)), (0.3, 0.7, (3.0, 0.1))],
+)
+def test_far_moments_with_floats(q, m, place, over):
+    """Within their errors of sums in pairs, at every node; and known to more digits than floats have."""
+    nodes, near = 3000, 1100
+    pairs, floats = moments_in_pairs(q, m, over, place, nodes), moments_in_pairs(q, m, over, place, nodes, near)
+    apart = np.abs((pairs.values[0] - floats.values[0]) + (pairs.values[1] - floats.values[1]))
+    np.testing.assert_array_equal(apart[:near], 0.0)
+    assert (apart[near:] > 0.0).any()
+    assert (apart <= pairs.errors + floats.errors).all()
+    assert (floats.errors[near:] <= 40.0 * min(q * place[1] * nodes * np.exp(m * m), 1.0) * 1e-14).all()
+    logs, far = pairs.logs, floats.logs
+    known = (logs.errors < 1.0) & (far.errors < 1.0)
+    off = np.abs((logs.values[:2] - far.values[:2]) + (logs.values[2:] - far.values[2:])).sum(axis=0)
+    assert (off <= logs.errors + far.errors)[known].all()
+    assert (far.most >= np.log(np.abs(floats.values[0]) / floats.values[0, 0].real) - 1e-14).all()
+
+
+def test_people_are_told_the_same_by_far_floats(monkeypatch):
+    """A line of some ten thousand nodes, with and without floats far along it."""
+    person = SampledGaussian(1e-4, [[0.5, 1.1]], [[300, 200]])
+    found = person.epsilon(1e-8)
+    monkeypatch.setattr(precise_answers, "LEAST_NEAR", 1 << 30)
+    np.testing.assert_allclose(found, person.epsilon(1e-8), rtol=1e-11)

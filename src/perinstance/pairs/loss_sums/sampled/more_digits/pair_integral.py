@@ -14,6 +14,7 @@ afresh as those of the moments do. What all of it loses is added, times the size
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,7 @@ class PairLine:
 
 
 def pair_line(
-    kinds: list[tuple[PairMoments, float]],
+    kinds: Iterable[tuple[PairMoments, float]],
     place: tuple[float, float],
     nodes: int,
     rest: float,
@@ -78,14 +79,16 @@ def pair_line(
     ``points`` are these steps where they are not whole: then they are pairs, and the sum of log moments is off.
     """
     c, spacing = place
-    sums, lost = np.zeros((4, nodes)), np.zeros((2, nodes))
-    terms, errors = np.empty((2, nodes), np.complex128), np.empty(nodes)
-    lows = np.zeros(len(kinds)) if points is None else points.kinds[3]
-    for (moments, steps), low in zip(kinds, lows.tolist(), strict=True):
-        add_logs(moments.logs.values[:, :nodes], moments.logs.errors[:nodes], steps, low, sums, lost)
+    sums, lost, most = np.zeros((4, nodes)), np.zeros((2, nodes)), np.zeros((2, nodes))
+    terms, errors, logs = np.empty((2, nodes), np.complex128), np.empty(nodes), []
+    for j, (moments, steps) in enumerate(kinds):
+        own, low = moments.logs, 0.0 if points is None else float(points.kinds[3, j])
+        add_logs(own.values[:, :nodes], own.errors[:nodes], steps, low, sums, lost)
+        logs.append((steps + low) * own.first)
+        most += np.stack([steps * own.most[:nodes], np.abs(steps * own.most[:nodes])])
     off = np.zeros(nodes) if points is None or points.remainder is None else points.remainder
     lost[0] += 1.001 * (off + off[0])
-    fill_powers(sums, lost, float(len(kinds)), terms, errors)
+    fill_powers(sums, lost, float(len(logs)), terms, errors)
     divide_by_poles(c, spacing, terms)
     vague = np.flatnonzero(errors == np.inf)
     errors[vague] = 0.0
@@ -93,12 +96,10 @@ def pair_line(
     if vague.size:
         if off[0] > 0.0:
             raise NotPreciseError("a sum over points is not known")
-        most = np.array([steps * moments.logs.most[vague] for moments, steps in kinds])
-        log = most.sum(axis=0) + NODE_ROUNDING * len(kinds) * np.abs(most).sum(axis=0)
+        log = most[0, vague] + NODE_ROUNDING * len(logs) * most[1, vague]
         z = c + 1j * spacing * vague
         with np.errstate(over="ignore"):  # then nothing is known of them
             charged += 1.01 * float((np.exp(log) * np.abs(c * (1.0 + c) / (z * (1.0 + z)))).sum())
-    logs = [(steps + low) * moments.logs.first for (moments, steps), low in zip(kinds, lows.tolist(), strict=True)]
     return finished_line(place, terms, charged + rest, math.fsum([*logs, off[0]]), math.fsum(map(abs, logs)))
 
 

@@ -18,11 +18,13 @@ from perinstance.numerics.double_double import over, plus, times
 from perinstance.numerics.double_double_complex import scaled, total
 from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import (
+    NODE_ROUNDING,
     PAIR_EXPONENTIAL,
     PAIR_PRODUCT,
     PAIR_SUM,
     VANISHED,
 )
+from perinstance.pairs.loss_sums.sampled.log_moments import log_one_plus
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_functions import exp_complex, log1p_complex, log1p_lost
 
 SURE = 0.1  # of a term: an error beyond which its phase counts as unknown
@@ -43,10 +45,13 @@ class PairLogs:
     first: float
 
 
-def logs_over_first(values: Any, errors: Floats) -> PairLogs:
-    """Return the logarithms of moments in pairs, over the first, from their absolute errors."""
+def logs_over_first(values: Any, errors: Floats, near: int | None = None) -> PairLogs:
+    """Return the logarithms of moments in pairs, over the first, from their absolute errors.
+
+    From a node on they are floats.
+    """
     found, off, most = np.empty((4, errors.size)), np.empty(errors.size), np.empty(errors.size)
-    fill_logs(values, errors, found, off, most)
+    fill_logs(values, errors, errors.size if near is None else near, found, off, most)
     high, low = values[:, 0].real.tolist()
     return PairLogs(found, off, most, log_of_pair(high, low) + 1.1 * float(errors[0]) / high)
 
@@ -57,8 +62,11 @@ def log_of_pair(first: float, low: float) -> float:
 
 
 @exact_kernel
-def fill_logs(values, errors, out, off, most):
-    """Fill in the logarithms, their errors, and logarithms of the most that ``|A/A(c)|`` may be."""
+def fill_logs(values, errors, near, out, off, most):
+    """Fill in the logarithms, their errors, and logarithms of the most that ``|A/A(c)|`` may be.
+
+    From the node ``near`` on logarithms are floats.
+    """
     one, one_low = over(1.0, 0.0, values[0, 0].real, values[1, 0].real)
     for k in range(errors.size):
         a, a_low = scaled(values[0, k], values[1, k], one, one_low)
@@ -69,6 +77,11 @@ def fill_logs(values, errors, out, off, most):
             out[:, k], off[k] = 0.0, UNKNOWN
             continue
         a, a_low = total(a, a_low, -1.0 + 0.0j, 0.0j)
+        if k >= near:
+            log = log_one_plus(a)
+            out[0, k], out[1, k], out[2, k], out[3, k] = log.real, log.imag, 0.0, 0.0
+            off[k] = 1.06 * lost / size + 8.0 * NODE_ROUNDING * (abs(a) + abs(log))
+            continue
         log, low = log1p_complex(a, a_low)
         out[0, k], out[1, k], out[2, k], out[3, k] = log.real, log.imag, low.real, low.imag
         # log(1 + x) is at most 1.06 x in size where |x| < 1/10

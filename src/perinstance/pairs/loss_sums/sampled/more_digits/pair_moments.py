@@ -12,14 +12,16 @@ blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import PAIR_EXPONENTIAL, PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
+from perinstance.pairs.loss_sums.sampled.more_digits.far_moments import far_moments
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError, precise_window
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_pairs import fill_turns, noise_in_pairs
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_logs import PairLogs, logs_over_first
@@ -32,28 +34,51 @@ BITS = 160  # of the balls
 
 @dataclass(frozen=True)
 class PairMoments:
-    """A at the nodes of a line, a row of first and one of second floats; the errors of each node, absolutely."""
+    """A at the nodes of a line, a row of first and one of second floats; the errors of each node, absolutely.
+
+    Those from ``near`` on, if there is such a node, are known to fewer digits.
+    """
 
     values: Any
     errors: Floats
+    near: int | None = None
 
     @cached_property
     def logs(self) -> PairLogs:
         """Return logarithms over the first."""
-        return logs_over_first(self.values, self.errors)
+        return logs_over_first(self.values, self.errors, self.near)
 
 
-def moments_in_pairs(q: float, m: float, over: bool, place: tuple[float, float], nodes: int) -> PairMoments:
-    """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``."""
+def moments_in_pairs(
+    q: float, m: float, over: bool, place: tuple[float, float], nodes: int, near: int | None = None
+) -> PairMoments:
+    """Return the moments of one kind of step at ``c + i k h``, k = 0, 1, ..., for the place ``(c, h)``.
+
+    From the node ``near`` on with floats (``far_moments.py``).
+    """
     step, (c, spacing) = StepKind(q, m, over, 0.0), place
     window, noise, missed = precise_window(step, c, DEPTH)
     found = noise_in_pairs(step, c, (window.low, window.high), window.theta, noise, LANES)
     turns = np.empty((3, *found.losses.shape))
     fill_turns(found.losses, spacing * np.array([1.0, TURN, TURN * TURN]), turns)
-    values = np.empty((4, nodes))
-    fill_sums(found.weights, turns, values)
-    off = missed + found.off_weight + found.off_loss * spacing * np.arange(float(nodes))
-    return _moments(values, found.size, noise, PAIR_EXPONENTIAL, off)
+    near = nodes if near is None else min(near, nodes)
+    values, lost = np.empty((4, nodes)), np.zeros(nodes)
+    sums = np.empty((4, near))
+    fill_sums(found.weights, turns, sums)
+    values[:, :near] = sums
+    if near < nodes:
+        values[:, near:], lost[near:] = far_moments(found, _least_loss(q, over), spacing, near, nodes)
+    off = missed + found.off_weight + found.off_loss * spacing * np.arange(float(nodes)) + lost
+    return replace(_moments(values, found.size, noise, PAIR_EXPONENTIAL, off), near=near)
+
+
+def _least_loss(q: float, over: bool) -> Floats:
+    """Return ``+-log(1 - q)`` as a pair."""
+    from flint import acb, arb
+
+    with working_precision(BITS):
+        log = (1 - arb(q)).log()
+        return np.asarray(in_pairs([acb(log if over else -log)])[:, 0].real)
 
 
 def sums_along(terms: list[Any], losses: list[Any], spacing: float, nodes: int, missed: float) -> PairMoments:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import PROMISED
+from perinstance.numerics.rounding import NODE_ROUNDING, PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import LineLengths, lay, precise_lengths, real_cumulants
@@ -39,6 +39,8 @@ PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 FEW, FAR, FAR_KINDS, NEXT, LEAST_RATE = 64.0, 20.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
 DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
+#: What floats lose far along a line, a step, and may raise epsilon by, of it, about; nodes that are always in pairs.
+FAR_ROUNDINGS, FAR_LOST, LEAST_NEAR, MOST_NEAR = 0.1, 0.1 * PROMISED, 1 << 11, 1 << 30
 #: Half octaves that a line may be moved to the left.
 LEFT = 16
 #: The first term of a line may be e^60 of delta, and its rest e^-64 of that, or e^-36 of delta; in balls these shares
@@ -206,7 +208,7 @@ def _walk_lines(
 
     If a line cannot be laid where it should be, it stays where it was and is made finer.
     """
-    asked, before, last = goal[None, :2].copy(), (0.0, np.inf), places.octave
+    asked, before, last = goal[None, :2].copy(), (0.0, np.inf, 0.0, 0), places.octave
     high = HIGH_SHARE * bits if bits else HIGH
     for _ in range(ROUNDS):
         if found.value < np.inf:
@@ -214,13 +216,15 @@ def _walk_lines(
         octave, share, sure = lay(view, tables, places, asked, solving and found is NONE, high)
         c = float(place_of(octave, branch_point(view))[0])
         place = (c, c * float(share[0]))
-        if sure[0] and place[0] == before[0] and place[1] >= before[1]:
+        length, near = _length(view, tables, place, asked[0], bits)
+        longer = length.nodes[0] > before[2] or near > before[3]
+        if sure[0] and place[0] == before[0] and place[1] >= before[1] and not longer:
             return found
-        length = _length(view, tables, place, asked[0], bits)
         yield *place, -float(length.nodes[0])
-        line = _line(view, place, length, bits, shared)
+        line = _line(view, place, length, near, bits, shared)
         if line is not None:
-            found, before, last = read_line(line, goal, float(asked[0, 1]), solving), place, octave
+            found, last = read_line(line, goal, float(asked[0, 1]), solving), octave
+            before = *place, float(length.nodes[0]), near
             if found is NONE or (solving and found.value == 0.0):
                 return found
         elif before[0] == 0.0:
@@ -234,19 +238,26 @@ def _walk_lines(
 
 def _length(
     view: LossCoordinates, tables: LineTables, place: tuple[float, float], asked: Floats, bits: int
-) -> LineLengths:
-    """Return how long one person's line has to be: its rest may be so much of delta, by Chernoff's bound there."""
+) -> tuple[LineLengths, int]:
+    """Return how long one person's line has to be, and from which node on floats do.
+
+    The rest may be so much of delta, by Chernoff's bound at the place; what floats may lose is as good as lost by one
+    step, and counts as ``c (1 + c)/(h^2 n)`` of that from the node n on.
+    """
     steps, (c, spacing) = view.sampled, place
     assert steps is not None
     log_delta, epsilon = asked.tolist()
     K = float(real_cumulants(view, tables, np.array([c]))[0, 0])
     above = K - c * epsilon + math.log(spacing / (c * (1.0 + c))) - min(log_delta, 0.0)
     least = min(max(above, 0.0) + NOTHING, REST_SHARE * bits if bits else REST)
-    return precise_lengths(steps, tables, c, spacing, least)
+    lost = FAR_ROUNDINGS * NODE_ROUNDING * steps.taken[0] * c * (1.0 + c) / spacing**2 * math.exp(min(above, REST))
+    allowed = FAR_LOST * c * epsilon
+    near = max(lost / allowed, LEAST_NEAR) if lost < MOST_NEAR * allowed else MOST_NEAR
+    return precise_lengths(steps, tables, c, spacing, least), 1 << math.ceil(math.log2(near))
 
 
 def _line(
-    view: LossCoordinates, place: tuple[float, float], length: LineLengths, bits: int, shared: PreciseTables
+    view: LossCoordinates, place: tuple[float, float], length: LineLengths, near: int, bits: int, shared: PreciseTables
 ) -> PairLine | BallLine | None:
     """Return the terms of one person along a line, or nothing if it does not die or takes too long."""
     steps = view.sampled
@@ -256,8 +267,8 @@ def _line(
     nodes, rest = int(length.nodes[0]), float(length.rest[0])
     own = shared.at_points(steps.of_person(0), place, nodes, bits)
     try:
-        moments = shared.moments(own.kinds.T.tolist(), place, nodes, bits)
-        kinds = list(zip(moments, own.kinds[2].tolist(), strict=True))
-        return ball_line(kinds, place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest, own)
+        moments = shared.moments(own.kinds.T.tolist(), place, nodes, min(near, nodes), bits)
+        kinds = zip(moments, own.kinds[2].tolist(), strict=True)
+        return ball_line(list(kinds), place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest, own)
     except NotPreciseError:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from perinstance.pairs.loss_sums.sampled.noise_cells import StepKind, noise_wind
 #: Terms of moments in pairs that are summed for one line, and for one person: some 3 nanoseconds each. In balls they
 #: take ten times as much for each of so many bits.
 MOST_TERMS, ALTOGETHER, IN_BALLS = 1 << 29, 1 << 30, 24
+#: Moments in floats are so many times as fast.
+FAR_SPEED = 8.0
 #: As many more for each so many kinds of steps: other ways take longer as well.
 EACH_KINDS = 16.0
 #: Moments that are kept for others who take the same steps.
@@ -37,7 +40,7 @@ class PreciseTables:
     left: int = 0
     most: int = MOST_TERMS
     _many: ManyDistances | None = None
-    _known: dict[tuple[float, ...], tuple[int, Any]] = field(default_factory=dict)
+    _known: dict[tuple[float, ...], tuple[int, int, Any]] = field(default_factory=dict)
     _whole: dict[tuple[float, ...], bool] = field(default_factory=dict)
 
     def whole(self, q: float, m: float, c: float, bits: int) -> bool:
@@ -54,28 +57,46 @@ class PreciseTables:
         self._many = self._many or ManyDistances(self.over, self.people)
         return self._many.at_points(own, lambda q, m: self.whole(q, m, place[0], bits), place, nodes)
 
-    def moments(self, kinds: list[list[float]], place: tuple[float, float], nodes: int, bits: int) -> list[Any]:
-        """Return the moments of some kinds at the first nodes of a line, in balls of some bits or in pairs (zero).
+    def moments(
+        self, kinds: list[list[float]], place: tuple[float, float], nodes: int, near: int, bits: int
+    ) -> Iterator[Any]:
+        """Yield the moments of some kinds at the first nodes of a line, in balls of some bits or in pairs (zero).
 
-        Nothing is summed that takes too long.
+        In pairs up to the node ``near``. Nothing is summed that takes too long, nor kept that is too large.
         """
-        keys = [(q, m, *place, bits) for q, m, *_ in kinds]
-        missing = [key for key in keys if self._known.get(key, (0, None))[0] < nodes]
-        terms = nodes * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
-        terms *= max(bits // IN_BALLS, 1)
+        keys: list[tuple[float, ...]] = [(q, m, *place, bits) for q, m, *_ in kinds]
+        missing = [key for key in keys if not self._serves(key, nodes, near)]
+        far = nodes - near if not bits else 0
+        each = (nodes - far + far / FAR_SPEED) * max(bits // IN_BALLS, 1)
+        terms = each * sum(noise_nodes(key[0], key[1], self.over, place[0], _depth(bits)) for key in missing)
         terms = int(terms / (1.0 + len(kinds) / EACH_KINDS))
         if terms > min(self.left, self.most):
             raise NotPreciseError(f"{terms} terms")
         self.left -= terms
-        if sum(count for count, _ in self._known.values()) > MOST_KEPT:
+        if sum(count for count, *_ in self._known.values()) > MOST_KEPT:
             self._known = {key: self._known[key] for key in keys if key in self._known}
-        for key in missing:
+        return self._each(keys, place, nodes, near, bits)
+
+    def _serves(self, key: tuple[float, ...], nodes: int, near: int) -> bool:
+        """Return whether moments are known that are as long, and as long in pairs."""
+        count, precise, _ = self._known.get(key, (0, 0, None))
+        return count >= nodes and precise >= near
+
+    def _each(
+        self, keys: list[tuple[float, ...]], place: tuple[float, float], nodes: int, near: int, bits: int
+    ) -> Iterator[Any]:
+        keep = nodes * len(keys) <= MOST_KEPT
+        for key in keys:
+            if self._serves(key, nodes, near):
+                yield self._known[key][2]
+                continue
             if bits:
                 found: Any = moments_in_balls(key[0], key[1], self.over, place, nodes, bits)
             else:
-                found = moments_in_pairs(key[0], key[1], self.over, place, nodes)
-            self._known[key] = nodes, found
-        return [self._known[key][1] for key in keys]
+                found = moments_in_pairs(key[0], key[1], self.over, place, nodes, near)
+            if keep:
+                self._known[key] = nodes, near, found
+            yield found
 
 
 def _depth(bits: int) -> float:
