@@ -232,3 +232,17 @@ def test_pieces_hold_their_distances():
         assert_allclose(piece.weights(distances[rows]).sum(axis=1), 1.0, rtol=1e-12)
         assert (np.abs(piece.weights(distances[rows])).sum(axis=1) < 3.5).all()
         np.testing.assert_array_equal(piece.weights(piece.points[:2]), np.eye(32)[:2])
+
+
+def test_halves():
+    """Both hold their distances, and small pieces, or those of few, have none."""
+    piece, distances = DistancePiece(0.1, 0.5, 1.0), RNG.uniform(0.5, 1.0, 400)
+    found = piece.halves(distances)
+    np.testing.assert_array_equal(np.sort(np.concatenate([rows for _, rows in found])), np.arange(400))
+    for half, rows in found:
+        assert half.count == piece.count
+        assert (np.abs(half.places(distances[rows])) <= 1.0).all()
+        assert half.half < 0.51 * piece.half
+    assert not piece.halves(distances[:50])
+    assert len(piece.halves(distances[:50], people=4)) == 2
+    assert not DistancePiece(0.1, 0.97, 1.0).halves(distances)

@@ -48,6 +48,8 @@ PARTS, ENDS = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.25, math.sqrt(0.5), 2.
 LOW_ORDERS = np.array([0.25, math.sqrt(2.0), 4.0])
 #: A cell of u, over the least distance, and the most of them.
 CELL, MOST_CELLS = 0.125, 8000
+#: A piece is not divided whose ends lie closer than this.
+NARROW = 2.0**0.1
 #: Nodes of a line at which remainders are computed.
 ASKED = 24
 #: Exponents: of a cell from which on none counts, and of a moment that is too large for pieces.
@@ -92,6 +94,17 @@ class DistancePiece:
         np.fill_diagonal(apart, 1.0)
         out = np.empty((distances.size, self.count))
         fill_weights(self.places(distances), at, 1.0 / apart.prod(axis=1), out)
+        return out
+
+    def halves(self, distances: Floats, people: int = 1) -> list[tuple[DistancePiece, NDArray[np.intp]]]:
+        """Return the halves in which enough of some distances lie, with the positions of these; none of a small one."""
+        middle, out = self.middle, []
+        if self.high < NARROW * self.low:
+            return []
+        for low, high, inside in ((self.low, middle, distances < middle), (middle, self.high, distances >= middle)):
+            rows = np.flatnonzero(inside)
+            if people * rows.size >= WORTH * self.count:
+                out.append((DistancePiece(self.rate, low / PIECE_WIDER, high * PIECE_WIDER, self.count), rows))
         return out
 
     def remainders(self, over: bool, c: float, spacing: float, nodes: int, of_logs: bool = False) -> Floats:

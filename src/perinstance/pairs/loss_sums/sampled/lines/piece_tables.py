@@ -1,7 +1,8 @@
 """Log moments along lines of many distances, from those of the points of their pieces (``distance_pieces.py``).
 
 Excesses ``A - 1`` are interpolated, which may be small, and then their logarithms are taken. A piece serves where its
-remainder is no more than what the moments of its points have lost; distances elsewhere are left to their own sums.
+remainder is no more than what the moments of its points have lost, else it is halved; distances elsewhere are left to
+their own sums.
 """
 
 from __future__ import annotations
@@ -68,10 +69,12 @@ class PieceTables:
         self, rates: Floats, distances: Floats, place: tuple[float, float], values: Floats, lost: Floats
     ) -> NDArray[np.intp]:
         """Fill in log moments of the distances that lie in pieces which serve; return the positions of all others."""
-        open_ = np.ones(rates.size, dtype=bool)
-        for piece, rows in pieces_of(rates, distances):
+        open_, pieces = np.ones(rates.size, dtype=bool), pieces_of(rates, distances)
+        while pieces:
+            piece, rows = pieces.pop()
             table = self._table(piece, place, lost.shape[1])
             if not table.remainder.size:
+                pieces += [(half, rows[some]) for half, some in piece.halves(distances[rows])]
                 continue
             found, off = np.empty((rows.size, values.shape[1])), np.empty((rows.size, lost.shape[1]))
             table.fill(piece.weights(distances[rows]), found, off)

@@ -51,16 +51,19 @@ class ManyDistances:
         ``whole`` says whether moments of a rate and a distance lie within the noise.
         """
         rest, parts, remainder = np.ones(own.shape[1], dtype=bool), [], np.zeros(nodes)
-        many = own.shape[1] > MANY
-        for piece, rows in pieces_of(own[0], own[1], POINTS, self.people, LOW_ORDERS) if many else ():
+        pieces = pieces_of(own[0], own[1], POINTS, self.people, LOW_ORDERS) if own.shape[1] > MANY else []
+        while pieces:
+            piece, rows = pieces.pop()
             key = (piece, *place, nodes)
             if key not in self._remainders:
                 self._remainders[key] = piece.remainders(self.over, *place, nodes, of_logs=True)
             off = own[2, rows].sum() * self._remainders[key]
-            if off[0] <= PIECE_LOGS and off[-1] <= MOST and whole(piece.rate, piece.high):
-                parts.append(np.stack([np.full(POINTS, piece.rate), piece.points, *self._summed(piece, own[1:, rows])]))
-                remainder += off
-                rest[rows] = False
+            if not (off[0] <= PIECE_LOGS and off[-1] <= MOST and whole(piece.rate, piece.high)):
+                pieces += [(half, rows[some]) for half, some in piece.halves(own[1, rows], self.people)]
+                continue
+            parts.append(np.stack([np.full(POINTS, piece.rate), piece.points, *self._summed(piece, own[1:, rows])]))
+            remainder += off
+            rest[rows] = False
         plain = np.vstack([own[:, rest], np.zeros((1, int(rest.sum())))])
         return PointSteps(np.hstack([plain, *parts]), remainder if parts else None)
 
