@@ -28,7 +28,7 @@ from perinstance.pairs.loss_sums.sampled.more_digits.noise_pairs import NoisePai
 BLOCK, CHUNK = 256, 64
 
 
-def far_moments(found: NoisePairs, least: Floats, spacing: float, first: int, nodes: int) -> tuple[Floats, Floats]:
+def moments_from(found: NoisePairs, least: Floats, spacing: float, first: int, nodes: int) -> tuple[Floats, Floats]:
     """Return the moments at ``c + i k h`` from a first node on, up to so many: four rows; and what they lose here.
 
     ``least`` is lambda_0, a pair.

@@ -21,7 +21,7 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import PAIR_EXPONENTIAL, PAIR_PRODUCT, PAIR_ROUNDED, PAIR_SUM
-from perinstance.pairs.loss_sums.sampled.more_digits.far_moments import far_moments
+from perinstance.pairs.loss_sums.sampled.more_digits.far_moments import moments_from
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError, precise_window
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_pairs import fill_turns, noise_in_pairs
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_logs import PairLogs, logs_over_first
@@ -67,7 +67,7 @@ def moments_in_pairs(
     fill_sums(found.weights, turns, sums)
     values[:, :near] = sums
     if near < nodes:
-        values[:, near:], lost[near:] = far_moments(found, _least_loss(q, over), spacing, near, nodes)
+        values[:, near:], lost[near:] = moments_from(found, _least_loss(q, over), spacing, near, nodes)
     off = missed + found.off_weight + found.off_loss * spacing * np.arange(float(nodes)) + lost
     return replace(_moments(values, found.size, noise, PAIR_EXPONENTIAL, off), near=near)
 
