@@ -21,7 +21,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.double_double import plus
 from perinstance.numerics.double_double_complex import product, total
 from perinstance.numerics.numba_compile import exact_kernel
-from perinstance.numerics.rounding import NODE_ROUNDING, PAIR_PRODUCT, PAIR_SUM
+from perinstance.numerics.rounding import NODE_ROUNDING, PAIR_EXPONENTIAL, PAIR_PRODUCT, PAIR_SUM
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_pairs import NoisePairs, fill_turns
 
 #: Nodes of a block, and of the noise at a time.
@@ -55,9 +55,10 @@ def moments_from(found: NoisePairs, least: Floats, spacing: float, first: int, n
     whole = np.zeros(4)
     add_up(found.weights, whole)
     put_together(whole, sums, others, last, phase[:, :, 0], out)
-    blocks = np.repeat(np.arange(1.0, count + 1.0), BLOCK)
-    lost += found.size * ((PAIR_PRODUCT + PAIR_SUM) * (blocks + 2.0 * BLOCK + 16.0) + PAIR_SUM * 3.0 * noise)
-    lost += found.size * PAIR_PRODUCT * 2.0 * (1.0 + np.arange(count * BLOCK))  # of the phase
+    # of products of factors: those of blocks, of places in them, and of the phase
+    factors = np.repeat(np.arange(1.0, count + 1.0), BLOCK) + 2.0 * BLOCK + 16.0
+    factors += 2.0 * (1.0 + np.arange(count * BLOCK))
+    lost += found.size * ((PAIR_PRODUCT + PAIR_SUM + 1.5 * PAIR_EXPONENTIAL) * factors + 3.0 * PAIR_SUM * noise)
     return out[:, : nodes - first], lost[: nodes - first]
 
 
