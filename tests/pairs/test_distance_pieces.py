@@ -44,7 +44,7 @@ def moment(q: float, m: complex, over: bool, z: complex) -> complex:
 
 
 def exact_moment(q: float, m: float, over: bool, z: complex) -> mp.mpc:
-    """Return A to 40 digits."""
+    """Return A to the digits of the context."""
     p = 1 + mp.mpc(z) if over else -mp.mpc(z)
     w = lambda x: 1 - mp.mpf(q) + mp.mpf(q) * mp.exp(m * x - mp.mpf(m) ** 2 / 2)  # noqa: E731
     cuts = [mp.mpf(x) for x in np.linspace(-15.0, 15.0 + 2.0 * m * (2.0 + abs(z.real)), 25)]
@@ -76,7 +76,7 @@ def test_tables_of_many_distances_are_those_of_their_own_sums(q, place, over):
 def test_moments_of_complex_distances_lie_below_their_bounds(q, c, over):
     """On the whole ellipse, A differs from one, or from the power of 1 - q, by at most what is said."""
     for low, high in ((0.2, 0.4), (0.7, 0.84), (1.0, 1.19)):
-        for s in ELLIPSES[:6]:
+        for s in ELLIPSES[1:6:2]:
             power = 1.0 + c if over else -c
             cells, _ = _cells(q, (low, high), power, s)
             if not len(cells):
@@ -96,22 +96,21 @@ def test_moments_of_complex_distances_lie_below_their_bounds(q, c, over):
 @pytest.mark.parametrize("over", [True, False])
 @pytest.mark.parametrize("of_logs", [False, True])
 def test_polynomials_through_few_points_are_as_far_off_as_is_said(over, of_logs):
-    """With so few points that it can be seen, in 40 digits: the remainder is a bound, and not for ever."""
+    """With so few points that it can be seen, in 20 digits: the remainder is a bound, and not for ever."""
     q, c, spacing = 0.01, 3.0, 20.0
     piece = DistancePiece(q, 0.5, 1.0, 7)
     remainders = piece.remainders(over, c, spacing, 3, of_logs)
-    with mp.workdps(30):
-        for k in (0, 2):
-            z = complex(c, spacing * k)
-            points = [exact_moment(q, m, over, z) for m in piece.points.tolist()]
-            points = [mp.log(a) for a in points] if of_logs else points
-            worst = 0.0
-            for m in (0.52, 0.71, 0.93, 0.99):
-                weights = [mp.mpf(w) for w in piece.weights(np.array([m]))[0]]
-                own = exact_moment(q, m, over, z)
-                own = mp.log(own) if of_logs else own
-                worst = max(worst, float(abs(mp.fdot(weights, points) - own)))
-            assert 1e-6 * remainders[k] < worst <= remainders[k]
+    with mp.workdps(20):
+        z = complex(c, spacing * 2)
+        points = [exact_moment(q, m, over, z) for m in piece.points.tolist()]
+        points = [mp.log(a) for a in points] if of_logs else points
+        worst = 0.0
+        for m in (0.52, 0.71, 0.97):
+            weights = [mp.mpf(w) for w in piece.weights(np.array([m]))[0]]
+            own = exact_moment(q, m, over, z)
+            own = mp.log(own) if of_logs else own
+            worst = max(worst, float(abs(mp.fdot(weights, points) - own)))
+        assert 1e-6 * remainders[2] < worst <= remainders[2]
 
 
 @pytest.mark.parametrize("over", [True, False])
@@ -203,12 +202,12 @@ def test_epsilon_of_many_distances(q, delta, direction, monkeypatch):
 
 def test_seldom_people_share_the_points(monkeypatch):
     """Whoever is asked along, to all digits; by sums of their own, too."""
-    distances = np.minimum(RNG.lognormal(-1.0, 0.6, (3, 300)), 0.9)
-    people = SampledGaussian(2e-3, distances, np.ones((3, 300)))
+    distances = np.minimum(RNG.lognormal(-1.0, 0.6, (2, 130)), 0.9)
+    people = SampledGaussian(2e-3, distances, np.full((2, 130), 2.0))
     found = people.epsilon(1e-6)
     assert_allclose(found[:1], people[:1].epsilon(1e-6), rtol=1e-12)
     without_pieces(monkeypatch)
-    assert_allclose(found[2:], people[2:].epsilon(1e-6), rtol=1e-11)
+    assert_allclose(found[1:], people[1:].epsilon(1e-6), rtol=1e-11)
 
 
 def test_the_same_distance_in_many_columns_is_one_kind():
