@@ -50,6 +50,8 @@ LOW_ORDERS = np.array([0.25, math.sqrt(2.0), 4.0])
 CELL, MOST_CELLS = 0.125, 8000
 #: A piece is not divided whose ends lie closer than this.
 NARROW = 2.0**0.1
+#: Above this rate logarithms of w lose digits, and pieces are not made.
+LARGEST_RATE = 0.99
 #: Nodes of a line at which remainders are computed.
 ASKED = 24
 #: Exponents: of a cell from which on none counts, and of a moment that is too large for pieces.
@@ -131,7 +133,7 @@ def pieces_of(
     found, inverse, counts = np.unique(which, axis=0, return_inverse=True, return_counts=True)
     order, starts = np.argsort(inverse.ravel(), kind="stable"), np.concatenate([[0], np.cumsum(counts)])
     out = []
-    for j in np.flatnonzero(people * counts >= WORTH * count):
+    for j in np.flatnonzero((people * counts >= WORTH * count) & (found[:, 0] <= LARGEST_RATE)):
         rate, part, k = found[j].tolist()
         piece = DistancePiece(rate, 2.0 ** (k / part) / PIECE_WIDER, 2.0 ** ((k + 1.0) / part) * PIECE_WIDER, count)
         out.append((piece, order[starts[j] : starts[j + 1]]))

@@ -265,8 +265,8 @@ def _line(
     if length.shift[0] > 0.0:
         return None
     nodes, rest = int(length.nodes[0]), float(length.rest[0])
-    own = shared.at_points(steps.of_person(0), place, nodes, bits)
     try:
+        own = shared.at_points(steps.of_person(0), place, nodes, bits)
         moments = shared.moments(own.kinds.T.tolist(), place, nodes, min(near, nodes), bits)
         kinds = zip(moments, own.kinds[2].tolist(), strict=True)
         return ball_line(list(kinds), place, nodes, rest, bits) if bits else pair_line(kinds, place, nodes, rest, own)
