@@ -93,10 +93,15 @@ def test_convolution_is_rounded_up(n, head):
         assert (found <= truth * (1 + 1e-13) + 1e-9 * around + 2e-300).all()
 
 
-def test_the_bound_is_that_of_the_steps_it_stands_for(monkeypatch):
-    """Three steps on a short lattice: the sum over all triples of points, and of what lies beyond, one by one."""
+THREE_STEPS = [[0.2, 0.05], [1.0, 2.0], [2.0, 1.0]]
+SEVEN_STEPS = [[0.2, 0.05, 0.01, 0.1, 0.02, 0.03], [1.0, 2.0, 1.5, 0.7, 1.2, 0.9], [1.0, 1.0, 2.0, 1.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize("table", [THREE_STEPS, SEVEN_STEPS])
+def test_the_bound_is_that_of_the_steps_it_stands_for(table, monkeypatch):
+    """A few steps on a short lattice: the sum over all points of each, and of what lies beyond, one by one."""
     monkeypatch.setattr(lattice_bound, "WORTH", np.inf)
-    table, epsilon, points = np.array([[0.2, 0.05], [1.0, 2.0], [2.0, 1.0]]), 1.5, 40
+    table, epsilon, points = np.array(table), 1.5, 40
     kinds = Kinds.of(table, 1.0, -10.0)
     bound = LatticeBound(kinds, epsilon, points)
     spacing = bound.lattice.spacing
@@ -106,14 +111,33 @@ def test_the_bound_is_that_of_the_steps_it_stands_for(monkeypatch):
         spread_step(law, (start, spacing, 0), 0.0, kinds.first, masses, places)
         masses[0] += upper_tail(-kinds.first)
         laws.append(masses)
-    both = np.convolve(np.convolve(laws[0], laws[0]), laws[1])
+    both = np.ones(1)
+    for masses, times in zip(laws, kinds.times, strict=True):
+        for _ in range(times):
+            both = np.convolve(both, masses)
     losses = kinds.least - kinds.edge + spacing * np.arange(both.size)
     for j in (bound.last, bound.last - 1, points // 2):
         at = losses[j]
-        with np.errstate(over="ignore"):
-            truth = (both * np.maximum(np.exp(losses) - np.exp(at), 0.0))[both > 1e-290].sum()
+        some = both > 1e-290
+        truth = (both[some] * np.maximum(np.exp(losses[some]) - np.exp(at), 0.0)).sum()
         assert bound.log_delta(j) == pytest.approx(math.log(truth), abs=1e-10)
         assert bound.epsilon(j) == pytest.approx(at, abs=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_many_kinds_are_not_all_in_memory(sign, monkeypatch):
+    """One after the other or all at once: the same bounds."""
+    random = np.random.default_rng(5)
+    table = np.array([np.full(12, 1e-3), random.uniform(0.5, 3.0, 12), random.integers(1, 4, 12)])
+    kinds = Kinds.of(table, sign, -15.0)
+    monkeypatch.setattr(lattice_bound, "WORTH", 0.0)
+    epsilon = 2.0 if sign > 0.0 else 0.005
+    bounds = []
+    for few in (16, 0):
+        monkeypatch.setattr(lattice_bound, "FEW_KINDS", few)
+        bound = LatticeBound(kinds, epsilon, 2000)
+        bounds.append([bound.log_delta(j) for j in range(bound.first, bound.last + 1, 50)])
+    assert bounds[0] == bounds[1] and np.isfinite(bounds[0]).sum() > 20
 
 
 def _potential(q, m, losses):
@@ -232,7 +256,7 @@ def test_many_kinds_of_steps(direction, above, monkeypatch):
     short, long = (SampledGaussian(0.001, [m], 12).epsilon(1e-6, direction)[0] for m in distances[[0, -1]])
     (found,) = SampledGaussian([[0.001] * 12], [distances], 1).epsilon(1e-6, direction)
     assert short * (1 - 1e-12) <= found <= long * (1 + above)
-    monkeypatch.setattr(answers, "MOST_KINDS", 11)
+    monkeypatch.setattr(answers, "MOST_STEPS", 11.0)
     (lines,) = SampledGaussian([[0.001] * 12], [distances], 1).epsilon(1e-6, direction)
     assert found < lines < found * (1 + 1e-3)
 

@@ -154,7 +154,9 @@ def test_windows_are_bounds(deep, monkeypatch):
     windows = 0
     for row in [row for row in ROWS if row["direction"] == "with" and sum(_numbers(row)[2]) > 100]:
         truth, log_delta = float(row["epsilon"]), math.log(float(row["delta"]))
-        kinds = replace(Kinds.of(np.array(_numbers(row)), 1.0, log_delta), deep=deep)
+        kinds = Kinds.of(np.array(_numbers(row)), 1.0, log_delta)
+        pairs = zip(kinds.laws, kinds.starts, strict=True)
+        kinds = replace(kinds, windows=tuple(LossWindow.of(law, start, kinds.first, deep) for law, start in pairs))
         for points, later in ((256, 0.0), (1000, 0.05)):
             monkeypatch.setattr(lattice_bound, "LATER", later)
             bound = LatticeBound(kinds, 1.01 * truth, points)

@@ -14,14 +14,13 @@ from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, Lat
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
 from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 
-#: Kinds of steps of one person at most; where there are more than so many, each of them gets fewer points.
-MOST_KINDS, MANY_KINDS = 256, 8
+#: Where one person has more kinds of steps than so many, each of them gets fewer points.
+MANY_KINDS = 160
 MOST_STEPS = 2.0**24
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
-MORE = 4
+MORE, FAR_MORE = 4, 8
 FASTER = 4.0  # than with their square errors may still fall from there on
-DOUBT = 6.0  # of the error left, where the points have become many times more at once: it may fall more slowly
 #: A lattice ends further out than where epsilon was found on the one before, by this share of it; the last one less.
 FIRST_ROOM, ROOM, LAST_ROOM = 0.25, 0.05, 0.002
 TURNS = 16
@@ -38,8 +37,7 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     out = np.full((len(goals), 2), np.inf)
     if view.has_others:
         return out
-    kinds = np.count_nonzero(steps.steps, axis=1)
-    served = (kinds <= MOST_KINDS) & (steps.taken >= 2.0) & (steps.taken <= MOST_STEPS)
+    served = (steps.taken >= 2.0) & (steps.taken <= MOST_STEPS)
     served &= (steps.steps % 1.0 == 0.0).all(axis=1)
     rows = np.flatnonzero(served)
     tables = [steps.of_person(int(i)) for i in rows]
@@ -114,7 +112,7 @@ def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float, float], 
         moved, before = abs(before - found), found
         more, fewer = points / fewer, points
         expected = left / (FASTER * more**2) if left < np.inf else 0.0
-        left = max(moved / (more**2 - 1.0) * (DOUBT if more > MORE else 1.0), expected)
+        left = max(moved / (more**2 - 1.0), expected)
         if points >= finest or bound == 0.0 or left <= ON_LATTICE * bound:
             break
         off = max(left, found - bound) if moved < np.inf else found - bound
@@ -122,8 +120,12 @@ def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float, float], 
             break
         if moved < np.inf:
             end = _further(kinds, bound, max(LAST_ROOM, 2.0 * moved / kinds.place(bound)))
-        enough = 1.1 * points * math.sqrt(left / (ON_LATTICE * bound)) if points >= SURE and moved < np.inf else 0.0
-        points = min(max(MORE * points, math.ceil(enough)), finest)
+        enough = float(MORE * points)
+        if points >= SURE and moved < np.inf:
+            enough = max(1.1 * points * math.sqrt(left / (ON_LATTICE * bound)), 2.0 * points)
+        if enough > FAR_MORE * points:  # a fourth of them first: by it the error that is left is known better
+            enough = max(MORE * points, enough / MORE)
+        points = min(math.ceil(enough), finest)
     return bound
 
 

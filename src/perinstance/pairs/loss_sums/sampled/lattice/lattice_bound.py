@@ -27,6 +27,7 @@ nothing, and rarely much: near the least loss points are finer (``step_levels.py
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,14 +57,15 @@ NARROW = 0.5  # of everything: a window that is worth it
 SPARE = 64  # points for the roundings of beginnings to points
 MANY = 1 << 14  # steps whose roundings are taken back
 ALLOWED = 32.0  # without: minus the logarithm of the share of delta that the rest below it may be
+FEW_KINDS = 16  # that are all in memory before it is known what lowering them saves
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """The steps of one person: what each kind is, how many of it there are, where its lattice starts and at which x.
 
-    ``least`` is the sum of the starts, ``edge`` minus the sum of the least losses, ``left`` the logarithm of the
-    probability below the first points. ``deep`` is how many standard deviations below its mean a sum may be left out.
+    Kinds that lose least come first. ``least`` is the sum of the starts, ``edge`` minus the sum of the least losses,
+    ``left`` the logarithm of the probability below the first points. ``windows`` are where sums of each kind begin.
     """
 
     laws: tuple[StepLaw, ...]
@@ -73,22 +75,25 @@ class Kinds:
     least: float
     edge: float
     left: float
-    deep: float
+    windows: tuple[LossWindow, ...]
 
     @classmethod
     def of(cls, table: Floats, sign: float, log_delta: float) -> Kinds:
         """Read a table with a column for each kind: rate, distance, how many; log delta is about what is asked for."""
+        table = table[:, np.argsort(-table[2] * np.log1p(-table[0]), kind="stable")]
         laws = tuple(make_step(q, m, sign) for q, m in table[:2].T.tolist())
         times = tuple(int(n) for n in table[2])
         first, left = FIRST, -np.inf
-        deep = math.sqrt(2.0 * (ALLOWED + math.log(sum(times))))
         if sign < 0.0:
             first = -math.sqrt(2.0 * (ALLOWED + math.log(sum(times)) - log_delta))
             left = log_upper(-first) + math.log(sum(times)) * (1.0 + UNIT) + 4e3 * UNIT
         starts = tuple(above_least(first, law) for law in laws)
         least = sum(n * start for n, start in zip(times, starts, strict=True))
         edge = -sum(n * law.log_p for n, law in zip(times, laws, strict=True))
-        return cls(laws, times, starts, first, least, edge, left, deep)
+        deep = math.sqrt(2.0 * (ALLOWED + math.log(sum(times))))  # standard deviations below its mean
+        pairs = zip(laws, starts, strict=True)
+        windows = tuple(LossWindow.of(law, start, first, deep) for law, start in pairs) if sign > 0.0 else ()
+        return cls(laws, times, starts, first, least, edge, left, windows)
 
     @property
     def sign(self) -> float:
@@ -126,19 +131,17 @@ class LatticeBound:
         self._halves: tuple[LossSum, LossSum] | None = None
         self._off = 8.0 * UNIT * (kinds.edge + kinds.least + width + spacing)
         pairs = zip(kinds.laws, kinds.starts, strict=True)
-        steps = [SpreadStep(law, start, kinds.first, self.lattice) for law, start in pairs]
-        share = max(step.share for step in steps)
-        if kinds.sign < 0.0:  # sums above the last do not count, and shares of all losses are a share of their sum
-            self._off += share * (kinds.least + width + spacing)
-        saved = sum(n * step.saved for n, step in zip(kinds.times, steps, strict=True))
-        self._averaged = saved > WORTH and share < UNEVEN
-        if not all(math.isfinite(step.log_scale) for step in steps):  # too far out for floats: nothing is known
-            return
-        losses = [step.loss(lowered=self._averaged) for step in steps]
+        steps: Iterable[SpreadStep] = (SpreadStep(law, start, kinds.first, self.lattice) for law, start in pairs)
+        self._averaged = True
+        if len(kinds.laws) <= FEW_KINDS:
+            steps = list(steps)
+            self._averaged = sum(n * step.saved for n, step in zip(kinds.times, steps, strict=True)) > WORTH
         try:
-            one, two = _in_two(losses, kinds.times, windows, self.lattice)
+            one, two, share = _in_two(steps, self._averaged, kinds.times, windows, self.lattice)
         except OverflowError:
             return
+        if kinds.sign < 0.0:  # sums above the last do not count, and shares of all losses are a share of their sum
+            self._off += share * (kinds.least + width + spacing)
         self.first = one.first + two.first
         if self.first + one.masses.size < self.last + 2:
             return
@@ -195,14 +198,12 @@ class LatticeBound:
 def _windows(kinds: Kinds, width: float) -> tuple[list[LossWindow], float]:
     """Return the windows of sums of each kind, and how far the longest reaches; none if that is not far less."""
     if kinds.sign > 0.0:
-        pairs = zip(kinds.laws, kinds.starts, strict=True)
-        windows = [LossWindow.of(law, start, kinds.first, kinds.deep) for law, start in pairs]
-        parts = list(zip(windows, kinds.times, strict=True))
+        parts = list(zip(kinds.windows, kinds.times, strict=True))
         if len(parts) == 1:  # in two halves
             ((window, times),) = parts
             parts = [(window, times // 2), (window, times - times // 2)]
         room = width - sum(window.begins(times) for window, times in parts)
-        windows = [replace(window, least=LATER * room) for window in windows]
+        windows = [replace(window, least=LATER * room) for window in kinds.windows]
         room += max(replace(window, least=LATER * room).raised(times) for window, times in parts)
         if 0.0 < room < NARROW * width:
             return windows, room
@@ -210,20 +211,32 @@ def _windows(kinds: Kinds, width: float) -> tuple[list[LossWindow], float]:
 
 
 def _in_two(
-    losses: list[LossSum], times: tuple[int, ...], windows: list[LossWindow], lattice: Lattice
-) -> tuple[LossSum, LossSum]:
-    """Return two sums of about as many steps whose sum is everything: the last convolution is not needed as a whole."""
-    if len(losses) == 1:
-        (law,), (k,), (window,) = losses, times, windows
-        one = two = repeated(law, k // 2, lattice, window)
-        if k % 2:
-            two = begun(added(one, law, lattice), int(window.begins(k - k // 2) / lattice.spacing), lattice)
-    else:
-        each = zip(losses, times, windows, strict=True)
-        whole = [repeated(law, k, lattice, window) for law, k, window in each]
-        one, two = whole[0], whole[-1]
-        for other in whole[1:-1]:
-            one = added(one, other, lattice)
+    steps: Iterable[SpreadStep], lowered: bool, times: tuple[int, ...], windows: list[LossWindow], lattice: Lattice
+) -> tuple[LossSum, LossSum, float]:
+    """Return two sums whose sum is everything: the last convolution is not needed as a whole; and the largest share.
+
+    Sums that lose about as much as each other are added: what is small is moved to coarser points whenever something
+    large is added to it, by up to a spacing, and few moves of sums add less than many moves of their parts.
+    """
+    sums: list[LossSum] = []
+    share = 0.0
+    for step, k, window in zip(steps, times, windows, strict=True):
+        if not math.isfinite(step.log_scale):
+            raise OverflowError("too far out for floats")
+        share = max(share, step.share)
+        law = step.loss(lowered and step.share < UNEVEN)
+        if len(times) == 1:
+            one = two = repeated(law, k // 2, lattice, window)
+            if k % 2:
+                two = begun(added(one, law, lattice), int(window.begins(k - k // 2) / lattice.spacing), lattice)
+            sums = [one, two]
+        else:
+            sums.append(repeated(law, k, lattice, window))
+        while len(sums) > 2 and sums[-2].mean <= sums[-1].mean:
+            sums.append(added(sums.pop(), sums.pop(), lattice))
+    while len(sums) > 2:
+        sums.append(added(sums.pop(), sums.pop(), lattice))
+    one, two = sums
     if one is two:
-        return one, two
-    return ended(one, two.masses.size, lattice), ended(two, one.masses.size, lattice)
+        return one, two, share
+    return ended(one, two.masses.size, lattice), ended(two, one.masses.size, lattice), share

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NOT_ZERO, UNIT
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import StepLaw
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, LossSum
@@ -24,6 +25,20 @@ from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least
 
 NODES = 2000  # for mean and variance, about
 FURTHEST = 12.0  # of the noise for them
+
+
+@kernel
+def _moments(law, start, first):
+    """Return the mean of a step's loss above its start, and of its square, about; the noise begins at ``first``."""
+    step = (FURTHEST - first) / (NODES - 1)
+    mean, square = 0.0, 0.0
+    for i in range(NODES):
+        x = first + step * i
+        loss = above_least(x, law) - start
+        weight = math.exp(-0.5 * x * x) * step / math.sqrt(2.0 * math.pi)
+        mean += weight * loss
+        square += weight * loss * loss
+    return mean, square
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +55,8 @@ class LossWindow:
     @classmethod
     def of(cls, law: StepLaw, start: float, first: float, z: float) -> LossWindow:
         """Return windows that sums leave, about, with probability ``e^{-z^2/2}``; the noise begins at ``first``."""
-        x = np.linspace(first, FURTHEST, NODES)
-        losses = np.array([above_least(at, law) for at in x]) - start
-        weights = np.exp(-0.5 * x * x) * (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
-        return cls(float(weights @ losses), z * math.sqrt(float(weights @ losses**2)), 0.0)
+        mean, square = _moments(law, start, first)
+        return cls(mean, z * math.sqrt(square), 0.0)
 
     def begins(self, n: int) -> float:
         """Return where the window of a sum of n begins."""
