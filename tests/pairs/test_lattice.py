@@ -261,6 +261,34 @@ def test_many_kinds_of_steps(direction, above, monkeypatch):
     assert found < lines < found * (1 + 1e-3)
 
 
+def test_hundreds_of_kinds():
+    """300 kinds that are next to one, seldom: between as many steps of the shortest and of the longest, to 1e-5."""
+    distances = np.linspace(3.0 - 1e-9, 3.0, 300)
+    short, long = (SampledGaussian(1e-5, [m], 300).epsilon(1e-9, "with")[0] for m in distances[[0, -1]])
+    table = np.array([np.full(300, 1e-5), distances, np.ones(300)])
+    found = answers.lattice_epsilon(table, 1.0, math.log(1e-9), (np.inf, np.inf), 1 << 11)
+    assert short * (1 - 1e-12) <= found <= long * (1 + 1e-5)
+
+
+def test_people_of_many_kinds_share_points(monkeypatch):
+    """Alone they have more points than with others, and with others never fewer than as many as eight kinds have."""
+    given = []
+
+    def told(*arguments):
+        given.append(arguments[4])
+        return 1.0
+
+    monkeypatch.setattr(answers, "lattice_epsilon", told)
+    monkeypatch.setattr(answers, "OF_ALL", 64.0)
+    monkeypatch.setattr(answers, "OF_ONE", 32.0)
+    distances = np.linspace(0.5, 1.5, 60) + 1e-3 * np.arange(9)[:, None]
+    for some in (distances[:1], distances):
+        goals = np.tile([-20.0, 1.0, np.inf], (len(some), 1))
+        view = SampledGaussian(1e-6, some, 1).coordinates()
+        answers.answer_on_lattice(view, goals, np.full((len(some), 2), np.inf), True)
+    assert given == [answers.FINEST * 32 // 60] + [answers.FINEST * 8 // 60] * 9
+
+
 AWKWARD = [
     ([0.3, 0.3, 0.05], [1e-6, 6.0, 1e-6], "with"),
     ([1e-6, 0.9, 1e-6], [40.0, 0.001, 1e-3], "without"),

@@ -14,8 +14,9 @@ from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, Lat
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
 from perinstance.pairs.loss_sums.sampled.steps import share_of_work
 
-#: Where one person has more kinds of steps than so many, each of them gets fewer points.
-MANY_KINDS = 160
+#: Kinds of steps that may have as many points as the finest lattice has, more have fewer: of people who are answered
+#: together, of one of them, and whoever else is asked for. Each doubling of a kind counts as this much of one more.
+OF_ALL, OF_ONE, AT_LEAST, DOUBLING = 640.0, 160.0, 8.0, 0.4
 MOST_STEPS = 2.0**24
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
@@ -42,13 +43,17 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     rows = np.flatnonzero(served)
     tables = [steps.of_person(int(i)) for i in rows]
     keys = [table.tobytes() + goals[i].tobytes() for i, table in zip(rows, tables, strict=True)]
-    finest = int(share_of_work(dict(zip(keys, tables, strict=True)).values()) * FINEST)
+    people = dict(zip(keys, tables, strict=True))
+    finest = int(share_of_work(people.values()) * FINEST)
     if not finest:
         return out
+    work = {key: float(np.sum(1.0 + DOUBLING * np.log2(table[2]))) for key, table in people.items()}
+    together = OF_ALL / max(sum(work.values()), 1.0)
     sign = 1.0 if steps.over else -1.0
     known: dict[bytes, tuple[float, float]] = {}
     for i, key, table in zip(rows, keys, tables, strict=True):
-        points = max(min(finest, FINEST * MANY_KINDS // table.shape[1]), LEAST)
+        own = max(min(OF_ONE / work[key], together), AT_LEAST / table.shape[1])
+        points = max(min(finest, int(FINEST * own)), LEAST)
         if key not in known and solving:
             bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
             known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, points), 1.0
