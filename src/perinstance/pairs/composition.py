@@ -176,8 +176,12 @@ def pairs_of_promise(epsilon: ArrayLike, delta: ArrayLike, people: int) -> Pairs
     """
     e = np.broadcast_to(real_array("epsilon of the promise", epsilon, people), (people,))
     d = np.broadcast_to(real_array("delta of the promise", delta, people), (people,))
-    if not ((e >= 0) & (d >= 0) & (d < 1)).all():
-        raise InvalidInput("a promise has epsilon >= 0 and delta in [0, 1); check what the other tool states")
+    wrong = ~((e >= 0) & (d >= 0) & (d < 1))
+    if wrong.any():
+        got = f"epsilon = {e[wrong][0]:g} and delta = {d[wrong][0]:g}"
+        raise InvalidInput(
+            f"a promise has epsilon >= 0 and delta in [0, 1), got {got}; check what the other tool states"
+        )
     # log((1 + e^epsilon)/2) without cancellation: epsilon/2 + log cosh(epsilon/2)
     half = e / 2
     log_cosh = half + np.log1p(np.expm1(-2 * half) / 2)
