@@ -43,7 +43,8 @@ def distribution(
     drawing.text(LEFT - 6, base, "0", "label", "end")
     drawing.text(2, top - 6, "people", "axis-title", "start")
     _share_below(drawing, below, scale, base)
-    for row, marker in enumerate(shown):
+    # names lie to the left of lines on the right: the furthest goes first, and no line crosses the name of another
+    for row, marker in enumerate(sorted(shown, key=lambda m: -abs(scale(m.value) - (LEFT + RIGHT) / 2))):
         _mark(drawing, marker, scale, 15.0 + LINE * row, base + 140.0)
     for row, note in enumerate(notes):
         drawing.free_text(RIGHT, top + 12 + LINE * row, note, "note halo", "end")
