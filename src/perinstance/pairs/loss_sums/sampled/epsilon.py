@@ -20,6 +20,7 @@ from perinstance.numerics.rounding import (
     STEP_UP,
 )
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.like_people import crowd_of, grouped
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     RUNG,
     Places,
@@ -80,6 +81,7 @@ def invert(
 
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
     it may, the same in pairs of floats is tried, before lines that are long, then a lattice of losses.
+    People who are too many for that, with one kind of step each, are answered in groups.
     """
     precisely = lattice and not view.has_others
     out, cost = _invert_straight(view, tables, places, goals, solving, SHORT if precisely else np.inf)
@@ -87,6 +89,12 @@ def invert(
     if precisely and again.size:
         from perinstance.pairs.loss_sums.sampled.more_digits.precise_answers import answer_precisely
 
+        crowd = crowd_of(view, again, goals[:, 0 if solving else 1])
+        if crowd.size:
+            found = _of_groups(view[crowd], goals[crowd], solving)
+            out[crowd] = np.where(found[:, :1] < out[crowd, :1], found, out[crowd])
+            places = places.without(np.isin(np.arange(len(out)), crowd) & np.isfinite(out[:, 0]))
+            again = np.setdiff1d(again, crowd)
         _improve(out, cost, again, answer_precisely(view[again], tables, places.of(again), goals[again], solving))
         long = np.flatnonzero(places.found & np.isinf(out[:, 0]))
         if long.size:
@@ -101,6 +109,15 @@ def invert(
         better = answer_on_lattice(view[again], goals[again], bounds, solving)
         out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
     return out
+
+
+def _of_groups(view: LossCoordinates, goals: Floats, solving: bool) -> Floats:
+    """Return the same for people who are too many, each with the answer of a group of like ones."""
+    view, goal, which = grouped(view, goals[:, 0 if solving else 1], solving)
+    tables = LineTables.of(view)
+    places = choose(view, tables, goal, solving)
+    goals = np.stack([places.log_delta, np.maximum(places.epsilon, 0.0), edge_of(view)], axis=1)
+    return invert(view, tables, places, goals, solving)[which]
 
 
 def _improve(out: Floats, cost: Floats, rows: NDArray[np.intp], found: tuple[Floats, Floats]) -> None:

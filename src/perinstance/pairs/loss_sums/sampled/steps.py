@@ -21,6 +21,8 @@ FAR = 10.0
 #: Different people who are answered one by one, in one call, are given all the work that an answer may take up to so
 #: many kinds of steps altogether; more share it, and beyond the second number none of them is.
 IN_FULL, SHARED = 8192, 32768
+#: Steps of those who are.
+MOST_STEPS = 2.0**24
 
 
 def share_of_work(people: Iterable[Floats]) -> float:

@@ -12,12 +12,11 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step, one_step_epsilon
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
 from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_epsilon
-from perinstance.pairs.loss_sums.sampled.steps import share_of_work
+from perinstance.pairs.loss_sums.sampled.steps import MOST_STEPS, share_of_work
 
 #: Kinds of steps that may have as many points as the finest lattice has, more have fewer: of people who are answered
 #: together, of one of them, and whoever else is asked for. Each doubling of a kind counts as this much of one more.
 OF_ALL, OF_ONE, AT_LEAST, DOUBLING = 640.0, 160.0, 8.0, 0.4
-MOST_STEPS = 2.0**24
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE, FAR_MORE = 4, 8

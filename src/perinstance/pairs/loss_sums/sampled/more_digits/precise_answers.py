@@ -23,14 +23,14 @@ from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
 from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import BallLine, ball_line
 from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE, LineAnswer, better, read_line
 from perinstance.pairs.loss_sums.sampled.more_digits.many_distances import MANY
+from perinstance.pairs.loss_sums.sampled.more_digits.nearby_epsilons import NearbyEpsilons
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLine, pair_line
 from perinstance.pairs.loss_sums.sampled.more_digits.precise_tables import ALTOGETHER, MOST_TERMS, PreciseTables
-from perinstance.pairs.loss_sums.sampled.steps import share_of_work
+from perinstance.pairs.loss_sums.sampled.steps import MOST_STEPS, share_of_work
 
 #: A line that takes more than so many is tried after large losses were taken apart, which takes a second.
 QUICK = 1 << 26
-MOST_STEPS = 2.0**24
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
@@ -81,11 +81,14 @@ def answer_precisely(
             known[keys[i]] = found
         open_ = [i for i in open_ if not _enough(known[keys[i]], solving)]
     shared.pot = int(share_of_work(own[i] for i in open_) * ALTOGETHER)
-    for i in open_ if shared.pot else ():
+    last = NearbyEpsilons()
+    for i in sorted(open_, key=lambda i: last.order(own[i], goals[i])) if shared.pot else ():
+        start = last.guess(own[i], goals[i]) if solving else NONE
         try:
-            known[keys[i]] = better(known[keys[i]], _answer(*person(i)))
+            known[keys[i]] = better(known[keys[i]], _answer(*person(i), start))
         except NotPreciseError:  # of a rotation: somebody else has changed the precision of all balls
             continue
+        last.put(own[i], known[keys[i]].value)
     for i, key in keys.items():
         out[i], cost[i] = known[key][:2], known[key].cost
     return out, cost
@@ -117,11 +120,17 @@ def _along_shared(people: dict[int, Any], shared: PreciseTables) -> dict[int, Li
 
 
 def _answer(
-    view: LossCoordinates, tables: LineTables, places: Places, goal: Floats, solving: bool, shared: PreciseTables
+    view: LossCoordinates,
+    tables: LineTables,
+    places: Places,
+    goal: Floats,
+    solving: bool,
+    shared: PreciseTables,
+    start: LineAnswer,
 ) -> LineAnswer:
     """Return the answer of one person: with more digits until it is good enough, or lines do not serve.
 
-    After short lines in pairs of floats, with the person, large losses are taken apart.
+    ``start`` is a guess of it. After short lines in pairs of floats, with the person, large losses are taken apart.
     """
     found, answer = NONE, None
     shared.left = shared.pot
@@ -132,7 +141,8 @@ def _answer(
         inside = _inside_noise(view, places, bits, shared)
         answer = None
         if inside is not None:
-            answer = _to_the_end(_walk_lines(view, tables, inside, goal, found, solving, shared, bits))
+            first = start if found is NONE else found
+            answer = _to_the_end(_walk_lines(view, tables, inside, goal, first, solving, shared, bits))
         found = better(found, answer or NONE)
         if shared.most == QUICK and shared.over and not _enough(found, solving):
             found = better(found, _with_cut(view, goal, found, solving, shared))
@@ -206,7 +216,8 @@ def _walk_lines(
 ) -> LineWalk:
     """Yield the place of each line, and minus its length, before it is made, and return the answer along the last.
 
-    If a line cannot be laid where it should be, it stays where it was and is made finer.
+    The first is laid for what is known or guessed, ``found``; no answer is returned before a line was made. If a line
+    cannot be laid where it should be, it stays where it was and is made finer.
     """
     asked, before, last = goal[None, :2].copy(), (0.0, np.inf, 0.0, 0), places.octave
     high = HIGH_SHARE * bits if bits else HIGH
