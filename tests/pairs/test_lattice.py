@@ -279,8 +279,7 @@ def test_people_of_many_kinds_share_points(monkeypatch):
         return 1.0
 
     monkeypatch.setattr(answers, "lattice_epsilon", told)
-    monkeypatch.setattr(answers, "OF_ALL", 64.0)
-    monkeypatch.setattr(answers, "OF_ONE", 32.0)
+    monkeypatch.setattr(answers, "OF_ALL", 32.0)
     distances = np.linspace(0.5, 1.5, 60) + 1e-3 * np.arange(9)[:, None]
     for some in (distances[:1], distances):
         goals = np.tile([-20.0, 1.0, np.inf], (len(some), 1))

@@ -15,8 +15,8 @@ from perinstance.pairs.loss_sums.sampled.lattice.moment_orders import chernoff_e
 from perinstance.pairs.loss_sums.sampled.steps import MOST_STEPS, share_of_work
 
 #: Kinds of steps that may have as many points as the finest lattice has, more have fewer: of people who are answered
-#: together, of one of them, and whoever else is asked for. Each doubling of a kind counts as this much of one more.
-OF_ALL, OF_ONE, AT_LEAST, DOUBLING = 640.0, 160.0, 8.0, 0.4
+#: together, and of one of them, whoever else is asked for. Each doubling of a kind counts as this much of one more.
+OF_ALL, AT_LEAST, DOUBLING = 1024.0, 8.0, 0.4
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
 MORE, FAR_MORE = 4, 8
@@ -46,12 +46,12 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     finest = int(share_of_work(people.values()) * FINEST)
     if not finest:
         return out
-    work = {key: float(np.sum(1.0 + DOUBLING * np.log2(table[2]))) for key, table in people.items()}
-    together = OF_ALL / max(sum(work.values()), 1.0)
+    work = sum(float(np.sum(1.0 + DOUBLING * np.log2(table[2]))) for table in people.values())
+    together = OF_ALL / max(work, 1.0)
     sign = 1.0 if steps.over else -1.0
     known: dict[bytes, tuple[float, float]] = {}
     for i, key, table in zip(rows, keys, tables, strict=True):
-        own = max(min(OF_ONE / work[key], together), AT_LEAST / table.shape[1])
+        own = max(together, AT_LEAST / table.shape[1])
         points = max(min(finest, int(FINEST * own)), LEAST)
         if key not in known and solving:
             bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
