@@ -161,11 +161,12 @@ class SampledSteps:
 
     def of_person(self, i: int) -> Floats:
         """Return the steps of one person: a row of rates, one of distances, one of how many; each kind once."""
-        taken = np.flatnonzero(self.steps[i] > 0.0)
+        steps = self.table[i if self.rows is None else self.rows[i]]  # not of all of them: there may be a million
+        taken = np.flatnonzero(steps > 0.0)
         if self.index is None:
-            return np.stack([self.rates[taken], self.distances[taken], self.steps[i, taken]])
+            return np.stack([self.rates[taken], self.distances[taken], steps[taken]])
         which, inverse = np.unique(self.index[i, taken], return_inverse=True)
-        counts = np.bincount(inverse.ravel(), self.steps[i, taken], which.size)
+        counts = np.bincount(inverse.ravel(), steps[taken], which.size)
         return np.stack([self.rates[which], self.distances[which], counts])
 
     def kinds(self) -> NDArray[np.intp]:

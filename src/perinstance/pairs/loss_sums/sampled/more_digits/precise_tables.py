@@ -31,7 +31,8 @@ MOST_KEPT = 1 << 22
 class PreciseTables:
     """The moments that were summed so far, each kind's along each line, and how many terms one may still sum.
 
-    ``people`` is how many may share them; ``pot`` how many terms everybody may sum who is answered alone.
+    ``people`` is how many may share them; ``pot`` how many terms everybody may sum who is answered alone; ``_kept`` how
+    many moments are known.
     """
 
     over: bool
@@ -41,6 +42,7 @@ class PreciseTables:
     most: int = MOST_TERMS
     _many: ManyDistances | None = None
     _known: dict[tuple[float, ...], tuple[int, int, Any]] = field(default_factory=dict)
+    _kept: int = 0
     _whole: dict[tuple[float, ...], bool] = field(default_factory=dict)
 
     def whole(self, q: float, m: float, c: float, bits: int) -> bool:
@@ -73,8 +75,9 @@ class PreciseTables:
         if terms > min(self.left, self.most):
             raise NotPreciseError(f"{terms} terms")
         self.left -= terms
-        if sum(count for count, *_ in self._known.values()) > MOST_KEPT:
+        if self._kept > MOST_KEPT:
             self._known = {key: self._known[key] for key in keys if key in self._known}
+            self._kept = sum(count for count, *_ in self._known.values())
         return self._each(keys, place, nodes, near, bits)
 
     def _serves(self, key: tuple[float, ...], nodes: int, near: int) -> bool:
@@ -95,6 +98,7 @@ class PreciseTables:
             else:
                 found = moments_in_pairs(key[0], key[1], self.over, place, nodes, near)
             if keep:
+                self._kept += nodes - self._known.get(key, (0,))[0]
                 self._known[key] = nodes, near, found
             yield found
 
