@@ -103,6 +103,17 @@ def test_people_keep_their_steps_when_they_are_picked(pairs):
         assert np.array_equal(some.in_basis[:, 0], some.taken)
 
 
+def test_the_steps_of_one_person_are_not_looked_for_among_everybodys(pairs, monkeypatch):
+    """Of a hundred thousand people a copy of all tables for each of them would take hours."""
+    steps = pairs.coordinates().sampled
+    some = steps.with_basis(np.ones((steps.rates.size, 2)))[np.array([5, 3, 0])]
+    expected = [steps.of_person(i) for i in (5, 3, 0)]
+    monkeypatch.setattr(SampledSteps, "steps", property(lambda _: pytest.fail("everybody's steps were copied")))
+    for i in range(3):
+        np.testing.assert_array_equal(some.of_person(i), expected[i])
+    np.testing.assert_array_equal(some.of_person(2), [[0.01], [1.0], [1000.0]])
+
+
 def test_nobody_is_charged_for_the_rounding_of_steps_that_others_take():
     """A step of distance 5.3 has moments that are lost far out on a line on which people with smaller steps lie."""
     distance = np.append(np.geomspace(0.02, 2.46, 11), 5.26)[None]

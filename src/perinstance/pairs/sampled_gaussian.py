@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, LEAST_PARAMETER
+from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, LEAST_PARAMETER, PROMISED
 from perinstance.pairs.closed_form.sampled_step import (
     step_delta_with,
     step_delta_without,
@@ -43,6 +43,8 @@ MOST_STEPS = 2.0**53
 FEW = 64.0
 #: A larger rate is as good as 1 there.
 WHOLE = 0.999
+#: How far above the least the epsilons of readings and figures may be, of themselves.
+NEAR = 1e-3
 #: Beyond this distance a step counts as one of rate 1, which loses at least as much.
 FAR = 100.0
 #: Beyond this a shift counts as infinite (``coordinates.py``), and no square below it overflows.
@@ -63,7 +65,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     sample a person ten times or more, with distances up to ten, some 1e-12. Three steps and more otherwise are inverted
     in more digits, their large losses taken apart, or put on a lattice of losses, which takes up to seconds a person:
     below 1e-9 with few exceptions, for dozens of kinds of steps, and hundreds in a minute. Different people of that
-    sort who take more than 4,096 kinds altogether, in one call, share the work (``docs/composition.md`` has figures).
+    sort who take more than 8,192 kinds altogether, in one call, share the work (``docs/composition.md`` has figures).
 
     Examples
     --------
@@ -75,6 +77,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     __slots__ = ("_rate", "_distance", "_steps")
     FORMAT = ("sampled_gaussian", 1)
     one_number_each = False
+    slow_alone = True
     _rate: Floats
     _distance: Floats
     _steps: Floats
@@ -161,6 +164,18 @@ class SampledGaussian(ColumnPairs, SummedPairs):
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, or a bound above it (see the kinds)."""
+        return self._epsilon(delta, direction, PROMISED)
+
+    def near_epsilon(self, delta: ArrayLike) -> Floats:
+        """Return the same up to ``NEAR`` of itself: of people who are seldom sampled that is found much faster.
+
+        Many people with distances of their own are not; they get all digits.
+        """
+        shared = _one_row(self._rate) and _one_row(self._distance)
+        return self._epsilon(delta, "worst", NEAR if shared or len(self) <= FEW else PROMISED)
+
+    def _epsilon(self, delta: ArrayLike, direction: Direction, near: float) -> Floats:
+        """Return epsilons that may be above the least by ``near``, of themselves."""
         check_direction(direction)
         n = len(self)
         deltas = spread(delta_array(delta, n), n)
@@ -179,7 +194,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
                     others, many = others[open_], many[open_]
             if others is not None and many.size:
                 added = self._added(many, count[many], deltas[many], side)
-                found = np.minimum(epsilon_of_sum(others, deltas[many], side), added)
+                found = np.minimum(epsilon_of_sum(others, deltas[many], side, near), added)
                 found[samples[many] <= deltas[many] * (1.0 - FEW_ROUNDINGS * (1 + self._rate.shape[1]))] = 0.0
                 out[many] = np.maximum(out[many], found)
             if rows.size:

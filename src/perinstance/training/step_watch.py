@@ -139,6 +139,7 @@ class Watch:
     def audit(self, delta: float = 1e-6, ids: Any = None, unknown: str = "clip", batches: str = "secret") -> Audit:
         """Return everybody's reading at ``delta`` so far: an ``Audit``, all of whose losses are estimates.
 
+        They may be above what ``pairs(...).epsilon(delta)`` takes minutes to find by a thousandth, never below it.
         What holds for everybody, in every data set, is ``audit.release.promise()``. Nobody has a leverage or a residual
         here: they are NaN.
 
@@ -164,7 +165,7 @@ class Watch:
         self._check_batches()
         release = WatchedTraining(self._steps, self.rate, self.noise_multiplier, self.clip, reading)
         pairs = self.pairs(unknown, batches)
-        losses = pairs.epsilon(delta)
+        losses = pairs.near_epsilon(delta)
         if batches == "secret":  # whoever knows the batches is not what the promise is about
             losses = np.minimum(losses, release.promise().epsilon(delta))
         nothing = np.full(self.people, np.nan)
@@ -192,7 +193,10 @@ class Watch:
         return self._composed(self._counts.astype(np.float64), unknown)
 
     def rounding(self, delta: float = 1e-6, unknown: str = "clip") -> Floats:
-        """Return by how much counting lengths at levels may have raised each loss, at most. It is included in them."""
+        """Return by how much counting lengths at levels may have raised each loss, at most. It is included in them.
+
+        A reading may be up to a thousandth of itself above that, too (``audit``).
+        """
         self._catch_up()
         counts = self._counts.astype(np.float64)
         lower = np.concatenate([counts[:, :1] + counts[:, 1:2], counts[:, 2:], np.zeros((self.people, 1))], axis=1)

@@ -42,6 +42,8 @@ class Pairs(ABC):
     FORMAT: ClassVar[tuple[str, int]]
     #: Whether an epsilon costs nanoseconds a person (a table per delta) and not a solution of its own.
     fast_for_many: ClassVar[bool] = False
+    #: Whether it may cost seconds a person.
+    slow_alone: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -57,6 +59,10 @@ class Pairs(ABC):
     @abstractmethod
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+
+    def near_epsilon(self, delta: ArrayLike) -> Floats:
+        """Return the same, or a bound above it by less than anybody sees: for readings and figures of many people."""
+        return self.epsilon(delta)
 
     @abstractmethod
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:

@@ -123,7 +123,7 @@ def found_or_asked(
     """Put together what compiled code found, or find it where it did not."""
     if found is None:
         people = release.people(fit, block, inside)
-        epsilon = people.pairs.epsilon(delta)
+        epsilon = people.pairs.near_epsilon(delta)
     else:
         people, epsilon = found
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))

@@ -42,14 +42,17 @@ from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind
 from perinstance.pairs.loss_sums.sampled.noise_cells import DEPTH, LOG_OUTSIDE, noise_window
 from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
 
-#: Where a line costs more than this share of epsilon a lattice of losses is tried.
-LATTICE = 0.5 * PROMISED
+#: Where a line costs more than this share of what epsilon may be above a lattice of losses is tried. Costs are told to
+#: first order: of a thousandth of epsilon they are a tenth of what they should be where delta hardly depends on it.
+LATTICE, COARSELY = 0.5, 0.05
 #: People with up to so many steps are not inverted along a straight line that takes too long: nodes of the noise, and
 #: these times the nodes of the line. They have other bounds.
 FEW = 64.0
 MOST_NOISE, LARGEST_WORK, CHERNOFF_NOISE = 3e5, 1e8, 1e6
 #: Nodes of a line that pairs of floats are not faster for.
 SHORT = 256.0
+#: Nodes of the longest line where less than all digits are asked for: by a few people, who have lattices too, or more.
+MEDIUM, LONG, A_FEW = 1024.0, 16384.0, 64
 #: Rungs from the place of a line on which Chernoff's bound is asked too.
 RUNGS = (-8, -4, -2, 0, 2, 4, 8)
 
@@ -75,18 +78,27 @@ def outside(view: LossCoordinates) -> Floats:
 
 
 def invert(
-    view: LossCoordinates, tables: LineTables, places: Places, goals: Floats, solving: bool, lattice: bool = True
+    view: LossCoordinates,
+    tables: LineTables,
+    places: Places,
+    goals: Floats,
+    solving: bool,
+    lattice: bool = True,
+    near: float = PROMISED,
 ) -> Floats:
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
     Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
-    it may, the same in pairs of floats is tried, before lines that are long, then a lattice of losses.
-    People who are too many for that, with one kind of step each, are answered in groups.
+    it may, ``near`` of epsilon, the same in pairs of floats is tried, before lines that are long, then a lattice of
+    losses. People who are too many for that, with one kind of step each, are answered in groups.
     """
     precisely = lattice and not view.has_others
-    out, cost = _invert_straight(view, tables, places, goals, solving, SHORT if precisely else np.inf)
-    again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
-    if precisely and again.size:
+    most = SHORT if precisely else np.inf
+    if precisely and near > PROMISED:
+        most = MEDIUM if len(goals) <= A_FEW else LONG
+    out, cost = _invert_straight(view, tables, places, goals, solving, most)
+    again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving, near))
+    if precisely and again.size > (A_FEW if near > PROMISED else 0):
         from perinstance.pairs.loss_sums.sampled.more_digits.precise_answers import answer_precisely
 
         crowd = crowd_of(view, again, goals[:, 0 if solving else 1])
@@ -100,13 +112,13 @@ def invert(
         if long.size:
             rest = (view[long], tables, places.of(long), goals[long], solving, np.inf)
             _improve(out, cost, long, _invert_straight(*rest))
-        again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving))
+        again = np.flatnonzero(places.tried & ~_fine(out, cost, goals, solving, near))
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
         slope = 1.0 if solving else out[again, 1]
         bounds = np.stack([out[again, 0], cost[again] * slope], axis=1)
-        better = answer_on_lattice(view[again], goals[again], bounds, solving)
+        better = answer_on_lattice(view[again], goals[again], bounds, solving, near)
         out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
     return out
 
@@ -126,10 +138,11 @@ def _improve(out: Floats, cost: Floats, rows: NDArray[np.intp], found: tuple[Flo
     out[rows[better]], cost[rows[better]] = found[0][better], found[1][better]
 
 
-def _fine(out: Floats, cost: Floats, goals: Floats, solving: bool) -> NDArray[np.bool_]:
+def _fine(out: Floats, cost: Floats, goals: Floats, solving: bool, near: float) -> NDArray[np.bool_]:
     """Return for whom what was added is small enough: of epsilon, or of what delta takes to fall by a factor of e."""
     worth = out[:, 0] if solving else np.maximum(goals[:, 1], 1.0 / np.maximum(out[:, 1], SMALLEST))
-    return np.isfinite(out[:, 0]) & ((cost <= LATTICE * worth + PROMISED_ABSOLUTE) | (worth == 0.0))
+    most = (COARSELY if near > PROMISED else LATTICE) * near * worth
+    return np.isfinite(out[:, 0]) & ((cost <= most + PROMISED_ABSOLUTE) | (worth == 0.0))
 
 
 def _invert_straight(
@@ -260,7 +273,7 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
     return places, out
 
 
-def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
+def epsilon_of_steps(view: LossCoordinates, delta: Floats, near: float = PROMISED) -> Floats:
     """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one.
 
     Two steps and nothing else are integrated over the noise, everybody else's losses are inverted along lines.
@@ -271,20 +284,20 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats) -> Floats:
     two = two_steps_each(view) & (delta > 0.0)
     for rows, answer in ((np.flatnonzero(two), two_steps_epsilon), (np.flatnonzero(~two), _epsilon_by_lines)):
         if 0 < rows.size == len(out):  # views of everybody are not copied
-            out = answer(view, delta, out)
+            out = answer(view, delta, out, near)
         elif rows.size:
-            out[rows] = answer(view[rows], delta[rows], out[rows])
+            out[rows] = answer(view[rows], delta[rows], out[rows], near)
     steps = view.sampled
     assert steps is not None
     rest, constant = steps.without_constants()
     rows = np.flatnonzero(constant)
     if rows.size and not view.has_others:
-        others = epsilon_of_steps(replace(view, sampled=rest)[rows], delta[rows])
+        others = epsilon_of_steps(replace(view, sampled=rest)[rows], delta[rows], near)
         out[rows] = np.minimum(out[rows], (others + constant[rows]) * STEP_UP)
     return out
 
 
-def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats) -> Floats:
+def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats, near: float) -> Floats:
     """Return the same by inversion along lines."""
     steps = view.sampled
     assert steps is not None
@@ -308,7 +321,7 @@ def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats) -> Flo
     close = np.isfinite(edge) & ((50.0 - log_delta) / places.c < 0.1 * PROMISED * edge)
     places = places.without(close)
     goals = np.stack([log_delta, np.maximum(places.epsilon, 0.0), edge], axis=1)
-    value = invert(view, tables, places, goals, solving=True)[:, 0] * (1.0 + LAST_SUM)
+    value = invert(view, tables, places, goals, solving=True, near=near)[:, 0] * (1.0 + LAST_SUM)
     value[~np.isfinite(value)] = np.inf
     lost = np.flatnonzero(np.isinf(value) & ~close)
     if lost.size:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import LOGARITHM, ON_LATTICE, UNIT
+from perinstance.numerics.rounding import LOGARITHM, ON_LATTICE, PROMISED, UNIT
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import make_step, one_step_epsilon
 from perinstance.pairs.loss_sums.sampled.lattice.lattice_bound import Kinds, LatticeBound
@@ -19,6 +19,8 @@ from perinstance.pairs.loss_sums.sampled.steps import MOST_STEPS, share_of_work
 OF_ALL, AT_LEAST, DOUBLING = 1024.0, 8.0, 0.4
 #: Points of the first lattice, of the last one at most, and from how many on the error is said to fall as it should.
 LEAST, FINEST, SURE = 1 << 9, 3 << 19, 1 << 12
+#: Points of the last one where less than all digits are asked for.
+COARSE = 1 << 17
 MORE, FAR_MORE = 4, 8
 FASTER = 4.0  # than with their square errors may still fall from there on
 #: A lattice ends further out than where epsilon was found on the one before, by this share of it; the last one less.
@@ -26,11 +28,14 @@ FIRST_ROOM, ROOM, LAST_ROOM = 0.25, 0.05, 0.002
 TURNS = 16
 
 
-def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solving: bool) -> Floats:
+def answer_on_lattice(
+    view: LossCoordinates, goals: Floats, bounds: Floats, solving: bool, near: float = PROMISED
+) -> Floats:
     """Return epsilon, or the bound of log delta and minus its slope; infinite for whom a lattice does not serve.
 
     Goals are log delta, the epsilon that is asked and the largest loss; ``bounds`` are what is known already, epsilons
-    or logarithms of delta, and how far above the least they are, about, or infinity.
+    or logarithms of delta, and how far above the least they are, about, or infinity. ``near`` is how far above it
+    epsilon may be, of itself.
     """
     steps = view.sampled
     assert steps is not None
@@ -43,7 +48,7 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
     tables = [steps.of_person(int(i)) for i in rows]
     keys = [table.tobytes() + goals[i].tobytes() for i, table in zip(rows, tables, strict=True)]
     people = dict(zip(keys, tables, strict=True))
-    finest = int(share_of_work(people.values()) * FINEST)
+    finest = COARSE if near > PROMISED else int(share_of_work(people.values()) * FINEST)
     if not finest:
         return out
     work = sum(float(np.sum(1.0 + DOUBLING * np.log2(table[2]))) for table in people.values())
@@ -55,7 +60,7 @@ def answer_on_lattice(view: LossCoordinates, goals: Floats, bounds: Floats, solv
         points = max(min(finest, int(FINEST * own)), LEAST)
         if key not in known and solving:
             bound = min(float(bounds[i, 0]), float(goals[i, 2])), float(bounds[i, 1])
-            known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, points), 1.0
+            known[key] = lattice_epsilon(table, sign, float(goals[i, 0]), bound, points, near), 1.0
         elif key not in known:
             known[key] = lattice_log_delta(
                 table, sign, float(goals[i, 1]), points, (float(bounds[i, 0]), float(bounds[i, 1]))
@@ -71,7 +76,9 @@ def sum_of_shares(table: Floats, log_delta: float) -> float:
     return float(np.dot(table[2], each)) * (1.0 + 8.0 * UNIT * len(each))
 
 
-def lattice_epsilon(table: Floats, sign: float, log_delta: float, given: tuple[float, float], finest: int) -> float:
+def lattice_epsilon(
+    table: Floats, sign: float, log_delta: float, given: tuple[float, float], finest: int, near: float = PROMISED
+) -> float:
     """Return an epsilon whose delta is at most ``e^log_delta``, from lattices that end where the one before found it.
 
     ``given`` is such an epsilon and how far above the least it is, about, or infinity. The error falls by four when the
@@ -97,10 +104,12 @@ def lattice_epsilon(table: Floats, sign: float, log_delta: float, given: tuple[f
         end = _further(kinds, outer, ROOM if inside else FIRST_ROOM)
         if bound == 0.0 or (inside and kinds.place(end) > 0.5 * kinds.place(before)):
             break
-    return _refined(kinds, log_delta, (bound, above, found), end, finest)
+    return _refined(kinds, log_delta, (bound, above, found), end, finest, ON_LATTICE / PROMISED * near)
 
 
-def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float, float], end: float, finest: int) -> float:
+def _refined(
+    kinds: Kinds, log_delta: float, given: tuple[float, float, float], end: float, finest: int, near: float
+) -> float:
     """Return the epsilon of as many points as it needs: each lattice says how far off it is, next to the one before.
 
     ``given``: the best epsilon so far, how far above it is, and that of the coarsest lattice. What one said before
@@ -117,7 +126,7 @@ def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float, float], 
         more, fewer = points / fewer, points
         expected = left / (FASTER * more**2) if left < np.inf else 0.0
         left = max(moved / (more**2 - 1.0), expected)
-        if points >= finest or bound == 0.0 or left <= ON_LATTICE * bound:
+        if points >= finest or bound == 0.0 or left <= near * bound:
             break
         off = max(left, found - bound) if moved < np.inf else found - bound
         if bound < found and _hopeless(off, above, points, finest):
@@ -126,7 +135,7 @@ def _refined(kinds: Kinds, log_delta: float, given: tuple[float, float, float], 
             end = _further(kinds, bound, max(LAST_ROOM, 2.0 * moved / kinds.place(bound)))
         enough = float(MORE * points)
         if points >= SURE and moved < np.inf:
-            enough = max(1.1 * points * math.sqrt(left / (ON_LATTICE * bound)), 2.0 * points)
+            enough = max(1.1 * points * math.sqrt(left / (near * bound)), 2.0 * points)
         if enough > FAR_MORE * points:  # a fourth of them first: by it the error that is left is known better
             enough = max(MORE * points, enough / MORE)
         points = min(math.ceil(enough), finest)
