@@ -217,6 +217,22 @@ def test_the_path_is_published_if_asked_for_only():
 # Own rows and readings
 
 
+def test_what_people_may_be_told_has_all_digits_and_a_reading_need_not(monkeypatch):
+    """A thousandth more is said of readings only, however small the table."""
+    asked = []
+    near = SampledGaussian.near_epsilon
+    monkeypatch.setattr(
+        SampledGaussian, "near_epsilon", lambda self, delta: asked.append(len(self)) or near(self, delta)
+    )
+    release = pi.NoisyDescent(LogisticRegression(), steps=9, noise=1.0, rate=0.1).fit(X, CLASSES)
+    told = pi.audit(release, X, CLASSES, delta=1e-5)
+    assert not asked
+    np.testing.assert_array_equal(told.epsilon, told.pairs.epsilon(1e-5))
+    read = pi.audit(release, X, CLASSES, delta=1e-5, method="estimate")
+    assert sum(asked) == len(X)
+    assert (read.epsilon >= read.pairs.epsilon(1e-5) * (1.0 - 1e-9)).all()
+
+
 def test_own_row_bounds_hold_at_any_theta_and_in_any_table():
     release = pi.NoisyDescent(LogisticRegression(), steps=9, clip=1.1, noise=2.0)
     rows = np.concatenate([X, 4 * X])

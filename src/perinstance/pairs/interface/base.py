@@ -61,7 +61,7 @@ class Pairs(ABC):
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
 
     def near_epsilon(self, delta: ArrayLike) -> Floats:
-        """Return the same, or a bound above it by less than anybody sees: for readings and figures of many people."""
+        """Return the same, or a bound up to a thousandth of itself above it: for readings and figures."""
         return self.epsilon(delta)
 
     @abstractmethod

@@ -123,7 +123,8 @@ def found_or_asked(
     """Put together what compiled code found, or find it where it did not."""
     if found is None:
         people = release.people(fit, block, inside)
-        epsilon = people.pairs.near_epsilon(delta)
+        pairs = people.pairs  # a reading need not have the digits of what people may be told
+        epsilon = pairs.near_epsilon(delta) if pairs.kind == "estimate" else pairs.epsilon(delta)
     else:
         people, epsilon = found
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))
