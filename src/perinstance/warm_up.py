@@ -174,7 +174,8 @@ def _trainings() -> None:
     seldom.epsilon(1e-8)
     seldom.delta(0.1)
     SampledGaussian(1e-4, [[0.5, 1.1]], [[300, 200]]).epsilon(1e-8)  # and with floats far along it
-    SampledGaussian(0.01, 4.0, 20).epsilon(1e-6)  # large losses taken apart
+    SampledGaussian(1e-4, 2.0, 30).epsilon(1e-6)  # along hyperbolas
+    SampledGaussian(0.01, 9.0, 20).epsilon(1e-6)  # large losses taken apart
     SampledGaussian(0.01, np.geomspace(0.3, 0.6, 300)[None]).epsilon(1e-6)  # many distances
     without_excess(LossSum((np.full(40, 0.02),), 0.0, 1.0, 0.3, 0.0), Lattice(0.25, 0.0, 40, 1.0, many=True))
     for other in (Shift(distance), Laplace(distance)):

@@ -31,7 +31,8 @@ def test_descents_and_readings_add_up(tmp_path):
     ledger.charge_pairs(["p0", "new"], steps, key="elsewhere")
     totals = ledger.totals(DELTA)
     by_id = dict(zip(totals.ids.to_pylist(), totals.losses.tolist(), strict=True))
-    assert ledger.person("new").entries[-1].epsilon == steps.epsilon(DELTA)[1] == by_id["new"]
+    assert ledger.person("new").entries[-1].epsilon == steps.epsilon(DELTA)[1]
+    assert by_id["new"] == pytest.approx(steps.epsilon(DELTA)[1], rel=1e-9)  # in company other roads may be taken
     for name in ("p0", "p5"):
         person = ledger.person(name)
         assert person.epsilon == pytest.approx(by_id[name], rel=1e-9)

@@ -21,6 +21,8 @@ from perinstance.pairs.loss_sums.sampled.lattice.lattice_laws import Lattice, co
 from perinstance.pairs.loss_sums.sampled.lattice.potential_lowering import factor_masses
 from perinstance.pairs.loss_sums.sampled.lattice.step_levels import SpreadStep
 from perinstance.pairs.loss_sums.sampled.lattice.step_spread import above_least, move_up, noise_at, spread_step
+from perinstance.pairs.loss_sums.sampled.more_digits import precise_answers
+from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE
 
 SIGNS = {"with": 1.0, "without": -1.0}
 
@@ -251,6 +253,7 @@ def test_many_people_get_fewer_points():
 @pytest.mark.parametrize(("direction", "above"), [("with", 1e-6), ("without", 1e-9)])
 def test_many_kinds_of_steps(direction, above, monkeypatch):
     """Twelve kinds that are next to one: between as many of the shortest step and of the longest; then by lines."""
+    monkeypatch.setattr(precise_answers, "_along_hyperbola", lambda *_: NONE)
     monkeypatch.setattr(answers, "FINEST", 1 << 16)
     distances = np.linspace(2.0 - 2e-9, 2.0, 12)
     short, long = (SampledGaussian(0.001, [m], 12).epsilon(1e-6, direction)[0] for m in distances[[0, -1]])

@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perinstance.pairs import SampledGaussian, Shift
+from perinstance.pairs.loss_sums.records import Tolerance
+from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
 from perinstance.pairs.loss_sums.sampled import like_people
 from perinstance.pairs.loss_sums.sampled.more_digits import precise_answers
 from perinstance.pairs.loss_sums.sampled.more_digits.line_answer import NONE, LineAnswer
 from perinstance.pairs.loss_sums.sampled.more_digits.nearby_epsilons import NearbyEpsilons
+
+GROUPED = Tolerance(groups=True)
 
 
 @pytest.fixture
@@ -48,7 +52,7 @@ def test_numbers_next_to_each_other_are_told_apart():
 def test_epsilons_of_groups(crowd, direction):
     """Each is the epsilon of somebody with the largest of everything, alone."""
     pairs = SampledGaussian(*crowd)
-    found = pairs.epsilon(1e-6, direction)
+    found = pairs._epsilon(1e-6, direction, GROUPED)
     each = np.concatenate([pairs[i : i + 1].epsilon(1e-6, direction) for i in range(30)])
     assert (found >= each * (1.0 - 1e-12)).all()
     assert (found < 2.0 * each).all()
@@ -60,27 +64,34 @@ def test_epsilons_of_groups(crowd, direction):
             assert epsilon == pytest.approx(alone, rel=1e-12)
 
 
-def test_deltas_of_groups(monkeypatch):
-    """Each is the delta of somebody with the largest of everything, at the least epsilon."""
-    monkeypatch.setattr(like_people, "GROUPS", 3)
-    epsilons = np.array([0.05, 0.06, 0.05, 0.06, 0.05, 0.06])
-    pairs = SampledGaussian(1e-4, np.geomspace(1.2, 1.5, 6), 100)
-    found = pairs.delta(epsilons, "with")
-    each = np.concatenate([pairs[i : i + 1].delta(epsilons[i : i + 1], "with") for i in range(6)])
-    assert (found >= each * (1.0 - 1e-12)).all() and len(np.unique(found)) == 3
-    for delta in np.unique(found):
-        rows = np.flatnonzero(found == delta)
-        (alone,) = pairs[rows[-1] : rows[-1] + 1].delta(epsilons[rows].min(), "with")
-        assert delta == pytest.approx(alone, rel=1e-9)
-
-
 def test_deltas_that_differ(crowd):
     """Everybody in a group is told the epsilon of its least delta."""
     rates, distances, steps = crowd[0], np.linspace(1.0, 1.0001, 30), np.full(30, 100.0)
     pairs, deltas = SampledGaussian(rates, distances, steps), np.geomspace(1e-7, 1e-5, 30)
-    found = pairs.epsilon(deltas, "with")
+    found = pairs._epsilon(deltas, "with", GROUPED)
     each = np.concatenate([pairs[i : i + 1].epsilon(deltas[i], "with") for i in range(30)])
     assert (found >= each * (1.0 - 1e-12)).all() and (found < 2.0 * each).all() and len(np.unique(found)) <= 12
+
+
+def test_epsilon_itself_knows_no_groups(crowd, monkeypatch):
+    """Everybody has all digits, some at a time; audits of thousands, and readings, are told bounds of groups."""
+    monkeypatch.setattr(by_lines, "IN_FULL", 7)
+    pairs = SampledGaussian(*crowd)
+    each = np.concatenate([pairs[i : i + 1].epsilon(1e-6) for i in range(30)])
+    assert pairs.epsilon(1e-6) == pytest.approx(each, rel=1e-9)
+    found = pairs.near_epsilon(1e-6, crowds_only=True)
+    assert (found >= each * (1.0 - 1e-12)).all() and (found > 1.001 * each).any()
+
+
+def test_parts_of_a_crowd(monkeypatch):
+    """No part has more kinds of steps than get all the work, but for one person with more; nobody is left out."""
+    monkeypatch.setattr(by_lines, "IN_FULL", 5)
+    steps = np.array([[1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 1, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0]])
+    view = SampledGaussian(1e-3, np.arange(1.0, 22.0).reshape(7, 3), steps).coordinates()
+    rows = np.array([0, 2, 3, 4, 5, 6])
+    parts = list(by_lines._in_parts(view, rows, Tolerance()))
+    assert np.concatenate(parts).tolist() == rows.tolist() and len(parts) > 2
+    assert [part.tolist() for part in by_lines._in_parts(view, rows, GROUPED)] == [rows.tolist()]
 
 
 def test_who_is_no_crowd(crowd, monkeypatch):
@@ -92,7 +103,8 @@ def test_who_is_no_crowd(crowd, monkeypatch):
     two = SampledGaussian(1e-4, np.column_stack([distances, 0.5 * distances]), 40.0)[:4]
     others = SampledGaussian(rates, distances, steps)[:4] + Shift(np.full(4, 0.5))
     for pairs in (few, shared, two, others):
-        found = pairs.epsilon(1e-6, "with")
+        ask = getattr(pairs, "_epsilon", None)
+        found = pairs.epsilon(1e-6, "with") if ask is None else ask(1e-6, "with", GROUPED)
         each = np.concatenate([pairs[i : i + 1].epsilon(1e-6, "with") for i in range(len(found))])
         assert found == pytest.approx(each, rel=1e-9)
 

@@ -146,6 +146,7 @@ def many():
 
 def test_people_who_share_kinds(many, monkeypatch):
     """None of them is given work of their own, and yet each is told what they are told alone."""
+    monkeypatch.setattr(precise_answers, "_along_hyperbola", lambda *_: NONE)
     alone = np.concatenate([many[i : i + 1].epsilon(1e-7, "with") for i in range(6)])
     monkeypatch.setattr(steps_of_people, "SHARED", 0)
     together = many.epsilon(1e-7, "with")
@@ -158,6 +159,7 @@ def test_people_who_share_kinds(many, monkeypatch):
 
 def test_a_line_that_has_to_stay(many, monkeypatch):
     """Where no other line can be had the first one is made finer, and says the same."""
+    monkeypatch.setattr(precise_answers, "_along_hyperbola", lambda *_: NONE)
     monkeypatch.setattr(by_lattice, "MOST_STEPS", 0.0)
     monkeypatch.setattr(precise_answers, "_with_cut", lambda *_: NONE)
     one = many[:1]
@@ -223,6 +225,7 @@ def test_far_moments_with_floats(q, m, place, over):
 
 def test_people_are_told_the_same_by_far_floats(monkeypatch):
     """A line of some ten thousand nodes, with and without floats far along it."""
+    monkeypatch.setattr(precise_answers, "_along_hyperbola", lambda *_: NONE)
     person = SampledGaussian(1e-4, [[0.5, 1.1]], [[300, 200]])
     found = person.epsilon(1e-8)
     monkeypatch.setattr(precise_answers, "LEAST_NEAR", 1 << 30)

@@ -308,6 +308,7 @@ def test_several_people_and_kinds(precise_alone):
 
 def test_a_limit_on_how_long_it_takes(precise_alone, monkeypatch):
     """Beyond the terms of one person they keep what they had: a bound."""
+    monkeypatch.setattr(precise_answers, "_along_hyperbola", lambda *_: line_answer.NONE)
     monkeypatch.setattr(precise_answers, "ALTOGETHER", 1000)
     (rough,) = SampledGaussian(1e-4, 0.8, 20_000).epsilon(1e-8, "with")
     assert not precise_alone.pop().any()

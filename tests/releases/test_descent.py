@@ -222,14 +222,16 @@ def test_what_people_may_be_told_has_all_digits_and_a_reading_need_not(monkeypat
     asked = []
     near = SampledGaussian.near_epsilon
     monkeypatch.setattr(
-        SampledGaussian, "near_epsilon", lambda self, delta: asked.append(len(self)) or near(self, delta)
+        SampledGaussian,
+        "near_epsilon",
+        lambda self, delta, crowds_only: asked.append((len(self), crowds_only)) or near(self, delta, crowds_only),
     )
     release = pi.NoisyDescent(LogisticRegression(), steps=9, noise=1.0, rate=0.1).fit(X, CLASSES)
     told = pi.audit(release, X, CLASSES, delta=1e-5)
-    assert not asked
+    assert asked.pop() == (len(X), True) and not asked
     np.testing.assert_array_equal(told.epsilon, told.pairs.epsilon(1e-5))
     read = pi.audit(release, X, CLASSES, delta=1e-5, method="estimate")
-    assert sum(asked) == len(X)
+    assert sum(count for count, _ in asked) == len(X) and not any(crowds_only for _, crowds_only in asked)
     assert (read.epsilon >= read.pairs.epsilon(1e-5) * (1.0 - 1e-9)).all()
 
 

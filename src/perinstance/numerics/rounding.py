@@ -261,6 +261,12 @@ PAIR_UNDERFLOW = 2.0**-1060
 #: Sums over cells of positive terms of which each is exponentials and logarithms of floats below some thousands.
 CELL_SUM = 1e-11
 
+#: What trapezoidal sums over cells miss, and noise to the left of them: e^-49 at 7.8 steps to a strip, and 1e-21.
+CELL_TRAPEZOID = 1e-16
+
+#: What sums over cells count more: their corners are some 1e-15 off, and exponents below some hundreds.
+CELL_MORE = 1.001
+
 #: Powers of pairs, and sums of their products, are not used where they may have lost more than this.
 POWER_LOST = 1e-7
 

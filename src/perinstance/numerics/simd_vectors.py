@@ -223,9 +223,12 @@ def _fused_less(builder, a, b, c):
     return _fused(builder, a, b, builder.fneg(c))
 
 
-def _absolute(builder, a):
-    name, kind = f"llvm.fabs.v{a.type.count}f64", ir.FunctionType(a.type, [a.type])
-    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [a])
+def _unary(operation: str) -> Callable[..., Any]:
+    def step(builder, a):
+        name, kind = f"llvm.{operation}.v{a.type.count}f64", ir.FunctionType(a.type, [a.type])
+        return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [a])
+
+    return step
 
 
 def _sums(builder, a, b):
@@ -357,7 +360,7 @@ store8, store4, store2 = _store(_eight), _store(_four), _store(_two)
 zero8, zero4, zero2 = _zero(_eight), _zero(_four), _zero(_two)
 repeat8, repeat4, repeat2 = _repeat(_eight), _repeat(_four), _repeat(_two)
 add8 = _arithmetic(lambda builder, a, b: builder.fadd(a, b, flags=_FUSED), _eight, _eight, _eight)
-absolute8 = _arithmetic(_absolute, _eight, _eight)
+absolute8, root8 = (_arithmetic(_unary(name), _eight, _eight) for name in ("fabs", "sqrt"))
 multiply8 = _arithmetic(lambda builder, a, b: builder.fmul(a, b, flags=_FUSED), _eight, _eight, _eight)
 multiply_add8 = _arithmetic(_multiply_add, _eight, _eight, _eight, _eight)  #: ``a b + c``
 sums8: Any = intrinsic(_eight_sums)  #: of eight eights

@@ -34,6 +34,7 @@ from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
 from perinstance.pairs.interface.kinds import Kind, kind_codes, weakest_codes
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
+from perinstance.pairs.loss_sums.records import EXACT, Tolerance
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 from perinstance.pairs.summed_pairs import SummedPairs
 
@@ -164,18 +165,20 @@ class SampledGaussian(ColumnPairs, SummedPairs):
 
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, or a bound above it (see the kinds)."""
-        return self._epsilon(delta, direction, PROMISED)
+        return self._epsilon(delta, direction, EXACT)
 
-    def near_epsilon(self, delta: ArrayLike) -> Floats:
+    def near_epsilon(self, delta: ArrayLike, crowds_only: bool = False) -> Floats:
         """Return the same up to ``NEAR`` of itself: of people who are seldom sampled that is found much faster.
 
-        Many people with distances of their own are not; they get all digits.
+        Many people with distances of their own get all digits, but thousands, of one kind of step each, are answered in
+        groups of like people. ``crowds_only``: only they are told less.
         """
         shared = _one_row(self._rate) and _one_row(self._distance)
-        return self._epsilon(delta, "worst", NEAR if shared or len(self) <= FEW else PROMISED)
+        near = not crowds_only and (shared or len(self) <= FEW)
+        return self._epsilon(delta, "worst", Tolerance(NEAR if near else PROMISED, groups=True))
 
-    def _epsilon(self, delta: ArrayLike, direction: Direction, near: float) -> Floats:
-        """Return epsilons that may be above the least by ``near``, of themselves."""
+    def _epsilon(self, delta: ArrayLike, direction: Direction, tolerance: Tolerance) -> Floats:
+        """Return epsilons that may be above the least by so much."""
         check_direction(direction)
         n = len(self)
         deltas = spread(delta_array(delta, n), n)
@@ -194,7 +197,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
                     others, many = others[open_], many[open_]
             if others is not None and many.size:
                 added = self._added(many, count[many], deltas[many], side)
-                found = np.minimum(epsilon_of_sum(others, deltas[many], side, near), added)
+                found = np.minimum(epsilon_of_sum(others, deltas[many], side, tolerance), added)
                 found[samples[many] <= deltas[many] * (1.0 - FEW_ROUNDINGS * (1 + self._rate.shape[1]))] = 0.0
                 out[many] = np.maximum(out[many], found)
             if rows.size:

@@ -60,8 +60,11 @@ class Pairs(ABC):
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
 
-    def near_epsilon(self, delta: ArrayLike) -> Floats:
-        """Return the same, or a bound up to a thousandth of itself above it: for readings and figures."""
+    def near_epsilon(self, delta: ArrayLike, crowds_only: bool = False) -> Floats:
+        """Return the same, or a bound up to a thousandth of itself above it: for readings and figures.
+
+        ``crowds_only``: only of thousands of people with steps of their own, one kind each.
+        """
         return self.epsilon(delta)
 
     @abstractmethod

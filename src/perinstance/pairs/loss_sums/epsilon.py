@@ -9,24 +9,25 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import PROMISED, PROMISED_ABSOLUTE, TWO_ROUNDINGS
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.double_double_epsilon import refine
+from perinstance.pairs.loss_sums.records import EXACT, Tolerance
 from perinstance.pairs.loss_sums.solve_epsilon import epsilons
 
 
-def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str, near: float = PROMISED) -> Floats:
+def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str, most: Tolerance = EXACT) -> Floats:
     """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, one delta per person; never below the truth.
 
-    That of sampled steps may be above it by ``near``, of itself.
+    That of sampled steps may be above it by ``most``.
 
     Of what is known from above only: ``epsilon(delta - tail) + offset``, infinite where delta does not exceed the tail.
     """
     offset, tail = coordinates.offset, coordinates.tail
     left = np.where(tail > 0, np.nextafter(delta - tail, -np.inf), delta)
     known = (left > 0) | ((left == 0) & (tail == 0))
-    inner = _epsilon(coordinates, np.where(known, left, 0.5), direction, near)
+    inner = _epsilon(coordinates, np.where(known, left, 0.5), direction, most)
     return np.where(known, np.where(offset > 0, (inner + offset) * (1 + TWO_ROUNDINGS), inner), np.inf)
 
 
-def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, near: float) -> Floats:
+def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, most: Tolerance) -> Floats:
     """Return epsilon of the coordinates alone."""
     n = len(delta)
     views = coordinates.views(direction)
@@ -48,7 +49,7 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, near: 
 
         for i, view in enumerate(views):  # the tables of steps are wide: they are not copied where all have some
             some = view if rows.size == n else view[rows]
-            out[i, rows] = epsilon_of_steps(some, delta[rows], near)
+            out[i, rows] = epsilon_of_steps(some, delta[rows], most)
     worst = out.max(axis=0)
     worst[coordinates.infinite] = np.inf
     return worst

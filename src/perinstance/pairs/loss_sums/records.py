@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from perinstance.numerics.rounding import PROMISED
+
 
 class Losses(NamedTuple):
     """The independent losses of one person; of everybody, with one more axis in front.
@@ -82,3 +84,13 @@ class Profiled(NamedTuple):
     error: Any
     n: Any
     laid: Any
+
+
+class Tolerance(NamedTuple):
+    """By how much of itself an epsilon may be above the least, and whether crowds may be answered in groups."""
+
+    near: float = PROMISED
+    groups: bool = False
+
+
+EXACT = Tolerance()

@@ -124,7 +124,7 @@ def found_or_asked(
     if found is None:
         people = release.people(fit, block, inside)
         pairs = people.pairs  # a reading need not have the digits of what people may be told
-        epsilon = pairs.near_epsilon(delta) if pairs.kind == "estimate" else pairs.epsilon(delta)
+        epsilon = pairs.near_epsilon(delta, crowds_only=pairs.kind != "estimate")
     else:
         people, epsilon = found
     return BlockLosses(people, epsilon, None if people.open is None else block.picked(people.open))

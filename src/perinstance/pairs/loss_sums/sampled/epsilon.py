@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from perinstance.numerics.rounding import (
     STEP_UP,
 )
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.records import EXACT, Tolerance
 from perinstance.pairs.loss_sums.sampled.like_people import crowd_of, grouped
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     RUNG,
@@ -38,9 +40,10 @@ from perinstance.pairs.loss_sums.sampled.lines.line_layout import (
     over_basis,
 )
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.other_cumulants import add_cumulants_at
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, StepKind
 from perinstance.pairs.loss_sums.sampled.noise_cells import DEPTH, LOG_OUTSIDE, noise_window
-from perinstance.pairs.loss_sums.sampled.other_cumulants import add_cumulants_at
+from perinstance.pairs.loss_sums.sampled.steps import IN_FULL
 
 #: Where a line costs more than this share of what epsilon may be above a lattice of losses is tried. Costs are told to
 #: first order: of a thousandth of epsilon they are a tenth of what they should be where delta hardly depends on it.
@@ -84,14 +87,15 @@ def invert(
     goals: Floats,
     solving: bool,
     lattice: bool = True,
-    near: float = PROMISED,
+    tolerance: Tolerance = EXACT,
 ) -> Floats:
     """Integrate along everybody's line: epsilon, or the bound of log delta and minus its slope; infinite if it fails.
 
-    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than
-    it may, ``near`` of epsilon, the same in pairs of floats is tried, before lines that are long, then a lattice of
-    losses. People who are too many for that, with one kind of step each, are answered in groups.
+    Goals are log delta, epsilon (to start from, or to be asked) and the largest loss. Where that costs more than it
+    may, ``tolerance`` of epsilon, the same in pairs of floats is tried, before lines that are long, then a lattice of
+    losses. People who are too many for that, with one kind of step each, are answered in groups if that may be.
     """
+    near = tolerance.near
     precisely = lattice and not view.has_others
     most = SHORT if precisely else np.inf
     if precisely and near > PROMISED:
@@ -101,13 +105,14 @@ def invert(
     if precisely and again.size > (A_FEW if near > PROMISED else 0):
         from perinstance.pairs.loss_sums.sampled.more_digits.precise_answers import answer_precisely
 
-        crowd = crowd_of(view, again, goals[:, 0 if solving else 1])
+        crowd = crowd_of(view, again, goals[:, 0]) if tolerance.groups else again[:0]
         if crowd.size:
-            found = _of_groups(view[crowd], goals[crowd], solving)
+            found = _of_groups(view[crowd], goals[crowd])
             out[crowd] = np.where(found[:, :1] < out[crowd, :1], found, out[crowd])
             places = places.without(np.isin(np.arange(len(out)), crowd) & np.isfinite(out[:, 0]))
             again = np.setdiff1d(again, crowd)
-        _improve(out, cost, again, answer_precisely(view[again], tables, places.of(again), goals[again], solving))
+        for some in _in_parts(view, again, tolerance):
+            _improve(out, cost, some, answer_precisely(view[some], tables, places.of(some), goals[some], solving))
         long = np.flatnonzero(places.found & np.isinf(out[:, 0]))
         if long.size:
             rest = (view[long], tables, places.of(long), goals[long], solving, np.inf)
@@ -116,20 +121,31 @@ def invert(
     if lattice and again.size:
         from perinstance.pairs.loss_sums.sampled.lattice.answers import answer_on_lattice
 
-        slope = 1.0 if solving else out[again, 1]
-        bounds = np.stack([out[again, 0], cost[again] * slope], axis=1)
-        better = answer_on_lattice(view[again], goals[again], bounds, solving, near)
-        out[again] = np.where(better[:, :1] < out[again, :1], better, out[again])
+        for some in _in_parts(view, again, tolerance):
+            bounds = np.stack([out[some, 0], cost[some] * (1.0 if solving else out[some, 1])], axis=1)
+            better = answer_on_lattice(view[some], goals[some], bounds, solving, near)
+            out[some] = np.where(better[:, :1] < out[some, :1], better, out[some])
     return out
 
 
-def _of_groups(view: LossCoordinates, goals: Floats, solving: bool) -> Floats:
+def _in_parts(view: LossCoordinates, rows: NDArray[np.intp], tolerance: Tolerance) -> Iterator[NDArray[np.intp]]:
+    """Yield some people at a time, who are given all the work that an answer may take; all where they may share it."""
+    steps = view.sampled
+    assert steps is not None
+    if tolerance.groups or steps.index is None:
+        yield rows
+        return
+    before = np.cumsum((steps.steps[rows] > 0.0).sum(axis=1))
+    yield from np.split(rows, np.searchsorted(before, np.arange(IN_FULL, int(before[-1]), IN_FULL), side="right"))
+
+
+def _of_groups(view: LossCoordinates, goals: Floats) -> Floats:
     """Return the same for people who are too many, each with the answer of a group of like ones."""
-    view, goal, which = grouped(view, goals[:, 0 if solving else 1], solving)
+    view, goal, which = grouped(view, goals[:, 0])
     tables = LineTables.of(view)
-    places = choose(view, tables, goal, solving)
+    places = choose(view, tables, goal, True)
     goals = np.stack([places.log_delta, np.maximum(places.epsilon, 0.0), edge_of(view)], axis=1)
-    return invert(view, tables, places, goals, solving)[which]
+    return invert(view, tables, places, goals, True)[which]
 
 
 def _improve(out: Floats, cost: Floats, rows: NDArray[np.intp], found: tuple[Floats, Floats]) -> None:
@@ -273,7 +289,7 @@ def chernoff(view: LossCoordinates, tables: LineTables, octave: Floats) -> tuple
     return places, out
 
 
-def epsilon_of_steps(view: LossCoordinates, delta: Floats, near: float = PROMISED) -> Floats:
+def epsilon_of_steps(view: LossCoordinates, delta: Floats, tolerance: Tolerance = EXACT) -> Floats:
     """Return an epsilon >= 0 with ``delta(epsilon) <= delta`` in the direction of the view, next to the least one.
 
     Two steps and nothing else are integrated over the noise, everybody else's losses are inverted along lines.
@@ -284,20 +300,20 @@ def epsilon_of_steps(view: LossCoordinates, delta: Floats, near: float = PROMISE
     two = two_steps_each(view) & (delta > 0.0)
     for rows, answer in ((np.flatnonzero(two), two_steps_epsilon), (np.flatnonzero(~two), _epsilon_by_lines)):
         if 0 < rows.size == len(out):  # views of everybody are not copied
-            out = answer(view, delta, out, near)
+            out = answer(view, delta, out, tolerance)
         elif rows.size:
-            out[rows] = answer(view[rows], delta[rows], out[rows], near)
+            out[rows] = answer(view[rows], delta[rows], out[rows], tolerance)
     steps = view.sampled
     assert steps is not None
     rest, constant = steps.without_constants()
     rows = np.flatnonzero(constant)
     if rows.size and not view.has_others:
-        others = epsilon_of_steps(replace(view, sampled=rest)[rows], delta[rows], near)
+        others = epsilon_of_steps(replace(view, sampled=rest)[rows], delta[rows], tolerance)
         out[rows] = np.minimum(out[rows], (others + constant[rows]) * STEP_UP)
     return out
 
 
-def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats, near: float) -> Floats:
+def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats, tolerance: Tolerance) -> Floats:
     """Return the same by inversion along lines."""
     steps = view.sampled
     assert steps is not None
@@ -321,7 +337,7 @@ def _epsilon_by_lines(view: LossCoordinates, delta: Floats, edge: Floats, near: 
     close = np.isfinite(edge) & ((50.0 - log_delta) / places.c < 0.1 * PROMISED * edge)
     places = places.without(close)
     goals = np.stack([log_delta, np.maximum(places.epsilon, 0.0), edge], axis=1)
-    value = invert(view, tables, places, goals, solving=True, near=near)[:, 0] * (1.0 + LAST_SUM)
+    value = invert(view, tables, places, goals, solving=True, tolerance=tolerance)[:, 0] * (1.0 + LAST_SUM)
     value[~np.isfinite(value)] = np.inf
     lost = np.flatnonzero(np.isinf(value) & ~close)
     if lost.size:

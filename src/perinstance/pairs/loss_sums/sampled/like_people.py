@@ -1,7 +1,7 @@
 """People with one kind of step each, too many to be answered one by one: like ones are answered as one.
 
 A profile grows with the rate, the distance and the number of steps, in both directions. So in a group of people the one
-who would have the largest of each, and the hardest goal, has an epsilon, or a delta, that is never below anybody's.
+who would have the largest of each, and the hardest goal, has an epsilon that is never below anybody's.
 """
 
 from __future__ import annotations
@@ -36,15 +36,12 @@ def crowd_of(view: LossCoordinates, rows: NDArray[np.intp], goals: Floats) -> ND
     return rows if len(different) > GROUPS else rows[:0]
 
 
-def grouped(view: LossCoordinates, goals: Floats, solving: bool) -> tuple[LossCoordinates, Floats, NDArray[np.intp]]:
-    """Return a view of one person for each group, what is asked of them, and everybody's group.
-
-    ``goals`` are log delta (``solving``) or epsilon.
-    """
+def grouped(view: LossCoordinates, goals: Floats) -> tuple[LossCoordinates, Floats, NDArray[np.intp]]:
+    """Return a view of one person for each group, what log delta is asked of them, and everybody's group."""
     steps = view.sampled
     assert steps is not None
     kinds = _kind_of_each(steps, np.arange(len(steps)))
-    harder = np.log(np.maximum(-goals, SMALLEST)) if solving else -np.log(np.maximum(goals, SMALLEST))
+    harder = np.log(np.maximum(-goals, SMALLEST))
     which = cells(np.column_stack([WEIGHTS * np.log(kinds), harder]), GROUPS)
     order = np.argsort(which, kind="stable")
     starts = np.flatnonzero(np.diff(which[order], prepend=-1))

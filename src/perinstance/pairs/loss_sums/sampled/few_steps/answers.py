@@ -33,7 +33,7 @@ def _table(view: LossCoordinates) -> Floats:
     return np.stack([steps.rates[which], steps.distances[which]], axis=2).reshape(n, 4)
 
 
-def two_steps_epsilon(view: LossCoordinates, delta: Floats, edge: Floats, near: float = 0.0) -> Floats:
+def two_steps_epsilon(view: LossCoordinates, delta: Floats, edge: Floats, _tolerance: object = None) -> Floats:
     """Return an epsilon >= 0 next to the least whose delta is at most the one asked for (which is above zero).
 
     It is always as near as floats allow, whatever is asked for.

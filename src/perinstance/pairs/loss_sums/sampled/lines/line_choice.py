@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.other_cumulants import add_real_cumulants
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
-from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
 
 RUNG = 0.125  # octaves from one line to the next
 LOWEST, HIGHEST = -60.0, 70.0

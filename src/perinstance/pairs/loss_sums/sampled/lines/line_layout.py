@@ -34,8 +34,8 @@ from perinstance.pairs.loss_sums.sampled.lines.line_choice import (
     sample_of,
 )
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
+from perinstance.pairs.loss_sums.sampled.lines.other_cumulants import add_real_cumulants
 from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND
-from perinstance.pairs.loss_sums.sampled.other_cumulants import add_real_cumulants
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
 
 #: The step may add so much to delta: e^-26 of it.

@@ -57,17 +57,17 @@ def noise_in_pairs(
 
 
 @exact_kernel
-def _loss(q, m, x, x_low, theta, w_lost):
-    """Return ``log(1 + q (e^{m x - m^2/2} - 1))`` at ``x + i theta``, a pair, and what it has lost.
+def loss_of_noise(q, m, z, z_low, w_lost):
+    """Return ``log(1 + q (e^{m z - m^2/2} - 1))`` of a complex pair, on the main branch, and what it has lost.
 
-    ``w_lost`` is how far off x is.
+    ``w_lost`` is how far off z is; ``|e^{m z - m^2/2}|`` is above 2 where its angle is beyond pi.
     """
-    real, real_low = times(x, x_low, m, 0.0)
+    real, real_low = times(z.real, z_low.real, m, 0.0)
     half, half_low = two_product(m, 0.5 * m)
     real, real_low = plus(real, real_low, -half, -half_low)
-    imag, imag_low = two_product(m, theta)
+    imag, imag_low = times(z.imag, z_low.imag, m, 0.0)
     u, u_low = complex(real, imag), complex(real_low, imag_low)
-    off = m * w_lost + 2.0 * PAIR_SUM * (m * abs(x) + half + abs(imag))
+    off = m * w_lost + 2.0 * PAIR_SUM * (m * abs(z.real) + half + abs(imag))
     e, e_low = expm1_complex(u, u_low)
     grown = math.exp(real)
     off_e = expm1_lost(u, e) + 1.01 * grown * off
@@ -83,17 +83,17 @@ def fill_noise(q, m, over_, place, noise, weights, losses, lost):
     c, low, high, theta = place
     wide, wide_low = two_sum(high, -low)
     half, half_low = over(wide, wide_low, 2.0 * noise, 0.0)
-    root, root_low = _root_of_two_pi()
+    root, root_low = root_of_two_pi()
     unit, unit_low = over(2.0 * half, 2.0 * half_low, root, root_low)
     power, power_low = two_sum(c, 1.0 if over_ else 0.0)
     for i in range(noise):
         x, x_low = times(half, half_low, 2.0 * i + 1.0, 0.0)
         x, x_low = plus(x, x_low, low, 0.0)
         off_x = 4.0 * PAIR_SUM * (abs(low) + abs(x) + wide)
-        log, log_low, off = _loss(q, m, x, x_low, theta, off_x)
+        z, z_low = complex(x, theta), complex(x_low, 0.0)
+        log, log_low, off = loss_of_noise(q, m, z, z_low, off_x)
         sign = 1.0 if over_ else -1.0
         log, log_low = sign * log, sign * log_low
-        z, z_low = complex(x, theta), complex(x_low, 0.0)
         square, square_low = product(z, z_low, z, z_low)
         a, a_low = scaled(log, log_low, power, power_low)
         off_a = 1.01 * abs(power) * off + off_x * abs(z)
@@ -114,7 +114,7 @@ def fill_noise(q, m, over_, place, noise, weights, losses, lost):
 
 
 @exact_kernel
-def _root_of_two_pi():
+def root_of_two_pi():
     """Return ``sqrt(2 pi)`` as a pair."""
     back, back_low = two_product(ROOT_TWO_PI, ROOT_TWO_PI)
     rest = ((2.0 * math.pi - back) - back_low) + 2.0 * PI_LOW

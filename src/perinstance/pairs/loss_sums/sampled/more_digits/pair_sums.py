@@ -30,7 +30,7 @@ def _two_sum8(a, b):
 
 
 @exact_piece
-def _product8(a, b):
+def product8(a, b):
     """Multiply two complex pairs."""
     rr, ii, ri, ir = times8(a[0], b[0]), times8(a[1], b[1]), times8(a[0], b[1]), times8(a[1], b[0])
     re, re_low = _two_sum8(rr, less8(zero8(), ii))
@@ -46,19 +46,21 @@ def _product8(a, b):
 
 
 @exact_piece
-def _total8(a, a_low, b, b_low):
+def total8(a, a_low, b, b_low):
     """Add two pairs."""
     high, low = _two_sum8(a, b)
     return _two_sum8(high, sum8(low, sum8(a_low, b_low)))
 
 
 @exact_piece
-def _load_pair(array, at, apart):
+def load_pair(array, at, apart):
+    """Return eight complex pairs: real and imaginary parts, then their low parts, so far apart."""
     return load8(array, at), load8(array, at + apart), load8(array, at + 2 * apart), load8(array, at + 3 * apart)
 
 
 @exact_piece
-def _store_pair(array, at, apart, pair):
+def store_pair(array, at, apart, pair):
+    """Write eight complex pairs."""
     store8(array, at, pair[0])
     store8(array, at + apart, pair[1])
     store8(array, at + 2 * apart, pair[2])
@@ -66,27 +68,27 @@ def _store_pair(array, at, apart, pair):
 
 
 @exact_piece
-def _add_to(sums, at, pair):
+def add_to(sums, at, pair):
     """Add a pair of eights to one of some sums."""
-    a = _load_pair(sums, at, LANES)
-    re, re_low = _total8(a[0], a[2], pair[0], pair[2])
-    im, im_low = _total8(a[1], a[3], pair[1], pair[3])
-    _store_pair(sums, at, LANES, (re, im, re_low, im_low))
+    a = load_pair(sums, at, LANES)
+    re, re_low = total8(a[0], a[2], pair[0], pair[2])
+    im, im_low = total8(a[1], a[3], pair[1], pair[3])
+    store_pair(sums, at, LANES, (re, im, re_low, im_low))
 
 
 @exact_kernel
 def _sum_block(weights, turns, noise, turned, count, first, last, sums):
     """Add up some eights of terms at the first ``count`` nodes of a block; ``turned``: which factor leads to it."""
     for at in range(first, last, LANES):
-        here = _load_pair(weights, at, noise)
+        here = load_pair(weights, at, noise)
         if turned > 0:
-            here = _product8(here, _load_pair(turns, 4 * noise + at, noise))
-            _store_pair(weights, at, noise, here)
-        factor = _load_pair(turns, at, noise)
-        _add_to(sums, 0, here)
+            here = product8(here, load_pair(turns, 4 * noise + at, noise))
+            store_pair(weights, at, noise, here)
+        factor = load_pair(turns, at, noise)
+        add_to(sums, 0, here)
         for k in range(1, count):
-            here = _product8(here, factor)
-            _add_to(sums, 4 * LANES * k, here)
+            here = product8(here, factor)
+            add_to(sums, 4 * LANES * k, here)
 
 
 @exact_kernel
@@ -124,10 +126,10 @@ def fill_sums(weights, turns, out):
 def _turn(terms, factors, noise):
     """Multiply all terms by their factors."""
     for at in range(0, noise, LANES):
-        _store_pair(terms, at, noise, _product8(_load_pair(terms, at, noise), _load_pair(factors, at, noise)))
+        store_pair(terms, at, noise, product8(load_pair(terms, at, noise), load_pair(factors, at, noise)))
 
 
 @exact_kernel
 def _add_parts(sums, parts, count):
     for at in range(0, 4 * LANES * count, 4 * LANES):
-        _add_to(sums, at, _load_pair(parts, at, LANES))
+        add_to(sums, at, load_pair(parts, at, LANES))

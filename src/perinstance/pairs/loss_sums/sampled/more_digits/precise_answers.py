@@ -17,6 +17,7 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NODE_ROUNDING, PROMISED
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.sampled.hyperbolas.hyperbola_answers import answer_along_hyperbola
 from perinstance.pairs.loss_sums.sampled.lines.line_choice import RUNG, Places, branch_point, place_of
 from perinstance.pairs.loss_sums.sampled.lines.line_layout import LineLengths, lay, precise_lengths, real_cumulants
 from perinstance.pairs.loss_sums.sampled.lines.line_tables import LineTables
@@ -29,8 +30,9 @@ from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLi
 from perinstance.pairs.loss_sums.sampled.more_digits.precise_tables import ALTOGETHER, MOST_TERMS, PreciseTables
 from perinstance.pairs.loss_sums.sampled.steps import MOST_STEPS, share_of_work
 
-#: A line that takes more than so many is tried after large losses were taken apart, which takes a second.
-QUICK = 1 << 26
+#: A line that takes more than so many is tried after a hyperbola, which takes some hundredths of a second a kind, and
+#: after large losses were taken apart, which takes a second.
+FAST, QUICK = 1 << 21, 1 << 26
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
@@ -38,7 +40,7 @@ PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
 #: that are not as small; below these no loss is large.
 FEW, FAR, FAR_KINDS, NEXT, LEAST_RATE = 64.0, 20.0, 3.0, 0.01, 1e-8
 #: Digits that are tried, one after the other, and terms: those of pairs, then those of balls of so many bits.
-DIGITS = ((0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
+DIGITS = ((0, FAST), (0, QUICK), (0, MOST_TERMS), (192, MOST_TERMS), (256, MOST_TERMS), (512, MOST_TERMS))
 #: What floats lose far along a line, a step, and may raise epsilon by, of it, about; nodes that are always in pairs.
 FAR_ROUNDINGS, FAR_LOST, LEAST_NEAR, MOST_NEAR = 0.1, 0.1 * PROMISED, 1 << 11, 1 << 30
 #: Half octaves that a line may be moved to the left.
@@ -82,7 +84,7 @@ def answer_precisely(
         open_ = [i for i in open_ if not _enough(known[keys[i]], solving)]
     shared.pot = int(share_of_work(own[i] for i in open_) * ALTOGETHER)
     last = NearbyEpsilons()
-    for i in sorted(open_, key=lambda i: last.order(own[i], goals[i])) if shared.pot else ():
+    for i in sorted(open_, key=lambda i: last.order(own[i], goals[i])):
         start = last.guess(own[i], goals[i]) if solving else NONE
         try:
             known[keys[i]] = better(known[keys[i]], _answer(*person(i), start))
@@ -135,20 +137,37 @@ def _answer(
     found, answer = NONE, None
     shared.left = shared.pot
     for bits, shared.most in DIGITS:
-        long = not bits and shared.most > QUICK
-        if long and answer is not None and answer.cost < np.inf:
-            continue  # it was not too long
-        inside = _inside_noise(view, places, bits, shared)
-        answer = None
+        known = not bits and answer is not None and answer.cost < np.inf  # it was not too long
+        inside = None if known else _inside_noise(view, places, bits, shared)
+        if not known:
+            answer = None
         if inside is not None:
             first = start if found is NONE else found
             answer = _to_the_end(_walk_lines(view, tables, inside, goal, first, solving, shared, bits))
         found = better(found, answer or NONE)
+        if shared.most == FAST and not _enough(found, solving):
+            found = better(
+                found, _along_hyperbola(view, places, goal, start if found is NONE else found, solving, shared)
+            )
         if shared.most == QUICK and shared.over and not _enough(found, solving):
             found = better(found, _with_cut(view, goal, found, solving, shared))
         if _enough(found, solving) or (answer is None and shared.most > QUICK):
             break
     return found
+
+
+def _along_hyperbola(
+    view: LossCoordinates, places: Places, goal: Floats, found: LineAnswer, solving: bool, shared: PreciseTables
+) -> LineAnswer:
+    """Return the answer along a hyperbola, which dies for everybody."""
+    steps = view.sampled
+    assert steps is not None
+    c, epsilon, log_delta = float(places.c[0]), float(places.epsilon[0]), float(places.log_delta[0])
+    K = c * epsilon + log_delta - (c * math.log(c) - (1.0 + c) * math.log1p(c))  # at most, of Chernoff's bound
+    asked = goal.copy()
+    if solving and found.value < np.inf:
+        asked[1] = min(asked[1], found.value)
+    return answer_along_hyperbola(steps.of_person(0), (c, K), asked, solving, shared.bounds)
 
 
 def _enough(found: LineAnswer, solving: bool) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.loss_sums.sampled.hyperbolas.hyperbola_line import HyperbolaTables
 from perinstance.pairs.loss_sums.sampled.more_digits.ball_integral import moments_in_balls
 from perinstance.pairs.loss_sums.sampled.more_digits.many_distances import ManyDistances, PointSteps
 from perinstance.pairs.loss_sums.sampled.more_digits.noise_balls import NotPreciseError, noise_nodes
@@ -31,8 +32,8 @@ MOST_KEPT = 1 << 22
 class PreciseTables:
     """The moments that were summed so far, each kind's along each line, and how many terms one may still sum.
 
-    ``people`` is how many may share them; ``pot`` how many terms everybody may sum who is answered alone; ``_kept`` how
-    many moments are known.
+    ``bounds`` are those of moments along hyperbolas; ``people`` is how many may share what was summed; ``pot`` how many
+    terms everybody may sum who is answered alone; ``_kept`` how many moments are known.
     """
 
     over: bool
@@ -40,10 +41,14 @@ class PreciseTables:
     pot: int = 0
     left: int = 0
     most: int = MOST_TERMS
+    bounds: HyperbolaTables = field(init=False)
     _many: ManyDistances | None = None
     _known: dict[tuple[float, ...], tuple[int, int, Any]] = field(default_factory=dict)
     _kept: int = 0
     _whole: dict[tuple[float, ...], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.bounds = HyperbolaTables(self.over)
 
     def whole(self, q: float, m: float, c: float, bits: int) -> bool:
         """Return whether moments of order c to so many digits lie within the noise."""
