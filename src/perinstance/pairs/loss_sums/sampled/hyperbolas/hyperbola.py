@@ -9,8 +9,8 @@ without the person ``e^{(1+z) epsilon} (1-q)^{(1+z) steps}``: with and without, 
 As a function of s the integrand F is analytic. Nodes are ``h = log(2)/M`` apart, up to ``s_N = (N - 1/2) h``, and from
 ``z(s_N)`` on the way goes straight up. The sum over the nodes is off by at most
 
-- the integrals of ``|F|`` along both edges of the strip (angles ``theta + inner``, ``theta - outer``), divided by
-  ``e^{2 pi b/h} - 1``, b the height of each;
+- the integrals of ``|F|`` along both edges of the strip (angles ``theta + b``, ``theta - b``), divided by
+  ``e^{2 pi b/h} - 1``;
 - the integral along both ends of the strip of ``|F| e^{-2 pi |t|/h}``: nodes lie half a step from there;
 - the integral along what goes straight up, where moments keep the bound that they have at ``z(s_N)`` and
   ``|z(z+1)| >= y^2``.
@@ -29,8 +29,9 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 
 LOG_2 = math.log(2.0)
-#: The angle, and those of the edges.
-ANGLE, INNER, OUTER = math.radians(72.0), math.radians(12.0), math.radians(12.0)
+#: The angle, where distances are no larger than ten, and how far off it the edges lie, as a share of what is left of a
+#: right one.
+ANGLE, BESIDE = math.radians(72.0), 2.0 / 3.0
 #: Cells of an edge are so long, those of an end so high, in shares of it.
 CELL, END = 0.1, 0.125
 #: What the hyperbola may be missed by, e^-MISSED of delta, and more for its cells.
@@ -71,13 +72,16 @@ class Hyperbola(NamedTuple):
         return self.p + self.zeta * grown + self.zeta.conjugate() / grown
 
 
-def lay_hyperbola(over: bool, c: float, dies: float, high: tuple[float, float], log_delta: float) -> Hyperbola | None:
+def lay_hyperbola(
+    over: bool, c: float, dies: float, high: tuple[float, float], log_delta: float, angle: float = ANGLE
+) -> Hyperbola | None:
     """Return the hyperbola for a delta of about ``e^log_delta``, or nothing if it is too long.
 
     ``c``: how far off the poles its strip may reach on the side where moments are large; ``dies``: how fast the
     integrand does along the real line; ``high``: the logarithms of the integrand's size there and next to the poles.
     """
-    near, far = math.cos(ANGLE + INNER) / math.cos(ANGLE), math.cos(ANGLE - OUTER) / math.cos(ANGLE)
+    beside = _beside(angle)
+    near, far = math.cos(angle + beside) / math.cos(angle), math.cos(angle - beside) / math.cos(angle)
     if over:
         crossing = c / far
         p = 0.0
@@ -86,11 +90,10 @@ def lay_hyperbola(over: bool, c: float, dies: float, high: tuple[float, float], 
         crossing = c / (2.0 - near)
         p = -1.0 - 2.0 * crossing
         places = c, (2.0 - far) * crossing
-    zeta = cmath.rect(0.5 * crossing / math.cos(ANGLE), ANGLE)
+    zeta = cmath.rect(0.5 * crossing / math.cos(angle), angle)
     needed = max(MISSED - log_delta, 1.0)
     depths = [max(needed + size - math.log1p(place), 4.0) + LOOSE for size, place in zip(high, places, strict=True)]
-    moments, poles = (INNER, OUTER)[:: -1 if over else 1]
-    spacing = 2.0 * math.pi * min(moments / depths[0], poles / depths[1])
+    spacing = 2.0 * math.pi * beside / max(depths)
     an_octave = math.ceil(LOG_2 / spacing)
     end = needed / dies
     for _ in range(3):
@@ -103,21 +106,26 @@ def lay_hyperbola(over: bool, c: float, dies: float, high: tuple[float, float], 
     return shape._replace(cells=_cells(shape))
 
 
+def _beside(angle: float) -> float:
+    """Return how far off the hyperbola of some angle the edges of its strip lie."""
+    return BESIDE * (0.5 * math.pi - angle)
+
+
 def _cells(shape: Hyperbola) -> tuple[CellChain, ...]:
     """Return the cells of both edges, the end and what goes straight up."""
     size, angle, h = 2.0 * abs(shape.zeta), cmath.phase(shape.zeta), shape.spacing
+    beside = _beside(angle)
     last = (shape.nodes - 0.5) * h
     s = np.linspace(0.0, last, math.ceil(last / CELL) + 1)
     edges = []
-    for turn, b in ((INNER, INNER), (-OUTER, OUTER)):
+    for turn in (beside, -beside):
         x = shape.p + size * math.cos(angle + turn) * np.cosh(s)
         y = size * math.sin(angle + turn) * np.sinh(s)
         longest = size * np.hypot(np.sinh(s[1:]), math.sin(angle + turn))
-        turns = 2.0 * math.pi * b / h
+        turns = 2.0 * math.pi * beside / h
         share = turns + math.log1p(-math.exp(-turns))
         edges.append(_cells_of(x, y[:-1], np.log(longest * np.diff(s)) - share))
-    t = np.arange(-round(1.0 / END), round(1.0 / END) + 1) * END
-    t = np.where(t > 0.0, INNER, OUTER) * t
+    t = np.arange(-round(1.0 / END), round(1.0 / END) + 1) * END * beside
     x, y = shape.p + size * np.cos(angle + t) * math.cosh(last), size * np.sin(angle + t) * math.sinh(last)
     log = np.log(size * math.cosh(last) * np.diff(t)) - 2.0 * math.pi / h * np.minimum(np.abs(t[1:]), np.abs(t[:-1]))
     end = _cells_of(x, y[:-1], log)

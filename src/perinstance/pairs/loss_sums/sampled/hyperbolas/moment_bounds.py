@@ -19,7 +19,8 @@ with ``a = pi/(2 m)`` or less: ``CELL_TRAPEZOID``.
 in the middle by at most ``r m |v| e^{m r}/(|w| - |v| (e^{m r} - 1))``, ``v = q e^{m u - m^2/2}`` in the middle, r half
 of the leg; where ``o = |v| e^{-m r}/(1 - q) > 1`` by at most ``r m o/(o - 1)``, and where
 ``o' = |v| e^{m r}/(1 - q) < 1/e`` by at most ``2.5 o'``, as all of it is within ``-log(1 - o')`` of ``log(1 - q)``.
-Behind the last leg, where ``|v| > e^4 (1 - q)``, the exponent falls by more than 1 a unit or nothing is proved.
+Behind the last leg, where ``o > e^10``, w is v and its logarithm that of v, but for ``1.01 e^-10``: the path goes on at
+one slope k, where ``|v^{1+z} phi|`` is the exponential of ``B s - (1 - k^2) s^2/2``, whose integral is known.
 
 Without the person it is ``w/(1 - q)``, at least 1, whose moments are bounded: A itself is next to nothing far along.
 What holds at y holds for all that is larger, as ``arg w >= 0`` along the path. Several starts are tried.
@@ -43,15 +44,18 @@ CELL, GROWING = 0.1, 0.06
 #: The real line begins here: w is below one to the left.
 LEFT = -9.5
 BELOW = 1.1 * float(ndtr(LEFT))
-#: Starts of paths, from m/2, but for those so far behind t*, and legs.
+#: Starts of paths, from m/2, but for those so far behind t*, and legs at most.
 STARTS, FURTHEST, LEGS = np.array([*np.linspace(-7.0, 8.0, 16), 11.0, 16.0, 23.0, 33.0]), 30.0, 208
-#: Slope of a path where it rises, its height at t*, with and without the person, in units of pi/m, and the longest legs
-#: where it rises, or next to t*, and elsewhere, times m; behind t* they may grow by so much of the way.
-STEEPEST, HEIGHT, LOWER, FINE, COARSE, NEXT, BENDS = 0.8, 0.5, 0.3, 0.15, 0.3, 1.5, 0.15
-#: Logarithm of the odds that a path must have left behind at its end.
-BEHIND = 4.0
-#: What is lost of ``|v/w| = 1`` there, and with it of slopes.
-LOOSE = 0.03
+#: Slope of a path where it begins, its height at t*, with and without the person, in units of pi/m, and the longest
+#: legs where it rises, or next to t*, and elsewhere, times m; behind t*, and long before it, they may grow by so much
+#: of the way.
+STEEPEST, HEIGHT, LOWER, FINE, COARSE, NEXT, BENDS, BEFORE = 0.8, 0.5, 0.3, 0.15, 0.3, 1.5, 0.15, -20.0
+#: Slopes behind t*. Beyond some distance flatter ones are tried too, with the person: ``w^{1+z} phi`` is largest next
+#: to ``m (1 + z)``.
+FLATTER, SLOPES = 6.0, STEEPEST * 2.0 ** (-0.5 * np.arange(10.0))
+#: Logarithm of the odds from which on ``w`` is ``v = q e^{m u - m^2/2}``, and how far off its logarithm may be.
+BEHIND = 10.0
+LIKE_ODDS = 1.01 * math.exp(-BEHIND)
 #: Bounds of ``A - 1`` below which the real axis is not asked once it was further off.
 SMALL = 1e-3
 #: The least bound, of which sums over cells are a share.
@@ -67,7 +71,7 @@ class MomentBounds(NamedTuple):
 
     ``starts`` are the first cells that a path does not take, ``beyond`` the normal law there; ``legs`` of each path the
     logarithm of its weight, ``log |w|`` in the middle, the least ``arg w`` and how far off both are; ``ends`` of each
-    path the exponent of the noise, ``log |w|`` and ``arg w`` at its end, how fast the noise falls there, and its slope.
+    path how many legs it has, t and its height at the end, its slope from there on, and ``log |v|``.
     """
 
     q: float
@@ -86,6 +90,7 @@ def bounds_of(q: float, m: float, over: bool) -> MomentBounds:
     """Prepare the cells and paths of one kind of step; ``over``: with the person, else ``w/(1 - q)`` is meant by w."""
     width = CELL / max(1.0, 0.5 * m)
     zero = zero_of(q, m)
+    slopes = SLOPES if over and m > FLATTER else SLOPES[:1]
     last = max(zero - 0.5 * m + FURTHEST, STARTS[-4])
     far = STARTS[: np.searchsorted(STARTS, last, side="right")]
     t = LEFT + width * np.arange(int((0.5 * m + far[-1] - LEFT) / width) + 2)
@@ -95,11 +100,12 @@ def bounds_of(q: float, m: float, over: bool) -> MomentBounds:
     mass = np.where(t[:-1] > 0.0, ndtr(-t[:-1]) - ndtr(-t[1:]), ndtr(t[1:]) - ndtr(t[:-1]))
     density = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
     right = np.clip((density[:-1] - density[1:] - t[:-1] * mass) / width, 0.0, mass)
-    starts = np.searchsorted(t, 0.5 * m + far).clip(max=len(t) - 1)
-    legs, ends = np.empty((len(far), 4, LEGS)), np.empty((len(far), 5))
+    starts = np.repeat(np.searchsorted(t, 0.5 * m + far).clip(max=len(t) - 1), len(slopes))
+    legs, ends = np.zeros((len(starts), 4, LEGS)), np.empty((len(starts), 5))
+    ends[:, 3] = np.tile(slopes, len(far))
     fill_paths(q, m, (HEIGHT if over else LOWER) * math.pi / m, t[starts], width, legs, ends)
     legs[:, 1] -= least
-    ends[:, 1] -= least
+    ends[:, 4] -= least
     shares = np.stack([mass - right, right])
     return MomentBounds(q, m, width, losses - least, width * density, shares, starts, ndtr(-t[starts]), legs, ends)
 
@@ -112,25 +118,27 @@ def zero_of(q, m):
 
 @kernel
 def fill_paths(q, m, high, starts, width, legs, ends):
-    """Fill in the legs of paths of some height, and their ends."""
+    """Fill in the legs of paths of some height, and their ends, given slopes."""
     for i in range(starts.size):
-        start, t, height = starts[i], starts[i], 0.0
+        start, t, height, slope = starts[i], starts[i], 0.0, ends[i, 3]
         zero = max(zero_of(q, m), start + high / STEEPEST)
-        for k in range(legs.shape[2]):
+        last, k = max(zero_of(q, m) + BEHIND / m, zero), 0
+        while t < last and k < legs.shape[2]:
             past = m * (t - zero)
-            longest = (FINE if height < high or abs(past) < NEXT else COARSE + BENDS * max(past, 0.0)) / m
+            longest = (
+                FINE if height < high or abs(past) < NEXT else COARSE + BENDS * max(past, BEFORE - past, 0.0)
+            ) / m
             leg = min(max(width, GROWING * (t - start)), longest)
-            to = max(min(STEEPEST * (t + leg - start), high), high + STEEPEST * (t + leg - zero))
+            to = max(min(STEEPEST * (t + leg - start), high), high + slope * (t + leg - zero))
             middle, long = complex(t + 0.5 * leg, 0.5 * (height + to)), math.hypot(leg, to - height)
             off, loss = spread_at(q, m, middle, 0.5 * long), log_w_at(q, m, middle)
             legs[i, 0, k] = _log_mass(t, leg) + 0.5 * max(height, to) ** 2 + math.log(long / leg)
             legs[i, 1, k], legs[i, 2, k], legs[i, 3, k] = loss.real, max(loss.imag - off, 0.0), off
-            t, height = t + leg, to
-        loss = log_w_at(q, m, complex(t, height))
-        if loss.real < BEHIND + 1.0:
-            legs[i, 0] = np.inf  # it is not known where the path ends
-        ends[i, 0], ends[i, 1], ends[i, 2] = 0.5 * (height * height - t * t), loss.real, loss.imag
-        ends[i, 3], ends[i, 4] = (1.0 - STEEPEST * STEEPEST) * t, STEEPEST
+            t, height, k = t + leg, to, k + 1
+        if t < last:
+            legs[i, 0, 0] = np.inf  # it is not known where the path ends
+        ends[i, 0], ends[i, 1], ends[i, 2] = k, t, height
+        ends[i, 4] = math.log(q) + m * t - 0.5 * m * m
 
 
 @kernel
@@ -200,7 +208,7 @@ def _path_part(bounds, path, low, high, y, most):
     """
     legs, end = bounds.legs[path], bounds.ends[path]
     total = 0.0
-    for i in range(legs.shape[1]):
+    for i in range(int(end[0])):
         loss = legs[1, i]
         grown, turned = (1.0 + (high if loss > 0.0 else low)) * loss, y * legs[2, i]
         exponent = legs[0, i] + grown + max(abs(1.0 + low), abs(1.0 + high)) * legs[3, i] - turned
@@ -210,13 +218,25 @@ def _path_part(bounds, path, low, high, y, most):
         total += math.exp(exponent)
         if not total < most:
             return np.inf
-    slope = max((1.0 - LOOSE) * end[4] - LOOSE, 0.0)
-    falls = end[3] + y * bounds.m * slope - (1.0 + LOOSE) * max(1.0 + high, 0.0) * bounds.m
-    last = end[0] + (1.0 + high) * end[1] - y * end[2]
-    last += 8.0 * NODE_ROUNDING * (abs(end[0]) + abs((1.0 + high) * end[1]) + y * end[2])
-    if not (falls > 1.0 and last < LARGEST):
-        return np.inf
-    return (total + math.exp(last)) * (1.0 + CELL_SUM)
+    last = _behind(bounds.m, end, high, y)
+    return (total + math.exp(last)) * (1.0 + CELL_SUM) if last < LARGEST else np.inf
+
+
+@kernel
+def _behind(m, end, high, y):
+    """Return the logarithm of the integral from the end of a path on: a Gaussian one of ``B s - a s^2/2``, at most."""
+    t, height, slope, loss = end[1], end[2], end[3], end[4]
+    grown = (1.0 + high) * loss + abs(1.0 + high) * LIKE_ODDS
+    turned = y * max(m * height - LIKE_ODDS, 0.0)
+    more, bent = (1.0 + high) * m - y * m * slope - t + slope * height, 1.0 - slope * slope
+    rounding = abs(grown) + turned + t * t + height * height
+    last = grown - turned + 0.5 * (height * height - t * t) + 0.5 * math.log1p(slope * slope) - NORMAL
+    if more > 0.0:
+        rounding += more * (abs(1.0 + high) * m + y * m * slope + t + slope * height) / bent
+        last += 0.5 * more * more / bent + 0.5 * math.log(2.0 * math.pi / bent)
+    else:
+        last -= math.log(max(-more, math.sqrt(2.0 * bent / math.pi)) * (1.0 - CELL_SUM))
+    return last + 8.0 * NODE_ROUNDING * rounding
 
 
 @kernel

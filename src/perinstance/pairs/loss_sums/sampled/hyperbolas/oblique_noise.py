@@ -46,8 +46,9 @@ from perinstance.pairs.loss_sums.sampled.more_digits.noise_pairs import loss_of_
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_functions import exp_complex
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import BITS, in_pairs
 
-#: The path begins to rise here, with this slope, and again so far behind t*, in units of 1/m, with and without.
-BEGINS, SLOPE, AGAIN = -2.0, 0.6, (2.0, 0.0)
+#: The path begins to rise here, with this slope, less with the person at large distances; and again so far behind t*,
+#: in units of 1/m, with and without. (At m it has risen by k m/2 or so: weights have grown by half of its square.)
+BEGINS, SLOPE, HIGHER, AGAIN = -2.0, 0.6, 6.0, (2.0, 0.0)
 #: In units of pi/m, with and without the person: its height at t*, that of a strip, and of the upper edge there.
 #: (Without, along the real line to the left, ``w^{1+z}`` grows where ``|arg w| > pi/2``.)
 HEIGHTS, STRIPS, HIGHEST = (0.45, 0.26), (0.4, 0.17), (0.92, 0.5)
@@ -63,7 +64,7 @@ BENDS = 2.4
 #: Nodes of a hyperbola that share bounds.
 TOGETHER = 16
 #: Nodes of the noise at most, and exponents.
-MOST_NOISE, LARGEST = 1 << 14, 300.0
+MOST_NOISE, LARGEST = 1 << 16, 300.0
 
 
 class ObliqueNoise(NamedTuple):
@@ -95,11 +96,17 @@ class NoisePath(NamedTuple):
         return t + 0.5j * self.k * up, 1.0 + 0.5j * self.k * slope
 
 
+def slope_of(m: float) -> float:
+    """Return the slope of a path with the person."""
+    return min(SLOPE, HIGHER / m)
+
+
 def path_of(q: float, m: float, over: bool) -> tuple[NoisePath, float]:
     """Return the path of one kind of step, and the largest height of a strip around it."""
     height, strip, highest = (part[0 if over else 1] * math.pi / m for part in (HEIGHTS, STRIPS, HIGHEST))
-    zero, strip, behind = zero_of(q, m), min(strip, WIDEST), BEGINS + height / SLOPE
-    path = NoisePath(SLOPE, BEGINS, behind, max(zero + AGAIN[0 if over else 1] / m, behind), 2.0 * strip)
+    slope = slope_of(m) if over else SLOPE
+    zero, strip, behind = zero_of(q, m), min(strip, WIDEST), BEGINS + height / slope
+    path = NoisePath(slope, BEGINS, behind, max(zero + AGAIN[0 if over else 1] / m, behind), 2.0 * strip)
     for _ in range(40):  # both edges pass below the zero
         t = np.linspace(zero - 2.0 * strip, zero + 2.0 * strip, 65)
         edge = path.at(t + 1j * strip)[0]

@@ -29,6 +29,8 @@ from perinstance.pairs.loss_sums.sampled.more_digits.pair_functions import (
 
 SMALLEST = math.log(VANISHED)  # a term that is smaller counts as zero
 ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
+#: Exponents of the odds beyond which one is nothing beside them; rates are far above e^-LARGE.
+LARGE = 300.0
 
 
 class NoisePairs(NamedTuple):
@@ -68,6 +70,8 @@ def loss_of_noise(q, m, z, z_low, w_lost):
     imag, imag_low = times(z.imag, z_low.imag, m, 0.0)
     u, u_low = complex(real, imag), complex(real_low, imag_low)
     off = m * w_lost + 2.0 * PAIR_SUM * (m * abs(z.real) + half + abs(imag))
+    if real > LARGE:
+        return _large_loss(q, u, u_low, off)
     e, e_low = expm1_complex(u, u_low)
     grown = math.exp(real)
     off_e = expm1_lost(u, e) + 1.01 * grown * off
@@ -75,6 +79,18 @@ def loss_of_noise(q, m, z, z_low, w_lost):
     log, low = log1p_complex(v, v_low)
     lost = log1p_lost(v, log) + (q * off_e + PAIR_PRODUCT * abs(v)) / abs(1.0 + v)
     return log, low, 1.01 * lost
+
+
+@exact_kernel
+def _large_loss(q, u, u_low, off):
+    """Return ``u + log q`` on the main branch for ``log(1 + q (e^u - 1))``; off by at most ``2 e^-u/q`` more."""
+    v, v_low = two_sum(q, -1.0)
+    log, low = log1p_complex(complex(v, 0.0), complex(v_low, 0.0))
+    turns = np.rint(u.imag / (2.0 * math.pi))
+    angle, angle_low = times(-turns, 0.0, 2.0 * math.pi, 2.0 * PI_LOW)
+    found, found_low = total(u, u_low, complex(log.real, angle), complex(low.real, angle_low))
+    lost = off + log1p_lost(complex(v, 0.0), log) + 2.0 * math.exp(-u.real) / q
+    return found, found_low, 1.01 * (lost + 2.0 * PAIR_SUM * (abs(u) + abs(log) + abs(angle)))
 
 
 @exact_kernel
