@@ -150,7 +150,10 @@ ONE_STEP = [
     (1e-5, 0.3, 2e-5, True),
     (1e-2, 6.0, 11.0, True),
     (0.2, 1.0, 1.5, True),
+    (1e-4, 16.0, 130.0, True),
+    (1e-5, 48.0, 1200.0, True),
     (1e-3, 0.5, 7e-4, False),
+    (1e-4, 16.0, 6e-5, False),
     (1e-2, 6.0, 0.01, False),
     (0.2, 1.0, 0.15, False),
 ]
@@ -160,7 +163,7 @@ def _line_of_one_step(q: float, m: float, epsilon: float, over: bool, delta: flo
     kinds = np.array([[q], [m], [1.0]])
     dies = epsilon if over else -math.log1p(-q) - epsilon
     c = min(3.0 / m + max(math.log((1.0 - q) / q), 0.0) / m**2, 30.0 / m) if over else 4.0 / dies
-    shape = lay_hyperbola(over, c, dies, (2.0, 2.0), math.log(delta))
+    shape = lay_hyperbola(over, c, dies, (2.0, 2.0), math.log(delta), angle_of(m) if over else hyperbola.ANGLE)
     assert shape is not None
     return kinds, c, shape
 
@@ -217,6 +220,18 @@ def test_moments_next_to_nothing():
     rates, distances = [0.00362536, 0.0130013, 0.242507, 0.0620844], [0.168076, 0.166379, 0.315899, 0.128658]
     (found,) = SampledGaussian([rates], [distances], [[1, 3, 1, 1]]).epsilon(9.346813916940916e-20, "without")
     assert 0.276754255733 <= found <= 0.276754255733 * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("q", "m", "steps", "delta"), [(9.8e-4, 29.8, 10, 1.94e-10), (3e-3, 20.0, 6, 1.337e-4)])
+def test_where_delta_hardly_falls(q, m, steps, delta, monkeypatch):
+    """Between two and three large losses: Newton's method ended far above, and costs were told as if it fell by c."""
+    pairs = SampledGaussian(q, [[m]], steps)
+    (epsilon,) = pairs.epsilon(delta, "with")
+    slope = math.log(pairs.delta(epsilon, "with")[0] / pairs.delta(epsilon * (1.0 + 1e-6), "with")[0]) / 1e-6 / epsilon
+    assert 0.0 < slope < 0.1 / m
+    assert pairs.delta(epsilon * (1.0 - 1e-9), "with")[0] > delta
+    monkeypatch.setattr(precise_answers, "_along_hyperbola", lambda *_: NONE)
+    assert epsilon == pytest.approx(pairs.epsilon(delta, "with")[0], rel=1e-8)
 
 
 def test_a_first_guess_beyond_the_largest_loss():

@@ -120,7 +120,7 @@ def test_several_kinds_and_balls_agree(over):
     balls = ball_line(own, place, nodes, 1e-30, 192)
     for epsilon in (0.0, 0.05, 0.3):
         log, least = pairs.log_bound(epsilon)[0], balls.log_bound(epsilon)[0]
-        assert least - 1e-14 * (1 + abs(least)) <= log <= least + 1.01 * pairs.charged(epsilon, least) * pairs.c + 1e-13
+        assert least - 1e-14 * (1 + abs(least)) <= log <= least + 1.01 * pairs.charged(epsilon, least) + 1e-13
 
 
 def test_logarithms_of_vague_moments():

@@ -28,9 +28,10 @@ ENOUGH, SMALLEST = 0.1 * PROMISED, -250.0
 
 
 def angle_of(largest: float) -> float:
-    """Return the angle of a hyperbola with the person, given the largest distance: as much steeper as noise is flatter.
+    """Return the angle with the person, given the largest distance: as much steeper as the noise is flatter.
 
-    At u = m (1 + z) the integrand is ``e^{m^2 z (1 + z)/2}`` times a power of the rate, large next to zero at any angle.
+    Moments are ``e^{m^2 z (1 + z)/2}`` times a power of the rate, about: large next to zero at any angle, up to
+    ``e^{m^2/8/(tan^2 - 1)}`` along an edge.
     """
     return math.atan(math.tan(ANGLE) * SLOPE / slope_of(largest))
 

@@ -91,9 +91,9 @@ class HyperbolaLine:
         return math.log(bound) + 4.0 * NODE_ROUNDING * (1.0 + abs(math.log(bound))), max(slope / bound, VANISHED)
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the errors that were charged raise an epsilon, about; infinite where that is not known."""
+        """Return by how much the errors that were charged raise log delta, about; infinite where that is not known."""
         value, slope, lost = self._sum(epsilon)
-        return 2.0 * lost / slope if slope > 0.0 and lost < SURE * value else np.inf
+        return 2.0 * lost / value if slope > 0.0 and lost < SURE * value else np.inf
 
 
 @dataclass(slots=True)

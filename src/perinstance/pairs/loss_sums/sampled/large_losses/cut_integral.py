@@ -57,9 +57,9 @@ class CutLine:
         return _all_of([self.line.log_bound(epsilon), (other, self.order), (self.outside, 0.0)])
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the errors that were charged, and the other bounds, raise an epsilon, about."""
+        """Return by how much the errors that were charged, and the other bounds, raise log delta, about."""
         others = float(np.logaddexp(self.other - self.order * epsilon, self.outside))
-        return self.line.charged(epsilon, log_delta) + math.exp(min(others - log_delta, LARGEST)) / self.c
+        return self.line.charged(epsilon, log_delta) + math.exp(min(others - log_delta, LARGEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class BothLines:
         return _all_of([self.large.log_bound(epsilon), self.small.log_bound(epsilon), (self.outside, 0.0)])
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the errors that were charged raise an epsilon, about."""
-        lines = sum(line.charged(epsilon, log_delta) * line.c for line in (self.large, self.small))
-        return (lines + math.exp(min(self.outside - log_delta, LARGEST))) / self.c
+        """Return by how much the errors that were charged raise log delta, about."""
+        lines = sum(line.charged(epsilon, log_delta) for line in (self.large, self.small))
+        return lines + math.exp(min(self.outside - log_delta, LARGEST))
 
 
 def _all_of(parts: list[tuple[float, float]]) -> tuple[float, float]:

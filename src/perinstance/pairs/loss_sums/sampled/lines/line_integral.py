@@ -33,6 +33,7 @@ from perinstance.pairs.loss_sums.sampled.log_moments import BEYOND, VAGUE
 ANCHOR = 32  # the rotation from node to node is started afresh so often
 FEWEST, LARGEST = -700.0, 700.0  # exponents; a term below e^-700 of the first counts as that large
 NEXT_TO_NOTHING = 1e-6  # an epsilon below this over c may be zero
+FLAT = 1e-4  # times c: the least slope of log delta that is believed
 RAISES = 40  # times that the last raise of an epsilon is doubled
 
 
@@ -179,9 +180,12 @@ def _start(goal, epsilon, line, poles):
 
 @piece
 def next_epsilon(epsilon, excess, slopes, between, c):
-    """Return Halley's next epsilon, inside a bracket; ``slopes``: minus the first derivative, and the second."""
+    """Return Halley's next epsilon, inside a bracket; ``slopes``: minus the first derivative, and the second.
+
+    Slopes far below c are believed where the bracket has an upper end: between large losses delta hardly falls.
+    """
     low, high = between
-    rate = slopes[0] if slopes[0] > 0.1 * c else c
+    rate = slopes[0] if slopes[0] > (FLAT if high < np.inf else 0.1) * c else c
     step = excess / rate
     less = 1.0 - 0.5 * step * slopes[1] / rate
     step = min(max(step / less if 0.5 < less < 2.0 else step, -20.0 / c), 20.0 / c)
@@ -195,10 +199,10 @@ def next_epsilon(epsilon, excess, slopes, between, c):
 
 
 @piece
-def _charged(epsilon, log_delta, line, poles, terms):
-    """Return by how much the errors that were charged raise an epsilon, about."""
+def _charged(epsilon, log_delta, line, poles, terms, rate):
+    """Return by how much the errors that were charged raise an epsilon, about; ``rate``: minus the slope there."""
     share = terms.lost + line.rest + NODE_ROUNDING * terms.size * (5.0 * ANCHOR + 8.0 + line.real.size / ANCHOR)
-    return share * math.exp(min(line.real[0] - poles.c * epsilon + poles.log_unit - log_delta, LARGEST)) / poles.c
+    return share * math.exp(min(line.real[0] - poles.c * epsilon + poles.log_unit - log_delta, LARGEST)) / rate
 
 
 @piece
@@ -235,8 +239,8 @@ def solve_on_line(goal, start, edge, line, poles, scratch):
         log = log_bound(epsilon, line, poles, terms)[0]
     if 0.0 < epsilon * poles.c < NEXT_TO_NOTHING and log_bound(0.0, line, poles, terms)[0] <= goal:
         return 0.0, 0.0
-    charged = _charged(epsilon, goal, line, poles, terms)
-    rate = rate if rate > 0.1 * poles.c else poles.c
+    rate = max(rate, FLAT * poles.c)
+    charged = _charged(epsilon, goal, line, poles, terms, rate)
     raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / rate)
     for _ in range(RAISES):
         if log <= goal:
@@ -280,4 +284,4 @@ def profile_all(place, values, first, share, more, rest, goals, out):
             terms = line_terms(line, poles, scratch)
             if terms.lost < np.inf:
                 out[i, 0], out[i, 1], _ = log_bound(goals[i, 1], line, poles, terms)
-                out[i, 2] = _charged(goals[i, 1], out[i, 0], line, poles, terms)
+                out[i, 2] = _charged(goals[i, 1], out[i, 0], line, poles, terms, max(out[i, 1], FLAT * poles.c))

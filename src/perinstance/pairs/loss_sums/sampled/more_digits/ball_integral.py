@@ -46,13 +46,13 @@ class BallLine:
             return log + LOGARITHM * (4.0 + abs(log)), rate
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the widths of the balls and the rest raise an epsilon, about."""
+        """Return by how much the widths of the balls and the rest raise log delta, about."""
         from flint import arb
 
         with working_precision(self.bits):
             width = (2 * self._sums(epsilon)[0].rad() + self.rest) * (-arb(self.c) * arb(epsilon)).exp()
             log = float((width.mid() + width.rad()).log().mid())
-        return math.exp(min(log - log_delta, LARGEST)) / self.c
+        return math.exp(min(log - log_delta, LARGEST))
 
     def _sums(self, epsilon: float) -> tuple[Any, Any]:
         """Return the sum of the terms, turned, and that of k times their imaginary parts."""

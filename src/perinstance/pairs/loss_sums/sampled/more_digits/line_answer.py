@@ -8,7 +8,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LAST_RAISE, LAST_STEP, LOGARITHM
-from perinstance.pairs.loss_sums.sampled.lines.line_integral import NEXT_TO_NOTHING, RAISES, next_epsilon
+from perinstance.pairs.loss_sums.sampled.lines.line_integral import FLAT, NEXT_TO_NOTHING, RAISES, next_epsilon
 
 #: Steps of Newton's method at most.
 STEPS = 60
@@ -28,7 +28,7 @@ class PreciseLine(Protocol):
         """Return the logarithm of an upper bound of delta at an epsilon, and minus its slope."""
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the errors that were charged raise an epsilon, about."""
+        """Return by how much the errors that were charged raise log delta, about."""
 
 
 class LineAnswer(NamedTuple):
@@ -52,17 +52,19 @@ def read_line(line: PreciseLine, goal: Floats, start: float, solving: bool) -> L
     log_delta, epsilon, edge = goal.tolist()
     if not solving:
         log_delta, slope = line.log_bound(epsilon)
-        return LineAnswer(log_delta, slope, line.charged(epsilon, log_delta)) if log_delta < np.inf else NONE
-    epsilon, left = solve_on(line, log_delta, start, edge)
+        slope = max(slope, FLAT * line.c)
+        return LineAnswer(log_delta, slope, line.charged(epsilon, log_delta) / slope) if log_delta < np.inf else NONE
+    epsilon, left, slope = solve_on(line, log_delta, start, edge)
     if epsilon == 0.0:  # there is no smaller one
         return LineAnswer(0.0, 1.0, 0.0)
-    return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta) + left) if epsilon < np.inf else NONE
+    return LineAnswer(epsilon, 1.0, line.charged(epsilon, log_delta) / slope + left) if epsilon < np.inf else NONE
 
 
-def solve_on(line: PreciseLine, goal: float, start: float, edge: float) -> tuple[float, float]:
+def solve_on(line: PreciseLine, goal: float, start: float, edge: float) -> tuple[float, float, float]:
     """Return an epsilon >= 0 whose delta is at most ``e^goal``, the least that a line can prove; or infinity.
 
-    And what Newton's method left, about: where the sum is below zero next to the least one, it ends anywhere above.
+    And what Newton's method left, about: where the sum is below zero next to the least one, it ends anywhere above;
+    and minus the slope of log delta.
     """
     goal -= LOGARITHM * (4.0 + abs(goal))
     low, high = -1.0, edge  # below zero: zero was not tried
@@ -81,13 +83,13 @@ def solve_on(line: PreciseLine, goal: float, start: float, edge: float) -> tuple
     if epsilon != checked:
         log = line.log_bound(epsilon)[0]
     if 0.0 < epsilon * line.c < NEXT_TO_NOTHING and line.log_bound(0.0)[0] <= goal:
-        return 0.0, 0.0
-    rate = rate if rate > 0.1 * line.c else line.c
+        return 0.0, 0.0, line.c
+    rate = max(rate, FLAT * line.c)
     raised = LAST_RAISE * (epsilon + (1.0 + abs(goal)) / rate)
     for _ in range(RAISES):
         if log <= goal:
-            return float(epsilon), (goal - log) / rate if epsilon > 0.0 else 0.0
+            return float(epsilon), (goal - log) / rate if epsilon > 0.0 else 0.0, rate
         epsilon += raised
         raised *= 2.0
         log = line.log_bound(epsilon)[0]
-    return np.inf, np.inf
+    return np.inf, np.inf, rate

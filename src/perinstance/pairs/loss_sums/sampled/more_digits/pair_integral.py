@@ -63,8 +63,8 @@ class PairLine:
         return log, self.c - self.spacing * slope / bound
 
     def charged(self, epsilon: float, log_delta: float) -> float:
-        """Return by how much the errors that were charged raise an epsilon, about."""
-        return self.lost * math.exp(min(self.height - self.c * epsilon - log_delta, LARGEST)) / self.c
+        """Return by how much the errors that were charged raise log delta, about."""
+        return self.lost * math.exp(min(self.height - self.c * epsilon - log_delta, LARGEST))
 
 
 def pair_line(
