@@ -47,8 +47,8 @@ from perinstance.pairs.loss_sums.sampled.more_digits.pair_functions import (
 )
 from perinstance.pairs.loss_sums.sampled.more_digits.pair_moments import BITS, in_pairs
 
-#: Kinds whose bounds are kept: a hundred kilobytes each.
-MOST_KEPT = 1024
+#: Kinds whose bounds are kept: a hundred kilobytes each, or a megabyte beyond distances of six.
+MOST_KEPT = 128
 #: Of a power: an error beyond which its phase counts as unknown; of delta, beyond which its slope is.
 SURE = 0.1
 #: Exponents of e that are numbers.
