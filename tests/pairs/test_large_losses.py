@@ -270,6 +270,12 @@ def test_how_small_losses_spread(cut):
                 assert size.mid() - size.rad() < arb(bound).exp()
 
 
+def test_losses_that_no_float_tells_apart_spread_nothing():
+    """Far to the left of a large distance log w is log(1 - q) to the last digit, and falls by e^-800 a unit."""
+    cut = LossCut(1.5571625417098838e-06, 38.03869492448573, 1.0, 1114.481525729016, 0.5, 46.15294186506628)
+    assert log_spread(cut, 0.02209708691207961, 2.7385687228427953, 958.4) <= 0.0
+
+
 @pytest.mark.parametrize("cut", CUTS)
 def test_large_losses_alone(cut):
     """Chernoff's bound of them is above the true one, next to it where they are seldom."""

@@ -46,6 +46,8 @@ OCTAVES = np.arange(-2.0, 5.0, 0.25).tolist()
 BOXES, WIDEST = (4, 6, 12, 36, 144, 576), 6.0
 #: From here on ``|sin v/v|`` is at most .25, and from there at most 1/v.
 TURNS, FAR_OFF = 2.6, 4.0
+#: Exponents of e that are numbers.
+MOST = 700.0
 
 
 def bulk_cuts(kinds: Kinds, goal: Goal) -> Iterator[CutEstimates]:
@@ -114,7 +116,8 @@ def _log_spread(cut: LossCut, c: float, log_size: float, y: float, boxes: int) -
     log_slope = math.log(cut.m) - np.logaddexp(0.0, -cut.log_odds(right))
     density = (1.0 + c) * (cut.loss(left) + math.log1p(-cut.q)) + cut.log_small(right) - 0.5 * furthest**2 - NORMAL
     width = np.diff(cut.loss(x)) * (1.0 - CELL_SUM)
-    mass = np.exp(density - log_slope - log_size - CELL_SUM * (1.0 + abs(log_size))) * width
+    log_mass = density - log_slope - log_size - CELL_SUM * (1.0 + abs(log_size))
+    mass = np.exp(np.minimum(log_mass, MOST)) * width  # at least: far to the left no float tells two losses apart
     v = 0.5 * y * width
     near = np.minimum(v, TURNS)
     left = np.where(v > FAR_OFF, 1.0 / np.maximum(v, FAR_OFF), 1.0 - near**2 / 6.0 + near**4 / 120.0)
