@@ -31,7 +31,7 @@ from perinstance.numerics.array_types import Floats
 LOG_2 = math.log(2.0)
 #: The angle, where distances are no larger than ten, and how far off it the edges lie, as a share of what is left of a
 #: right one.
-ANGLE, BESIDE = math.radians(72.0), 2.0 / 3.0
+ANGLE, WIDTH = math.radians(72.0), 2.0 / 3.0
 #: Cells of an edge are so long, those of an end so high, in shares of it.
 CELL, END = 0.1, 0.125
 #: What the hyperbola may be missed by, e^-MISSED of delta, and more for its cells.
@@ -52,7 +52,7 @@ class CellChain(NamedTuple):
 
 
 class Hyperbola(NamedTuple):
-    """``z = p + zeta 2^{n/M} + conj(zeta) 2^{-n/M}``, n = 0 ... N - 1, and the cells beside it."""
+    """``z = p + zeta 2^{n/M} + conj(zeta) 2^{-n/M}``, n = 0 ... N - 1, and the cells next to it."""
 
     p: float
     zeta: complex
@@ -80,8 +80,8 @@ def lay_hyperbola(
     ``c``: how far off the poles its strip may reach on the side where moments are large; ``dies``: how fast the
     integrand does along the real line; ``high``: the logarithms of the integrand's size there and next to the poles.
     """
-    beside = _beside(angle)
-    near, far = math.cos(angle + beside) / math.cos(angle), math.cos(angle - beside) / math.cos(angle)
+    width = _half_width(angle)
+    near, far = math.cos(angle + width) / math.cos(angle), math.cos(angle - width) / math.cos(angle)
     if over:
         crossing = c / far
         p = 0.0
@@ -93,7 +93,7 @@ def lay_hyperbola(
     zeta = cmath.rect(0.5 * crossing / math.cos(angle), angle)
     needed = max(MISSED - log_delta, 1.0)
     depths = [max(needed + size - math.log1p(place), 4.0) + LOOSE for size, place in zip(high, places, strict=True)]
-    spacing = 2.0 * math.pi * beside / max(depths)
+    spacing = 2.0 * math.pi * width / max(depths)
     an_octave = math.ceil(LOG_2 / spacing)
     end = needed / dies
     for _ in range(3):
@@ -106,26 +106,26 @@ def lay_hyperbola(
     return shape._replace(cells=_cells(shape))
 
 
-def _beside(angle: float) -> float:
+def _half_width(angle: float) -> float:
     """Return how far off the hyperbola of some angle the edges of its strip lie."""
-    return BESIDE * (0.5 * math.pi - angle)
+    return WIDTH * (0.5 * math.pi - angle)
 
 
 def _cells(shape: Hyperbola) -> tuple[CellChain, ...]:
     """Return the cells of both edges, the end and what goes straight up."""
     size, angle, h = 2.0 * abs(shape.zeta), cmath.phase(shape.zeta), shape.spacing
-    beside = _beside(angle)
+    width = _half_width(angle)
     last = (shape.nodes - 0.5) * h
     s = np.linspace(0.0, last, math.ceil(last / CELL) + 1)
     edges = []
-    for turn in (beside, -beside):
+    for turn in (width, -width):
         x = shape.p + size * math.cos(angle + turn) * np.cosh(s)
         y = size * math.sin(angle + turn) * np.sinh(s)
         longest = size * np.hypot(np.sinh(s[1:]), math.sin(angle + turn))
-        turns = 2.0 * math.pi * beside / h
+        turns = 2.0 * math.pi * width / h
         share = turns + math.log1p(-math.exp(-turns))
         edges.append(_cells_of(x, y[:-1], np.log(longest * np.diff(s)) - share))
-    t = np.arange(-round(1.0 / END), round(1.0 / END) + 1) * END * beside
+    t = np.arange(-round(1.0 / END), round(1.0 / END) + 1) * END * width
     x, y = shape.p + size * np.cos(angle + t) * math.cosh(last), size * np.sin(angle + t) * math.sinh(last)
     log = np.log(size * math.cosh(last) * np.diff(t)) - 2.0 * math.pi / h * np.minimum(np.abs(t[1:]), np.abs(t[:-1]))
     end = _cells_of(x, y[:-1], log)
