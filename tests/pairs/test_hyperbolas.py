@@ -132,6 +132,16 @@ def test_bounds_of_moments_anywhere(log_rate, log_distance, log_size, angle, ove
     assert float(abs(1 + fine).mid()) <= math.exp(out[0]) * (1.0 + 1e-12) + 1e-9
 
 
+@pytest.mark.parametrize("z", [0.3 + 1.0j, 2.0 + 6.0j, 8.0 + 20.0j])
+def test_bounds_of_moments_where_nearly_everybody_is_sampled(z):
+    """Behind a path log w is below zero there, and the least real part says most."""
+    q, m, out = 1.0 - 1e-5, 0.7, np.empty(1)
+    fill_log_bounds(bounds_of(q, m, True), np.array([z.real, 1.5 * z.real]), np.array([z.imag]), out)
+    for x in (z.real, 1.5 * z.real):
+        size = abs(1 + _moment(q, m, acb(x, z.imag), True, 6.0))
+        assert float(size.mid()) <= math.exp(out[0]) * (1.0 + 1e-12)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nodes_lie_within_their_triangles(shape):
     laid = _laid(shape)

@@ -20,7 +20,8 @@ in the middle by at most ``r m |v| e^{m r}/(|w| - |v| (e^{m r} - 1))``, ``v = q 
 of the leg; where ``o = |v| e^{-m r}/(1 - q) > 1`` by at most ``r m o/(o - 1)``, and where
 ``o' = |v| e^{m r}/(1 - q) < 1/e`` by at most ``2.5 o'``, as all of it is within ``-log(1 - o')`` of ``log(1 - q)``.
 Behind the last leg, where ``o > e^10``, w is v and its logarithm that of v, but for ``1.01 e^-10``: the path goes on at
-one slope k, where ``|v^{1+z} phi|`` is the exponential of ``B s - (1 - k^2) s^2/2``, whose integral is known.
+one slope k, where ``|v^{1+z} phi|`` is the exponential of ``B s - (1 - k^2) s^2/2``, whose integral is known. (There
+``log |v|`` counts as zero at least, so that the largest real part of z says most.)
 
 Without the person it is ``w/(1 - q)``, at least 1, whose moments are bounded: A itself is next to nothing far along.
 What holds at y holds for all that is larger, as ``arg w >= 0`` along the path. Several starts are tried.
@@ -225,7 +226,7 @@ def _path_part(bounds, path, low, high, y, most):
 @kernel
 def _behind(m, end, high, y):
     """Return the logarithm of the integral from the end of a path on: a Gaussian one of ``B s - a s^2/2``, at most."""
-    t, height, slope, loss = end[1], end[2], end[3], end[4]
+    t, height, slope, loss = end[1], end[2], end[3], max(end[4], 0.0)
     grown = (1.0 + high) * loss + abs(1.0 + high) * LIKE_ODDS
     turned = y * max(m * height - LIKE_ODDS, 0.0)
     more, bent = (1.0 + high) * m - y * m * slope - t + slope * height, 1.0 - slope * slope

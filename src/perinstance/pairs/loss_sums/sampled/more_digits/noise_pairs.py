@@ -29,7 +29,7 @@ from perinstance.pairs.loss_sums.sampled.more_digits.pair_functions import (
 
 SMALLEST = math.log(VANISHED)  # a term that is smaller counts as zero
 ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
-#: Exponents of the odds beyond which one is nothing beside them; rates are far above e^-LARGE.
+#: Exponents beyond which w is ``q e^u``, to all digits, unless q is next to nothing.
 LARGE = 300.0
 
 
@@ -70,7 +70,7 @@ def loss_of_noise(q, m, z, z_low, w_lost):
     imag, imag_low = times(z.imag, z_low.imag, m, 0.0)
     u, u_low = complex(real, imag), complex(real_low, imag_low)
     off = m * w_lost + 2.0 * PAIR_SUM * (m * abs(z.real) + half + abs(imag))
-    if real > LARGE:
+    if real > LARGE and real + math.log(q) > 0.5 * LARGE:
         return _large_loss(q, u, u_low, off)
     e, e_low = expm1_complex(u, u_low)
     grown = math.exp(real)
