@@ -30,9 +30,9 @@ from perinstance.pairs.loss_sums.sampled.more_digits.pair_integral import PairLi
 from perinstance.pairs.loss_sums.sampled.more_digits.precise_tables import ALTOGETHER, MOST_TERMS, PreciseTables
 from perinstance.pairs.loss_sums.sampled.steps import MOST_STEPS, share_of_work
 
-#: A line that takes more than so many for each kind is tried after a hyperbola, which takes some hundredths of a second
-#: a kind; one that takes more than so many after large losses were taken apart, which takes a second.
-FAST, QUICK = 1 << 19, 1 << 26
+#: A line that takes more than so many is tried after a hyperbola, which takes some hundredths of a second a kind, and
+#: after large losses were taken apart, which takes a second.
+FAST, QUICK = 1 << 21, 1 << 26
 #: As many of them as choosing the cuts of up to so many kinds takes the time of; more where sharp ones are tried, at
 #: deltas below e^-50.
 PLANNED, SHARP_PLANNED, SHARP, SOME_KINDS = 1 << 26, 1 << 27, -50.0, 4
@@ -136,10 +136,7 @@ def _answer(
     """
     found, answer = NONE, None
     shared.left = shared.pot
-    assert view.sampled is not None
-    kinds = view.sampled.of_person(0).shape[1]
-    for bits, most in DIGITS:
-        shared.most = min(most * kinds, QUICK) if most == FAST else most
+    for bits, shared.most in DIGITS:
         known = not bits and answer is not None and answer.cost < np.inf  # it was not too long
         inside = None if known else _inside_noise(view, places, bits, shared)
         if not known:
@@ -148,13 +145,13 @@ def _answer(
             first = start if found is NONE else found
             answer = _to_the_end(_walk_lines(view, tables, inside, goal, first, solving, shared, bits))
         found = better(found, answer or NONE)
-        if most == FAST and not _enough(found, solving):
+        if shared.most == FAST and not _enough(found, solving):
             found = better(
                 found, _along_hyperbola(view, places, goal, start if found is NONE else found, solving, shared)
             )
-        if most == QUICK and shared.over and not _enough(found, solving):
+        if shared.most == QUICK and shared.over and not _enough(found, solving):
             found = better(found, _with_cut(view, goal, found, solving, shared))
-        if _enough(found, solving) or (answer is None and most > QUICK):
+        if _enough(found, solving) or (answer is None and shared.most > QUICK):
             break
     return found
 
