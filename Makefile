@@ -10,13 +10,11 @@ PINS := $(shell $(PYTHON) -c 'import sys; print("-c constraints-py311.txt" if sy
 $(VENV)/.user: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) -e .
-	-$(BIN)/perinstance warm-up
 	touch $@
 
 $(VENV)/.developer: pyproject.toml constraints-py311.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) -e '.[test,docs]'
-	-$(BIN)/perinstance warm-up
 	touch $@ $(VENV)/.user
 
 demo: $(VENV)/.user  ## audit the 442 diabetes patients that ship inside scikit-learn

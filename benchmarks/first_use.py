@@ -1,7 +1,6 @@
 """``python -m benchmarks.first_use``: seconds to the first answer on 442 people, with the user's caches emptied.
 
-Three columns: nothing compiled before ("compiled at first use"), what this environment holds ("as installed": compiled
-into the wheel or by ``perinstance warm-up``; the caches of the user are emptied all the same), and the second time.
+Two columns: with an empty cache, and the second time.
 Each answer is asked for in a process of its own; the time of the imports is not in it. The load of the machine is
 printed, because seconds mean nothing without it; processor seconds mean more.
 """
@@ -15,11 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 WORK = ("posterior", "output", "objective", "sums", "everyone", "logistic")
-#: seconds of compiling that a new install may take; None: no promise
-PROMISED = {"posterior": 3.0, "output": 3.0, "objective": 5.0, "sums": 5.0, "everyone": None, "logistic": None}
+#: seconds of compiling that a first answer may take
+PROMISED = {"posterior": 10.0, "output": 10.0, "objective": 25.0, "sums": 25.0, "everyone": 25.0, "logistic": 25.0}
 
 
 def answer(what: str) -> None:
@@ -71,17 +69,14 @@ class Stopwatch:
         event.register("numba:compile", Listener())
 
 
-def child(what: str, only: str) -> None:
-    """Measure in this process; ``only`` is the one folder of compiled code, if any."""
+def child(what: str) -> None:
+    """Measure in this process."""
     import sklearn.datasets
     import sklearn.linear_model  # noqa: F401 - its import is not what is measured
 
     import perinstance as pi
-    from perinstance.numerics.compilation.code_folders import FOLDERS
 
     pi.audit, pi.PosteriorSample  # noqa: B018 - loaded now
-    if only:
-        FOLDERS.use_only(Path(only))
     compiling = Stopwatch()
     wall, processor = time.perf_counter(), time.process_time()
     answer(what)
@@ -89,9 +84,9 @@ def child(what: str, only: str) -> None:
     print(json.dumps({**measured, "compiling": compiling.total, "kernels": compiling.kernels}))
 
 
-def measured(what: str, only: str, caches: str) -> dict[str, float]:
+def measured(what: str, caches: str) -> dict[str, float]:
     """Measure in a new process whose user has no caches but ``caches``."""
-    command = [sys.executable, "-m", "benchmarks.first_use", "--child", what, "--only", only]
+    command = [sys.executable, "-m", "benchmarks.first_use", "--child", what]
     environment = {**os.environ, "NUMBA_CACHE_DIR": caches}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
@@ -102,21 +97,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_use", description=__doc__)
     parser.add_argument("names", nargs="*", default=WORK, help=", ".join(WORK))
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--only", default="", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.child:
-        return child(chosen.child, chosen.only)
+        return child(chosen.child)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; s compiling / s to the answer / processor s")
-    print(f"{'':10} {'compiled at first use':>26} {'as installed':>20} {'second time':>20} {'promised':>9}")
+    print(f"{'':10} {'first use':>26} {'functions':>10} {'second time':>20} {'promised':>9}")
     for what in chosen.names:
-        cells = []
-        with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as caches:
-            for only, where in ((empty, caches), ("", caches), (empty, caches)):
-                m = measured(what, only, where)
-                cells.append(f"{m['compiling']:.1f} / {m['wall']:.1f} / {m['processor']:.1f}")
-        promised = "" if PROMISED[what] is None else f"<= {PROMISED[what]:g} s"
-        print(f"{what:10} {cells[0]:>26} {cells[1]:>20} {cells[2]:>20} {promised:>9}", flush=True)
-    print(f"load {os.getloadavg()[0]:.1f}")
+        with tempfile.TemporaryDirectory() as caches:
+            runs = [measured(what, caches) for _ in range(2)]
+        cells = [f"{m['compiling']:.1f} / {m['wall']:.1f} / {m['processor']:.1f}" for m in runs]
+        functions = runs[0]["kernels"]
+        print(f"{what:10} {cells[0]:>26} {functions:10} {cells[1]:>20} {PROMISED[what]:>7g} s", flush=True)
     return None
 
 

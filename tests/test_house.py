@@ -35,12 +35,12 @@ def test_the_files_that_begin_are_there():
     assert [name for name in LONGEST if not (root / name).is_file()] == []
 
 
-def test_a_folder_has_about_a_dozen_entries():
+def test_a_folder_has_at_most_twenty_entries():
     crowded = {}
     for folder in {path.parent for path in FILES}:
         entries = [p for p in folder.iterdir() if p.name not in ("__init__.py", "__pycache__") and p.suffix != ".pyi"]
         entries = [p for p in entries if p.is_dir() or p.suffix == ".py"]
-        if len(entries) > 14:
+        if len(entries) > 20:
             crowded[folder.name] = len(entries)
     assert not {name: count for name, count in crowded.items() if name != "perinstance"}
 

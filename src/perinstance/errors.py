@@ -72,10 +72,6 @@ class ClusterTrouble(PerinstanceError):  # noqa: N818
     """The cluster gave the work up: its scheduler is gone, or workers died again and again at one partition."""
 
 
-class NotPrepared(PerinstanceError):  # noqa: N818
-    """The numerical code could not be compiled ahead (``perinstance warm-up``); it is compiled at first use."""
-
-
 class PerinstanceWarning(UserWarning):
     """The root of all warnings of this package."""
 
@@ -93,7 +89,7 @@ class ClassesNotDeclared(PerinstanceWarning):
 
 
 class CodeNotKept(PerinstanceWarning):
-    """No folder for compiled code can be written: everything works, and is compiled anew in each process."""
+    """No folder for compiled code can be trusted or written: everything works, and is compiled anew in each process."""
 
 
 class IdentifierAsFeature(PerinstanceWarning):

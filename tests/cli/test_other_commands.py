@@ -224,20 +224,9 @@ def test_reproduce_makes_figure_and_numbers(run, tmp_path):
 
 
 def test_help_shows_an_example_for_each(run):
-    for command in ("audit", "release", "predict", "demo", "explain", "reproduce", "warm-up"):
+    for command in ("audit", "release", "predict", "demo", "explain", "reproduce"):
         outcome = run(command, "--help")
         assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
-
-
-def test_warm_up_says_what_it_did(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("perinstance.warm_up.PARTS", {})
-    outcome = run("warm-up", "--folder", tmp_path / "code")
-    assert outcome.code == 0 and outcome.err == ""
-    assert f"Nothing to do: 0 compiled kernels lie in {tmp_path / 'code'}" in outcome.out
-    assert run("warm-up", "--folder", tmp_path / "code", "--quiet").out == ""
-    monkeypatch.setattr("perinstance.warm_up.PARTS", {"no such part": None})
-    outcome = run("warm-up", "--folder", tmp_path / "code")
-    assert outcome.code == 2 and "compiled at first use" in outcome.err
 
 
 def test_a_terminal_gets_a_progress_bar_and_a_pipe_does_not(tmp_path):

@@ -23,7 +23,7 @@ from perinstance.engines.local import quiet_libraries
 from perinstance.engines.protocol import Engine, Progress, TableSweep
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
-from perinstance.numerics.compilation.compile_watch import compilation_as_stage
+from perinstance.numerics.compile_notice import compilation_as_stage
 from perinstance.pairs.interface.kinds import Method, check_method
 from perinstance.releases.base.release import instead_of_a_release, is_release
 
@@ -79,8 +79,8 @@ def audit(
         Parquet when a client is active, else the threads of this machine (``perinstance.engines.Local()``).
     progress
         Called as ``progress(stage, rows_done, rows_total)``; stage is "fold", "map" or "refit" (people refitted). Once
-        ``progress("compile", 0, None)``, from whichever thread it is, when numerical code has been compiling for more
-        than a second: that happens once on a machine (see ``perinstance warm-up``).
+        ``progress("compile", 0, None)``, from whichever thread it is, when numerical code is compiled, which happens
+        once on a machine.
     out
         A ``.parquet`` or ``.csv`` file for everybody's losses, which only its owner may read. Rows are written as they
         come (those behind somebody who is refitted wait); the file appears when it is complete. On a cluster also a

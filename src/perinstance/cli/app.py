@@ -21,7 +21,6 @@ from perinstance.cli.predict_command import predict
 from perinstance.cli.recipe_command import recipe
 from perinstance.cli.release_command import release
 from perinstance.cli.statement_command import publish_losses, statement
-from perinstance.cli.warm_up_command import warm_up
 
 
 class Interrupted(BaseException):
@@ -57,7 +56,6 @@ app.command()(recipe)
 app.command()(demo)
 app.command()(explain)
 app.command()(reproduce)
-app.command("warm-up")(warm_up)
 app.add_typer(ledger, name="ledger")
 
 

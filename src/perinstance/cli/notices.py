@@ -15,7 +15,7 @@ from typing import Any
 
 from perinstance.errors import PerinstanceWarning
 from perinstance.event_log import LOG
-from perinstance.numerics.compilation.compile_watch import NOTICE, telling_of_compilation
+from perinstance.numerics.compile_notice import NOTICE, telling_of_compilation
 
 #: Arguments that are options of the commands, under another name where it is not their own.
 _OWN_NAMES = (
