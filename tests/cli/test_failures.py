@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import warnings
 
 import pandas as pd
 import pytest
@@ -98,6 +99,16 @@ def test_a_million_columns(run, tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"c{i}" for i in range(1_000_000)) + "\n")
     check_refusal(run("audit", path, "--target", "c0"))
+
+
+def test_a_warning_that_is_made_an_error_says_what_was_got(run, tmp_path):
+    people().assign(person_id=range(7, 57)).to_csv(tmp_path / "p.csv", index=False)
+    asked = ("audit", "p.csv", "--target", "bmi", "--id", "person", "--group", "ward")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcome = run(*asked)
+    check_refusal(outcome)
+    assert "'person_id'" in outcome.err and "PYTHONWARNINGS" in outcome.err and "bug" not in outcome.err
 
 
 def test_an_unforeseen_error_shows_its_place_and_nothing_else(run, table, monkeypatch):

@@ -54,6 +54,8 @@ def test_a_promise_from_elsewhere_and_a_reservation_left_behind(run, tmp_path):
     run("ledger", "init", "book")
     charged = run("ledger", "charge", "book", "people.csv", "--key", "k", "--id", "who", "--epsilon", "0.5")
     assert charged.code == 0 and "60 people" in charged.out
+    wrong = run("ledger", "charge", "book", "people.csv", "--key", "w", "--id", "who", "--epsilon", "-1")
+    assert wrong.code == 2 and "--epsilon must be a number >= 0, got -1" in wrong.err
     assert 0.5 <= json.loads(run("ledger", "totals", "book", "--json").out)["maximum"] < 0.6
     book = pi.Ledger("book")
     book.reserve_pairs(["a"], pi.pairs.Shift([1.0]), "left", mechanism="something")

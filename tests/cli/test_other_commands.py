@@ -227,6 +227,7 @@ def test_help_shows_an_example_for_each(run):
     for command in ("audit", "release", "predict", "demo", "explain", "reproduce"):
         outcome = run(command, "--help")
         assert outcome.code == 0 and f"perinstance {command}" in outcome.out and "Example" in outcome.out
+        assert "\\\\" not in outcome.out  # a line that goes on ends in one backslash
 
 
 def test_a_terminal_gets_a_progress_bar_and_a_pipe_does_not(tmp_path):

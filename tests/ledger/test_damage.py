@@ -169,6 +169,13 @@ def test_the_order_of_events_does_not_hang_on_the_clock(place, monkeypatch):
     assert ledger.releases()[-1].at.startswith("1999") and ledger.verify().ok
 
 
+@pytest.mark.parametrize("version", [0, -1, "'x'"])
+def test_a_format_that_never_was_is_damage(place, version):
+    sql(place, f"UPDATE ledger_head SET format = {version}")
+    with pytest.raises(LedgerDamaged, match="format that never was"):
+        pi.Ledger(place)
+
+
 def test_an_older_log_is_brought_up_and_a_newer_one_refused(place, monkeypatch):
     monkeypatch.setattr(event_log, "FORMAT", 3)
     steps = {1: ("CREATE TABLE ledger_more (a INTEGER)",), 2: ("INSERT INTO ledger_more VALUES (7)",)}

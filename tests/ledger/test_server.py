@@ -121,8 +121,9 @@ def test_many_writers_at_once(address, tmp_path, writers):
 def test_addresses_that_cannot_be_used_say_so(tmp_path):
     with pytest.raises(InvalidInput, match="store="):
         pi.Ledger("postgresql://nobody@127.0.0.1:1/none")
-    with pytest.raises(InvalidInput, match="address"):
-        pi.Ledger("nonsense://x", store=tmp_path / "a")
+    for wrong in ("nonsense://x", "postgresql://[::1", "postgresql://me@[::1/name"):
+        with pytest.raises(InvalidInput, match="address"):
+            pi.Ledger(wrong, store=tmp_path / "a")
     with pytest.raises(LedgerTrouble, match="check the server") as caught:
         pi.Ledger("postgresql://me:hunter2@127.0.0.1:1/none", store=tmp_path / "b")
     assert "hunter2" not in str(caught.value)

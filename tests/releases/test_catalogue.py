@@ -51,6 +51,7 @@ def test_it_is_cloned_with_its_parameters(name):
 def test_losses_hold_at_their_delta(name):
     release, X, y = CATALOGUE[name]
     audit = pi.audit(release, X, y, delta=1e-5)
+    assert repr(audit.fit) == f"{type(audit.fit).__name__}(confidential)"  # a repr ends up in logs
     assert len(audit) == len(X) and np.isfinite(audit.losses).all() and (audit.losses >= 0).all()
     assert set(np.asarray(audit.kind)) <= set(KINDS)
     assert (audit.pairs.delta(audit.losses) <= 1e-5 * (1 + 1e-9)).all()

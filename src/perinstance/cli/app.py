@@ -87,7 +87,8 @@ def main() -> None:
 
 
 def _run() -> None:
-    from perinstance.errors import FULL, PerinstanceError  # and nothing that takes long: help and version need it too
+    # and nothing that takes long: help and version need it too
+    from perinstance.errors import FULL, PerinstanceError, PerinstanceWarning
 
     try:
         with announcing():
@@ -106,6 +107,9 @@ def _run() -> None:
             _stop("the disk is full; nothing was left half-written: make room and run the command again")
         place = f" ({os.path.basename(str(error.filename))})" if error.filename else ""
         _stop(f"{error.strerror or 'the system refused'}{place}; check the path and its permissions")
+    except Warning as warning:  # PYTHONWARNINGS=error
+        ours = in_options(str(warning)) if isinstance(warning, PerinstanceWarning) else type(warning).__name__
+        _stop(f"{ours} (a warning, which PYTHONWARNINGS makes an error here; nothing was left half-written)")
     except Exception as error:
         # The text of an unforeseen error may quote a cell: name its type and place only.
         last = traceback.extract_tb(error.__traceback__)[-1]

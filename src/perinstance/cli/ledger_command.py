@@ -130,6 +130,8 @@ def charge(
     from perinstance.cli import terminal
     from perinstance.errors import InvalidInput
 
+    if not epsilon >= 0:
+        raise InvalidInput(f"--epsilon must be a number >= 0, got {epsilon:g}; pass what the other tool promised")
     names = o.ids_of(o.open_table(losses, delimiter, None), id)
     if not names:
         raise InvalidInput("the file has no rows; there is nobody to charge")

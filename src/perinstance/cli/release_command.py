@@ -72,7 +72,7 @@ def release(
 
     [bold]Example[/bold]
 
-      perinstance release patients.parquet --target bmi --method adaops --epsilon 1 --delta 1e-6 \\
+      perinstance release patients.parquet --target bmi --method adaops --epsilon 1 --delta 1e-6 \
           --x-bound 1 --y-bound 1 --n-public 4420 --out model.json
     """
     import perinstance as pi

@@ -66,7 +66,9 @@ def statement(
         terminal.console().print(one.text(words), markup=False, highlight=False)
         return
     assert out is not None
-    place = write_statements(out, ids, made, format=format.value, wording=words, again=again)
+    with terminal.progress_callback(quiet) as progress:
+        pages = made if progress is None else _counted(made, len(ids), progress)
+        place = write_statements(out, ids, pages, format=format.value, wording=words, again=again)
     if not quiet:
         shown = terminal.console()
         shown.print(f"{len(ids):,} statement{'s'[: len(ids) != 1]}, one page per person.", markup=False)
@@ -133,6 +135,13 @@ def _rows(published: Any, table: Any, target: str | None, id: str | None) -> Any
 
     chosen = None if published.recipe is not None or published.features is None else list(published.features)
     return pi.data.load(table, target or published.target, ids=id, features=chosen, recipe=published.recipe)
+
+
+def _counted(statements: Iterator[Any], total: int, progress: Any) -> Iterator[Any]:
+    """Yield the statements, and tell how many were written: a page takes a millisecond."""
+    for done, one in enumerate(statements):
+        progress("tell", done, total)
+        yield one
 
 
 def statements_of(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RowsBeyond
 
-STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting"}
+STAGES = {"fold": "Fitting", "map": "Measuring losses", "refit": "Refitting", "tell": "Writing statements"}
 MOST_GROUPS = 10  # of a grouping, in the terminal
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
 

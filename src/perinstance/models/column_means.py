@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.numba_compile import kernel
@@ -27,8 +27,8 @@ SMALL, LARGE = 2.0**-450, 2.0**500
 RESCALING = 600  # that power
 
 
-@dataclass(frozen=True, slots=True)
-class MeanFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class MeanFit(ShowsNoValue):
     """Confidential: how many people there are, and the mean of each column."""
 
     n_people: int

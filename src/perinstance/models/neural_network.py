@@ -21,7 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CONJUGATE_LEFT, NETWORK_GRADIENT, NETWORK_MINIMUM, NETWORK_OBJECTIVE
@@ -38,8 +38,8 @@ HELD = "a network is trained on all rows at once; use a linear model"
 INNER = 50  #: iterations at most; a person's own Hessian has few ranks, so a handful does
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class NetworkFit(ShowsNoValue):
     """The confidential state of one audit."""
 
     theta: Floats

@@ -25,7 +25,7 @@ from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums, column_sums
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
@@ -48,8 +48,8 @@ TRANSFORMS = ("log", "sqrt")
 PRECISION = 512  # bits: a record may be a tiny part of its sum
 
 
-@dataclass(frozen=True, slots=True)
-class SumFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class SumFit(ShowsNoValue):
     """Confidential: the sum of each column as a pair of floats, and exactly."""
 
     n_people: int

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from perinstance.errors import RefusedModel
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.descent.step_losses import DescentPromise
 
@@ -67,8 +67,8 @@ class WatchedTraining:
         raise RefusedModel("what was trained elsewhere has no law here")
 
 
-@dataclass(frozen=True, slots=True)
-class NoFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class NoFit(ShowsNoValue):
     """What stands for the confidential fit: how many people there are."""
 
     people: int

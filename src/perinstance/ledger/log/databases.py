@@ -136,7 +136,7 @@ class ServerDatabase:
             if address.drivername == "postgresql":
                 address = address.set(drivername="postgresql+psycopg")
             self._engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.pool.NullPool)
-        except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError) as error:
+        except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError, ValueError) as error:
             raise InvalidInput(
                 f"the address of the ledger cannot be used ({type(error).__name__}); it reads "
                 "postgresql://user@host/name and needs perinstance[ledger]"

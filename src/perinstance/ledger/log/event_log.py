@@ -163,10 +163,12 @@ class EventLog:
 
 
 def _migrate(rows: Statements, version: int) -> None:
-    if version > FORMAT:
+    if isinstance(version, int) and version > FORMAT:
         raise LedgerTrouble(
             f"this ledger has format {version}, this perinstance knows formats up to {FORMAT}; upgrade perinstance"
         )
+    if not isinstance(version, int) or version < 1:
+        raise LedgerDamaged("the head of the log names a format that never was; restore the ledger from a backup")
     for step in range(version, FORMAT):
         for statement in MIGRATIONS[step]:
             rows.execute(statement)

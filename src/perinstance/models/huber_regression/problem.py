@@ -21,7 +21,7 @@ from perinstance.models.huber_regression.objective import (
     huber_terms,
     target_moments,
 )
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRODUCTS
@@ -41,8 +41,8 @@ NO_SCALE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HuberFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class HuberFit(ShowsNoValue):
     """The confidential state of one audit."""
 
     minimum: Minimum

@@ -21,6 +21,15 @@ class FitHealth:
     clipped_targets: int | None = None
 
 
+class ShowsNoValue:
+    """What a confidential record inherits whose repr may end up in a log: it shows its type alone. No fields."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(confidential)"
+
+
 class ConfidentialFit(Protocol):
     """The fit with everyone, without noise."""
 

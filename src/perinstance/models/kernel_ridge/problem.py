@@ -29,7 +29,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.kernel_ridge.covariance_functions import CovarianceFunction
 from perinstance.models.kernel_ridge.gram_inverse import GramInverse, column_lengths, invert_gram
@@ -52,8 +52,8 @@ class Solutions:
     size: Floats  #: and the length of each of its columns
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class KernelFit(ShowsNoValue):
     """The confidential state: everyone's rows, dual coefficients and inverse Gram diagonal."""
 
     inverse: GramInverse

@@ -25,7 +25,7 @@ from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
 from perinstance.models.linear.dual_form.wide_fit import DualFit, answer_in_dual_form, dual_fit
@@ -50,8 +50,8 @@ LARGE_TABLE = 200_000_000
 LONG_WORK = 1e7
 
 
-@dataclass(frozen=True, slots=True)
-class LinearFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class LinearFit(ShowsNoValue):
     """The confidential fit with everyone. The intercept, if any, is last everywhere."""
 
     theta: Floats  #: (p,) p = n_features + fit_intercept

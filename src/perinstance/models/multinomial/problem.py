@@ -19,7 +19,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, classes_of
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Logistic
@@ -60,8 +60,8 @@ class Sharpest:
         return Sharpest(max(self.c, other.c), max(self.a, other.a), self.weighted + other.weighted)
 
 
-@dataclass(frozen=True, slots=True)
-class SoftmaxAudit:
+@dataclass(frozen=True, slots=True, repr=False)
+class SoftmaxAudit(ShowsNoValue):
     """The confidential state of one audit."""
 
     objective: SoftmaxObjective

@@ -17,7 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.fit.newton import Slopes
@@ -35,8 +35,8 @@ T = TypeVar("T")
 AUTO_EXACT = 5e8
 
 
-@dataclass(frozen=True, slots=True)
-class SmoothAudit:
+@dataclass(frozen=True, slots=True, repr=False)
+class SmoothAudit(ShowsNoValue):
     """The confidential state of one audit."""
 
     model: SmoothModel

@@ -31,7 +31,7 @@ from perinstance.releases.promises.promise import Promise
 from perinstance.sampling import GRID
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AdaFit(ClippedFit):
     """The confidential fit at the parameters that were released, or that would typically be. Confidential."""
 

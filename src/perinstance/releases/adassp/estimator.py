@@ -30,7 +30,7 @@ from perinstance.releases.promises.standard_frame import StandardFrame
 from perinstance.sampling import FixedRows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SspFit(ClippedFit):
     """Least squares with everyone and, if asked for, a run whose estimates the reading is taken at. Confidential."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import Problem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
@@ -21,8 +21,8 @@ from perinstance.releases.descent.step_losses import LEVELS, counted, counted_st
 from perinstance.releases.promises.class_labels import numbers_of_classes
 
 
-@dataclass(frozen=True, slots=True)
-class DescentFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class DescentFit(ShowsNoValue):
     """The minimum with everyone, for leverages and residuals, and what the losses need besides. Confidential."""
 
     model: Problem  #: of which the minimum is

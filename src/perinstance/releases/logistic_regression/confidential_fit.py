@@ -18,7 +18,7 @@ from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SlopeFit(ClippedFit):
     """Least squares on the classes as -1 and +1 and, if asked for, the points of the rounds. Confidential."""
 

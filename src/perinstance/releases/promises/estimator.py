@@ -16,7 +16,7 @@ from perinstance.checked_numbers import truth_value
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.record_tables import ShownAsTable
@@ -144,8 +144,8 @@ class Clipped(ShownAsTable):
         return "Clipped(confidential)"  # a repr ends up in logs
 
 
-@dataclass(frozen=True, slots=True)
-class ClippedFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class ClippedFit(ShowsNoValue):
     """A linear fit on clipped rows, in units, and how many were clipped: what promised releases know in confidence."""
 
     linear: LinearFit | DualFit

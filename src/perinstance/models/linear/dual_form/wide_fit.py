@@ -18,7 +18,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import MAX_PEOPLE, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth
+from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.linear.dual_form.dual_system import DualAnswers, DualSystem, Lengths
 from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
@@ -38,8 +38,8 @@ CLOSE_ENOUGH = 1e-4
 MOST_ETA = ((1e9, EXACT_SHARE / 8), (1e11, 1e-4), (float("inf"), 0.05))
 
 
-@dataclass(frozen=True, slots=True)
-class DualFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class DualFit(ShowsNoValue):
     """The fit with everyone. The intercept, if any, is last everywhere."""
 
     X: Floats  #: everybody
