@@ -32,6 +32,7 @@ from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.row_sums import squared_lengths
 from perinstance.sampling import GRID
 
 
@@ -105,7 +106,7 @@ class ObjectivePerturbation(AnsweringModel):
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self.from_row_lengths(fit, without(fit, X, y, inside), row_lengths(X))
+        return self.from_row_lengths(fit, without(fit, X, y, inside), squared_lengths(X))
 
     def multipliers(self, fit: SmoothAudit, inside: bool) -> Multipliers:
         """Return what rows are multiplied by for ``from_row_products``; of logistic regression."""
@@ -127,7 +128,7 @@ class ObjectivePerturbation(AnsweringModel):
         X, y = block.X, block.y
         if isinstance(fit, SmoothAudit):
             return self._bounded(fit, X, y, inside)
-        return self.from_row_lengths(fit, refined(fit, sweep, X, y, inside), row_lengths(X))
+        return self.from_row_lengths(fit, refined(fit, sweep, X, y, inside), squared_lengths(X))
 
     def ideal(self, X: NDArray, y: Floats) -> sampling.ExactObjective | sampling.PerturbedLogistic:
         """Return the same in exact numbers: what ``fit`` draws from."""
@@ -205,8 +206,3 @@ class ObjectivePerturbation(AnsweringModel):
         kind = np.where(rough & np.isfinite(loo.leverage), UPPER, loo.kind_code)
         pairs = Objective(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)
         return People(loo.leverage, loo.residual, pairs, loo.open)
-
-
-def row_lengths(X: NDArray) -> Floats:
-    """Return the squared length of each row; a sum of squares in any order loses at most a unit for each of them."""
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)

@@ -41,6 +41,7 @@ from perinstance.releases.base.publishing import Law, refuse_weights
 from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.realised.noisy_sums import NoisySums
 from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.row_sums import lengths
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 
@@ -259,7 +260,7 @@ def _lengths(moves: Floats) -> Floats:
     """Return the norm of each row, whose squares neither overflow nor underflow."""
     power = np.frexp(np.abs(moves).max(axis=1, initial=0.0))[1]
     with np.errstate(over="ignore", under="ignore"):
-        return np.ldexp(np.linalg.norm(np.ldexp(moves, -power[:, None]), axis=1), power)
+        return np.ldexp(lengths(np.ldexp(moves, -power[:, None])), power)
 
 
 def _transformed(transform: str, offset: float, total: Any) -> Ball:

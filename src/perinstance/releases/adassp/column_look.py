@@ -16,6 +16,7 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.adassp.first_look import Opening, believed_means
+from perinstance.releases.base.row_sums import squared_lengths
 from perinstance.releases.promises.calibration import noise_scale
 from perinstance.releases.promises.standard_frame import StandardFrame
 
@@ -51,8 +52,8 @@ class ColumnLook:
     def squares(self, frame: StandardFrame, rows: Floats) -> Floats:
         """Return each person's squared distance, of rows that are shortened already."""
         scales = self.scales(frame)
-        moved = (rows**4).sum(axis=1) / scales[-1] ** 2
-        return moved + (rows**2).sum(axis=1) / scales[0] ** 2 if self.intercept else moved
+        moved = squared_lengths(rows**2) / scales[-1] ** 2
+        return moved + squared_lengths(rows) / scales[0] ** 2 if self.intercept else moved
 
 
 def standardised(look: ColumnLook, found: Opening, frame: StandardFrame, totals: Floats) -> StandardFrame:

@@ -17,8 +17,8 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
+from perinstance.releases.base.row_sums import HALVINGS, halvings
 from perinstance.releases.promises.calibration import noise_scale
-from perinstance.releases.promises.row_lengths import HALVINGS, halvings
 
 BELIEVED = 3.0  # standard deviations of noise from which on a total counts
 WIDEST_CLIP, NARROWEST_CLIP = 0.2, 0.02  # of the label's half range; in between, the labels' standard deviation

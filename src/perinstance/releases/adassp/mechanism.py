@@ -27,6 +27,7 @@ from perinstance.releases.adassp.averaged_rounds import PASSED, PASSED_IN_A_FRAM
 from perinstance.releases.adassp.column_look import ColumnLook, common, standardised
 from perinstance.releases.adassp.first_look import Look, Opening, opening
 from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
+from perinstance.releases.base.row_sums import lengths, products, squared_lengths
 from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
 from perinstance.releases.promises.declared_box import DeclaredBox
 from perinstance.releases.promises.noisy_queries import MomentWindow
@@ -189,18 +190,18 @@ def people_squares(rounds: Rounds, rows: FixedRows, drawn: Published | None) -> 
     free = X if frame is None else frame.free_rows(X, present)
     used = X if frame is None else frame.clipped_rows(X, present)
     columns = used.shape[1] - bool(seen.weight)
-    gram = seen.gram_squares((used[:, :columns] ** 2).sum(axis=1)) / seen.gram_sensitivity**2
-    lengths = np.linalg.norm(free, axis=1) / seen.x_bound
+    gram = seen.gram_squares(squared_lengths(used[:, :columns])) / seen.gram_sensitivity**2
+    long = lengths(free) / seen.x_bound
     if drawn is not None:
         parts = [
-            _round_share(y - free @ theta, lengths, clip, frame)
+            _round_share(y - products(free, theta), long, clip, frame)
             for theta, clip in zip(drawn.path, drawn.clips, strict=True)
         ]
         moved = np.sum(parts, axis=0)
     elif rounds.count == 1:
-        moved = _round_share(y, lengths, rounds.clip or 1.0, None)
+        moved = _round_share(y, long, rounds.clip or 1.0, None)
     else:
-        moved = rounds.count * (lengths**2 if rounds.column_look is None else np.ones(len(y)))
+        moved = rounds.count * (long**2 if rounds.column_look is None else np.ones(len(y)))
     if rounds.column_look is not None:
         if drawn is None:  # the coordinates are not known before they are drawn
             looked, gram = looked + rounds.column_look.distance**2, np.ones(len(y))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.releases.base.row_sums import lengths
 from perinstance.releases.descent.person_gradients import PersonGradients
 from perinstance.releases.descent.personal_budgets import Accounts, PersonalBudget, levels_used
 from perinstance.sampling import Noisy, draw, exact_sums, fixed_rows
@@ -130,7 +131,7 @@ def clipped(gradients: Floats, clip: float) -> Floats:
 
 def clipped_lengths(gradients: Floats, clip: float) -> Floats:
     """Return the lengths of the gradients as the release sums them."""
-    return np.minimum(np.linalg.norm(clipped(gradients, clip) / clip, axis=1), 1.0) * clip
+    return np.minimum(lengths(clipped(gradients, clip) / clip), 1.0) * clip
 
 
 def poisson_sample(n: int, rate: float) -> NDArray[np.bool_]:

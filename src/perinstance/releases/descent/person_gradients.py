@@ -22,6 +22,7 @@ from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY
+from perinstance.releases.base.row_sums import lengths, products
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +34,12 @@ class PersonGradients:
     def of(self, X: NDArray, y: NDArray, theta: Floats) -> Floats:
         """Return one gradient per row, of the loss without the penalty.
 
-        Columns are added one after the other, elementwise: the rounding of a matrix product may depend on the rest of
-        the table, and then the gradients of others would depend on this person. A row that is not finite, or whose
-        gradient is beyond float64, comes back as it is: whoever sums must make zeros of it.
+        The bits follow from the row alone (``row_sums``). A row that is not finite, or whose gradient is beyond
+        float64, comes back as it is: whoever sums must make zeros of it.
         """
         rows = design(X, self.objective.fit_intercept)
         with np.errstate(all="ignore"):
-            eta = np.zeros(len(rows))
-            for j, coefficient in enumerate(theta):
-                eta += rows[:, j] * coefficient
+            eta = products(rows, theta)
             targets = np.asarray(y, dtype=np.float64)
             slope = self.objective.loss.slope(targets, eta)
             # losses of two classes compare their targets, and a comparison with no number is an answer, too
@@ -62,7 +60,7 @@ class PersonGradients:
         rows = design(X, self.objective.fit_intercept)
         largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), TINY)
         with np.errstate(invalid="ignore", over="ignore"):
-            bound = largest * np.linalg.norm(rows / largest[:, None], axis=1) * (supremum * NORM_UP)
+            bound = largest * lengths(rows / largest[:, None]) * (supremum * NORM_UP)
         return np.where(np.isnan(bound), np.inf, bound)
 
     def width(self, n_features: int) -> int:

@@ -27,6 +27,7 @@ from perinstance.releases.base.model_document import PublishedNumbers, WritesMod
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.publishing import refuse_weights
 from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.logistic_regression import mechanism as slope_mechanism
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE, slopes
@@ -226,12 +227,12 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
     def _pairs(self, rows: FixedRows, box: DeclaredBox, path: tuple[Floats, ...]) -> Shift:
         """Return pairs that follow from each row alone and, for a reading, from the points that were drawn."""
         plan = self._plan(box)
-        unit = np.linalg.norm(rows.X, axis=1) / plan.x_bound
+        unit = lengths(rows.X) / plan.x_bound
         spent = np.square(plan.round_distances)
         if path:
             rounds = np.zeros(len(unit))
             for theta, square in zip(path, spent, strict=True):
-                rounds += square * (slopes(rows.X @ theta, np.sign(rows.y)) / SLOPE) ** 2
+                rounds += square * (slopes(products(rows.X, theta), np.sign(rows.y)) / SLOPE) ** 2
         else:
             rounds = np.full(len(unit), spent.sum())
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2

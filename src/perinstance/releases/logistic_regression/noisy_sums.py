@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
+from perinstance.releases.base.row_sums import products
 from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE_BITS, slopes
 from perinstance.releases.promises.noisy_queries import ExactWindow
 from perinstance.sampling import FixedRows, Noisy, draw
@@ -53,13 +54,10 @@ class ExactSums:
     def slope_sum(self, theta: Floats, scale: float) -> Floats:
         """``sum_i slope(x_i'theta, s_i) x_i + scale z``.
 
-        A slope is a function of the row and of theta alone: columns are added one after the other, elementwise,
-        because the rounding of a matrix product may depend on the rest of the table.
+        A slope is a function of the row and of theta alone.
         """
-        eta = np.zeros(len(self._rows.y))
-        for j, coefficient in enumerate(theta):
-            eta += self._rows.X[:, j] * coefficient
-        return draw(Noisy(self._exact_sum(slopes(eta, np.sign(self._rows.y))), scale)).values
+        slope = slopes(products(self._rows.X, theta), np.sign(self._rows.y))
+        return draw(Noisy(self._exact_sum(slope), scale)).values
 
     def _exact_sum(self, slope: Floats) -> list[Fraction]:
         """``X'slope`` as rational numbers: both are integers below 2^40 times a public power of two."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.promises.row_lengths import halvings
+from perinstance.releases.base.row_sums import halvings
 from perinstance.releases.promises.standard_frame import StandardFrame, shortened
 from perinstance.sampling import (
     ExactGram,

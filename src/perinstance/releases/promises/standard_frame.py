@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
+from perinstance.releases.base.row_sums import lengths
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,5 +63,5 @@ class StandardFrame:
 
 def shortened(rows: Floats, bound: float) -> Floats:
     """Shrink rows to a norm of at most ``bound``, in floating point: for experiments and readings alone."""
-    norms = np.linalg.norm(rows, axis=1)
+    norms = lengths(rows)
     return rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, None]
