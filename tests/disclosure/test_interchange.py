@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -70,6 +71,27 @@ def test_events_there_and_back():
     assert isinstance(to_dp_event(Shift([0.0])), accounting.NoOpDpEvent)
     assert isinstance(to_dp_event(Shift([np.inf])), accounting.NonPrivateDpEvent)
     assert from_dp_event(accounting.NonPrivateDpEvent()).epsilon(1e-6)[0] == np.inf
+
+
+def test_a_noise_multiplier_is_never_above_the_inverse_distance():
+    for distance in np.random.default_rng(0).uniform(0.01, 30.0, size=500).tolist():
+        event = to_dp_event(Shift([distance]))
+        assert Fraction(event.noise_multiplier) * Fraction(distance) <= 1
+        assert Fraction(float(np.nextafter(event.noise_multiplier, np.inf))) * Fraction(distance) > 1
+        assert from_dp_event(event).distance[0] >= distance
+
+
+def test_an_event_has_no_label():
+    both = Shift([0.3]) + Laplace([0.5])
+    for estimate in (Shift([0.5], "estimate"), Laplace([0.5], "estimate"), both + Shift([0.1], "estimate")):
+        with pytest.raises(InvalidInput, match="estimate"):
+            to_dp_event(estimate)
+    for pairs in (Shift([0.5], "upper"), Laplace([0.5], "upper"), both):
+        event = to_dp_event(pairs)
+        assert from_dp_event(event).kind == "upper"
+        assert from_dp_event(accounting.SelfComposedDpEvent(event, 3)).kind == "upper"
+    assert from_dp_event(accounting.NonPrivateDpEvent()).kind == "upper"
+    assert from_dp_event(accounting.NoOpDpEvent()).kind == "exact"  # nothing at all is told
 
 
 def test_what_cannot_be_expressed_is_refused():

@@ -7,6 +7,7 @@ them it is above, by less than the profile falls from one multiple to the next. 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,14 @@ LEFT_OUT = 2.0**-60  # delta that is charged as an infinite loss beyond the supp
 def to_dp_event(pairs: Pairs) -> Any:
     """Return the release of one person as a ``DpEvent``: Gaussian and Laplace shifts, and sums of them.
 
+    The noise multiplier is the largest float that is not above the inverse of the distance.
+
     >>> to_dp_event(Shift([0.5])).noise_multiplier
     2.0
     """
     accounting = _accounting()
     _one(pairs)
+    _refuse_estimate(pairs, "an event")
     if len(pairs.parts) > 1:
         return accounting.ComposedDpEvent([to_dp_event(part) for part in pairs.parts])
     if not isinstance(pairs, Shift | Laplace):
@@ -46,26 +50,30 @@ def to_dp_event(pairs: Pairs) -> Any:
         return accounting.NonPrivateDpEvent()
     event = accounting.GaussianDpEvent if isinstance(pairs, Shift) else accounting.LaplaceDpEvent
     multiplier = 1.0 / distance
-    return event(multiplier if 1.0 / multiplier >= distance else float(np.nextafter(multiplier, 0.0)))
+    exact = Fraction(multiplier) * Fraction(distance) if np.isfinite(multiplier) else np.inf
+    return event(multiplier if exact <= 1 else float(np.nextafter(multiplier, 0.0)))
 
 
 def from_dp_event(event: Any) -> Pairs:
-    """Return the pairs of one person from an event that is a Gaussian, a Laplace release, or composed of such."""
+    """Return the pairs of one person from an event that is a Gaussian, a Laplace release, or composed of such.
+
+    They are labelled ``upper``: an event does not say whether its noise is that of the release or a bound on it.
+    """
     accounting = _accounting()
     if isinstance(event, accounting.NoOpDpEvent):
         return Shift([0.0])
     if isinstance(event, accounting.NonPrivateDpEvent):
-        return Shift([np.inf])
+        return Shift([np.inf], "upper")
     if isinstance(event, accounting.GaussianDpEvent | accounting.LaplaceDpEvent):
         kind = Shift if isinstance(event, accounting.GaussianDpEvent) else Laplace
         with np.errstate(divide="ignore"):
-            return kind([np.float64(1.0) / event.noise_multiplier * NORM_UP])
+            return kind([np.float64(1.0) / event.noise_multiplier * NORM_UP], "upper")
     if isinstance(event, accounting.ComposedDpEvent) and event.events:
         return compose([from_dp_event(one) for one in event.events])
     if isinstance(event, accounting.SelfComposedDpEvent) and event.count:
         one = from_dp_event(event.event)
         if isinstance(one, Shift):  # distances add in quadrature
-            return Shift(np.ravel(one.to_columns()["distance"]) * (np.sqrt(event.count) * NORM_UP))
+            return Shift(np.ravel(one.to_columns()["distance"]) * (np.sqrt(event.count) * NORM_UP), one.kind)
         return compose([one] * event.count)
     raise InvalidInput(f"{type(event).__name__} is no pair of one person here; Gaussian, Laplace and sums of them are")
 
@@ -78,8 +86,7 @@ def to_pld(pairs: Pairs, interval: float = 1e-3) -> Any:
 
     _one(pairs)
     interval = positive("interval", interval)
-    if not is_bound(pairs.kind):
-        raise InvalidInput("an estimate is no bound, and a PLD would not say so; audit with method='upper' or 'exact'")
+    _refuse_estimate(pairs, "a PLD")
 
     def pmf(direction: Direction) -> Any:
         most = _support(pairs, interval, direction)
@@ -125,6 +132,13 @@ def _profile(pairs: Pairs, epsilons: Floats, direction: Direction) -> Floats:
 def _one(pairs: Pairs) -> None:
     if len(pairs) != 1:
         raise InvalidInput(f"one person at a time, got {len(pairs)}; take pairs[i]")
+
+
+def _refuse_estimate(pairs: Pairs, where: str) -> None:
+    if not is_bound(pairs.kind):
+        raise InvalidInput(
+            f"an estimate is no bound, and {where} would not say so; audit with method='upper' or 'exact'"
+        )
 
 
 def _accounting() -> Any:
