@@ -72,26 +72,60 @@ def test_a_log_that_was_changed_is_named(place, statements, named):
         ledger.charge_pairs(["a"], Shift([1.0]), key="more")
 
 
-def test_every_flipped_bit_of_a_file_is_named(place):
+def damages(whole, rng):
+    """Yield 160 single flipped bits, 100 truncations and 20 zeroed pages of a file."""
+    for at, bit in zip(rng.integers(len(whole), size=160), rng.integers(8, size=160), strict=True):
+        yield whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :]
+    for end in rng.integers(len(whole), size=100):
+        yield whole[:end]
+    for page in rng.integers(len(whole) // 4096 + 1, size=20):
+        yield (whole[: 4096 * page] + bytes(4096) + whole[4096 * (page + 1) :])[: len(whole)]
+
+
+def test_no_damaged_file_is_read(tmp_path):
+    """Also where the time of its last change was set back: whatever is asked is refused, and verify names the file."""
+    place, rng = tmp_path / "ledger", np.random.default_rng(0)
     ledger = pi.Ledger(place)
-    for release in ledger.releases():
-        path = place / "charges" / release.stored.file
-        whole = path.read_bytes()
-        for at in range(0, len(whole), max(len(whole) // 40, 1)):
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
-            assert f"release {release.key!r}" in ledger.verify().problems[0]
-        path.write_bytes(whole)
-        assert ledger.verify().ok
-        path.write_bytes(whole[: len(whole) // 2])
-        assert not ledger.verify().ok
+    for k in range(2):
+        ledger.charge_pairs([f"p{i}" for i in range(1500)], Shift(rng.random(1500)), key=f"{k}")
+    path = place / "charges" / ledger.releases()[1].stored.file
+    whole, times = path.read_bytes(), path.stat()
+    readers = (
+        lambda: ledger.totals(),
+        lambda: ledger.totals(method="upper"),
+        lambda: ledger.person("p7"),
+        lambda: ledger.overview(),
+        lambda: ledger.rename({"p7": "other"}),
+        lambda: ledger.charge_pairs(["a"], Shift([1.0]), key="1"),
+    )
+    for turn, damaged in enumerate(damages(whole, rng)):
+        if damaged == whole:
+            continue
+        path.write_bytes(damaged)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         with pytest.raises(LedgerDamaged, match="damaged"):
-            ledger.totals()
-        path.unlink()
-        assert "missing" in ledger.verify().problems[0]
-        with pytest.raises(LedgerDamaged, match="missing"):
-            ledger.totals()
-        path.write_bytes(whole)
-        path.chmod(0o600)
+            readers[turn % len(readers)]()
+        if turn % 20 == 0:
+            assert "release '1'" in ledger.verify().problems[0]
+    path.unlink()
+    assert "missing" in ledger.verify().problems[0]
+    with pytest.raises(LedgerDamaged, match="missing"):
+        ledger.totals()
+    path.write_bytes(whole)
+    path.chmod(0o600)
+    assert ledger.verify().ok and len(ledger.totals()) == 1500
+
+
+def test_pages_carry_checksums(place):
+    """Any reader of Parquet can ask whether a disk has changed them."""
+    (path, *_) = (place / "charges").iterdir()
+    table = pq.read_table(path, page_checksum_verification=True)
+    whole = path.read_bytes()
+    at = whole.index(np.float64(1.0).tobytes())
+    path.write_bytes(whole[:at] + bytes(1) + whole[at + 1 : at + 7] + bytes([1]) + whole[at + 8 :])
+    assert not pq.read_table(path).equals(table)
+    with pytest.raises(OSError, match="CRC|checksum"):
+        pq.read_table(path, page_checksum_verification=True)
 
 
 def test_a_file_put_in_the_place_of_another_is_named(place):
@@ -251,6 +285,29 @@ def test_changed_running_sums_under_a_name_that_fits_are_found(filtered):
     assert not found.ok and "running sums" in found.problems[0]
     if secret is not None:
         assert (spent(ledger) == before).all()
+
+
+def test_nobody_is_admitted_by_shrunk_losses(tmp_path):
+    """Neither by those of a charge's file, nor by running sums under a name that fits, which an attacker can write."""
+    path, release = tmp_path / "l", NoisyMean(scale=2.0, statistic="sum", noise="gaussian")
+    X, ids = np.linspace(0.1, 1.0, 20)[:, None], [f"p{i}" for i in range(20)]
+    ledger = pi.Ledger(path, filter=pi.ledger.RenyiBudget(8.0, 1.5))
+    ledger.admit(release, X, ids=ids, key="first")
+    ledger.budget_use()
+    (sums,) = path.glob("running-*.parquet")
+    halved(sums, path / "draft")
+    sums.unlink()
+    words = f"running sums {hashlib.sha256((path / 'draft').read_bytes()).hexdigest()}"
+    (path / "draft").rename(path / f"running-{hashlib.sha256(words.encode()).hexdigest()}.parquet")
+    pi.Ledger(path).admit(release, X, ids=ids, key="second")
+    assert ledger.releases()[-1].people == (X[:, 0] ** 2 <= 1.5 / 2).sum() < 20
+    stored = path / "charges" / ledger.releases()[0].stored.file
+    halved(stored, stored)
+    for file in path.glob("running-*.parquet"):
+        file.unlink()
+    with pytest.raises(LedgerDamaged, match="damaged"):
+        pi.Ledger(path).admit(release, X, ids=ids, key="third")
+    assert len(ledger.releases()) == 2
 
 
 def test_running_sums_of_an_earlier_version_are_not_believed(filtered):

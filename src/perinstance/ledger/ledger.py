@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -252,7 +253,7 @@ class Ledger:
         check_text("note", note)
         people = applicants(release, X, y, self._filter, **columns)
         words = ChargeWords(told(release), note, False)
-        used = admit(self._writer, people, key, words, self._running)
+        used = admit(self._writer, people, key, words, partial(self._running, compared=True))
         release.fit(people.X[used], *(() if people.y is None else (people.y[used],)))
         self._writer.settle(key, "committed")
         return release
@@ -297,8 +298,8 @@ class Ledger:
     def _counting(self) -> list[ChargedRelease]:
         return [release for release in self.releases() if release.counts]
 
-    def _running(self, events: list[Event]) -> Iterator[RunningBlock]:
-        return running_blocks(self._root, self._charges, events, self._filter, self._log.seal)
+    def _running(self, events: list[Event], compared: bool = False) -> Iterator[RunningBlock]:
+        return running_blocks(self._root, self._charges, events, self._filter, self._log, compared=compared)
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

@@ -61,7 +61,7 @@ def _renamed(
     folder: Path, release: ChargedRelease, names: Mapping[str, str], old: pa.Array, new: pa.Array
 ) -> SortedPairs | None:
     """Read one file with the new ids; None if nobody in it gets one."""
-    file = ChargeFile(folder, release.stored.file)
+    file = ChargeFile(folder, release.stored.file, release.stored.digest)
     try:
         if not len(file) or (len(names) <= FEW and not any(file.row(name, {}) is not None for name in names)):
             return None

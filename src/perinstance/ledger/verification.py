@@ -13,7 +13,7 @@ from pathlib import Path
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import LedgerDamaged, PerinstanceError
 from perinstance.ledger.budgets import Budget
-from perinstance.ledger.files.charge_files import file_digest
+from perinstance.ledger.files.charge_files import is_as_logged
 from perinstance.ledger.log.charged_releases import releases_of
 from perinstance.ledger.log.event_log import Event, EventLog
 from perinstance.ledger.totals.running_sums import ORDERS, too_small
@@ -91,7 +91,7 @@ def _too_small(log: EventLog, root: Path, charges: Path, events: list[Event], bu
 def _file_problem(path: Path, digest: str) -> str | None:
     try:
         refuse_wider(path)
-        if file_digest(path) != digest:
+        if not is_as_logged(path, digest):
             return f"the file {path.name} was changed; restore it from a backup"
     except FileNotFoundError:
         return f"the file {path.name} is missing; restore it from a backup"

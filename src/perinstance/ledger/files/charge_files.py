@@ -1,6 +1,7 @@
 """Reading the file of one release: group by group, or one person.
 
-Files never change, so what their footers say is kept in memory by name.
+A file of the log is opened under the digest that the log has of it: one with other bytes is refused before anything
+is read from it. Files never change: digests and footers are kept in memory, by a file's name, number, size and times.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from perinstance.pairs import Pairs, from_columns
 
 #: files whose footers are kept in memory
 FOOTERS = 128
+#: files whose digests are kept in memory
+DIGESTS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,19 @@ class Footer:
     salt: str  #: under which the log has a hash of the content; none in older files
 
 
+#: number, size and times of a file: it has other ones once it was written to
+Identity = tuple[int, int, int, int]
+
+
+def identity_of(path: Path) -> Identity:
+    """Return what tells a file that was changed from the one that was read."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 @lru_cache(maxsize=FOOTERS)
-def _footer(path: Path, _inode: int, _changed: int, _size: int) -> Footer:
-    """Read a footer; the file's number, time and size are part of its name here."""
+def _footer(path: Path, _identity: Identity) -> Footer:
+    """Read a footer."""
     parquet = pq.read_metadata(path)
     told = json.loads(parquet.metadata[META])
     return Footer(parquet, str(told["pairs"]), tuple(told["starts"]), tuple(told["groups"]), str(told.get("salt", "")))
@@ -54,12 +66,15 @@ class ChargeFile:
 
     __slots__ = ("_file", "footer", "path")
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, digest: str | None = None) -> None:
+        """Open a file; one whose bytes have another digest is refused."""
         self.path = folder / name
         try:
             refuse_wider(self.path)
-            found = self.path.stat()
-            self.footer = _footer(self.path, found.st_ino, found.st_mtime_ns, found.st_size)
+            identity = identity_of(self.path)
+            if digest is not None and not _known_as_logged(self.path, identity, digest):
+                raise self._damage()
+            self.footer = _footer(self.path, identity)
             self._file = pq.ParquetFile(self.path, metadata=self.footer.parquet, memory_map=False)
         except FileNotFoundError:
             raise LedgerDamaged(f"the file {name} of a charge is missing; restore it from a backup") from None
@@ -139,19 +154,26 @@ def pairs_of(table: pa.Table, schema: str) -> Pairs:
 
 def holds_the_same(folder: Path, stored: StoredCharge, people: SortedPairs) -> bool:
     """Tell whether these people with these pairs are what a file holds."""
-    file = ChargeFile(folder, stored.file)
+    file = ChargeFile(folder, stored.file, stored.digest)
     file.close()
     return hmac.compare_digest(people.content(file.footer.salt), stored.content)
 
 
-def file_digest(path: Path) -> str:
+def is_as_logged(path: Path, digest: str) -> bool:
+    """Read a file whole and tell whether its bytes are those that the log knows; earlier versions logged SHA-256."""
+    return hmac.compare_digest(file_digest(path, "blake2b" if digest.startswith("blake2b:") else "sha256"), digest)
+
+
+@lru_cache(maxsize=DIGESTS)
+def _known_as_logged(path: Path, _identity: Identity, digest: str) -> bool:
+    """Remember the answer while the file is what it was."""
+    return is_as_logged(path, digest)
+
+
+def file_digest(path: Path, algorithm: str) -> str:
     """Hash the bytes of a file."""
+    told = hashlib.new(algorithm)
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _slowly(file)
-
-
-def _slowly(file: IO[bytes]) -> Any:
-    told = hashlib.sha256()
-    while part := file.read(1 << 20):
-        told.update(part)
-    return told.hexdigest()
+        while part := file.read(1 << 20):
+            told.update(part)
+    return told.hexdigest() if algorithm == "sha256" else f"{algorithm}:{told.hexdigest()}"

@@ -77,7 +77,7 @@ def opened(folder: Path, releases: Sequence[ChargedRelease]) -> Iterator[list[Ch
     with ExitStack() as stack:
         files = []
         for release in releases:
-            file = ChargeFile(folder, release.stored.file)
+            file = ChargeFile(folder, release.stored.file, release.stored.digest)
             stack.callback(file.close)
             files.append(file)
         yield files

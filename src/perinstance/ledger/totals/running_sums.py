@@ -22,9 +22,9 @@ from perinstance.ledger.files.aligned_files import AlignedRows, aligned_rows, fi
 from perinstance.ledger.files.charge_files import ChargeFile, plain_columns
 from perinstance.ledger.files.kind_columns import coded
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
-from perinstance.ledger.log.event_log import Event
+from perinstance.ledger.log.event_log import Event, EventLog
 from perinstance.ledger.totals.composed_people import opened
-from perinstance.ledger.totals.sealed_sums import Seal, newest_sums, sums_metadata, write_sums
+from perinstance.ledger.totals.sealed_sums import newest_sums, sums_metadata, write_sums
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, BOUND_DOWN, NORM_UP
 from perinstance.pairs import Pairs
@@ -49,11 +49,19 @@ class RunningBlock:
         return np.where(self.divergences.any(axis=0), np.min(bounds, axis=0) * NORM_UP, 0.0)
 
 
+#: names of files that this process has added up itself, or compared with the charges; a name says what is in its file
+_COMPARED: set[str] = set()
+
+
 def running_blocks(
-    root: Path, charges: Path, events: Sequence[Event], budget: Budget | None, seal: Seal
+    root: Path, charges: Path, events: Sequence[Event], budget: Budget | None, log: EventLog, *, compared: bool = False
 ) -> Iterator[RunningBlock]:
-    """Bring the file up to date with these events, then walk over everybody."""
-    file = _current(root, charges, events, budget, seal)
+    """Bring the file up to date with these events, then walk over everybody.
+
+    ``compared`` refuses sums that only fit their name, which without a secret everybody can write: once in a process
+    they are compared with what the charges add up to, and made anew should they be smaller.
+    """
+    file = _current(root, charges, events, budget, log, compared)
     try:
         for group in file.tables():
             columns = plain_columns(group)
@@ -87,15 +95,26 @@ def _charged(events: Sequence[Event], some: Sequence[Event]) -> list[ChargedRele
     return [release for release in releases_of(events).values() if release.counts and release.key in keys]
 
 
-def _current(root: Path, charges: Path, events: Sequence[Event], budget: Budget | None, seal: Seal) -> ChargeFile:
+def _current(
+    root: Path, charges: Path, events: Sequence[Event], budget: Budget | None, log: EventLog, compared: bool
+) -> ChargeFile:
     """Open the file that is up to date with these events; made now, unless there is one."""
-    base, since = newest_sums(root, events, ORDERS, seal)
+    base, since = newest_sums(root, events, ORDERS, log.seal)
+    if base is not None and compared and log.secret is None and base.path.name not in _COMPARED:
+        if too_small(base, charges, events[:since], budget):
+            base.close()
+            base, since = None, 0
+        else:
+            _COMPARED.add(base.path.name)
     if base is not None and since == len(events):
         return base
     try:
         before = [] if base is None else [base]
         tables = _tables(before, charges, _charged(events, events[since:]), budget)
-        return write_sums(root, _schema(events), tables, seal)
+        file = write_sums(root, _schema(events), tables, log.seal)
+        if base is None or base.path.name in _COMPARED:
+            _COMPARED.add(file.path.name)
+        return file
     finally:
         if base is not None:
             base.close()

@@ -53,7 +53,10 @@ def write_sums(root: Path, schema: pa.Schema, tables: Iterable[dict[str, Any]], 
     before = sums_files(root)
     draft = root / f".running.{secrets.token_hex(8)}.parquet"
     try:
-        with private_file(draft) as out, pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        with (
+            private_file(draft) as out,
+            pq.ParquetWriter(out, schema, compression="zstd", write_page_checksum=True) as writer,
+        ):
             for columns in tables:
                 writer.write_table(pa.table(columns, schema=schema))
         name = _sealed_name(draft, seal)
@@ -135,7 +138,7 @@ def as_written(path: Path, seal: Seal) -> bool:
 
 
 def _sealed_name(path: Path, seal: Seal) -> str:
-    return f"running-{seal(f'running sums {file_digest(path)}')}.parquet"
+    return f"running-{seal('running sums ' + file_digest(path, 'sha256'))}.parquet"
 
 
 def _valid_until(file: ChargeFile, events: Sequence[Event], orders: Sequence[float]) -> int:
