@@ -76,11 +76,10 @@ def everyone(
         is not counted.
     tolerance
         How far the bound may lie above the person who was found, relatively, before the search stops; None is 1e-5
-        for a posterior sample, 2e-3 for smooth models and 1e-3 for the others.
+        for a posterior sample and 1e-3 for the others. Smooth models are not searched: ``gap`` tells how far it is.
     sweep
-        The data of ``fit``. A smooth model needs it to refit people exactly and to expand its objective: without it
-        ``attained`` is what the person found loses at least, and the bound lies some percent higher. Linear models do
-        not need it.
+        The data of ``fit``. A smooth model needs it to refit people exactly: without it ``attained`` is what the person
+        found loses at least. Linear models do not need it.
     """
     delta = float(delta_array(delta, 1, zero=False))
     if tolerance is not None and not 0 < tolerance < np.inf:
@@ -92,7 +91,7 @@ def everyone(
     elif is_smooth(release, fit):
         d = len(fit.theta) - int(fit.model.fit.objective.fit_intercept)
         bounds = declared_bounds_of(x_bound, y_bound, d, domain)
-        found = smooth_bracket(release, fit, delta, bounds, sweep, tolerance)
+        found = smooth_bracket(release, fit, delta, bounds, sweep)
         how = "is what the person loses at least: pass the data to refit them" if sweep is None else "is a refit"
         notes = (f"the bound is a certificate; attained {how}",)
     else:
