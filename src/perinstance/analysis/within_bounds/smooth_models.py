@@ -5,7 +5,7 @@ certificate needs nothing but what the fit has folded already: over a slice of `
 ``|l'|`` is largest at a corner (l' grows with eta, by convexity, and is monotone in y), and ``z'H^-1z``,
 ``z'H^-1AH^-1z``, ``z'H^-1AH^-1AH^-1z`` are at most their trust-region maxima (``trust_region_slices``); each step of
 ``models.smooth.certificates`` grows with them. With the data at hand people who come close are refitted. The
-certificate from above and the refit from below are some percent apart (2 to 15 at 400 to 1,000 people), more on tables of
+certificate from above and the refit from below are some percent apart (2 to 15 at 400 to 1,000 people), more for
 fifty.
 """
 
