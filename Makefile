@@ -33,10 +33,12 @@ floors: $(VENV)/.developer
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/.developer
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests src
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" docs README.md
 
 test-all: $(VENV)/.developer  ## also the long statistical tests
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal tests src
+	$(BIN)/pytest -n 2 --dist loadfile docs README.md
 
 docs: $(VENV)/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -20,53 +20,6 @@ settings.register_profile("default", deadline=None, print_blob=True, suppress_he
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-#: Files that take longest, the longest first. Several workers begin with them, so that they end together.
-LONGEST = (
-    "tests/pairs/test_large_losses.py",
-    "tests/scattered/test_cluster.py",
-    "tests/cli/test_streams.py",
-    "tests/analysis/test_everyone.py",
-    "tests/pairs/test_sums.py",
-    "tests/pairs/test_sampled.py",
-    "tests/analysis/test_smooth_models.py",
-    "tests/test_first_use.py",
-    "tests/pairs/test_composed.py",
-    "tests/pairs/test_lattice.py",
-    "tests/releases/test_losses_at_once.py",
-    "tests/releases/test_ada_promise.py",
-    "docs/publish.md",
-    "tests/data/test_bombs.py",
-    "tests/pairs/test_precise_lines.py",
-    "tests/neighbours/test_objective.py",
-    "tests/releases/test_private_logistic.py",
-    "tests/analysis/test_crossing_search.py",
-    "tests/pairs/test_catalogue.py",
-    "tests/releases/test_catalogue.py",
-    "tests/cli/test_other_commands.py",
-    "tests/engines/test_memory.py",
-    "tests/pairs/test_few_steps_table.py",
-    "tests/analysis/test_everyone_fuzz.py",
-    "tests/cli/test_audit.py",
-    "tests/models/test_losses.py",
-    "tests/releases/test_ada_attack.py",
-    "tests/experiments/test_claims.py",
-    "tests/releases/test_ada_accuracy.py",
-    "tests/ledger/test_crashes.py",
-)
-
-
-def pytest_configure(config):
-    """Tell xdist to keep our order; its own begins with the files that have most tests."""
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
-
-
-def pytest_collection_modifyitems(config, items):
-    """Begin with the longest files, where several workers share the tests."""
-    if hasattr(config, "workerinput"):
-        place = {str(config.rootpath / name): k for k, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: place.get(str(item.path), len(LONGEST)))
-
 
 @pytest.fixture
 def fixed_noise(request, monkeypatch):

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONGEST
-
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "perinstance"
 FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
@@ -28,11 +26,6 @@ JARGON_NAMES = {"tilt", "tilts", "pull", "pulls", "held", "beside", "stray", "sl
 
 def functions(tree: ast.AST):
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-
-
-def test_the_files_that_begin_are_there():
-    root = PACKAGE.parents[1]
-    assert [name for name in LONGEST if not (root / name).is_file()] == []
 
 
 def test_a_folder_has_at_most_twenty_entries():
