@@ -63,8 +63,8 @@ def test_whole_numbers_are_written_out(make):
         ([["a"], ["b"]], "one dimension"),
         ([2**70, 1], "whole numbers"),
         (["a", "b", "c"], "2 rows and ids has 3"),
-        (["a", "a"], "rows 0 and 1 carry the same id"),
-        ([7, 7], "rows 0 and 1 carry the same id"),
+        (["a", "a"], "1 person has several rows"),
+        ([7, 7], "1 person has several rows"),
         ("who", "matrix without names"),
     ],
 )
@@ -81,10 +81,10 @@ def test_duplicates_are_found_wherever_the_chunks_end(ids, chunk, large):
         refuse_duplicates(chunks)
         refuse_duplicates(chunks.slice(len(ids) // 2))
         return
-    first = next(k for k in range(len(ids)) if ids[k] in ids[:k])
+    people = sum(ids.count(name) > 1 for name in set(ids))
     with pytest.raises(InvalidTable) as caught:
         refuse_duplicates(chunks)
-    assert f"rows {ids.index(ids[first])} and {first} " in str(caught.value)
+    assert f"ids repeat: {people} p" in str(caught.value)
 
 
 @settings(max_examples=30)
@@ -110,5 +110,5 @@ def test_ids_survive_every_format(tmp_path_factory, ids, suffix):
 def test_a_million_ids_with_one_twin():
     ids = [f"{k:07d}" for k in range(1_000_000)]
     ids[900_000] = ids[5]
-    with pytest.raises(InvalidTable, match="rows 5 and 900000 carry"):
+    with pytest.raises(InvalidTable, match="1 person has several rows"):
         refuse_duplicates(pa.chunked_array([ids]))

@@ -108,7 +108,7 @@ def test_what_cannot_be_charged_says_so(ledger):
     outside = pi.audit(release, X, y, targets=(X, y, [str(i) for i in range(10)]))
     with pytest.raises(InvalidInput, match="outside"):
         ledger.charge(outside, key="k")
-    with pytest.raises(InvalidInput, match="occurs twice"):
+    with pytest.raises(InvalidInput, match="ids repeat: 1 person"):
         ledger.charge_pairs(["a", "a"], Shift([1.0, 2.0]), key="k")
     with pytest.raises(InvalidInput, match="one id per person"):
         ledger.charge_pairs(["a"], Shift([1.0, 2.0]), key="k")
@@ -260,7 +260,7 @@ def test_people_get_other_names_or_none(ledger, tmp_path):
         ledger.forget("bob")
     with pytest.raises(InvalidInput, match="two people"):
         ledger.rename({"bert": "x", "only1": "x"})
-    with pytest.raises(InvalidInput, match="occurs twice"):
+    with pytest.raises(InvalidInput, match="ids repeat: 1 person"):
         ledger.rename({"bert": "only1"})
     assert ledger.verify().ok and not ledger.verify().leftovers
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, read_rows
 from perinstance.auditing.result import Audit
 from perinstance.auditing.scattered.folder_names import is_folder
 from perinstance.auditing.streamed_output import LossStream
@@ -105,7 +105,9 @@ def audit(
     delta = probability("delta", delta)
     check_method(method)
     writer = None if out is None or is_folder(out) else LossWriter(out)  # an unusable path is refused before the work
-    table = read_rows(release, X, y, target, ids, features, preparation)
+    chosen = in_fitted_order(release, X, target, ids, features) if preparation is None else features
+    table = read_rows(release, X, y, target, ids, chosen, preparation)
+    named = feature_names(X, table, target, ids, chosen)
     if features is None and preparation is None and table is not X:  # nobody said which columns are features
         warn_of_identifiers(table)
     engine = default_engine(table) if engine is None else engine
@@ -122,7 +124,10 @@ def audit(
             who, inside, asked = sweep, True, table
         else:
             classes = getattr(table, "classes", ())
-            asked = read_rows(release, *outsiders_of(targets), preparation=preparation, classes=classes)
+            new = outsiders_of(targets)
+            by_recipe = preparation is not None and preparation.columns is not None
+            own = None if named is None or by_recipe else columns_named(new[0], named)
+            asked = read_rows(release, *new, own, preparation, classes)
             _same_features(table, asked)
             who, inside = engine.sweep(asked, progress), False
         if folder is not None:
@@ -146,6 +151,7 @@ def audit(
                 n_features=table.n_features,
                 refined=answer.refined,
                 preparation=preparation,
+                features=named,
             )
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})

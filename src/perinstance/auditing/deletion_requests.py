@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.raw_tables import read_again
 from perinstance.auditing.refit_check import WithoutRows, picked_rows
 from perinstance.auditing.same_people import refuse_other_people
 from perinstance.checked_numbers import is_whole, non_negative
@@ -191,7 +191,7 @@ def _inside(audit: Audit) -> None:
 
 
 def _source(audit: Audit, X: Any, y: Any, columns: dict[str, Any]) -> Any:
-    return read_rows(audit.release, X, y, **columns, preparation=audit.preparation)
+    return read_again(audit, X, y, **columns)
 
 
 def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[list[int]], Pairs]:

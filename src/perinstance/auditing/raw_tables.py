@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from perinstance.data import read_table
+from perinstance.data.files.npy import NpyScan
 from perinstance.data.files.target_words import two_classes, yes_or_no
 from perinstance.data.memory.class_words import DeclaredWords
 from perinstance.data.memory.columns import plain_array
@@ -68,6 +70,65 @@ def read_rows(
         X = X[:, None] if X.ndim == 1 else X
     countable = hasattr(X, "__len__") and not hasattr(X, "nnz")  # what is no table is refused as one
     return read_table(X, np.zeros(len(X) if countable else 0), **named)
+
+
+def read_again(
+    audit: Any, X: Any, y: Any = None, target: Any = None, ids: Any = None, features: Any = None, **more: Any
+) -> Source:
+    """Read the audited table once more, or people outside it: where both have names, columns are those of the audit."""
+    by_recipe = audit.preparation is not None and audit.preparation.columns is not None
+    own = None if audit.features is None or by_recipe else columns_named(X, audit.features)
+    if own is not None and features is not None and sorted(map(str, features)) != sorted(audit.features):
+        raise InvalidTable("features= names other columns than those audited; leave it away")
+    return read_rows(audit.release, X, y, target, ids, features if own is None else own, audit.preparation, **more)
+
+
+def column_labels(X: Any) -> tuple[Any, ...] | None:
+    """Return how a table calls its columns; None where it does not."""
+    labels = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of every other one
+    return None if labels is None or isinstance(X, NpyScan) else tuple(labels)
+
+
+def columns_named(X: Any, names: Sequence[str]) -> list[Any] | None:
+    """Return the table's own labels of the columns with these names; None where it has no names."""
+    labels = column_labels(X)
+    if labels is None:
+        return None
+    own = {str(label): label for label in labels}
+    return [own.get(name, name) for name in names]
+
+
+def feature_names(X: Any, source: Source, target: Any, ids: Any, features: Any) -> tuple[str, ...] | None:
+    """Return the names of the caller's columns that are the features, or the raw ones that they are made of."""
+    labels = column_labels(X)
+    if source.names is None or labels is None:
+        return source.names
+    if features is None:
+        named = [one for one in (target, ids) if isinstance(one, str | int)]
+        features = [label for label in labels if label not in named]
+    return tuple(str(label) for label in features)
+
+
+def in_fitted_order(release: Any, X: Any, target: Any, ids: Any, features: Any) -> Any:
+    """Return the features in the order of the release's ``fit``, where it knows them: bounds are declared in it."""
+    fitted, labels = getattr(release, "feature_names_in_", None), column_labels(X)
+    if fitted is None or labels is None:
+        return features
+    named = [one for one in (target, ids) if isinstance(one, str | int)]
+    used = [label for label in labels if label not in named] if features is None else features
+    return columns_named(X, fitted) if sorted(map(str, used)) == sorted(map(str, fitted)) else features
+
+
+def refuse_other_names(published: Any, source: Source) -> None:
+    """Refuse what was published of the same columns in another order: numbers would be taken for each other's."""
+    names = getattr(published, "features", getattr(published, "feature_names_in_", None))
+    if names is None or source.names is None or tuple(names) == source.names:
+        return
+    if sorted(map(str, names)) == sorted(source.names):
+        raise InvalidTable(
+            "what was published has the same features in another order than the audited table; audit with features= "
+            "in the order of the publication"
+        )
 
 
 def classifies(release: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.audit_call import outsiders_of
-from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.raw_tables import read_again, refuse_other_names
 from perinstance.auditing.same_people import refuse_other_people
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
@@ -102,12 +102,13 @@ def realised(audit: Any, published: Any, X: Any, y: Any = None, *, targets: Any 
         )
     if not isinstance(release, HasDensity):
         raise RefusedModel(f"no density is known for what {release.mechanism().name} publishes, so no realised loss")
-    asked = read_rows(audit.release, X, y, **columns, preparation=audit.preparation)
+    asked = read_again(audit, X, y, **columns)
+    refuse_other_names(published, asked)
     sweep = Local(threads=1).sweep(asked)
     outside = None
     try:
         if targets is not None:
-            asked = read_rows(audit.release, *outsiders_of(targets), preparation=audit.preparation)
+            asked = read_again(audit, *outsiders_of(targets))
             outside = Local(threads=1).sweep(asked)
         refuse_other_people(audit, asked, sweep if outside is None else outside)
         found: LogRatios = release.log_ratios(sweep, published, outside)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.raw_tables import read_again
 from perinstance.auditing.same_people import refuse_other_people
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.engines import Local
@@ -84,7 +84,7 @@ def recheck(
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:
         raise InvalidInput("only people of the table can be left out of it; these are outsiders")
-    table = read_rows(audit.release, X, y, target, ids, features, audit.preparation)
+    table = read_again(audit, X, y, target, ids, features)
     sweep = Local(threads=1).sweep(table)
     try:
         refuse_other_people(audit, table, sweep)

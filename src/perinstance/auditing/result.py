@@ -87,6 +87,7 @@ class Audit:
     n_features: int
     refined: int = 0
     preparation: Preparation | None = None  #: what turned the raw rows into numbers, if they were not
+    features: tuple[str, ...] | None = None  #: the caller's columns that were used, where they have names
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -194,7 +195,7 @@ class Audit:
         again to refit those who come close and to expand the objective. Linear models do not need it.
         """
         from perinstance import analysis
-        from perinstance.auditing.raw_tables import read_rows
+        from perinstance.auditing.raw_tables import read_again
         from perinstance.engines import Local
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
@@ -202,7 +203,7 @@ class Audit:
             found = analysis.everyone(self.release, self.fit, self.delta, **options)
             self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
             return found
-        sweep = Local(threads=1).sweep(read_rows(self.release, X, y, target, ids, features, self.preparation))
+        sweep = Local(threads=1).sweep(read_again(self, X, y, target, ids, features))
         try:
             found = analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
         finally:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.raw_tables import read_again
 from perinstance.auditing.refit_check import AuditedPeople, picked_rows
 from perinstance.auditing.same_people import refuse_other_people
 from perinstance.engines import Local
@@ -61,7 +61,7 @@ class RareFeatures(ShownAsTable):
 def _reading(
     audit: AuditedPeople, X: Any, y: Any, columns: dict[str, Any]
 ) -> Iterator[tuple[TableSweep, tuple[str, ...] | None]]:
-    source = read_rows(audit.release, X, y, **columns, preparation=audit.preparation)
+    source = read_again(audit, X, y, **columns)
     sweep = Local(threads=1).sweep(source)
     try:
         if audit.inside:

@@ -13,6 +13,7 @@ import hmac
 import os
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Literal
 from jinja2 import Environment, StrictUndefined
 
 from perinstance.data import write_losses
+from perinstance.data.checks.ids import several_rows
 from perinstance.data.confidential.private_files import private_file, private_folder
 from perinstance.disclosure.statements import Statement
 from perinstance.disclosure.wording import Wording
@@ -53,8 +55,9 @@ def write_statements(
     """
     if format not in ENDINGS:
         raise InvalidInput(f"format must be one of {tuple(ENDINGS)}, got something else")
-    if len(set(ids)) < len(ids):
-        raise InvalidInput("some id stands for two people: each page is for one person")
+    repeated = sum(count > 1 for count in Counter(ids).values())
+    if repeated:
+        raise several_rows(repeated)
     place, words = private_folder(folder), Wording.english() if wording is None else wording
     before = [path for path in place.iterdir() if _OURS.fullmatch(path.name) or path.name == INDEX]
     if any(place.iterdir()) and not again:

@@ -8,7 +8,7 @@ function of other people's rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,8 @@ def statement(
     published
         The release (fitted or not), or the published model that ``perinstance.load`` returns.
     x, y
-        The person's own row, as numbers, and their target.
+        The person's own row, as numbers, and their target. A row with names (a pandas Series, a dictionary, a table of
+        one row) is taken by name where the model has names.
     delta
         Where the loss is stated; None is that of the promise, or 1e-6.
     y_bound, people
@@ -112,7 +113,7 @@ def statement(
     promise = (float(release.epsilon), float(release.delta)) if _promises(release, mechanism) else None
     at = 1e-6 if promise is None else promise[1]
     at = at if delta is None else probability("delta", delta)
-    row, target, facts = _row(x, mechanism, release), _target(y), PublicFacts(y_bound, people)
+    row, target, facts = _row(x, mechanism, release, published), _target(y), PublicFacts(y_bound, people)
     if isinstance(release, KnowsOwnRow):
         found: OwnRowLoss = release.own_row_loss(row, target, at, facts)
         capped = promise is not None and at >= promise[1] and promise[0] < found.epsilon
@@ -179,8 +180,9 @@ def _promises(release: Any, mechanism: Any) -> bool:
     return bool(mechanism.promises) and getattr(release, "epsilon", None) is not None
 
 
-def _row(x: ArrayLike, mechanism: Any, release: Any) -> Any:
-    """Return the person's numbers; a release that promises takes a missing cell as it does in ``fit``."""
+def _row(x: Any, mechanism: Any, release: Any, published: Any) -> Any:
+    """Return the person's numbers, by name where they have names; a missing cell may be where the release promises."""
+    x = _in_order(x, getattr(published, "features", getattr(published, "feature_names_in_", None)))
     try:
         row = np.asarray(x, dtype=np.float64).ravel()
     except (TypeError, ValueError):
@@ -191,6 +193,23 @@ def _row(x: ArrayLike, mechanism: Any, release: Any) -> Any:
     if len(row) != expected:
         raise InvalidInput(f"the release has {expected} features, the row {len(row)}; pass those of the model")
     return row
+
+
+def _in_order(x: Any, names: Any) -> Any:
+    """Return a row's cells in the order of the model's names; a row without names is in that order already."""
+    table = hasattr(x, "columns")  # a table of one row; else a mapping, or a pandas Series
+    labels = (getattr(x, "column_names", None) or list(x.columns)) if table else x.keys() if hasattr(x, "keys") else ()
+    own = {label: at for at, label in enumerate(labels) if isinstance(label, str)}
+    if not own:
+        return x
+    if names is None and isinstance(x, Mapping):
+        raise InvalidInput("the model does not name its features; pass the row as numbers in their order")
+    cells = list(x.values()) if isinstance(x, Mapping) else np.asarray(x).ravel()
+    if names is None:
+        return cells
+    if len(own) != len(cells) or sorted(own) != sorted(names):
+        raise InvalidInput(f"the row must have the {len(names)} features of the model, by their names")
+    return [cells[own[name]] for name in names]
 
 
 def _target(y: Any) -> float:

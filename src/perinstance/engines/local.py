@@ -233,7 +233,7 @@ class LocalSweep:
             raise InvalidTable("the table has no rows; there is nobody to audit")
         if self.ids is None and names:
             everyone = pa.chunked_array(names)
-            refuse_duplicates(everyone, self.source.first_row)
+            refuse_duplicates(everyone)
             self.ids = everyone
         self._checked = True
         self.n_rows = rows

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.auditing.audit_call import audit
-from perinstance.auditing.raw_tables import declared_words, read_rows
+from perinstance.auditing.raw_tables import declared_words, read_again
 from perinstance.data.source import Source
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
@@ -72,7 +72,7 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
     if found.pairs.kind == "estimate":
         raise RefusedModel("estimates cannot be charged against a budget; use a release with an upper bound")
     named: dict[str, Any] = {name: columns.get(name) for name in ("target", "ids", "features")}
-    rows, targets = _gathered(release, read_rows(release, X, y, **named, preparation=found.preparation))
+    rows, targets = _gathered(release, read_again(found, X, y, **named))
     labels = targets if mechanism.needs_target else None
     return Applicants(rows, labels, found.ids, found.pairs, budget.cost(found.pairs))
 

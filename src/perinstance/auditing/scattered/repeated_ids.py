@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from perinstance.data.checks.ids import id_hashes
+from perinstance.data.checks.ids import id_hashes, several_rows
 from perinstance.engines.dask.engine import DaskSweep
 from perinstance.engines.dask.graph_runs import result, results
-from perinstance.errors import InvalidTable, PerinstanceError
+from perinstance.errors import PerinstanceError
 from perinstance.folds.block import Block
 
 SUSPECTS = 100  #: equal hashes that are looked at; more are no accident, and the first ones tell
@@ -31,11 +31,7 @@ def refuse_repeated_ids(sweep: DaskSweep, ahead: int) -> None:
     for repeated in found:
         for shared_hash, first, second in repeated:
             if result(dask.delayed(_same_person)(blocks[first], blocks[second], first == second, shared_hash)):
-                where = f"partition {first}" if first == second else f"partitions {first} and {second}"
-                raise InvalidTable(
-                    f"ids: two rows of {where} carry the same id; one row per person is needed "
-                    "(several rows of one person call for group privacy)"
-                )
+                raise several_rows(1, "at least ")
 
 
 def _hashes(blocks: Any, buckets: int) -> list[NDArray[np.uint64]]:

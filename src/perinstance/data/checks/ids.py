@@ -45,25 +45,34 @@ def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
     return read_ids(column, row)
 
 
-def refuse_duplicates(ids: pa.ChunkedArray, first_row: int = 0) -> None:
-    """Refuse an id that occurs twice, naming both rows.
+def refuse_duplicates(ids: pa.ChunkedArray) -> None:
+    """Refuse ids that repeat, and say how many people have several rows, never which.
 
-    Eight bytes a person: 64-bit hashes are sorted, and only ids whose hashes agree are compared as strings.
+    Eight bytes a row: 64-bit hashes are sorted, and only ids whose hashes agree are compared as strings.
     """
     hashes = id_hashes(ids)
     ordered = np.sort(hashes)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(twice):
         return
-    rows = np.flatnonzero(np.isin(hashes, twice))
-    seen: dict[str, int] = {}
-    for row, name in zip(rows.tolist(), ids.take(pa.array(rows)).to_pylist(), strict=True):
-        if name in seen:
-            raise InvalidTable(
-                f"ids: rows {first_row + seen[name]} and {first_row + row} carry the same id; "
-                "one row per person is needed (several rows of one person call for group privacy)"
-            )
-        seen[name] = row
+    suspects = ids.take(pa.array(np.flatnonzero(np.isin(hashes, twice))))
+    people = repeated_people(suspects)
+    if people:
+        raise several_rows(people)
+
+
+def repeated_people(ids: pa.ChunkedArray) -> int:
+    """Return how many different ids occur more than once."""
+    return int(pc.sum(pc.greater(pc.value_counts(ids).field("counts"), 1)).as_py() or 0)
+
+
+def several_rows(people: int, at_least: str = "") -> InvalidTable:
+    """Return the refusal of a table in which people have several rows: what holds for a row does not hold for them."""
+    have = "person has" if people == 1 else "people have"
+    return InvalidTable(
+        f"ids repeat: {at_least}{people:,} {have} several rows, and what is promised or told holds for one row; make "
+        "one row of each person's rows (their sum, mean or latest), by a rule fixed without looking at the outcome"
+    )
 
 
 def id_hashes(ids: pa.ChunkedArray) -> NDArray[np.uint64]:

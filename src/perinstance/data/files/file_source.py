@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perinstance.data.aligned_memory import pages
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types
-from perinstance.data.checks.ids import read_file_ids
+from perinstance.data.checks.ids import read_file_ids, refuse_duplicates
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.prepared_source import open_prepared
 from perinstance.data.files.reader import Reader
@@ -44,13 +44,15 @@ class Scan:
         return self.reader.n_rows
 
     def read_ids(self, column: str) -> list[str]:
-        """Read one column as ids of people: exactly as written, and refused where one is missing."""
+        """Read one column as ids of people: exactly as written, and refused where one is missing or repeats."""
         chosen = choose_columns(self.reader.labels, None, column, ())
-        row, found = self.reader.first_row, []  # type: int, list[str]
+        row, found = self.reader.first_row, []  # type: int, list[pa.Array]
         for batch in self.reader.batches(chosen, rows_per_block(1, BLOCK_BYTES), 1):
-            found += read_file_ids(batch.column(0), row, self.limits).to_pylist()
+            found.append(read_file_ids(batch.column(0), row, self.limits).cast(pa.large_string()))
             row += batch.num_rows
-        return found
+        ids = pa.chunked_array(found, pa.large_string())
+        refuse_duplicates(ids)
+        return ids.to_pylist()
 
     def select_columns(
         self,

@@ -38,8 +38,15 @@ class Loaded:
 def load(
     scanned: Scan | NpyScan, target: Any, ids: Any = None, features: Any = None, recipe: Recipe | None = None
 ) -> Loaded:
-    """Read the columns of a scanned file, by a recipe where there is one. Ids are left out, and not looked at."""
+    """Read the columns of a scanned file, by a recipe where there is one. Ids are left out.
+
+    An id that repeats is refused. A promise holds for a row: to people of several rows it would be false.
+    """
     labels: Any = scanned.columns
+    if ids is not None:
+        if isinstance(scanned, NpyScan):
+            raise InvalidTable("a matrix of numbers has no ids; leave ids= away, or use a CSV or Parquet file")
+        scanned.read_ids(ids)
     if recipe is not None:
         return _by_recipe(scanned, recipe, target, ids, features)
     chosen = replace(choose_columns(labels, target, ids, features), ids=None)

@@ -55,12 +55,17 @@ class Matrix:
     @property
     def viewed(self) -> bool:
         """See ``Columns``."""
-        return len(self.numbers) == self.values.shape[1] and self.values.dtype in (np.float64, np.float32)
+        return self._as_it_lies and self.values.dtype in (np.float64, np.float32)
+
+    @property
+    def _as_it_lies(self) -> bool:
+        """Whether the features are all columns, in the order in which they lie."""
+        return self.numbers == tuple(range(self.values.shape[1]))
 
     def rows(self, start: int, stop: int) -> NDArray:
         """See ``Columns``."""
         part = self.values[start:stop]
-        if len(self.numbers) != self.values.shape[1]:
+        if not self._as_it_lies:
             part = part[:, list(self.numbers)]
         return as_floats(part, start)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy.special import gammainccinv
 
-from perinstance.auditing.raw_tables import read_rows
+from perinstance.auditing.raw_tables import read_again, refuse_other_names
 from perinstance.auditing.same_people import refuse_other_people
 from perinstance.checked_numbers import positive, probability
 from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
@@ -101,7 +101,8 @@ def publish_losses(
             "move everybody's: losses of ridge regression (posterior samples, output perturbation) can be published"
         )
     lines, split = checked_edges(edges), _split(mechanism, ridge, epsilon, delta, failure)
-    table = read_rows(release, X, y, **columns, preparation=audit.preparation)
+    table = read_again(audit, X, y, **columns)
+    refuse_other_names(published, table)
     sweep = Local(threads=1).sweep(table)
     try:  # whatever is wrong is said before anybody is charged
         if people_of(sweep) != len(audit):

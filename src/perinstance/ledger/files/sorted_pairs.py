@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perinstance.data.checks.ids import read_ids
+from perinstance.data.checks.ids import read_ids, repeated_people, several_rows
 from perinstance.data.confidential.private_files import private_file
-from perinstance.errors import InvalidInput, InvalidTable, LedgerConflict
+from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger.files.byte_order import id_order
 from perinstance.ledger.files.kind_columns import coded, column_of, is_kind, plain
 from perinstance.pairs import Pairs
@@ -88,10 +88,9 @@ class SortedPairs:
         if len(names) > 1 and not pc.all(pc.less(names[:-1], names[1:])).as_py():
             table = table.take(pa.array(id_order(names.combine_chunks())))
             names = table.column("id")
-            if pc.any(pc.equal(names[:-1], names[1:])).as_py():
-                raise InvalidTable(
-                    "an id occurs twice; a loss belongs to one person (several rows of one person: group privacy)"
-                )
+            people = repeated_people(names)
+            if people:
+                raise several_rows(people)
         return cls(table.combine_chunks(), schema)
 
     def __len__(self) -> int:

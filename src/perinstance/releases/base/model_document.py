@@ -89,6 +89,9 @@ def document_of(
         features = [str(name) for name in recipe.get_feature_names_out()]
     if features is None and hasattr(release, "feature_names_in_"):
         features = [str(name) for name in release.feature_names_in_]
+    fitted = [str(name) for name in getattr(release, "feature_names_in_", ())]
+    if features is not None and list(features) != fitted and sorted(map(str, features)) == sorted(fitted):
+        raise InvalidInput("features names the fitted columns in another order; leave it away, fit kept their names")
     if features is not None and len(features) != d:
         raise InvalidInput(f"features must name the {d} columns that were fitted, got {len(features)} names")
     parameters = release.get_params(deep=False)

@@ -97,7 +97,7 @@ def refuse_weights(arguments: dict[str, Any]) -> None:
     if "sample_weight" in arguments:
         raise RefusedModel(
             "sample_weight is refused: a weight is part of a person's data and the losses would not be theirs alone; "
-            "repeat or scale rows instead, and audit those"
+            "leave it out"
         )
     if arguments:
         raise TypeError(f"fit() got unexpected arguments {sorted(arguments)}")

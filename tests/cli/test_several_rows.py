@@ -1,0 +1,86 @@
+"""One patient with several rows: whatever publishes or tells, and is given ids, refuses, and says how many, not who."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import perinstance as pi
+from perinstance.errors import InvalidTable
+from tests.cli.conftest import people
+
+BOUNDS = ("--x-bound", 9, "--y-bound", 9, "--feature", "age", "--feature", "dose", "--target", "bmi")
+SAID = "ids repeat: 2 people have several rows"
+
+
+@pytest.fixture
+def visits(tmp_path) -> Path:
+    frame = people()
+    frame.loc[[7, 20, 33], "person"] = "secret-patient"
+    frame.loc[49, "person"] = frame.loc[0, "person"]
+    path = tmp_path / "visits.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def model(run, table) -> str:
+    assert run("release", table, "--epsilon", 1, *BOUNDS, "--id", "person", "--out", "model.json").code == 0
+    return "model.json"
+
+
+def refused(answer, *absent: str) -> None:
+    assert answer.code != 0 and SAID in answer.err.replace("\n", " ") and "one row" in answer.err
+    assert "secret-patient" not in answer.err + answer.out
+    assert not [name for name in absent if Path(name).exists()]
+
+
+@pytest.mark.parametrize("method", ["adassp", "adaops"])
+def test_a_release_refuses(run, visits, method):
+    words = ("release", visits, "--epsilon", 1, *BOUNDS, "--method", method, "--out", "model.json")
+    refused(run(*words, "--id", "person"), "model.json")
+    assert run(*words).code == 0  # nobody said who is who: the promise is one for each row
+
+
+def test_a_release_with_a_recipe_refuses(run, visits):
+    recipe = pi.Recipe({"age": {"range": [-5, 5]}}, target={"column": "bmi", "range": [-9, 9]})
+    Path("recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
+    refused(run("release", visits, "--recipe", "recipe.toml", "--epsilon", 1, "--id", "person"), "model.json")
+
+
+def test_statements_refuse(run, model, visits):
+    words = ("statement", model, visits, "--target", "bmi", "--id", "person")
+    refused(run(*words, "--only", "secret-patient"))
+    refused(run(*words, "--out", "pages"), "pages")
+
+
+def test_published_losses_refuse(run, model, visits):
+    words = ("publish-losses", model, visits, "--target", "bmi", "--epsilon", 1, "--out", "losses.json")
+    refused(run(*words, "--id", "person"), "losses.json")
+
+
+def test_an_audit_and_a_charge_refuse(run, visits):
+    refused(run("audit", visits, "--target", "bmi", "--id", "person", "--feature", "age", "--out", "r.html"), "r.html")
+    assert run("ledger", "init", "book").code == 0
+    refused(run("ledger", "charge", "book", visits, "--key", "k", "--id", "person", "--epsilon", 1))
+
+
+def test_pages_and_charges_from_python_refuse(tmp_path):
+    ids = ["a", "b", "a", "b", "c"]
+    told = [pi.disclosure.statement(pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0), [0.1])] * 5
+    for publish in (
+        lambda: pi.disclosure.write_statements(tmp_path / "pages", ids, told),
+        lambda: pi.Ledger(tmp_path / "book").charge_pairs(ids, 1.0, "key", delta=1e-6),
+        lambda: pi.audit(pi.PosteriorSample(), pd.DataFrame({"x": range(5), "y": range(5)}), target="y", ids=ids),
+    ):
+        with pytest.raises(InvalidTable, match=SAID):
+            publish()
+
+
+def test_weights_are_refused_without_advice_to_repeat_rows():
+    from perinstance.errors import RefusedModel
+
+    with pytest.raises(RefusedModel, match="leave it out$"):
+        pi.PosteriorSample().fit([[1.0], [2.0]], [1.0, 2.0], sample_weight=[1, 2])
