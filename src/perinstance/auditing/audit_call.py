@@ -16,7 +16,7 @@ from perinstance.auditing.streamed_output import LossStream
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
 from perinstance.data.checks.identifiers import warn_of_identifiers
-from perinstance.data.recipes.preparation import refuse_target_of_recipe, split_pipeline
+from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
 from perinstance.engines.engine_choice import default_engine
 from perinstance.engines.local import quiet_libraries
@@ -123,12 +123,7 @@ def audit(
         if targets is None:
             who, inside, asked = sweep, True, table
         else:
-            classes = getattr(table, "classes", ())
-            new = outsiders_of(targets)
-            by_recipe = preparation is not None and preparation.columns is not None
-            own = None if named is None or by_recipe else columns_named(new[0], named)
-            asked = read_rows(release, *new, own, preparation, classes)
-            _same_features(table, asked)
+            asked = _outsiders(release, targets, table, named, preparation)
             who, inside = engine.sweep(asked, progress), False
         if folder is not None:
             from perinstance.auditing.scattered.walk import scatter
@@ -193,6 +188,18 @@ def outsiders_of(targets: Any) -> tuple[Any, Any, None, Any]:
         raise InvalidInput("targets must be (X_new, y_new) or (X_new, y_new, ids_new)")
     X, y, ids = (*targets, None, None)[:3]
     return X, y, None, ids
+
+
+def _outsiders(
+    release: Any, targets: Any, table: Source, named: tuple[str, ...] | None, preparation: Preparation | None
+) -> Source:
+    """Read people outside as the table was read: its features by their names, its classes."""
+    new = outsiders_of(targets)
+    by_recipe = preparation is not None and preparation.columns is not None
+    own = None if named is None or by_recipe else columns_named(new[0], named)
+    asked = read_rows(release, *new, own, preparation, getattr(table, "classes", ()))
+    _same_features(table, asked)
+    return asked
 
 
 def _same_features(table: Source, asked: Source) -> None:
