@@ -63,7 +63,7 @@ def explain(
     for name in ("false alarms allowed", "guessing finds them", "Gaussian noise", "no mechanism more than"):
         table.add_column(name, justify="right")
     for rate, power, most in rows:
-        table.add_row(words.share(rate), words.share(rate), words.share(power), words.share_at_most(most))
+        table.add_row(words.share(rate), words.share(rate), *map(words.share_at_most, (power, most)))
     out.print(table)
     out.print(
         f"With and without this person, the chance of any conclusion differs by a factor of at most "

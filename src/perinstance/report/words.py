@@ -101,7 +101,7 @@ def share(part: float) -> str:
 
 
 def share_at_most(part: float) -> str:
-    """Write an upper bound on a probability as a share, rounded up.
+    """Write the power of an attack, or a belief after it, as a share, rounded up like a loss.
 
     >>> share_at_most(0.05526), share_at_most(1.0)
     ('5.6%', '100%')
@@ -172,7 +172,7 @@ def verdict(
         first += f", where the release promises everybody at most {loss(promise)}"
     if dp is not None:
         first += f", where a worst-case statement would have said {loss(dp)} to everyone"
-    found = f"at most {share_at_most(power)}" if at_most and is_bound(kind) else share(power)
+    found = ("at most " if at_most and is_bound(kind) else "") + share_at_most(power)
     second = (
         f"Somebody who knows all the other rows and wants to know whether the most exposed person is in the data "
         f"would find them with probability {found} at the price of {share(false_positive_rate)} false alarms"

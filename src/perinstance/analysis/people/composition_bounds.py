@@ -32,6 +32,7 @@ from perinstance.pairs import Pairs
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.shown_decimals import short_loss_text
 from perinstance.releases.promises.renyi_conversion import renyi_to_epsilon as renyi_to_epsilon
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
@@ -65,7 +66,8 @@ class Composition(ShownAsTable):
         for name in ("simple", "advanced", "renyi", "exact"):
             values = getattr(self, name)
             shown = "total" if name == "exact" != self.kind else name
-            lines.append(f"{shown:<12}{values.mean():>12.4g}{np.median(values):>12.4g}{values.max():>12.4g}")
+            cells = (values.mean(), np.median(values), values.max())
+            lines.append(f"{shown:<12}" + "".join(f"{short_loss_text(cell, 4):>12}" for cell in cells))
         lines.append(f"{self.releases} releases, {len(self.exact)} people, delta = {self.delta:g}; {self.kind}")
         return "\n".join(lines)
 
@@ -84,9 +86,9 @@ def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     >>> print(composition([Shift([0.1, 0.2])] * 20, 1e-6))
     composition         mean      median     largest
     simple             14.21       14.21       19.19
-    advanced           37.08       37.08       56.94
-    renyi              3.379       3.379       4.605
-    exact               3.15        3.15       4.306
+    advanced           37.09       37.09       56.95
+    renyi              3.379       3.379       4.606
+    exact              3.151       3.151       4.306
     20 releases, 2 people, delta = 1e-06; exact
     """
     pairs = _checked(pairs)

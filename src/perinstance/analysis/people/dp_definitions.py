@@ -28,6 +28,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
+from perinstance.releases.base.shown_decimals import short_loss_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Variants(ShownAsTable):
         for j, name in enumerate(self.names):
             column = self.values[:, j]
             cells = [column.mean(), *quantile(column, shares)]
-            lines.append(f"{name:<14}" + "".join(f"{cell:>12.4g}" for cell in cells))
+            lines.append(f"{name:<14}" + "".join(f"{short_loss_text(cell, 4):>12}" for cell in cells))
         lines.append(f"approximate at delta = {self.delta:g}; {len(self.values)} people; {self.kind}")
         return "\n".join(lines)
 
@@ -91,14 +92,14 @@ def variants(pairs: Pairs | Audited, delta: float | None = None, orders: Sequenc
     """Put the definitions side by side, for pairs or for an audit.
 
     >>> from perinstance.pairs import Shift
-    >>> print(variants(Shift([0.1, 1.0]), 1e-6, orders=(2.0,)))
+    >>> print(variants(Shift([0.3, 1.0]), 1e-6, orders=(2.0,)))
     definition            mean      median         95%     largest
     pure                   inf         inf         inf         inf
-    approximate          2.642      0.3969       4.887       4.887
-    renyi(2)             0.505        0.01           1           1
-    zcdp                0.2525       0.005         0.5         0.5
-    kl                  0.2525       0.005         0.5         0.5
-    tv                  0.2114     0.03988      0.3829      0.3829
+    approximate           3.09       1.292       4.887       4.887
+    renyi(2)            0.5451        0.09           1           1
+    zcdp                0.2726       0.045         0.5         0.5
+    kl                  0.2726       0.045         0.5         0.5
+    tv                  0.2511      0.1193       0.383       0.383
     approximate at delta = 1e-06; 2 people; exact
     """
     if isinstance(pairs, Pairs):

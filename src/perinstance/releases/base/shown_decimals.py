@@ -13,10 +13,11 @@ def rounded_up(value: float, digits: int) -> Decimal:
     """Return the smallest decimal >= value > 0 of so many significant digits.
 
     >>> rounded_up(0.12341, 3), rounded_up(0.5, 3), rounded_up(0.9991, 3)
-    (Decimal('0.124'), Decimal('0.500'), Decimal('1.000'))
+    (Decimal('0.124'), Decimal('0.500'), Decimal('1.00'))
     """
     exact = Decimal(float(value))
-    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), context=_EXACT)
+    up = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), context=_EXACT)
+    return up.quantize(Decimal(1).scaleb(up.adjusted() - digits + 1), context=_EXACT)  # 0.9991 became 1.000
 
 
 def loss_text(value: float, digits: int = 3) -> str:

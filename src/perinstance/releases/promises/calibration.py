@@ -37,17 +37,19 @@ def check_promise(epsilon: Any, delta: Any) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def gaussian_distance(epsilon: float, delta: float) -> float:
-    """Return the largest D (rounded down) such that a D-GDP release is (epsilon, delta)-DP.
+    """Return the largest D (rounded down) such that a D-GDP release is (epsilon, delta)-DP, and is said to be.
+
+    Stated losses are rounded up by 2e-10: of somebody charged with all of D, too, no more than the promise is stated.
 
     >>> round(gaussian_distance(1.0, 1e-6), 4)
     0.2367
     """
     low, high = 0.0, 1.0
-    while Shift(high).delta(epsilon)[0] <= delta:
+    while Shift(high).epsilon(delta)[0] <= epsilon:
         low, high = high, 2.0 * high
     while high - low > DISTANCE_STEP * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if Shift(middle).delta(epsilon)[0] <= delta else (low, middle)
+        low, high = (middle, high) if Shift(middle).epsilon(delta)[0] <= epsilon else (low, middle)
     return low * BOUND_DOWN
 
 

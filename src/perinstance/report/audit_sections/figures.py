@@ -190,19 +190,18 @@ def attack_curves(powers: dict[str, Floats], kind: Kind) -> list[Section]:
     heading, looks = "What an attacker gains", ("", "second")
     if not powers:
         return [Section("attack", heading, lead=TOO_FEW)]
-    write = words.share if kind == "exact" else words.share_at_most
     drawn = len(ALL_RATES) - len(RATES)
     curves = [
         charts.Curve(name, look, ALL_RATES[:drawn], power[:drawn])
         for (name, power), look in zip(powers.items(), looks, strict=False)
     ]
     power_lines = [
-        TableLine([words.share(rate), *(write(float(power[drawn + k])) for power in powers.values())])
+        TableLine([words.share(rate), *(words.share_at_most(float(power[drawn + k])) for power in powers.values())])
         for k, rate in enumerate(RATES)
     ]
-    at_rate = drawn + RATES.index(ODDS_RATE)
+    alarms = [power[drawn + RATES.index(ODDS_RATE)] for power in powers.values()]
     belief_lines = [
-        TableLine([words.share(p), *(write(belief_after_alarm(p, float(power[at_rate]))) for power in powers.values())])
+        TableLine([words.share(p), *(words.share_at_most(belief_after_alarm(p, float(at))) for at in alarms)])
         for p in PRIORS
     ]
     return [
