@@ -102,10 +102,7 @@ def compared(release: Any, rows: Any, recipe: Any) -> Any:
     import perinstance as pi
 
     found = pi.analysis.compare_accuracy(release, rows.X, rows.y)
-    if recipe is None or recipe.target is None:
-        return found
-    low, high = recipe.inverse_transform_target([0.0, 1.0])
-    return found.rescaled(high - low)
+    return found if recipe is None else found.rescaled(recipe.target_scale)
 
 
 def both_bounds(x_bound: float | None, y_bound: float | None) -> tuple[float, float] | None:

@@ -31,6 +31,14 @@ class ExposedPerson:
     features: str = ""  #: what is rare about the row, where the table was read for it
 
 
+def target_scale(audit: Any) -> float:
+    """Return how many units of the raw target one unit of the residuals is: a recipe may have scaled it."""
+    source = getattr(audit, "source", None)  # of an audit whose losses stay with the workers
+    preparation = getattr(audit, "preparation", getattr(getattr(source, "choice", None), "preparation", None))
+    recipe = getattr(source, "target", None) if preparation is None else preparation.target
+    return 1.0 if recipe is None else float(recipe.target_scale)
+
+
 def most_exposed(
     audit: Audit, count: int, rare: Sequence[RareFeatures] = (), unit: str = "", promise: float | None = None
 ) -> list[tuple[int, ExposedPerson]]:
@@ -40,7 +48,7 @@ def most_exposed(
     leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
     kinds = np.asarray(audit.kind)
     order = np.argsort(-epsilon, kind="stable")[:count]
-    why = words.reasons(leverage, residual, order.tolist())
+    why, scale = words.reasons(leverage, residual, order.tolist()), target_scale(audit)
     named = {one.position: one for one in rare}
     return [
         (
@@ -49,7 +57,7 @@ def most_exposed(
                 _name(audit.ids, int(i)),
                 words.loss(float(epsilon[i])),
                 words.number(float(leverage[i])),
-                words.number(float(residual[i])) + (f" {unit}" if unit else ""),
+                words.number(float(residual[i]) * scale) + (f" {unit}" if unit else ""),
                 reason,
                 str(kinds[i]),
                 _features(named[int(i)]) if int(i) in named else "",

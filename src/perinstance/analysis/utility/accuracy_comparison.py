@@ -109,7 +109,7 @@ def _without_privacy(release: Any) -> Any:
     mechanism = mechanism_of(release)
     given = release.get_params(deep=False).get("estimator")
     if mechanism.promises and mechanism.moved == "ridge":
-        return LinearRegression(fit_intercept=False)
+        return LinearRegression(fit_intercept=mechanism.fit_intercept)
     if hasattr(release, "predict") and hasattr(given, "fit") and hasattr(given, "get_params"):
         return given
     if hasattr(release, "predict") and given is None and mechanism.moved == "ridge":

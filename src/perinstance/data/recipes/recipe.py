@@ -196,6 +196,12 @@ class Recipe(TransformerMixin, BaseEstimator):
         return _range_of(self._target()[0])
 
     @property
+    def target_scale(self) -> float:
+        """How many of the target's own units one of its numbers is; 1 where the recipe declares no target."""
+        low, high = (0.0, 1.0) if self.target is None else self.inverse_transform_target([0.0, 1.0])
+        return abs(float(high - low))
+
+    @property
     def target_column(self) -> str | None:
         """The name of the target in the raw table, if the recipe declares one."""
         return None if self.target is None else self._target()[1]

@@ -85,6 +85,7 @@ def document_of(
     mechanism: Mechanism = release.mechanism()
     numbers: PublishedNumbers = release.published_numbers()
     d = int(release.n_features_in_)
+    recipe = _bounding_recipe(release) if recipe is None else recipe
     if features is None and recipe is not None:
         features = [str(name) for name in recipe.get_feature_names_out()]
     if features is None and hasattr(release, "feature_names_in_"):
@@ -113,6 +114,19 @@ def document_of(
         "model": {name: _plain(getattr(numbers, name)) for name in PublishedNumbers.__dataclass_fields__},
         "released": _named(release.published_parameters()),
     }
+
+
+def _bounding_recipe(release: Any) -> Any:
+    """Return the recipe that was declared as the bound of rows: who has the file has raw rows.
+
+    Its target is kept where the targets were bounded by it too; others are in the unit that they were fitted in.
+    """
+    recipe: Any = getattr(release, "x_bound", None)
+    if not hasattr(recipe, "ranges") or not hasattr(recipe, "to_dict"):
+        return None
+    if recipe.target is not None and getattr(release, "y_bound", None) != recipe.target_range:
+        return type(recipe)(**{**recipe.get_params(), "target": None})
+    return recipe
 
 
 def format_version(bounds: Mapping[str, Any] | None) -> int:

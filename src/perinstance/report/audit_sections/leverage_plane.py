@@ -13,6 +13,7 @@ from perinstance.numerics.quantiles import attained_quantile
 from perinstance.numerics.rounding import SEARCHED_RESIDUALS
 from perinstance.pairs import Laplace, Posterior, Shift
 from perinstance.report import charts
+from perinstance.report.exposed_people import target_scale
 from perinstance.report.redaction import SHARED, PlaneCell, shared_plane
 from perinstance.report.sections import ReportRequest, Section
 
@@ -37,8 +38,9 @@ def plane_section(asked: ReportRequest) -> list[Section]:
     heading = "Why: rare features and surprise"
     if np.isnan(np.asarray(asked.audit.leverage, dtype=float)).all():  # a training elsewhere: nobody has either
         return []
-    residual = np.abs(np.asarray(asked.audit.residual, dtype=float))
-    axis = _axis(asked.audit, residual)
+    scale = target_scale(asked.audit)
+    residual = np.abs(np.asarray(asked.audit.residual, dtype=float)) * scale
+    axis = _axis(asked.audit, residual, scale)
     shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, asked.worst)
     caption = (
         "Each dot is a person."
@@ -88,8 +90,8 @@ def _range(values: NDArray, shown: charts.Dots | list[PlaneCell]) -> tuple[float
     return (float(seen.min()), float(seen.max()) * 1.25) if len(seen) else None
 
 
-def _axis(audit: Audit, residual: NDArray) -> _Axis:
-    """Choose by what the release says of itself."""
+def _axis(audit: Audit, residual: NDArray, scale: float) -> _Axis:
+    """Choose by what the release says of itself; residuals are shown in units of which the release's is ``scale``."""
     mechanism, delta = audit.release.mechanism(), audit.delta
     if mechanism.family == "output" and mechanism.noise in SHIFTS:
         shift, pairs = SHIFTS[mechanism.noise], cast("Shift | Laplace", audit.pairs)
@@ -98,7 +100,7 @@ def _axis(audit: Audit, residual: NDArray) -> _Axis:
         return _Axis(values, "distance per unit of prediction error", lambda x, r: shift(x * r).epsilon(delta))
     leverage, name = np.asarray(audit.leverage, dtype=float), "leverage without the person"
     if mechanism.family == "posterior" and mechanism.moved == "ridge":
-        return _Axis(leverage, name, lambda x, r: Posterior(x, r / mechanism.scale).epsilon(delta))
+        return _Axis(leverage, name, lambda x, r: Posterior(x, r / scale / mechanism.scale).epsilon(delta))
     return _Axis(leverage, name, None)
 
 

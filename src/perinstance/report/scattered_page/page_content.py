@@ -30,7 +30,7 @@ from perinstance.report.content import (
     shared_verdict,
     size_of_bounds,
 )
-from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson
+from perinstance.report.exposed_people import MOST_EXPOSED, ExposedPerson, target_scale
 from perinstance.report.meaning import most_attack_power
 from perinstance.report.redaction import grid_up, shared_losses
 from perinstance.report.release_words import bound_warnings, health_lines, promise_of, recipe, release_line
@@ -122,13 +122,13 @@ def _most_exposed(audit: ScatteredAudit, unit: str, promise: float | None) -> li
     top = audit.exposed
     limit = math.inf if promise is None else promise
     rare, surprising = (_threshold(sketch) for sketch in (audit.reasons.leverage, audit.reasons.residual))
-    count = min(MOST_EXPOSED, len(top.epsilon))
+    count, scale = min(MOST_EXPOSED, len(top.epsilon)), target_scale(audit)
     return [
         ExposedPerson(
             clean(str(top.names[k])),
             words.loss(min(float(top.epsilon[k]), limit)),
             words.number(float(top.leverage[k])),
-            words.number(float(top.residual[k])) + (f" {unit}" if unit else ""),
+            words.number(float(top.residual[k]) * scale) + (f" {unit}" if unit else ""),
             words.reason(bool(top.leverage[k] >= rare), bool(abs(top.residual[k]) >= surprising)),
             str(KINDS[top.codes[k]]),
         )
