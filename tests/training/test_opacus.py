@@ -20,18 +20,18 @@ PEOPLE, CLIP, NOISE = 120, 0.7, 1.1
 class Training:
     """A small network, its engine, and the lengths of all gradients as the naive list of them."""
 
-    def __init__(self, mode="hooks", workers=0, batch=30, watched=True, **options):
+    def __init__(self, mode="hooks", workers=0, batch=30, watched=True, collate=None, dtype=torch.float32, **options):
         from opacus import PrivacyEngine
 
         torch.manual_seed(0)
-        X = torch.randn(PEOPLE, 6)
+        X = torch.randn(PEOPLE, 6, dtype=dtype)
         data = torch.utils.data.TensorDataset(X, (X[:, 0] > 0).long())
-        self.net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+        self.net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)).to(dtype)
         optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
         self.engine, self.criterion = PrivacyEngine(accountant="rdp"), torch.nn.CrossEntropyLoss()
         made = self.engine.make_private(
             module=self.net, optimizer=optimizer, noise_multiplier=NOISE, max_grad_norm=CLIP, grad_sample_mode=mode,
-            data_loader=torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers),
+            data_loader=torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers, collate_fn=collate),
             criterion=self.criterion, **options,
         )  # fmt: skip
         self.model, self.optimizer, self.loader = made[0], made[1], made[-1]
@@ -53,7 +53,7 @@ class Training:
         return np.array(found)
 
     def step(self, x, y):
-        self.lengths.append(self.naive(x, y))
+        self.lengths.append(self.naive(x, y) if x.dtype == torch.float32 else np.zeros(len(x)))
         self.optimizer.zero_grad()
         self.criterion(self.model(x), y).backward()
         self.optimizer.step()
@@ -167,6 +167,105 @@ def test_what_cannot_be_seen_never_stops_a_training_but_is_not_audited():
     changed.run()
     with pytest.raises(InvalidInput, match="changed on the way"):
         changed.watch.audit()
+
+
+def sorted_rows(rows):
+    return torch.utils.data.default_collate(sorted(rows, key=lambda row: float(row[0][0])))
+
+
+def padded_rows(rows):
+    """A function of the user's own that keeps the order of rows."""
+    return torch.nn.utils.rnn.pad_sequence([x for x, _ in rows], batch_first=True), torch.stack([y for _, y in rows])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_rows_in_another_order_than_the_sample_are_refused(workers):
+    kept = Training(collate=padded_rows, workers=workers).run()
+    assert counts_of(kept).sum() == sum(map(len, kept.lengths)) > 0
+    with pytest.raises(InvalidInput, match="does not keep the order"):
+        Training(collate=sorted_rows, workers=workers).run().watch.audit()
+
+
+def test_a_step_hook_that_takes_the_place_of_the_watch_is_told():
+    training = Training().run()
+    training.optimizer.attach_step_hook(lambda _: None)
+    training.run()
+    with pytest.raises(InvalidInput, match="took its place"):
+        training.watch.audit()
+    with pytest.raises(InvalidInput, match="took its place"):
+        pickle.loads(pickle.dumps(training.watch)).audit()
+    other = Training().run()
+    hook = other.optimizer.step_hook
+    other.optimizer.attach_step_hook(lambda _: None)
+    other.run()
+    other.optimizer.attach_step_hook(hook)  # again in its place: the batches in between are left over
+    other.run()
+    with pytest.raises(InvalidInput, match="no watched step followed"):
+        other.watch.audit()
+
+
+def test_steps_and_batches_that_are_left_over_are_told():
+    training = Training()
+    for x, y in training.loader:
+        training.criterion(training.model(x), y).backward()
+        training.optimizer.clip_and_accumulate()
+        with pytest.raises(InvalidInput, match="between two steps"):
+            training.watch.audit()
+        break
+    looked = Training()
+    for _ in looked.loader:  # an unwatched training, or a measurement
+        pass
+    looked.run()
+    with pytest.raises(InvalidInput, match="no watched step followed"):
+        looked.watch.audit()
+
+
+def test_a_resumed_training_keeps_its_first_half(tmp_path):
+    first = Training().run()
+    before = counts_of(first).copy()
+    saved = pickle.dumps(first.watch)
+    first.engine.save_checkpoint(path=tmp_path / "state.pt", module=first.model, optimizer=first.optimizer)
+
+    def loaded(training):
+        training.engine.load_checkpoint(path=tmp_path / "state.pt", module=training.model, optimizer=training.optimizer)
+        return training
+
+    forgetful = loaded(Training()).run()  # promised 5.15 where both halves cost 7.05
+    with pytest.raises(InvalidInput, match="resume=pickle"):
+        forgetful.watch.audit()
+    late = loaded(Training(watched=False))
+    with pytest.raises(InvalidInput, match="4 steps that were not watched"):
+        watch(late.engine, late.optimizer, late.loader)
+    for after in (False, True):  # the checkpoint is loaded before, or after
+        second = Training(watched=False) if after else loaded(Training(watched=False))
+        second.watch = watch(second.engine, second.optimizer, second.loader, resume=pickle.loads(saved))
+        (loaded(second) if after else second).run()
+        assert second.watch.steps == 8 and (counts_of(second) >= before).all()
+        assert counts_of(second).sum() == before.sum() + sum(map(len, second.lengths))
+    with pytest.raises(InvalidInput, match="from pickle"):
+        watch(late.engine, late.optimizer, late.loader, resume=first.watch)
+    with pytest.raises(InvalidInput, match="another rate"):
+        other = Training(batch=60, watched=False)
+        watch(other.engine, other.optimizer, other.loader, resume=pickle.loads(saved))
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_half_precision_is_refused_and_double_is_not(mode):
+    assert Training(mode, dtype=torch.float64).run().watch.pairs("own") is not None
+    with pytest.raises(InvalidInput, match="half precision"):
+        Training(mode, dtype=torch.bfloat16).run().watch.audit()
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_lengths_next_to_nothing_are_not_zero(mode):
+    """A length of 1e-15 vanishes beside what Opacus adds to it, and one of 1e-30 in its square."""
+    training = Training(mode)
+    for x, y in training.loader:
+        training.optimizer.zero_grad()
+        (training.model(x).sum() * (1e-30 if mode == "ghost" else 1e-15) + 0.0 * y.sum()).backward()
+        training.optimizer.step()
+    counts = counts_of(training)
+    assert counts[:, 0].sum() == 0 and counts[:, 1].sum() > 0 and (training.watch._squares[counts[:, 1] > 0] > 0).all()
 
 
 def test_shuffling_and_other_ways_of_clipping_are_refused():

@@ -2,12 +2,14 @@
 
 How it looks on (tested with Opacus 1.6; what it relies on is the same in 1.5):
 
-- **who was sampled**: the loader's Poisson sampler is replaced by one that yields the same and writes it down;
+- **who was sampled**: the loader's Poisson sampler is replaced by one that yields the same and writes it down. A
+  collate function of the user's own is called a second time for each batch, with the rows reversed, to see that it
+  keeps their order;
 - **how long gradients were**: Opacus divides ``max_grad_norm`` by everybody's length (plus 1e-6) to clip them; the clip
   is replaced by the same number that keeps what it was divided by. With ghost clipping the lengths are in
   ``_norm_sample`` of the parameters. Nothing is computed twice;
 - **when a step was taken**: the optimizer's step hook, called after the accountant's, which stays where it is. Physical
-  batches of a ``BatchMemoryManager`` belong to one step.
+  batches of a ``BatchMemoryManager`` belong to one step. Steps must be those of the accountant's history.
 
 Lengths stay on their device and are counted every ``EVERY`` steps. A watch never stops a training: what it cannot see
 is remembered, and ``audit`` refuses with the reason.
@@ -16,7 +18,8 @@ is remembered, and ``audit`` refuses with the reason.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +27,25 @@ import numpy as np
 from perinstance.errors import InvalidInput
 from perinstance.training.step_watch import Watch
 
-#: Steps whose lengths wait on their device to be counted together.
+#: Steps whose lengths wait on their device to be counted together. Changes only speed.
 EVERY = 32
-#: What Opacus adds to a length before it divides by it.
+#: What Opacus adds to a length before it divides by it, in the units of the clip.
 OPACUS_ADDS = 1.0e-6
+#: A sum of two floats of 24 bits is at most this much of itself too small. Changes the width.
+SINGLE_UP = 1.0 + 2.0**-22
+#: Shorter lengths vanish beside ``OPACUS_ADDS``, or their squares underflow: they count as this. Changes the width.
+SHORTEST = 1.0e-12
+
+
+@dataclass(frozen=True, slots=True)
+class _Attached:
+    """Where a watch looks on: what must still be in its place when losses are asked for."""
+
+    optimizer: Any
+    accountant: Any
+    hook: Any
+    rate: float  #: as the accountant is told it
+    out_of_order: Any  #: one number in shared memory, which workers of the loader set
 
 
 class OpacusWatch(Watch):
@@ -40,6 +58,7 @@ class OpacusWatch(Watch):
         self._waiting: list[tuple[list[int], Any]] = []
         self._trouble: str | None = None
         self._added = added
+        self._attached: _Attached | None = None
 
     @property
     def steps(self) -> int:
@@ -48,18 +67,63 @@ class OpacusWatch(Watch):
 
     def _catch_up(self) -> None:
         self._count_waiting()
+        self._look()
+        if self._trouble is None and self._attached is not None:
+            self._trouble = self._other_steps(self._attached)
         if self._trouble is not None:
             raise InvalidInput(f"this training could not be watched to its end: {self._trouble}")
+        if self._lengths:
+            raise InvalidInput("gradients were clipped for a step that was not taken yet; ask between two steps")
 
-    def _note_batch(self, batch: list[int]) -> None:
+    def _look(self) -> None:
+        """Find out whether this watch is still where it was attached."""
+        at = self._attached
+        if at is None:
+            return
+        if at.optimizer.step_hook is not at.hook:
+            self._trouble = (
+                "another step hook took its place; attach yours before the watch, which calls the one it finds"
+            )
+        elif self._trouble is None and at.out_of_order[0]:
+            self._trouble = (
+                "the collate function does not keep the order of the rows in a batch (it sorts, or draws at random), "
+                "so lengths would be those of other people; sort elsewhere"
+            )
+
+    def _other_steps(self, at: _Attached) -> str | None:
+        """Compare with the accountant, which is told of every step, in whatever process."""
+        known = sum(taken for noise, rate, taken in at.accountant.history if (noise, rate) == self._declared(at))
+        told = sum(taken for _, _, taken in at.accountant.history)
+        if known == told == self._steps:
+            return None
+        return (
+            f"the accountant's history has {told:,} steps, {known:,} of them with this noise and rate, and "
+            f"{self._steps:,} were seen. {RESUME}"
+        )
+
+    def _declared(self, at: _Attached) -> tuple[float, float]:
+        return self.noise_multiplier, at.rate
+
+    def _note_batch(self, batch: list[int], ahead: int) -> None:
+        """Remember who was sampled; ``ahead`` batches may be fetched before the one that is trained on."""
         self._batches.append(batch)
+        if len(self._batches) > ahead + 1 and self._trouble is None:
+            self._trouble = NO_STEP
 
-    def _new_pass(self) -> None:
-        """Forget batches that were fetched ahead by a pass over the data that ended early."""
-        self._batches.clear()
+    def _note_end(self, ahead: int) -> None:
+        """A pass over the data has come to its end."""
+        if not ahead and self._batches and self._trouble is None:
+            self._trouble = NO_STEP
 
-    def _told(self, lengths: Any) -> None:
+    def _told(self, lengths: Any, tensors: list[Any]) -> None:
+        """Keep the lengths of a physical batch, which follow from ``tensors``."""
+        import torch
+
         self._lengths.append(lengths.detach())
+        if any(tensor.dtype not in (torch.float32, torch.float64) for tensor in tensors):
+            self._trouble = self._trouble or (
+                "gradients in half precision are clipped to somewhat more than the clip; train in float32"
+            )
 
     def _stepped(self, noise_multiplier: float, clip: float) -> None:
         """Match the lengths of a step with the batch that was sampled for it."""
@@ -91,20 +155,31 @@ class OpacusWatch(Watch):
         parts = [part.reshape(-1) for _, lengths in waiting for part in lengths if len(part)]
         norms = np.zeros(0)
         if parts:
-            norms = torch.cat([part.to(parts[0].device) for part in parts]).double().cpu().numpy() - self._added
+            read = torch.cat([part.to(parts[0].device) for part in parts]).double().cpu().numpy()
+            norms = np.maximum(read * SINGLE_UP - self._added, SHORTEST)
         if np.isnan(norms).any():
             self._trouble = "a gradient was not a number: the training has diverged"
         elif waiting:
-            batches = [np.asarray(batch, dtype=np.intp) for batch, _ in waiting]
-            self._count(batches, np.maximum(norms, 0.0))
+            self._count([np.asarray(batch, dtype=np.intp) for batch, _ in waiting], norms)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what was counted; batches and lengths of a step under way belong to the process they are in."""
         self._count_waiting()
-        return {**self.__dict__, "_batches": deque(), "_lengths": []}
+        self._look()
+        return {**self.__dict__, "_batches": deque(), "_lengths": [], "_attached": None}
 
 
-def watch(privacy_engine: Any, optimizer: Any, loader: Any) -> OpacusWatch:
+RESUME = (
+    "To resume a training, pickle the watch beside each checkpoint, and pass it on: "
+    "watch(engine, optimizer, loader, resume=pickle.load(file)), with engine.load_checkpoint before or after"
+)
+NO_STEP = (
+    "batches were drawn that no watched step followed; take one step for each, empty ones too, and measure accuracy "
+    "on another loader"
+)
+
+
+def watch(privacy_engine: Any, optimizer: Any, loader: Any, resume: OpacusWatch | None = None) -> OpacusWatch:
     """Watch a training that ``privacy_engine.make_private`` made ready: call this next, before the first step.
 
     Parameters
@@ -113,13 +188,16 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any) -> OpacusWatch:
         Whose accountant goes on as before.
     optimizer, loader
         As they came from ``make_private`` (or ``make_private_with_epsilon``), with Poisson sampling, flat clipping or
-        ghost clipping, on one machine.
+        ghost clipping, on one machine. Rows must reach the model in the order in which the loader gives them.
+    resume
+        The watch over the first part of this training, pickled when its checkpoint was saved.
 
     Returns
     -------
     OpacusWatch
-        Whose ``audit(delta)`` may be asked for at any time.
+        Whose ``audit(delta)`` may be asked for at any time between two steps.
     """
+    import torch
     from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 
     sampler = _poisson_sampler(loader)
@@ -136,9 +214,21 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any) -> OpacusWatch:
     plain = type(optimizer) is DPOptimizer
     noise_multiplier, clip = float(optimizer.noise_multiplier), float(optimizer.max_grad_norm)
     watched = OpacusWatch(len(loader.dataset), rate, noise_multiplier, clip, OPACUS_ADDS if plain else 0.0)
-    loader.__dict__["batch_sampler"] = _recording(sampler, watched)  # DataLoader forbids setting it the usual way
+    if resume is not None:
+        watched = _resumed(resume, watched)
+    taken = sum(steps for _, _, steps in privacy_engine.accountant.history)
+    if taken and taken != watched.steps:  # a checkpoint may also be loaded after this
+        raise InvalidInput(
+            f"the accountant's history has {taken:,} steps that were not watched, and they cost as much as others. "
+            f"{RESUME}; or make_private with a new PrivacyEngine, if the model begins anew"
+        )
+    ahead = loader.num_workers * (loader.prefetch_factor or 0)
+    loader.__dict__["batch_sampler"] = _recording(sampler, watched, ahead)  # DataLoader forbids setting it otherwise
+    out_of_order = torch.zeros(1, dtype=torch.uint8).share_memory_()
+    if _own_collate(loader.collate_fn):
+        loader.collate_fn = _OrderChecked(loader.collate_fn, out_of_order)
     if plain:
-        optimizer.max_grad_norm = _DividedClip(clip).told_to(watched)
+        optimizer.max_grad_norm = _DividedClip(clip).told_to(watched, optimizer)
     else:
         _tell_before_steps(optimizer, watched)
     account = optimizer.step_hook
@@ -146,23 +236,40 @@ def watch(privacy_engine: Any, optimizer: Any, loader: Any) -> OpacusWatch:
     def hook(stepped: Any) -> None:
         if account is not None:
             account(stepped)
-        watched._stepped(stepped.noise_multiplier, stepped.max_grad_norm)
+        noise = getattr(stepped, "_adjusted_noise_multiplier", stepped.noise_multiplier)  # set by adaptive clipping
+        watched._stepped(noise, stepped.max_grad_norm)
 
     optimizer.attach_step_hook(hook)
+    watched._attached = _Attached(optimizer, privacy_engine.accountant, hook, float(sampler.sample_rate), out_of_order)
     return watched
+
+
+def _resumed(earlier: OpacusWatch, new: OpacusWatch) -> OpacusWatch:
+    """Return the earlier watch, if it was over a training with the same numbers."""
+    if not isinstance(earlier, OpacusWatch):
+        raise InvalidInput(f"resume must be the watch that was pickled, got {type(earlier).__name__}")
+    if earlier._attached is not None:
+        raise InvalidInput("resume must be a watch from pickle: this one looks on still; pickle it with the checkpoint")
+    for name in ("people", "rate", "noise_multiplier", "clip", "_added"):
+        if getattr(earlier, name) != getattr(new, name):
+            raise InvalidInput(f"resume was watched with another {name.strip('_')}; one Watch is for one of each")
+    return earlier
 
 
 class _DividedClip(float):
     """The clip, which tells by what it is divided: the lengths of the gradients."""
 
     _watched: OpacusWatch
+    _optimizer: Any
 
-    def told_to(self, watched: OpacusWatch) -> _DividedClip:
-        self._watched = watched
+    def told_to(self, watched: OpacusWatch, optimizer: Any) -> _DividedClip:
+        self._watched, self._optimizer = watched, optimizer
         return self
 
     def __truediv__(self, lengths: Any) -> Any:
-        self._watched._told(lengths)
+        params = self._optimizer.params
+        parts = [p.grad_sample if isinstance(p.grad_sample, list) else [p.grad_sample] for p in params]
+        self._watched._told(lengths, [*params, *(tensor for part in parts for tensor in part)])
         return float(self) / lengths
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -176,27 +283,76 @@ def _tell_before_steps(optimizer: Any, watched: OpacusWatch) -> None:
     accumulate = optimizer.accumulate
 
     def told() -> None:
-        parts = [p._norm_sample for p in optimizer.params if p.requires_grad]
+        params = [p for p in optimizer.params if p.requires_grad]
+        parts = [p._norm_sample for p in params]
         device = parts[0].device
-        watched._told(torch.stack([part.reshape(-1).to(device) for part in parts]).norm(2, dim=0))
+        lengths = torch.stack([part.reshape(-1).to(device) for part in parts]).norm(2, dim=0)
+        watched._told(lengths, [*params, *parts])
         accumulate()
 
     optimizer.accumulate = told
 
 
-def _recording(sampler: Any, watched: OpacusWatch) -> Any:
+def _recording(sampler: Any, watched: OpacusWatch, ahead: int) -> Any:
     """Return the same sampler, which writes its batches down."""
 
     class RecordingSampler(type(sampler)):  # type: ignore[misc]  # Opacus asks for its class
         def __iter__(self) -> Iterator[list[int]]:
-            watched._new_pass()
+            watched._batches.clear()  # fetched ahead by a pass over the data that ended early
             for batch in super().__iter__():
-                watched._note_batch(batch)
+                watched._note_batch(batch, ahead)
                 yield batch
+            watched._note_end(ahead)
 
     recording = RecordingSampler.__new__(RecordingSampler)
     recording.__dict__.update(sampler.__dict__)
     return recording
+
+
+def _own_collate(collate: Any) -> bool:
+    """Whether the user wrote the function that puts rows together, which Opacus wraps."""
+    from torch.utils.data import default_collate
+
+    inner = getattr(collate, "wrapped_collator_fn", None) or getattr(collate, "keywords", {}).get("collate_fn")
+    return inner is not default_collate
+
+
+class _OrderChecked:
+    """A collate function that is asked once more, with the rows reversed: its tensors must be reversed too."""
+
+    def __init__(self, collate: Any, out_of_order: Any) -> None:
+        self._collate, self._out_of_order = collate, out_of_order
+        self._dim = 0 if getattr(collate, "batch_first", True) else 1
+
+    def __call__(self, rows: list[Any]) -> Any:
+        import torch
+
+        batch = self._collate(rows)
+        if len(rows) > 1 and not self._out_of_order[0]:
+            with torch.random.fork_rng(devices=[]):
+                reversed_batch = self._collate(rows[::-1])
+            same = [
+                torch.equal(one, other.flip(self._dim))
+                for one, other in zip(_tensors(batch), _tensors(reversed_batch), strict=False)
+                if one.dim() > self._dim and one.shape == other.shape and one.shape[self._dim] == len(rows)
+            ]
+            if not same or not all(same):
+                self._out_of_order[0] = 1
+        return batch
+
+
+def _tensors(batch: Any) -> Iterator[Any]:
+    """Yield the tensors of a batch, in their order."""
+    import torch
+
+    if torch.is_tensor(batch):
+        yield batch
+    elif isinstance(batch, Mapping):
+        for part in batch.values():
+            yield from _tensors(part)
+    elif isinstance(batch, list | tuple):
+        for part in batch:
+            yield from _tensors(part)
 
 
 def _poisson_sampler(loader: Any) -> Any:
