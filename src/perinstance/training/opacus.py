@@ -25,16 +25,13 @@ from typing import Any
 import numpy as np
 
 from perinstance.errors import InvalidInput
+from perinstance.numerics.rounding import GRADIENT_UP, SHORTEST_GRADIENT
 from perinstance.training.step_watch import Watch
 
 #: Steps whose lengths wait on their device to be counted together. Changes only speed.
 EVERY = 32
 #: What Opacus adds to a length before it divides by it, in the units of the clip.
 OPACUS_ADDS = 1.0e-6
-#: A sum of two floats of 24 bits is at most this much of itself too small. Changes the width.
-SINGLE_UP = 1.0 + 2.0**-22
-#: Shorter lengths vanish beside ``OPACUS_ADDS``, or their squares underflow: they count as this. Changes the width.
-SHORTEST = 1.0e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +153,7 @@ class OpacusWatch(Watch):
         norms = np.zeros(0)
         if parts:
             read = torch.cat([part.to(parts[0].device) for part in parts]).double().cpu().numpy()
-            norms = np.maximum(read * SINGLE_UP - self._added, SHORTEST)
+            norms = np.maximum(read * GRADIENT_UP - self._added, SHORTEST_GRADIENT)
         if np.isnan(norms).any():
             self._trouble = "a gradient was not a number: the training has diverged"
         elif waiting:
