@@ -37,6 +37,8 @@ EXACT_CELLS, EXACT_COLUMNS = 5_000_000, 24
 PRECISIONS = (384, 6000)
 #: bits in which rationals are rounded
 LAST_PRECISION = 192
+#: odd, and without a pattern: equal rows have equal hashes whatever it is (changes only speed)
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class PeopleBounds:
         """Return what is known before anything is."""
         mu, r, length = (np.vstack([np.zeros(k), np.full(k, np.inf)]) for _ in range(3))
         return cls(mu, r, length, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool))
+
+    def picked(self, at: NDArray[np.intp]) -> PeopleBounds:
+        """Return what is known of some people, each as often as asked."""
+        bounds = (self.leverage, self.residual, self.length)
+        return PeopleBounds(*(one[:, at] for one in bounds), self.negative[at], self.lost[at])
 
     def rough(self, floor: float) -> NDArray[np.bool_]:
         """Tell who is not known well enough; see ``ridge.without`` for the floor."""
@@ -105,7 +112,30 @@ class _Apart:
 
 
 def answered_people(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
-    """Answer for rows X, y, of the data (``inside``) or not."""
+    """Answer for rows X, y, of the data (``inside``) or not; rows that are equal bit by bit are answered once."""
+    first, place = _distinct_rows(X, y)
+    return _answered(fit, sweep, X[first], y[first], inside, floor).picked(place)
+
+
+def _distinct_rows(X: Floats, y: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return positions of distinct rows of (X, y), and for each row which of them it is.
+
+    Rows are sorted by a hash of their bits. A row that is not the one that its hash stands for is kept by itself.
+    """
+    bits = np.column_stack([X, y]).view(np.uint64)
+    mixed = np.zeros(len(bits), dtype=np.uint64)
+    for column in bits.T:
+        mixed ^= column
+        mixed *= HASH_FACTOR
+        mixed ^= mixed >> np.uint64(32)
+    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+    alone = np.flatnonzero((bits != bits[first[place]]).any(axis=1))
+    place[alone] = len(first) + np.arange(len(alone))
+    return np.append(first, alone), place
+
+
+def _answered(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
+    """Answer for distinct rows."""
     found = PeopleBounds.unknown(len(X))
     _answer_residuals(fit, sweep, found, (X, y), inside, floor)
     todo = np.flatnonzero(found.rough(floor))

@@ -1,0 +1,48 @@
+"""Rows that are equal bit by bit are answered once by the slow road, and each gets that answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import perinstance as pi
+from perinstance.models.linear import open_people
+from perinstance.models.linear.open_people import _distinct_rows
+
+
+@pytest.mark.parametrize("value", [1.0, 0.0])
+def test_many_equal_rows_that_are_fitted_exactly(value, monkeypatch):
+    asked, slow = [], open_people._answers
+    monkeypatch.setattr(
+        open_people, "_answers", lambda equations, Z, y, inside: asked.append(len(y)) or slow(equations, Z, y, inside)
+    )
+    release = pi.OutputPerturbation(LinearRegression(), scale=1.0)
+    audit = pi.audit(release, np.full((5000, 1), value), np.full(5000, value))
+    assert (audit.losses == 0.0).all() and (np.asarray(audit.kind) == "exact").all() and audit.health.refined == 5000
+    assert max(asked) == 1
+
+
+@pytest.mark.parametrize("factor", [open_people.HASH_FACTOR, np.uint64(0)])  # of zero, every hash is the same
+def test_rows_that_differ_are_told_apart(factor, monkeypatch):
+    monkeypatch.setattr(open_people, "HASH_FACTOR", factor)
+    rng = np.random.default_rng(0)
+    X, y = rng.choice([0.0, -0.0, 1.0, 3.5], size=(200, 2)), rng.choice([0.0, 1.0], size=200)
+    first, place = _distinct_rows(X, y)
+    rows = np.column_stack([X, y]).view(np.uint64)
+    assert (rows[first][place] == rows).all()
+    if factor:
+        assert len(first) == len(np.unique(rows, axis=0))
+
+
+def test_equal_rows_have_the_answer_of_each_by_itself(monkeypatch):
+    rng = np.random.default_rng(1)
+    X = rng.choice([1.0, 2.0, 5.0], size=(60, 1))
+    y = 3.0 * X[:, 0] + rng.choice([0.0, 2.0**-50, -(2.0**-50)], size=60)  # residuals that floats do not know
+    release = pi.OutputPerturbation(LinearRegression(), scale=1e-15)
+    once = pi.audit(release, X, y)
+    assert once.health.refined > 20 and len(np.unique(once.losses)) > 5
+    monkeypatch.setattr(open_people, "_distinct_rows", lambda X, y: (np.arange(len(y)), np.arange(len(y))))
+    each = pi.audit(release, X, y)
+    assert (once.losses == each.losses).all() and (once.leverages == each.leverages).all()
+    assert (once.residuals == each.residuals).all() and (np.asarray(once.kind) == np.asarray(each.kind)).all()
