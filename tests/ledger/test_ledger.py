@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.ledger import charging
 from perinstance.ledger.files import sorted_pairs
 from perinstance.ledger.files.byte_order import id_order
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
@@ -112,9 +113,18 @@ def test_what_cannot_be_charged_says_so(ledger):
         ledger.charge_pairs(["a", "a"], Shift([1.0, 2.0]), key="k")
     with pytest.raises(InvalidInput, match="one id per person"):
         ledger.charge_pairs(["a"], Shift([1.0, 2.0]), key="k")
-    for key in ("", " ", 7, "a\0b", "x" * 20_000):
+    for text in (" ", 7, "a\0b", "x" * 20_000):
         with pytest.raises(InvalidInput, match="key"):
-            ledger.charge_pairs(["a"], Shift([1.0]), key=key)
+            ledger.charge_pairs(["a"], Shift([1.0]), key=text)
+        with pytest.raises(InvalidInput, match="mechanism"):
+            ledger.charge_pairs(["a"], Shift([1.0]), key="k", mechanism=text)
+        with pytest.raises(InvalidInput, match="mechanism"):
+            ledger.reserve_pairs(["a"], Shift([1.0]), key="k", mechanism=text)
+    for fixed in ("no", "false", 1, None):
+        with pytest.raises(InvalidInput, match="fixed_in_advance must be True or False, got"):
+            ledger.charge_pairs(["a"], Shift([1.0]), key="k", fixed_in_advance=fixed)
+    with pytest.raises(InvalidInput, match="note"):
+        ledger.charge_pairs(["a"], Shift([1.0]), key="k", note=7)
     assert ledger.releases() == () and ledger.verify().ok
 
 
@@ -127,6 +137,22 @@ def test_the_same_charge_twice_is_one(ledger):
     with pytest.raises(LedgerConflict, match="another charge"):
         ledger.charge_pairs(["a", "b"], Laplace([2.0, 1.0]), key="k")
     assert len(list((ledger._charges).iterdir())) == 1
+    ledger.charge_pairs(["a"], Shift([1.0]), key="fixed", fixed_in_advance=True)
+    with pytest.raises(LedgerConflict, match="charged with fixed_in_advance=True"):
+        ledger.charge_pairs(["a"], Shift([1.0]), key="fixed", fixed_in_advance=False)
+
+
+def test_any_log_can_be_shown(ledger, tmp_path, monkeypatch):
+    """Earlier versions wrote words of other types, and never-ending ones; the log is never changed."""
+    monkeypatch.setattr(charging.ChargeWords, "__post_init__", lambda words: None)
+    for k, (mechanism, fixed) in enumerate([(5, "no"), ("x" * 10_000_000, 1), (None, True), ("a\0\x1b[2J", False)]):
+        ledger.charge_pairs(
+            ["a"], Shift([1.0]), key=f"{k}", mechanism=mechanism, note=mechanism, fixed_in_advance=fixed
+        )
+    assert [release.fixed_in_advance for release in ledger.releases()] == [False, False, True, False]
+    page = ledger.report(tmp_path / "page.html").read_text()
+    assert len(page) < 10**6 and "\x1b" not in page
+    assert not ledger.totals().guarantee and "None" in str(ledger.person("a").entries[2].mechanism)
 
 
 def test_a_reservation_counts_until_it_is_cancelled(ledger):

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from perinstance.checked_numbers import truth_value
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.files.charge_files import holds_the_same
@@ -34,6 +35,12 @@ class ChargeWords:
     note: str
     fixed_in_advance: bool
 
+    def __post_init__(self) -> None:
+        check_text("mechanism", self.mechanism, empty=False)
+        check_text("note", self.note)
+        # "no" and "false" are true for Python
+        object.__setattr__(self, "fixed_in_advance", truth_value("fixed_in_advance", self.fixed_in_advance))
+
 
 @dataclass(frozen=True, slots=True)
 class ChargeWriter:
@@ -46,7 +53,6 @@ class ChargeWriter:
     def charge(self, ids: Any, pairs: Pairs, key: str, words: ChargeWords, state: State) -> ChargedRelease:
         """Charge pairs to people; the same pairs under the same key again are the same charge."""
         check_text("key", key, empty=False)
-        check_text("note", words.note)
         if self.budget is not None:
             raise LedgerConflict(
                 "this ledger has a filter: what is published must be admitted first; use ledger.admit(release, ...)"
@@ -54,7 +60,7 @@ class ChargeWriter:
         people = SortedPairs.of(ids, pairs)
         before = releases_of(self.log.events()).get(key)
         if before is not None:
-            return self._same(before, people, state)
+            return self._same(before, people, words, state)
         return self.append(key, words, state, pairs, people)
 
     def append(
@@ -91,11 +97,11 @@ class ChargeWriter:
             if isinstance(error, LedgerConflict):
                 (self.folder / stored.file).unlink(missing_ok=True)
             if first:
-                return self._same(first[0], people, state)
+                return self._same(first[0], people, words, state)
             raise
         return releases_of([event])[key]
 
-    def _same(self, before: ChargedRelease, people: SortedPairs, state: State) -> ChargedRelease:
+    def _same(self, before: ChargedRelease, people: SortedPairs, words: ChargeWords, state: State) -> ChargedRelease:
         """Return the charge that stands under a key, if this is the same and still counts."""
         try:
             same = holds_the_same(self.folder, before.stored, people)
@@ -103,6 +109,11 @@ class ChargeWriter:
             if known(releases_of(self.log.events()), before.key).stored != before.stored:
                 raise LedgerConflict(MEANWHILE) from None  # somebody in it was forgotten just now
             raise
+        if same and before.fixed_in_advance != words.fixed_in_advance:
+            raise LedgerConflict(
+                f"the key {before.key!r} was charged with fixed_in_advance={before.fixed_in_advance}, and the log is "
+                "never changed; say the same, or cancel a reservation and charge under another key"
+            )
         return _counting(before, same, state)
 
     def settle(self, key: str, state: State) -> ChargedRelease:

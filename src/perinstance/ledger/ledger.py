@@ -250,9 +250,8 @@ class Ledger:
         if self._filter is None:
             raise InvalidInput("this ledger has no filter; make one with Ledger(..., filter=RenyiBudget(8, 1.0))")
         check_text("key", key, empty=False)
-        check_text("note", note)
-        people = applicants(release, X, y, self._filter, **columns)
         words = ChargeWords(told(release), note, False)
+        people = applicants(release, X, y, self._filter, **columns)
         used = admit(self._writer, people, key, words, partial(self._running, compared=True))
         release.fit(people.X[used], *(() if people.y is None else (people.y[used],)))
         self._writer.settle(key, "committed")

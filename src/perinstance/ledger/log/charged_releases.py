@@ -47,10 +47,10 @@ def releases_of(events: Iterable[Event]) -> dict[str, ChargedRelease]:
             found[event.key] = ChargedRelease(
                 key=event.key,
                 state=body["state"],
-                mechanism=body["mechanism"],
-                note=body["note"],
+                mechanism=str(body["mechanism"]),  # earlier versions wrote whatever they were given
+                note=str(body["note"]),
                 at=event.at,
-                fixed_in_advance=body["fixed_in_advance"],
+                fixed_in_advance=body["fixed_in_advance"] is True,
                 kind=body["kind"],
                 stored=stored_charge(body["stored"]),
             )
