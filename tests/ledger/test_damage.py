@@ -5,8 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +64,7 @@ SWAP = (
         (["DELETE FROM ledger_events"], "ends after event 0"),
         (SWAP, "event 2 .* does not follow"),
         (["DELETE FROM ledger_head"], "head"),
+        (["INSERT INTO ledger_head VALUES (2, 1, 4, 'x')"], "2 heads"),
     ],
 )
 def test_a_log_that_was_changed_is_named(place, statements, named):
@@ -159,6 +165,58 @@ def test_nobody_else_may_read_whatever_the_umask(tmp_path, umask):
         os.umask(before)
     for path in (tmp_path / "l", *(tmp_path / "l").rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path.name
+
+
+def test_whatever_acts_inside_the_log_is_named(place):
+    ledger = pi.Ledger(place)
+    sql(place, "CREATE TRIGGER theirs AFTER INSERT ON ledger_events BEGIN DELETE FROM ledger_events; END")
+    assert "trigger" in ledger.verify().problems[0] and "theirs" in ledger.verify().problems[0]
+
+
+def test_a_release_that_nobody_has_settled_is_told(place):
+    ledger = pi.Ledger(place)
+    assert ledger.verify().reserved == ()
+    ledger.reserve_pairs(["a"], Shift([1.0]), key="waits", mechanism="a mean")
+    assert ledger.verify().reserved == ("waits",) and ledger.verify().ok
+    ledger.commit("waits")
+    assert ledger.verify().reserved == ()
+
+
+#: as a user who may not write (root may write everywhere)
+BACKUP = """
+import os, sys
+import perinstance as pi
+import perinstance.ledger.ledger
+from perinstance.errors import LedgerTrouble
+from perinstance.pairs import Shift
+pi.Ledger(sys.argv[2]).totals()
+pi.Ledger(sys.argv[2]).person("a")
+if os.getuid() == 0:
+    os.seteuid(65534)
+os.getuid = os.geteuid
+ledger = pi.Ledger(sys.argv[1])
+assert ledger.verify().ok and len(ledger.totals()) == 2 and ledger.person("a").epsilon > 0
+try:
+    ledger.charge_pairs(["a"], Shift([1.0]), key="more")
+except LedgerTrouble as error:
+    print(error)
+"""
+
+
+def test_a_read_only_ledger_can_be_opened_and_verified(place):
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own is closed to other users
+        os.chmod(folder, 0o755)
+        backup = Path(folder) / "backup"
+        shutil.copytree(place, backup)
+        for path in (*backup.rglob("*"), backup):
+            if os.getuid() == 0:
+                os.chown(path, 65534, 65534)
+            path.chmod(0o500 if path.is_dir() else 0o400)
+        done = subprocess.run([sys.executable, "-c", BACKUP, str(backup), str(place)], capture_output=True, text=True)
+        for path in (backup, *backup.rglob("*")):
+            path.chmod(0o700)
+    assert done.returncode == 0, done.stderr
+    assert "read-only" in done.stdout
 
 
 def test_links_and_open_folders_are_refused(place, tmp_path):

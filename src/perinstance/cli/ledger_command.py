@@ -268,6 +268,9 @@ def verify(place: Place, store: Store = None, json: o.Json = False) -> None:
         console = terminal.console()
         for problem in found.problems:
             console.print(problem, markup=False, soft_wrap=True)
+        for key in found.reserved:
+            waiting = f"not settled: {key}; it counts: say with settle whether it was published"
+            console.print(waiting, markup=False, soft_wrap=True)
         console.print(
             f"{'In order' if found.ok else 'DAMAGED'}: {found.events} events, head {found.head}", soft_wrap=True
         )

@@ -108,13 +108,11 @@ def admit(
         used = np.flatnonzero(admitted(people, spent, writer.budget))
         pairs = people.pairs[used]
         charged = SortedPairs.of(people.ids.take(used), pairs)
-        try:
-            writer.append(key, words, "reserved", pairs, charged, entry=len(events))
-        except LedgerConflict:
-            if key in releases_of(writer.log.events()):
-                raise
-            continue  # somebody else's release came between: their charges count now
-        return used
+        with writer.log.writing() as log:
+            if key not in releases_of(log.events) and len(log.events) == len(events):
+                writer.write(log, key, words, "reserved", pairs, charged)
+                return used
+        # somebody else's release came between: their charges count now
 
 
 def admitted(people: Applicants, spent: Iterable[RunningBlock], budget: Budget) -> np.ndarray:

@@ -1,25 +1,24 @@
 """Charging releases and settling them: what is charged counts until somebody says that it was never published.
 
-The file of a charge is written first, whole and synchronised; the event in the log makes it count. Two processes that
-charge one key at once write two files, and the log takes one of them.
+The file of a charge is written first, whole and synchronised; the event in the log makes it count. Both are written
+under the lock of the log, so that a file that no event names was left by a writer that is no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 from perinstance.checked_numbers import truth_value
-from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged
+from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.files.charge_files import holds_the_same
-from perinstance.ledger.files.sorted_pairs import MEANWHILE, SortedPairs
+from perinstance.ledger.files.sorted_pairs import SortedPairs
 from perinstance.ledger.log.charged_releases import ChargedRelease, State, known, releases_of
-from perinstance.ledger.log.event_log import Event, EventLog
+from perinstance.ledger.log.event_log import EventLog, OpenLog
 from perinstance.pairs import Pairs
 from perinstance.releases.base.shown_decimals import declared_text
 
@@ -58,77 +57,63 @@ class ChargeWriter:
                 "this ledger has a filter: what is published must be admitted first; use ledger.admit(release, ...)"
             )
         people = SortedPairs.of(ids, pairs)
-        before = releases_of(self.log.events()).get(key)
-        if before is not None:
-            return self._same(before, people, words, state)
-        return self.append(key, words, state, pairs, people)
+        with self.log.writing() as log:
+            before = releases_of(log.events).get(key)
+            if before is not None:
+                return self._standing(before, people, words, state)
+            return self.write(log, key, words, state, pairs, people)
 
-    def append(
-        self,
-        key: str,
-        words: ChargeWords,
-        state: State,
-        pairs: Pairs,
-        people: SortedPairs,
-        entry: int | None = None,
+    def write(
+        self, log: OpenLog, key: str, words: ChargeWords, state: State, pairs: Pairs, people: SortedPairs
     ) -> ChargedRelease:
-        """Write the file and its event; if somebody was quicker with this key, theirs is the charge.
+        """Write the file and its event, under the lock of the log."""
+        stored = people.write(self.folder, log.tag)
+        try:
+            body = {**asdict(words), "state": state, "kind": pairs.kind, "stored": asdict(stored)}
+            return releases_of([log.append("charged", key, body)])[key]
+        except BaseException:  # no event names it, and it holds ids; one that a failing commit leaves goes later
+            (self.folder / stored.file).unlink(missing_ok=True)
+            raise
 
-        ``entry`` is how many events there must still be, where the charge hangs on them.
+    def _standing(
+        self, before: ChargedRelease, people: SortedPairs, words: ChargeWords, state: State
+    ) -> ChargedRelease:
+        """Return the charge that stands under a key, if it is the same and still counts.
+
+        A reservation is made for one publication: a second one under the same key would be a second draw, uncharged.
         """
-        stored = people.write(self.folder)
-        first: list[ChargedRelease] = []
-
-        def allowed(events: list[Event]) -> None:
-            releases = releases_of(events)
-            if key in releases:
-                first.append(releases[key])
-                raise LedgerConflict("another process has charged this key")
-            if entry is not None and len(events) != entry:
-                raise LedgerConflict("another process has charged the ledger")
-            if not (self.folder / stored.file).exists():  # somebody in it was forgotten before it counted
-                raise LedgerConflict(MEANWHILE)
-
-        body = {**asdict(words), "state": state, "kind": pairs.kind, "stored": asdict(stored)}
-        try:
-            event = self.log.append("charged", key, body, allowed)
-        except BaseException as error:
-            # interrupted between the commit and here, the event may be there: then the file must stay
-            if isinstance(error, LedgerConflict):
-                (self.folder / stored.file).unlink(missing_ok=True)
-            if first:
-                return self._same(first[0], people, words, state)
-            raise
-        return releases_of([event])[key]
-
-    def _same(self, before: ChargedRelease, people: SortedPairs, words: ChargeWords, state: State) -> ChargedRelease:
-        """Return the charge that stands under a key, if this is the same and still counts."""
-        try:
-            same = holds_the_same(self.folder, before.stored, people)
-        except LedgerDamaged:
-            if known(releases_of(self.log.events()), before.key).stored != before.stored:
-                raise LedgerConflict(MEANWHILE) from None  # somebody in it was forgotten just now
-            raise
-        if same and before.fixed_in_advance != words.fixed_in_advance:
+        key = f"the key {before.key!r}"
+        if not holds_the_same(self.folder, before.stored, people):
             raise LedgerConflict(
-                f"the key {before.key!r} was charged with fixed_in_advance={before.fixed_in_advance}, and the log is "
-                "never changed; say the same, or cancel a reservation and charge under another key"
+                f"{key} stands for another charge ({before.people:,} people, {before.at[:10]}); "
+                "charge this release under a key of its own"
             )
-        return _counting(before, same, state)
+        if before.fixed_in_advance != words.fixed_in_advance:
+            raise LedgerConflict(
+                f"{key} was charged with fixed_in_advance={before.fixed_in_advance}, and the log is never changed; "
+                "say the same, or cancel a reservation and charge under another key"
+            )
+        if before.state == "cancelled":
+            raise LedgerConflict(f"{key} was cancelled and no longer counts; choose another key")
+        if state == "reserved" and before.state == "reserved":
+            raise LedgerConflict(
+                f"{key} is reserved already, by a run that broke off or is at work; commit it if its "
+                "output may have been seen, cancel it if not, then publish under another key"
+            )
+        if state == "reserved":
+            raise LedgerConflict(f"{key} is published already; another draw costs again: publish it under another key")
+        return before
 
     def settle(self, key: str, state: State) -> ChargedRelease:
         """Say what became of a reserved release. Saying it again changes nothing."""
-
-        def allowed(events: list[Event]) -> None:
-            now = known(releases_of(events), key)
+        with self.log.writing() as log:
+            now = known(releases_of(log.events), key)
             if now.state == state:
-                raise _Already
+                return now
             if now.state != "reserved":
                 raise LedgerConflict(f"release {key!r} is {now.state}; only a reserved release can be {state}")
-
-        with suppress(_Already):
-            self.log.append("committed" if state == "committed" else "cancelled", key, {}, allowed)
-        return known(releases_of(self.log.events()), key)
+            log.append("committed" if state == "committed" else "cancelled", key, {})
+            return replace(now, state=state)
 
 
 class Reservation:
@@ -198,34 +183,6 @@ def chargeable(audit: AuditLike, ids: Any) -> Chargeable:
 def told(release: Any) -> str:
     """Say what is published, in words."""
     return "".join(part if isinstance(part, str) else declared_text(part) for part in release.mechanism().words)
-
-
-class _Already(Exception):  # noqa: N818
-    """The event that would be written is there."""
-
-
-def _counting(before: ChargedRelease, same: bool, state: State) -> ChargedRelease:
-    """Return the charge that stands under a key, if it is the same and still counts.
-
-    A reservation is made for one publication: a second one under the same key would be a second draw, uncharged.
-    """
-    if not same:
-        raise LedgerConflict(
-            f"the key {before.key!r} stands for another charge ({before.people:,} people, {before.at[:10]}); "
-            "charge this release under a key of its own"
-        )
-    if before.state == "cancelled":
-        raise LedgerConflict(f"the key {before.key!r} was cancelled and no longer counts; choose another key")
-    if state == "reserved" and before.state == "reserved":
-        raise LedgerConflict(
-            f"the key {before.key!r} is reserved already, by a run that broke off or is at work; commit it if its "
-            "output may have been seen, cancel it if not, then publish under another key"
-        )
-    if state == "reserved":
-        raise LedgerConflict(
-            f"the key {before.key!r} is published already; another draw costs again: publish it under another key"
-        )
-    return before
 
 
 def check_text(name: str, value: Any, empty: bool = True) -> None:

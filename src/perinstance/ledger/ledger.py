@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,8 @@ from perinstance.ledger.charging import (
 from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
 from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDatabase
 from perinstance.ledger.log.event_log import Event, EventLog
-from perinstance.ledger.renaming import delete_superseded, rewrite_ids
+from perinstance.ledger.log.unlogged_files import tidy
+from perinstance.ledger.renaming import rewrite_ids
 from perinstance.ledger.totals.everybody import Totals, running_totals_of, totals_of
 from perinstance.ledger.totals.growth import LedgerOverview, overview_of
 from perinstance.ledger.totals.person_history import History, history_of
@@ -104,6 +104,7 @@ class Ledger:
         if filter is not None and filter != self._filter:
             raise LedgerConflict("this ledger was made with another filter, or none; a filter is fixed at the start")
         self._writer = ChargeWriter(self._log, self._charges, self._filter)
+        tidy(self._charges, self._log)
 
     def __repr__(self) -> str:
         return f"Ledger({len(self.releases())} releases)"
@@ -264,16 +265,13 @@ class Ledger:
     def forget(self, identity: str) -> int:
         """Take a person's identity out of the ledger; their losses stay, under a name that stands for nobody.
 
-        Charges that were broken off before they counted are deleted with the person in them; a process that is
-        charging at this moment may be told to do it again.
+        Charges that were broken off before they counted are deleted with the person in them.
         """
         names = {str(identity): f"forgotten-{secrets.token_hex(16)}"}
-        return rewrite_ids(self._log, self._root, self._charges, names, forget=True)
+        return rewrite_ids(self._log, self._root, self._charges, names)
 
     def verify(self) -> Verification:
         """Check the log and every file; say what is wrong."""
-        with suppress(LedgerTrouble):
-            delete_superseded(self._log, self._charges)
         return verify(self._log, self._root, self._charges, self._filter)
 
     def export(self, folder: str | os.PathLike[str]) -> Path:

@@ -25,9 +25,10 @@ class Verification:
     """What was found. ``head`` changes with every event: kept elsewhere, it tells whether a ledger was replaced."""
 
     problems: tuple[str, ...]
-    leftovers: tuple[str, ...]  #: files of charges that were interrupted before they were committed; they count nowhere
+    leftovers: tuple[str, ...]  #: files that no event names: of other ledgers, or of charges that are being written
     events: int
     head: str
+    reserved: tuple[str, ...]  #: keys of releases of which nobody has said yet whether they were published
 
     @property
     def ok(self) -> bool:
@@ -53,7 +54,8 @@ def verify(log: EventLog, root: Path, folder: Path, budget: Budget | None) -> Ve
     expected = {release.stored.file for release in releases.values()}
     there = sorted(path.name for path in folder.iterdir()) if not problems else []
     leftovers = tuple(name for name in there if name not in expected)
-    return Verification(tuple(problems), leftovers, head.entries, head.digest)
+    reserved = tuple(release.key for release in releases.values() if release.state == "reserved")
+    return Verification(tuple(problems), leftovers, head.entries, head.digest, reserved)
 
 
 def refuse_damage(found: Verification) -> None:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from perinstance.data.checks.ids import read_ids, repeated_people, several_rows
 from perinstance.data.confidential.private_files import private_file
-from perinstance.errors import InvalidInput, LedgerConflict
+from perinstance.errors import InvalidInput
 from perinstance.ledger.files.byte_order import id_order
 from perinstance.ledger.files.kind_columns import coded, column_of, is_kind, plain
 from perinstance.pairs import Pairs
@@ -39,8 +39,6 @@ ROWS = 1 << 14
 META = b"perinstance"
 #: from this many columns on (counted steps of a training) most are constant, and packing them pays
 MANY_COLUMNS = 16
-#: what is said to whoever comes too late
-MEANWHILE = "another process has changed the ledger meanwhile; do it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +104,11 @@ class SortedPairs:
                 told.update(np.ascontiguousarray(plain(self.table.column(name))).data)
         return told.hexdigest()
 
-    def write(self, folder: Path) -> StoredCharge:
-        """Write the file aside, synchronise it, give it its name, synchronise the folder."""
+    def write(self, folder: Path, tag: str) -> StoredCharge:
+        """Write the file aside, synchronise it, give it a name that begins with ``tag``, synchronise the folder."""
         salt = secrets.token_hex(32)
         content = self.content(salt)
-        name = f"{content[:16]}-{secrets.token_hex(8)}.parquet"
+        name = f"{tag}-{secrets.token_hex(8)}.parquet"
         starts = [self.table.column("id")[i].as_py() for i in range(0, len(self), ROWS)]
         meta = {"pairs": self.schema, "people": len(self), "rows": ROWS, "starts": starts, "groups": self._groups}
         meta["salt"] = salt
@@ -118,20 +116,17 @@ class SortedPairs:
         names = table.column_names
         packed = [name for name in names if is_kind(name) or (name != "id" and len(names) > MANY_COLUMNS)]
         squeezed = {name: "zstd" if name == "id" or name in packed else "none" for name in names}
-        try:
-            with private_file(folder / name) as file:
-                hashing = _HashingFile(file)
-                with pq.ParquetWriter(
-                    hashing,
-                    table.schema,
-                    compression=squeezed,
-                    use_dictionary=packed,
-                    write_statistics=False,
-                    write_page_checksum=True,
-                ) as writer:
-                    writer.write_table(table, row_group_size=ROWS)
-        except FileNotFoundError:  # somebody was forgotten, and every draft with them
-            raise LedgerConflict(MEANWHILE) from None
+        with private_file(folder / name) as file:
+            hashing = _HashingFile(file)
+            with pq.ParquetWriter(
+                hashing,
+                table.schema,
+                compression=squeezed,
+                use_dictionary=packed,
+                write_statistics=False,
+                write_page_checksum=True,
+            ) as writer:
+                writer.write_table(table, row_group_size=ROWS)
         synchronise_folder(folder)
         return StoredCharge(name, len(self), self.schema, content, hashing.digest)
 

@@ -62,13 +62,6 @@ def releases_of(events: Iterable[Event]) -> dict[str, ChargedRelease]:
     return found
 
 
-def superseded_files(events: Iterable[Event]) -> set[str]:
-    """Return the names of files that a rewriting has replaced."""
-    events = list(events)
-    now = {release.stored.file for release in releases_of(events).values()}
-    return logged_files(events) - now
-
-
 def logged_files(events: Iterable[Event]) -> set[str]:
     """Return the names of all files that an event has ever named."""
     ever: set[str] = set()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import InvalidInput, LedgerTrouble
@@ -28,6 +28,7 @@ _LOCK_TIMEOUT = "55P03"
 #: the name of the writers' lock on a server: any fixed number
 _LOCK = 7_301_995
 
+_EFFECTIVE = os.access in os.supports_effective_ids
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -42,8 +43,14 @@ class Statements(Protocol):
 class Database(Protocol):
     """A transactional store of rows."""
 
-    def transaction(self, write: bool) -> Any:
-        """Return a context manager that gives ``Statements``; an error inside leaves nothing behind."""
+    #: a query for types and names of what is in it: tables, triggers and the like
+    OBJECTS: ClassVar[str]
+
+    def transaction(self, write: bool, patience: float = PATIENCE) -> Any:
+        """Return a context manager that gives ``Statements``; an error inside leaves nothing behind.
+
+        A writer waits for the others, at most ``patience`` seconds.
+        """
         ...
 
 
@@ -59,12 +66,15 @@ class _SqliteStatements:
 class SqliteDatabase:
     """One file, 0600, in write-ahead mode with full synchronisation."""
 
+    OBJECTS: ClassVar[str] = "SELECT type, name FROM sqlite_master"
     path: Path
 
     @classmethod
     def create(cls, path: Path) -> SqliteDatabase:
         """Make the file, or take the one that is there."""
         try:
+            if path.exists():
+                raise FileExistsError
             os.close(os.open(path, _NEW, 0o600))
             os.chmod(path, 0o600)  # whatever the umask
         except FileExistsError:
@@ -75,12 +85,22 @@ class SqliteDatabase:
             ) from None
         return cls(path)
 
+    def _connect(self, write: bool, patience: float) -> sqlite3.Connection:
+        if all(os.access(place, os.W_OK, effective_ids=_EFFECTIVE) for place in (self.path, self.path.parent)):
+            return sqlite3.connect(self.path, timeout=patience, isolation_level=None)
+        if write:
+            raise sqlite3.OperationalError("readonly")
+        ahead = self.path.with_name(f"{self.path.name}-wal")
+        whole = "" if ahead.exists() and ahead.stat().st_size else "&immutable=1"  # no lock file can be made here
+        address = f"{self.path.absolute().as_uri()}?mode=ro{whole}"
+        return sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
+
     @contextmanager
-    def transaction(self, write: bool) -> Iterator[Statements]:
-        """Hold the write lock from the start; readers see the last commit."""
+    def transaction(self, write: bool, patience: float = PATIENCE) -> Iterator[Statements]:
+        """Hold the write lock from the start; readers see the last commit. A read-only log can be read."""
         refuse_wider(self.path)
         try:
-            connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+            connection = self._connect(write, patience)
         except sqlite3.Error as error:
             raise LedgerTrouble(_sentence(error)) from None
         try:
@@ -102,6 +122,7 @@ def _sentence(error: sqlite3.Error) -> str:
         "full": "the disk is full: nothing was written; make room and do it again",
         "readonly": "the ledger cannot be written (read-only); nothing was changed",
         "locked": _BUSY,
+        "unable to open": "the log of the ledger cannot be opened; copy the whole ledger to a folder of your own",
         "malformed": "the log of the ledger is damaged; run verify, and restore it from a backup",
         "not a database": "the log of the ledger is damaged; run verify, and restore it from a backup",
         "disk i/o": "the disk failed while the log was used; nothing was written; check the disk, then run verify",
@@ -124,19 +145,29 @@ class _ServerStatements:
 class ServerDatabase:
     """A PostgreSQL database, for a team; tables have the prefix ``ledger_``."""
 
+    OBJECTS: ClassVar[str] = (
+        "SELECT 'table', tablename FROM pg_tables WHERE schemaname = current_schema() "
+        "UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE tablename IN ('ledger_events', 'ledger_head') "
+        "UNION ALL SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class ON tgrelid = pg_class.oid "
+        "WHERE NOT tgisinternal AND relname IN ('ledger_events', 'ledger_head')"
+    )
     __slots__ = ("_engine", "_text")
 
     def __init__(self, url: str) -> None:
         try:
             import sqlalchemy
         except ImportError:
-            raise InvalidInput("a ledger on a server needs SQLAlchemy; install perinstance[ledger]") from None
+            raise InvalidInput("a ledger in a database needs SQLAlchemy; pip install 'perinstance[ledger]'") from None
         try:
             address = sqlalchemy.make_url(url)
             if address.drivername == "postgresql":
                 address = address.set(drivername="postgresql+psycopg")
             self._engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.pool.NullPool)
-        except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError, ValueError) as error:
+        except ImportError as error:
+            raise InvalidInput(
+                f"a ledger in a database needs {error.name}; pip install 'perinstance[ledger]'"
+            ) from None
+        except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ValueError) as error:
             raise InvalidInput(
                 f"the address of the ledger cannot be used ({type(error).__name__}); it reads "
                 "postgresql://user@host/name and needs perinstance[ledger]"
@@ -144,7 +175,7 @@ class ServerDatabase:
         self._text = sqlalchemy.text
 
     @contextmanager
-    def transaction(self, write: bool) -> Iterator[Statements]:
+    def transaction(self, write: bool, patience: float = PATIENCE) -> Iterator[Statements]:
         """Begin and commit; the server synchronises as it is configured to."""
         import sqlalchemy
 
@@ -155,7 +186,7 @@ class ServerDatabase:
                     statements.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                     yield statements
                     return
-                statements.execute(f"SET LOCAL lock_timeout = {int(PATIENCE * 1000)}")
+                statements.execute(f"SET LOCAL lock_timeout = {max(int(patience * 1000), 1)}")
                 statements.execute("SET LOCAL synchronous_commit = on")
                 statements.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")  # one writer at a time, from the start on
                 yield statements

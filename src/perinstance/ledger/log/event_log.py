@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
 from perinstance.errors import LedgerDamaged, LedgerTrouble
-from perinstance.ledger.log.databases import Database, Statements
+from perinstance.ledger.log.databases import PATIENCE, Database, Statements
 
 #: of the tables below; ``MIGRATIONS[v]`` are the statements that lead from v to v + 1
 FORMAT = 1
@@ -31,6 +32,9 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS ledger_head "
     "(one INTEGER PRIMARY KEY, format INTEGER NOT NULL, entries INTEGER NOT NULL, digest TEXT NOT NULL)",
 )
+
+#: letters of a digest that are in the names of files
+TAG = 16
 
 EventKind = Literal["opened", "charged", "committed", "cancelled", "rewritten"]
 
@@ -58,6 +62,43 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenLog:
+    """The log while its lock is held."""
+
+    log: EventLog
+    rows: Statements
+    events: list[Event]  #: before anything is appended
+
+    @property
+    def tag(self) -> str:
+        """The start of the names of files that are written now: it says after which event of which log."""
+        return self.events[-1].digest[:TAG]
+
+    def append(self, kind: EventKind, key: str, body: dict[str, Any]) -> Event:
+        """Write one event."""
+        entries, previous = self.rows.execute("SELECT entries, digest FROM ledger_head WHERE one = 1")[0]
+        now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+        text = json.dumps(body, sort_keys=True, allow_nan=False)
+        digest = self.log.digest_of(entries + 1, kind, key, now, text, previous)
+        self.rows.execute(
+            "INSERT INTO ledger_events VALUES (:entry, :kind, :key, :at, :body, :previous, :digest)",
+            entry=entries + 1,
+            kind=kind,
+            key=key,
+            at=now,
+            body=text,
+            previous=previous,
+            digest=digest,
+        )
+        self.rows.execute(
+            "UPDATE ledger_head SET entries = :entries, digest = :digest WHERE one = 1",
+            entries=entries + 1,
+            digest=digest,
+        )
+        return Event(entries + 1, kind, key, now, body, previous, digest)
+
+
+@dataclass(frozen=True, slots=True)
 class EventLog:
     """Appends events and reads them back."""
 
@@ -66,43 +107,25 @@ class EventLog:
 
     def create(self, body: dict[str, Any]) -> None:
         """Make the tables and the first event, unless they are there; bring an older log to this format."""
+        with self.database.transaction(write=False) as rows:
+            there = ("table", "ledger_head") in rows.execute(self.database.OBJECTS)
+            if there and rows.execute("SELECT format FROM ledger_head WHERE one = 1") == [(FORMAT,)]:
+                return  # a log that is read-only can be opened
         with self.database.transaction(write=True) as rows:
             for statement in _TABLES:
                 rows.execute(statement)
             found = rows.execute("SELECT format FROM ledger_head WHERE one = 1")
-            if not found:
-                rows.execute("INSERT INTO ledger_head VALUES (1, :format, 0, '')", format=FORMAT)
-                self._append(rows, "opened", "", body)
-            else:
+            if found:
                 _migrate(rows, found[0][0])
+            elif not rows.execute("SELECT entry FROM ledger_events"):
+                rows.execute("INSERT INTO ledger_head VALUES (1, :format, 0, '')", format=FORMAT)
+                OpenLog(self, rows, []).append("opened", "", body)
 
-    def append(
-        self, kind: EventKind, key: str, body: dict[str, Any], allowed: Callable[[list[Event]], None] | None = None
-    ) -> Event:
-        """Write one event. ``allowed`` sees all events under the lock, and raises if this one may not follow."""
-        with self.database.transaction(write=True) as rows:
-            if allowed is not None:
-                allowed(self._events(rows))
-            return self._append(rows, kind, key, body)
-
-    def _append(self, rows: Statements, kind: EventKind, key: str, body: dict[str, Any]) -> Event:
-        entries, previous = rows.execute("SELECT entries, digest FROM ledger_head WHERE one = 1")[0]
-        now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        text = json.dumps(body, sort_keys=True, allow_nan=False)
-        digest = self.digest_of(entries + 1, kind, key, now, text, previous)
-        values = {"entry": entries + 1, "kind": kind, "key": key, "at": now, "body": text}
-        rows.execute(
-            "INSERT INTO ledger_events VALUES (:entry, :kind, :key, :at, :body, :previous, :digest)",
-            **values,
-            previous=previous,
-            digest=digest,
-        )
-        rows.execute(
-            "UPDATE ledger_head SET entries = :entries, digest = :digest WHERE one = 1",
-            entries=entries + 1,
-            digest=digest,
-        )
-        return Event(entries + 1, kind, key, now, body, previous, digest)
+    @contextmanager
+    def writing(self, patience: float = PATIENCE) -> Iterator[OpenLog]:
+        """Hold the lock of all writers, for an event and the files that it names: they count once the block ends."""
+        with self.database.transaction(write=True, patience=patience) as rows:
+            yield OpenLog(self, rows, self._events(rows))
 
     def events(self) -> list[Event]:
         """Return all events in their order; a broken chain is refused."""
@@ -122,9 +145,13 @@ class EventLog:
         return events
 
     def check(self) -> list[str]:
-        """Return what is wrong with the chain, in words; nothing if it is whole."""
+        """Return what is wrong with the log, in words; nothing if it is whole."""
         with self.database.transaction(write=False) as rows:
-            return self._read(rows)[1]
+            wrong = self._read(rows)[1]
+            for what, name in rows.execute(self.database.OBJECTS):
+                if what in ("trigger", "rule", "view"):
+                    wrong.append(f"the log has a {what} that perinstance did not make ({name}): find out what it does")
+        return wrong
 
     def _read(self, rows: Statements) -> tuple[list[Event], list[str]]:
         statement = "SELECT entry, kind, key, at, body, previous, digest FROM ledger_events ORDER BY entry"
@@ -145,7 +172,9 @@ class EventLog:
                 break
             events.append(Event(entry, kind, key, at, json.loads(text), previous, digest))
             last = digest
-        head = rows.execute("SELECT format, entries, digest FROM ledger_head WHERE one = 1")
+        head = rows.execute("SELECT format, entries, digest FROM ledger_head ORDER BY one")
+        if len(head) > 1:
+            wrong.append(f"the log has {len(head)} heads: somebody added one")
         if not wrong and (not head or head[0][1:] != (len(events), last)):
             told = head[0][1] if head else "no"
             wrong.append(f"the log ends after event {len(events)}, its head says {told}: it was cut or reordered")

@@ -26,9 +26,10 @@ import pyarrow.parquet as pq
 from perinstance.data.confidential.private_files import private_file
 from perinstance.errors import LedgerConflict, LedgerDamaged, PerinstanceError
 from perinstance.ledger.files.charge_files import ChargeFile, file_digest
-from perinstance.ledger.files.sorted_pairs import MEANWHILE
 from perinstance.ledger.log.event_log import Event
 
+#: what is said to whoever comes too late
+MEANWHILE = "another process has changed the ledger meanwhile; do it again"
 #: turns words into a hash
 Seal = Callable[[str], str]
 
