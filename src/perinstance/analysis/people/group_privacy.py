@@ -21,7 +21,7 @@ import numpy as np
 from flint import arb_mat
 from numpy.typing import ArrayLike
 
-from perinstance.analysis.bounds.mechanism import ridge_mechanism
+from perinstance.analysis.bounds.declared_bounds import ridge_mechanism
 from perinstance.analysis.people.chain_bounds import chain
 from perinstance.analysis.people.enclosed_groups import GroupNeighbours, GroupRows, enclosed, has_limit, spectrum
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds import noisy_mean
 from perinstance.analysis.bounds.branch_and_bound import Bracket
-from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, declared_bounds_of
-from perinstance.analysis.bounds.mechanism import setting_of
+from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, declared_bounds_of, setting_of
 from perinstance.analysis.within_bounds.linear_models import JoiningPeople, linear_bracket
 from perinstance.analysis.within_bounds.smooth_models import is_smooth, smooth_bracket
 from perinstance.errors import InvalidInput
@@ -78,8 +77,8 @@ def everyone(
         How far the bound may lie above the person who was found, relatively, before the search stops; None is 1e-5
         for a posterior sample and 1e-3 for the others. Smooth models are not searched: ``gap`` tells how far it is.
     sweep
-        The data of ``fit``. A smooth model needs it to refit people exactly: without it ``attained`` is what the person
-        found loses at least. Linear models do not need it.
+        The data of ``fit``. A smooth model needs it to refit people exactly: without it ``attained`` is 0. Linear
+        models do not need it.
     """
     delta = float(delta_array(delta, 1, zero=False))
     if tolerance is not None and not 0 < tolerance < np.inf:
@@ -92,7 +91,7 @@ def everyone(
         d = len(fit.theta) - int(fit.model.fit.objective.fit_intercept)
         bounds = declared_bounds_of(x_bound, y_bound, d, domain)
         found = smooth_bracket(release, fit, delta, bounds, sweep)
-        how = "is what the person loses at least: pass the data to refit them" if sweep is None else "is a refit"
+        how = "is a refit" if sweep is not None else "is not known: pass the data, and somebody is refitted"
         notes = (f"the bound is a certificate; attained {how}",)
     else:
         setting = setting_of(release, fit)

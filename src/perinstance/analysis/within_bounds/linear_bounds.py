@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.analysis.bounds.branch_and_bound import Found
-from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
-from perinstance.analysis.bounds.mechanism import Setting
+from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, Setting
 from perinstance.analysis.bounds.monotone_losses import (
     objective_below,
     objective_rough,
@@ -24,7 +23,7 @@ from perinstance.analysis.bounds.monotone_losses import (
     posterior_upper,
     shift_upper,
 )
-from perinstance.analysis.bounds.projected_ascent import StepRule, ascend_rows
+from perinstance.analysis.bounds.refitted_people import StepRule, ascend_rows
 from perinstance.analysis.bounds.trust_region_slices import Domain, Rescaled, Slices, best_slices, slices
 from perinstance.analysis.within_bounds.box_corners import Box, SlabMaxima
 from perinstance.numerics.array_types import Floats

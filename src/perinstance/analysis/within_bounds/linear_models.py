@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from perinstance.analysis.bounds.branch_and_bound import Bracket, Found, grid, search
-from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
-from perinstance.analysis.bounds.mechanism import Setting
-from perinstance.analysis.bounds.projected_ascent import ascend_corners
+from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, Setting
+from perinstance.analysis.bounds.refitted_people import ascend_corners
 from perinstance.analysis.bounds.trust_region_slices import ellipsoid, enclosing
 from perinstance.analysis.people.group_privacy import least_loss
 from perinstance.analysis.within_bounds.box_corners import Box, box

@@ -31,7 +31,7 @@ from perinstance.models.smooth.fit.objective_folds import slopes
 from perinstance.models.smooth.movement_bounds import prepare
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_UP, PREDICTOR_ERROR, TABLE_SUM_DOWN, TINY
+from perinstance.numerics.rounding import BOUND_UP, PREDICTOR_ERROR, TINY
 from perinstance.releases.base.release import mechanism_of
 
 #: slices of the plain certificate
@@ -77,9 +77,7 @@ def smooth_bracket(release: Any, fit: Any, delta: float, bounds: DeclaredBounds,
     scale = release.mechanism().scale
     start = bounds.nearest(np.concatenate([t * plain.rows[:, :d] for t in LENGTHS]))
     if sweep is None:
-        at, which, least = _certain(side, objective.loss, theta, start, intercept, ys)
-        attained = _epsilon(least / scale, delta) * TABLE_SUM_DOWN
-        return Bracket(_epsilon(plain.distance / scale, delta), attained, start[at], float(labels[which]))
+        return Bracket(_epsilon(plain.distance / scale, delta), 0.0, start[0], float(labels[0]))
 
     refits = Refits(release, fit, sweep, ys, labels, bounds.nearest)
     best = best_refit(refits, start, bounds.x if bounds.domain == "box" else None)
@@ -139,38 +137,6 @@ def _plain(side: Any, loss: Any, theta: Floats, region: Domain, ys: Floats) -> P
     sigma = 0.5 * (low + high)[np.argsort(-guess)[:TRIED]]
     rows = np.concatenate([region.rows(form.maximisers(sigma)) for form in forms[:2]])
     return Plain(float(distance.max()), rows)
-
-
-def _certain(side: Any, loss: Any, theta: Floats, x: Floats, intercept: bool, ys: Floats) -> tuple[int, int, float]:
-    """Return which row and target are sure to move far, and how far at least; nobody is refitted.
-
-    ``|w - centre v| <= half a`` for the added gradient v (``models.smooth.certificates``), and the slope has not fallen
-    further than at ``eta`` moved back by ``|t||w|``.
-    """
-    z = np.concatenate([x, np.ones((len(x), int(intercept)))], axis=1)
-    t = z @ side.around.T.T
-    nu = side.around.nu
-    length, weighted = np.linalg.norm(t, axis=1), np.sqrt((t * t) @ nu)
-    share, own = float(np.linalg.norm(side.share)), float(np.sqrt(side.share**2 @ nu))
-    best = (0, 0, 0.0)
-    for which, y in enumerate(ys):
-        target, eta = np.full(len(x), y), z @ theta
-        sign = np.sign(loss.derivatives(target, eta)[0])
-        steep = np.abs(loss.derivatives(target, eta + 2 * sign * length * share)[0])
-        a = steep * length + share + side.gradient_bound
-        ball = step_ball(side.hessian_bounds, a, np.ones(len(x)), None)
-        sure = np.isfinite(ball.radius) & ((ball.low >= 0.5) | (share == 0))
-        back = -sign * length * np.where(sure, ball.radius, 0.0)
-        left = np.maximum(sign * loss.derivatives(target, eta + back)[0], 0.0)
-        centre, half = (1 / ball.low + 1 / ball.high) / 2, (1 / ball.low - 1 / ball.high) / 2
-        least = (
-            centre * (left * weighted - own) - half * a * np.sqrt(nu[-1]) - 4 * np.sqrt(nu[-1]) * side.gradient_bound
-        )
-        least = np.where(sure, np.maximum(least, 0.0), 0.0)
-        at = int(np.argmax(least))
-        if least[at] > best[2]:
-            best = (at, which, float(least[at]))
-    return best
 
 
 def _region(bounds: DeclaredBounds, d: int, intercept: bool, around: Any) -> Domain:

@@ -1,3 +1,3 @@
 """Statements for every data set within bounds: ``worst_case_dp`` is the entry, ``all_data_sets`` the region it
-searches; ``assumed_data`` narrows it by assumptions, ``pure_dp`` is the exponential mechanism's.
+searches; ``assumed_data`` narrows it by assumptions, and adds that of the exponential mechanism.
 """

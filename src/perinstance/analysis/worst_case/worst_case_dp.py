@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds import noisy_mean
 from perinstance.analysis.bounds.branch_and_bound import Found
-from perinstance.analysis.bounds.declared_bounds import declared_bound
-from perinstance.analysis.bounds.mechanism import ridge_mechanism
+from perinstance.analysis.bounds.declared_bounds import declared_bound, ridge_mechanism
 from perinstance.analysis.worst_case.all_data_sets import Region
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
