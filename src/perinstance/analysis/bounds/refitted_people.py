@@ -1,6 +1,7 @@
-"""People who move a model far, found by ascent: projected gradient ascent from many rows at once, or over the corners
-of a box. A smooth model is climbed on the first Newton step, and who is found is refitted exactly. All this is the lower
-end of a bracket: only the width of the bracket depends on how good it is.
+"""People who move a model far, found by ascent: projected gradient ascent from many rows at once, or over corners.
+
+A smooth model is climbed on the first Newton step, and who is found is refitted exactly. All this is the lower end of a
+bracket: only the width of the bracket depends on how good it is.
 """
 
 from __future__ import annotations
