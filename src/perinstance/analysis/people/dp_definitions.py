@@ -14,8 +14,8 @@ The worst-case definitions of the table are suprema of these columns: over targe
 one person (``one``: personal DP) or over both (``worst_case``).
 
 And what an attacker who knows everything but one bit, whether the person is in the data, concludes from an output.
-With prior probability pi of "in", an output theta moves the odds by exactly ``q(theta)/p(theta) = e^-L``. The best guess
-(the likelihood-ratio test) is right with probability ``1 - pi + pi delta_QP(log((1 - pi)/pi))``, one point of the
+With prior probability pi of "in", an output theta moves the odds by exactly ``q(theta)/p(theta) = e^-L``. The best
+guess (the likelihood-ratio test) is right with probability ``1 - pi + pi delta_QP(log((1 - pi)/pi))``, one point of the
 privacy profile. The paper's fact: where both probabilities of an event S are at least delta/eps,
 ``|log P(S)/Q(S)| <= 2 eps`` (because ``e^eps + eps <= e^(2 eps)``).
 """
