@@ -366,12 +366,12 @@ BOUND_DOWN = 1 - 1e-12
 
 #: A norm, a product or a ratio, a handful of operations: 45 units.
 NORM_UP = 1 + 1e-14
+#: The same, downwards.
+NORM_DOWN = 1 - 1e-14
 
 #: The length of a gradient that Opacus has in single precision, beside what it adds to it: a sum of two floats of 24
 #: bits. Shorter lengths vanish in that sum, or underflow in their squares; they count as the shortest.
 GRADIENT_UP, SHORTEST_GRADIENT = 1 + 2.0**-22, 1e-12
-#: The same, downwards.
-NORM_DOWN = 1 - 1e-14
 
 #: Sums over all rows of a table, and eigenvalues and tensor norms made of them: a million terms lose 2e-10 at most.
 TABLE_SUM = 1e-9
