@@ -194,4 +194,4 @@ def test_the_report_says_file_target_unit_and_rare_features(run, table, tmp_path
     page = (tmp_path / "report.html").read_text()
     assert "Table: people.csv" in page and "Prediction error of bmi without the person" in page
     assert "kg/m²" in page and "Rare features" in page
-    assert re.search(r'<td class="words">[^<]*(age|weight|dose) \d', page)
+    assert re.search(r'<td class="words" data-label="Rare features">[^<]*(age|weight|dose) \d', page)

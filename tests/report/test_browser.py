@@ -165,6 +165,41 @@ def test_no_two_labels_of_a_figure_collide(browser, crowded, width):
     assert browser.execute_script(CUT_OFF) == []
 
 
+def test_no_number_covers_the_dot_of_another_person(browser, crowded):
+    open_page(browser, crowded)
+    covered = browser.execute_script(
+        """const s = document.querySelector('[aria-labelledby^="plane"]');
+        const box = e => e.getBoundingClientRect(), numbers = [...s.querySelectorAll('text.note')];
+        const dots = [...s.querySelectorAll('circle.dot')].map(box);
+        return [numbers.filter(t => /^[0-9]+$/.test(t.textContent)).length, numbers.filter(t => dots.some(d =>
+          Math.min(d.right, box(t).right) - Math.max(d.left, box(t).left) > 1 &&
+          Math.min(d.bottom, box(t).bottom) - Math.max(d.top, box(t).top) > 4)).map(t => t.textContent)]"""
+    )
+    assert covered == [10, []]
+
+
+def test_no_line_of_a_worst_case_crosses_a_name(browser, crowded):
+    open_page(browser, crowded)
+    crossed = browser.execute_script(
+        """const s = document.querySelector('[aria-labelledby^="distribution"]');
+        const box = e => e.getBoundingClientRect(), lines = [...s.querySelectorAll('line.marker')].map(box);
+        return [...s.querySelectorAll('text.note')].filter(t => lines.some(l =>
+          l.left < box(t).right && l.right > box(t).left && l.top < box(t).bottom && l.bottom > box(t).top))
+          .map(t => t.textContent)"""
+    )
+    assert crossed == []
+
+
+def test_a_phone_shows_why(browser, crowded):
+    open_page(browser, crowded, 390)
+    ends = browser.execute_script(
+        """return [...document.querySelectorAll('.people td')].map(c => [c.dataset.label,
+        c.getBoundingClientRect().left, c.getBoundingClientRect().right])"""
+    )
+    assert {"Why", "Rare features", "Kind"} <= {label for label, *_ in ends}
+    assert all(left >= 0 and right <= 390 for _, left, right in ends)
+
+
 def test_figures_fit_a_narrow_screen_and_are_read_there(browser, crowded):
     open_page(browser, crowded, 360)
     figures = browser.execute_script(

@@ -48,7 +48,8 @@ def test_belief_after_an_alarm_is_bayes_rule_counted_in_people():
 
 
 @pytest.mark.parametrize(
-    ("power", "word"), [(0.01, "very small"), (0.03, "small"), (0.1, "moderate"), (0.5, "large"), (1.0, "very large")]
+    ("power", "word"),
+    [(0.01, "very small"), (0.017, "small"), (0.0215, "moderate"), (0.2, "large"), (1.0, "very large")],
 )
 def test_a_loss_is_called_small_or_large_by_what_an_alarm_says(power, word):
     from perinstance.report.meaning import size_in_words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -73,5 +74,6 @@ def _name(ids: Any, i: int) -> str:
 
 
 def _features(rare: RareFeatures) -> str:
-    """Write the features with their share of the leverage."""
-    return ", ".join(f"{clean(n, 24)} {words.share(s)}" for n, s in zip(rare.names, rare.shares, strict=True))
+    """Write the features with their share of the leverage; what would go with either of two counts for both of them."""
+    whole = max(math.fsum(rare.shares), 1.0)
+    return ", ".join(f"{clean(n, 24)} {words.share(s / whole)}" for n, s in zip(rare.names, rare.shares, strict=True))

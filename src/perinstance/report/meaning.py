@@ -12,13 +12,13 @@ from perinstance.pairs import Shift
 PRIORS = (0.001, 0.01, 0.1, 0.5)
 ODDS_RATE = 0.01
 #: Up to how many times an alarm raises the odds a word is used. The words are ours; the numbers beside them say more.
-SIZES = ((1.5, "very small"), (3.0, "small"), (10.0, "moderate"), (50.0, "large"), (math.inf, "very large"))
+SIZES = ((1.2, "very small"), (1.75, "small"), (5.0, "moderate"), (20.0, "large"), (math.inf, "very large"))
 
 
 def size_in_words(power: float, false_positive_rate: float = ODDS_RATE) -> str:
     """Say whether a loss is small or large, by the power of the best test: an alarm multiplies odds by power over rate.
 
-    >>> size_in_words(0.022), size_in_words(1.0)
+    >>> size_in_words(0.017), size_in_words(1.0)
     ('small', 'very large')
     """
     return next(word for limit, word in SIZES if power <= limit * false_positive_rate)

@@ -16,6 +16,7 @@ from perinstance.report.words import people
 
 FEW = 3000  # people who are drawn as single dots; more become a density
 TOP, BOTTOM = 26.0, 356.0
+DOT = 3.6  # the radius of a numbered dot
 BINS = (48, 40)
 
 
@@ -59,13 +60,14 @@ def plane(shown: Dots | list[PlaneCell], contours: Sequence[Curve], across_name:
 
 
 def _number(drawing: Drawing, dots: Dots, seen: NDArray[np.bool_], x: LogScale, y: LogScale) -> None:
-    """Number the most exposed; crowded numbers move aside."""
-    for i in dots.worst:
-        if seen[i]:
-            drawing.circle(x(dots.across[i]), y(dots.up[i]), 3.6, "dot")
-    for rank, i in enumerate(dots.worst, start=1):
-        if seen[i]:
-            drawing.free_text(x(dots.across[i]), y(dots.up[i]) + 5, str(rank), "note halo", "start", 7.0)
+    """Number the most exposed; a crowded number moves aside, at the end of a line from its dot."""
+    places = {rank: (x(dots.across[i]), y(dots.up[i])) for rank, i in enumerate(dots.worst, start=1) if seen[i]}
+    for place in places.values():
+        drawing.keep_clear(*place, DOT + 2)
+    for rank, place in places.items():
+        drawing.label_dot(*place, str(rank), "note halo")
+    for place in places.values():
+        drawing.circle(*place, DOT, "dot")
 
 
 def _contour(drawing: Drawing, curve: Curve, x: LogScale, y: LogScale) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from perinstance.report.charts.records import LEFT, RIGHT, LossBar, Marker
-from perinstance.report.charts.svg import LETTER, LINE, WIDTH, Drawing, LinearScale, LogScale
+from perinstance.report.charts.svg import LINE, WIDTH, Drawing, LinearScale, LogScale
 from perinstance.report.words import loss, people, share, short_count
 
 
@@ -22,7 +22,7 @@ def distribution(
     low = min([low, *(m.value / 1.25 for m in shown)])
     scale = LogScale(low, high, LEFT, RIGHT)
     words = "; ".join(f"{m.name} at {loss(m.value)}" for m in shown)
-    top = 14.0 + LINE * len(shown) + LINE
+    top = 14.0 + LINE * (len(shown) + len(notes)) + LINE
     base = top + 120.0
     drawing = Drawing(
         "distribution",
@@ -43,11 +43,14 @@ def distribution(
     drawing.text(LEFT - 6, base, "0", "label", "end")
     drawing.text(2, top - 6, "people", "axis-title", "start")
     _share_below(drawing, below, scale, base)
-    # names lie to the left of lines on the right: the furthest goes first, and no line crosses the name of another
-    for row, marker in enumerate(sorted(shown, key=lambda m: -abs(scale(m.value) - (LEFT + RIGHT) / 2))):
-        _mark(drawing, marker, scale, 15.0 + LINE * row, base + 140.0)
-    for row, note in enumerate(notes):
-        drawing.free_text(RIGHT, top + 12 + LINE * row, note, "note halo", "end")
+    # a legend above the panels: no line of a marker comes near a name
+    for row, marker in enumerate(shown):
+        at = scale(marker.value)
+        drawing.line(at, top - 4, at, base + 140.0, f"marker {marker.look}")
+        drawing.line(LEFT, 9 + LINE * row, LEFT + 28, 9 + LINE * row, f"marker {marker.look}")
+        drawing.text(LEFT + 36, 14 + LINE * row, f"{marker.name} {loss(marker.value)}", "note", "start")
+    for row, note in enumerate(notes, start=len(shown)):
+        drawing.text(LEFT + 36, 14 + LINE * row, note, "note", "start")
     return drawing.markup()
 
 
@@ -60,15 +63,3 @@ def _share_below(drawing: Drawing, below: Sequence[tuple[float, float]], scale: 
         drawing.text(LEFT - 6, height(level) + 5, share(level), "label", "end")
     drawing.path([(scale(x), height(y)) for x, y in below if scale.low <= x <= scale.high], "curve")
     drawing.bottom_axis(scale, bottom, "loss ε (logarithmic)")
-
-
-def _mark(drawing: Drawing, marker: Marker, scale: LogScale, y: float, bottom: float) -> None:
-    """Draw the line of a marker with its name, each in a row of its own, on the side with more room."""
-    x = scale(marker.value)
-    drawing.line(x, y - 8, x, bottom, f"marker {marker.look}")
-    name = f"{marker.name} {loss(marker.value)}"
-    right_half, width = x > (LEFT + RIGHT) / 2, len(name) * LETTER
-    if right_half and x - 5 - width >= 0:
-        drawing.text(x - 5, y, name, "note halo", "end")
-    else:
-        drawing.text(min(x + 5, WIDTH - width), y, name, "note halo", "start")

@@ -169,6 +169,25 @@ class Drawing:
                 return True
         return False
 
+    def keep_clear(self, x: float, y: float, radius: float) -> None:
+        """Let no later text cover this place."""
+        self._boxes.append((x - radius, x + radius, y - radius, y + radius))
+
+    def label_dot(self, x: float, y: float, words: str, look: str) -> None:
+        """Write next to a dot, where that covers nothing; further away a line leads to the dot."""
+        half = len(words) * LETTER / 2
+        for away in (10.0, 20.0, 32.0, 46.0, 62.0):
+            for turn in range(16):
+                across, down = math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)
+                at_x, at_y = x + across * (away + half), y + down * away
+                box = _box(at_x, at_y + 0.35 * FONT, words, "middle")
+                inside = box[0] >= 0 and box[1] <= self.width and box[2] >= 0 and box[3] <= self.height
+                if inside and not any(_overlap(box, other) for other in self._boxes):
+                    if away > 10.0:
+                        self.line(x, y, at_x - across * half, at_y - down * half, "leader")
+                    self.text(at_x, at_y + 0.35 * FONT, words, look)
+                    return
+
     def bottom_axis(self, scale: LogScale, y: float, label: str, write: Callable[[float], str] | None = None) -> None:
         """Draw a logarithmic axis below a panel."""
         self.line(scale.start, y, scale.end, y, "axis")
