@@ -19,6 +19,7 @@ import pytest
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerTrouble
 from perinstance.pairs import Laplace, Shift
+from tests.cli.conftest import run, table  # noqa: F401 - fixtures
 
 pytest.importorskip("sqlalchemy", reason="needs perinstance[ledger]")
 pytest.importorskip("psycopg", reason="needs perinstance[ledger]")
@@ -97,7 +98,12 @@ def test_changes_on_the_server_are_named(address, tmp_path):
 
     ledger = pi.Ledger(address, store=tmp_path / "store")
     ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+    assert ledger.verify().ok
     engine = sqlalchemy.create_engine(address.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("CREATE RULE theirs AS ON DELETE TO ledger_events DO INSTEAD NOTHING"))
+        connection.execute(sqlalchemy.text("INSERT INTO ledger_head VALUES (2, 1, 2, 'x')"))
+    assert [word in told for word, told in zip(("heads", "rule"), ledger.verify().problems, strict=True)] == [True] * 2
     with engine.begin() as connection:
         connection.execute(sqlalchemy.text("UPDATE ledger_events SET key = 'other' WHERE entry = 2"))
     engine.dispose()
@@ -127,3 +133,24 @@ def test_addresses_that_cannot_be_used_say_so(tmp_path):
     with pytest.raises(LedgerTrouble, match="check the server") as caught:
         pi.Ledger("postgresql://me:hunter2@127.0.0.1:1/none", store=tmp_path / "b")
     assert "hunter2" not in str(caught.value)
+
+
+def test_commands_charge_a_ledger_on_a_server(address, table, run):  # noqa: F811 - fixtures
+    book = ("--ledger", address, "--store", "store")
+    assert run("ledger", "init", address, "--store", "store").code == 0
+    asked = ("people.csv", "--target", "bmi", "--id", "person", "--feature", "age", *book, "-q", "--key")
+    assert run("audit", *asked, "one").code == 0
+    assert run("release", *asked, "two", "--epsilon", "1", "--x-bound", "5", "--y-bound", "5").code == 0
+    read = ("people.csv", "--target", "bmi", "--id", "person", *book, "-q", "--key", "three", "--epsilon", "1")
+    assert run("publish-losses", "model.json", *read, "--x-bound", "5").code == 0
+    assert [release.key for release in pi.Ledger(address, store="store").releases()] == ["one", "two", "three"]
+    without = run("audit", *asked[:7], "--ledger", address, "--key", "four")
+    assert without.code == 2 and "--store" in without.err
+    alone = run("audit", *asked[:7], "--store", "store")
+    assert alone.code == 2 and "--store belongs to --ledger" in alone.err
+
+
+def test_a_driver_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InvalidInput, match=r"needs psycopg; pip install 'perinstance\[ledger\]'"):
+        pi.Ledger("postgresql://user@127.0.0.1:1/none", store=tmp_path / "store")

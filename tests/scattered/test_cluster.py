@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -129,7 +130,8 @@ def test_losses_stay_in_the_folder(client, parquet, here, tmp_path, kind):
     written = pd.concat([pq.read_table(file).to_pandas() for file in files])
     assert written["id"].tolist() == FRAME["id"].tolist()
     np.testing.assert_allclose(written["epsilon"], here.losses, rtol=1e-9, atol=1e-12)
-    assert json.loads((tmp_path / "losses" / "complete.json").read_text())["people"] == N
+    assert json.loads((tmp_path / "losses" / "_complete.json").read_text())["people"] == N
+    assert pd.read_parquet(tmp_path / "losses")["epsilon"].tolist() == written["epsilon"].tolist()
     assert audit.summary().maximum == pytest.approx(here.summary().maximum, rel=1e-9)
     shares = [0.01, 0.5, 0.95, 0.999]
     assert (audit.quantile(shares) >= here.quantile(shares) * (1 - 1e-9)).all()
@@ -143,6 +145,20 @@ def test_losses_stay_in_the_folder(client, parquet, here, tmp_path, kind):
     np.testing.assert_allclose(groups["mean"], true["mean"], rtol=1e-9)
     with pytest.raises(InvalidInput, match="not empty"):
         pi.audit(RELEASE, table, out=tmp_path / "losses", **COLUMNS)
+
+
+def test_a_ledger_is_charged_with_what_a_cluster_found(client, here, tmp_path):
+    """Everybody's pairs, not their losses at one delta: the totals of one release are its losses, at any delta."""
+    audit = pi.audit(RELEASE, dd.from_pandas(FRAME, npartitions=5), out=tmp_path / "losses", **COLUMNS)
+    ledger = pi.Ledger(tmp_path / "ledger")
+    charged = ledger.charge(audit, key="cluster")
+    assert charged.people == N and charged.kind == here.pairs.kind
+    for delta in (1e-6, 1e-3):
+        totals = ledger.totals(delta)
+        np.testing.assert_allclose(totals.losses, here.pairs.epsilon(delta), rtol=1e-9, atol=1e-12)
+        assert totals.ids.to_pylist() == FRAME["id"].tolist()
+    with pytest.raises(InvalidInput, match="outside"):
+        ledger.charge(replace(audit, inside=False), key="other")
 
 
 def test_the_report_says_what_the_one_of_this_machine_says(client, here, tmp_path):

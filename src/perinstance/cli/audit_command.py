@@ -64,6 +64,7 @@ def audit(
     ] = None,
     compare: o.Compare = False,
     ledger: o.LedgerPlace = None,
+    store: o.Store = None,
     key: o.Key = None,
     fixed_in_advance: o.FixedInAdvance = False,
     threads: Annotated[int | None, typer.Option("--threads", help="Threads; default: all cores.")] = None,
@@ -81,7 +82,7 @@ def audit(
     if fail_over is not None and not fail_over >= 0:
         raise InvalidInput(f"--fail-over must be a loss >= 0, got {fail_over:g}; try --fail-over 3")
     o.check_places(out, per_person)
-    check_ledger(ledger, key, id)
+    check_ledger(ledger, store, key, id)
     built = o.make_release(release, alpha, gamma, scale, intercept)
     rule = o.read_recipe(recipe, feature, target)
     columns: dict[str, Any] = {"target": target or rule.target_column, "ids": id}
@@ -93,7 +94,7 @@ def audit(
     engine = Local(threads=threads)
     with terminal.progress_callback(quiet or json) as progress:
         answer = pi.audit(built, table, delta=delta, engine=engine, progress=progress, recipe=rule, **columns)
-    charge_audit(ledger, key, answer, fixed_in_advance)
+    charge_audit(ledger, store, key, answer, fixed_in_advance)
     dp, everyone = (None, None) if bounds is None else worst_cases(answer, *bounds)
     beyond = None if bounds is None else answer.rows_beyond(*bounds, table, **columns)
     few = len(answer) * (answer.n_features + 1) <= RECHECKED_CELLS

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from perinstance.ledger import Ledger
 
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's folder, or postgresql://user@host/name.")]
-Store = Annotated[Path | None, typer.Option("--store", help="With a database: the folder for columns per person.")]
 
 app = typer.Typer(no_args_is_help=True, help="What each person has lost over all releases; all of it confidential.")
 
@@ -35,28 +34,36 @@ def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
     return pi.Ledger(place, store=store)
 
 
-def check_ledger(place: str | None, key: str | None, id: str | None) -> None:
+def check_ledger(place: str | None, store: Path | None, key: str | None, id: str | None) -> None:
     """Refuse, before the long work, what could not be charged after it."""
     from perinstance.errors import InvalidInput
 
     if place is None:
         if key is not None:
             raise InvalidInput("--key belongs to --ledger; name the ledger, or leave it out")
+        if store is not None:
+            raise InvalidInput("--store belongs to --ledger; name the ledger, or leave it out")
         return
     if key is None or id is None:
         raise InvalidInput("--ledger needs --key (the release's name there) and --id (the column that names people)")
-    opened(place, None)
+    opened(place, store)
 
 
-def charge_audit(place: str | None, key: str | None, answer: Audit, fixed: bool) -> None:
+def charge_audit(place: str | None, store: Path | None, key: str | None, answer: Audit, fixed: bool) -> None:
     """Charge an audit, where a ledger was named."""
     if place is not None and key is not None:
-        opened(place, None).charge(answer, key, fixed_in_advance=fixed)
+        opened(place, store).charge(answer, key, fixed_in_advance=fixed)
 
 
 @contextmanager
 def reserved(
-    place: str | None, key: str | None, estimator: Any, table: Any, fixed: bool, **columns: Any
+    place: str | None,
+    store: Path | None,
+    key: str | None,
+    estimator: Any,
+    table: Any,
+    fixed: bool,
+    **columns: Any,
 ) -> Iterator[None]:
     """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise."""
     import perinstance as pi
@@ -66,7 +73,7 @@ def reserved(
     if place is None or key is None:
         yield
         return
-    ledger = opened(place, None)
+    ledger = opened(place, store)
     try:
         reservation = ledger.reserve(pi.audit(estimator, table, **columns), key, fixed_in_advance=fixed)
     except (InvalidInput, NumericalTrouble):
@@ -89,7 +96,7 @@ def reserved(
 @app.command()
 def init(
     place: Place,
-    store: Store = None,
+    store: o.Store = None,
     renyi: Annotated[
         tuple[float, float] | None, typer.Option("--renyi", help="Enforce a Renyi budget: ORDER BUDGET.")
     ] = None,
@@ -124,7 +131,7 @@ def charge(
     note: Annotated[str, typer.Option("--note", help="For the curator.")] = "",
     delimiter: o.Delimiter = None,
     fixed_in_advance: o.FixedInAdvance = False,
-    store: Store = None,
+    store: o.Store = None,
 ) -> None:
     """Charge a release of another tool: its promise, to everybody in FILE. Audits are charged by audit --ledger."""
     from perinstance.cli import terminal
@@ -149,7 +156,7 @@ def totals(
         Path | None, typer.Option("--out", help="Also write everybody's total: .csv or .parquet (0600).")
     ] = None,
     upper: Annotated[bool, typer.Option("--upper", help="Quick upper bounds from running sums.")] = False,
-    store: Store = None,
+    store: o.Store = None,
     json: o.Json = False,
 ) -> None:
     """Show what people have lost in total, at any delta."""
@@ -182,7 +189,7 @@ def report(
     ] = None,
     redact: Annotated[bool, typer.Option("--redact", help="Leave out what fewer than 40 people share.")] = False,
     title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
-    store: Store = None,
+    store: o.Store = None,
 ) -> None:
     """Write a page: how totals grew, who is near a limit, which release cost most, the log."""
     from perinstance.cli import terminal
@@ -198,7 +205,7 @@ def person(
     place: Place,
     identity: Annotated[str, typer.Argument(metavar="ID", help="The person's id, exactly as it was written.")],
     delta: o.Delta = 1e-6,
-    store: Store = None,
+    store: o.Store = None,
     json: o.Json = False,
 ) -> None:
     """Show the releases of one person and their total."""
@@ -223,7 +230,7 @@ def person(
 
 
 @app.command()
-def releases(place: Place, store: Store = None, json: o.Json = False) -> None:
+def releases(place: Place, store: o.Store = None, json: o.Json = False) -> None:
     """List what has been charged."""
     from dataclasses import asdict
 
@@ -244,7 +251,7 @@ def settle(
     place: Place,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The release's name in the ledger (see: releases).")],
     published: Annotated[bool, typer.Option("--published/--not-published", help="Whether it was published or seen.")],
-    store: Store = None,
+    store: o.Store = None,
 ) -> None:
     """Settle a release that was reserved when something broke off: was it published, or not?"""
     from perinstance.cli import terminal
@@ -255,7 +262,7 @@ def settle(
 
 
 @app.command()
-def verify(place: Place, store: Store = None, json: o.Json = False) -> None:
+def verify(place: Place, store: o.Store = None, json: o.Json = False) -> None:
     """Check the log and every file; exit 1 when something was changed, lost or cut."""
     from dataclasses import asdict
 
@@ -282,7 +289,7 @@ def verify(place: Place, store: Store = None, json: o.Json = False) -> None:
 def export(
     place: Place,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the copy goes.")],
-    store: Store = None,
+    store: o.Store = None,
 ) -> None:
     """Copy a ledger in plain formats into a private folder."""
     from perinstance.cli import terminal

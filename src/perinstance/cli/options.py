@@ -41,6 +41,9 @@ LedgerPlace = Annotated[
     str | None,
     typer.Option("--ledger", help="Charge the people in this ledger; needs --id and --key."),
 ]
+Store = Annotated[
+    Path | None, typer.Option("--store", help="With a ledger in a database: the folder for columns per person.")
+]
 Key = Annotated[str | None, typer.Option("--key", help="With --ledger: the release's name there.")]
 FixedInAdvance = Annotated[
     bool, typer.Option("--fixed-in-advance", help="Decided on before any output of the other releases was seen.")

@@ -59,6 +59,7 @@ def release(
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
     again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     ledger: o.LedgerPlace = None,
+    store: o.Store = None,
     key: o.Key = None,
     fixed_in_advance: o.FixedInAdvance = False,
     quiet: o.Quiet = False,
@@ -82,7 +83,7 @@ def release(
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
-    check_ledger(ledger, key, id)
+    check_ledger(ledger, store, key, id)
     if compare and json:
         raise InvalidInput("--json prints what is published and --compare what must not be; leave one of them out")
     rule = o.read_recipe(recipe, feature, target)
@@ -101,7 +102,7 @@ def release(
     estimator: Any = _estimator(method, promise, two, {"y_bound": declared.target, "n_public": n_public}, kappa)
     comparison = o.compared(estimator, rows, rule) if compare else None
     chosen = {"target": target, "ids": id, "features": None if rule is not None else feature or None, "recipe": rule}
-    with reserved(ledger, key, estimator, table, fixed_in_advance, **chosen):
+    with reserved(ledger, store, key, estimator, table, fixed_in_advance, **chosen):
         estimator.fit(rows.X, rows.y)
         text = estimator.to_json(features=rows.names, target=target, recipe=rule)
         with pi.data.private_file(out) as stream:  # until the curator opens it up, readable by its owner alone

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from perinstance.cli import options as o
-from perinstance.cli.ledger_command import check_ledger
+from perinstance.cli.ledger_command import check_ledger, opened
 from perinstance.errors import InvalidInput
 
 
@@ -88,6 +88,7 @@ def publish_losses(
     decimal: o.Decimal = None,
     again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     ledger: o.LedgerPlace = None,
+    store: o.Store = None,
     key: o.Key = None,
     quiet: o.Quiet = False,
 ) -> None:
@@ -105,7 +106,7 @@ def publish_losses(
     from perinstance.releases.base.shown_decimals import declared_text
 
     o.check_places(out)
-    check_ledger(ledger, key, id)
+    check_ledger(ledger, store, key, id)
     if out.exists() and not again:
         raise InvalidInput(
             f"{out.name!r} exists: another draw costs everybody once more; pass --again, or another --out"
@@ -115,7 +116,7 @@ def publish_losses(
     rows = _rows(published, table, target, id)
     ids = None if id is None else o.ids_of(table, id)
     audit = pi.audit(clone(release_of(published)[0]), rows.X, rows.y, ids=ids, method="estimate", delta=delta)
-    book = None if ledger is None else pi.Ledger(ledger)
+    book = None if ledger is None else opened(ledger, store)
     told = pi.disclosure.publish_losses(
         audit, published, rows.X, rows.y, epsilon=epsilon, delta=delta, x_bound=x_bound, ledger=book, key=key or ""
     )

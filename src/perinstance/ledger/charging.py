@@ -162,6 +162,8 @@ class Chargeable:
 
 def chargeable(audit: AuditLike, ids: Any) -> Chargeable:
     """Read an audit of a release, or a reading of a training, which has no ids of its own."""
+    if hasattr(audit, "gathered"):  # by a cluster
+        audit = audit.gathered()
     pairs = getattr(audit, "pairs", None)
     if not isinstance(pairs, Pairs):
         raise InvalidInput(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
 from perinstance.auditing.loss_statistics import Summary
-from perinstance.auditing.result import Health
+from perinstance.auditing.map_people import walk_people
+from perinstance.auditing.result import Audit, Health
 from perinstance.auditing.scattered.loss_sketch import LossSketch
 from perinstance.auditing.scattered.partition_losses import (
     GroupSketches,
@@ -24,6 +26,7 @@ from perinstance.auditing.scattered.partition_losses import (
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.memory.group_texts import label_texts
 from perinstance.data.source import Source
+from perinstance.engines.dask.engine import Dask
 from perinstance.engines.dask.parquet_parts import file_parts
 from perinstance.errors import InvalidInput
 from perinstance.models.interface.fit_health import ConfidentialFit
@@ -121,6 +124,29 @@ class ScatteredAudit:
         found = results(len(labels), lambda k: dask.delayed(_group_sketches)(folder, k, labels[k]), 64)
         groups: dict[str, LossSketch] = (total_of(list(found)) or GroupSketches({})).groups
         return groups
+
+    def gathered(self) -> Audit:
+        """Bring everybody's pairs and losses here, by one more pass of the workers: a ledger is charged with them."""
+        if not self.inside:
+            raise InvalidInput(
+                "people outside are not gathered again; audit them without out=, or read the folder of losses"
+            )
+        with closing(Dask().sweep(self.source, None)) as sweep:
+            answer = walk_people(self.release, self.fit, sweep, sweep, self.inside, self.delta)
+            return Audit(
+                release=self.release,
+                fit=self.fit,
+                delta=self.delta,
+                pairs=answer.pairs,
+                ids=sweep.ids,
+                flavour=self.source.flavour,
+                losses=answer.epsilon,
+                leverages=answer.leverage,
+                residuals=answer.residual,
+                inside=self.inside,
+                n_features=self.n_features,
+                refined=answer.refined,
+            )
 
     def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the curator's report. Confidential: readable by its owner alone; ``redact=True`` is for colleagues.

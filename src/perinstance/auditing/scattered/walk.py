@@ -32,7 +32,7 @@ from perinstance.releases.base.release import Release
 
 JOINED = 32  #: partitions whose sketches are added by the workers before they travel: about half a megabyte each time
 EXPOSED = 1000  #: people who are kept one by one
-DONE = "complete.json"  #: is written last: a folder without it is a part of an audit
+DONE = "_complete.json"  #: is written last: a folder without it is a part of an audit; readers skip names with "_"
 
 
 def open_folder(out: str | os.PathLike[str]) -> Path:
