@@ -145,6 +145,19 @@ def got(value: Any) -> str:
         return _BEYOND
 
 
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be stored: half a character (a lone surrogate) cannot.
+
+    >>> is_unicode("Ä"), is_unicode("\ud800")
+    (True, False)
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_number(value: Any) -> bool:
     """Tell a real number from a text, a truth value or a duration."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))

@@ -94,7 +94,7 @@ def test_cells_that_the_recipe_does_not_know(run, raw, tmp_path):
     frame.to_csv(raw, index=False, sep=";", decimal=",")
     outcome = run("audit", raw, "--recipe", "recipe.toml")
     assert outcome.code == 2 and "secret" not in outcome.err
-    assert "'smoker', row 2 (and 299 more)" in outcome.err and "'admitted', row 7:" in outcome.err
+    assert "'smoker', row 2 (and 299 more up to row 301)" in outcome.err and "'admitted', row 7:" in outcome.err
 
 
 @pytest.mark.parametrize(

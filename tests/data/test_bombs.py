@@ -24,23 +24,25 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 CHILD = """
 import sys, time
-from perinstance.data import read_table, scan
+from perinstance.data import Limits, read_table, scan
 from perinstance.engines import LocalSweep
 from perinstance.errors import TooLarge
 import pyarrow.parquet, pyarrow.csv, narwhals
 from tests.peak import peak_megabytes
 before, start = peak_megabytes(), time.process_time()
 try:
-    LocalSweep(read_table(scan(sys.argv[1]), target=sys.argv[2])).fold(lambda b: b.y.sum())
+    limits = Limits(text_bytes=int(sys.argv[3]))
+    ids = "id" if sys.argv[4:] else None
+    LocalSweep(read_table(scan(sys.argv[1], limits=limits), target=sys.argv[2], ids=ids)).fold(lambda b: b.y.sum())
 except TooLarge as refusal:
     seconds = time.process_time() - start
     print(peak_megabytes() - before, seconds, len(str(refusal)))
 """
 
 
-def refused(path, target="y") -> tuple[float, float]:
+def refused(path, target="y", text_bytes=1 << 30, *ids: str) -> tuple[float, float]:
     """Megabytes and processor seconds a fresh process needs to refuse the file."""
-    command = [sys.executable, "-c", textwrap.dedent(CHILD), str(path), target]
+    command = [sys.executable, "-c", textwrap.dedent(CHILD), str(path), target, str(text_bytes), *ids]
     folder = Path(__file__).parents[2]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=folder).stdout.split()
     assert len(answer) == 3, "the file was not refused"
@@ -148,3 +150,31 @@ def test_honest_files_pass(tmp_path):
     pq.write_table(pa.table({"a": np.zeros(1 << 20, bool), "y": np.zeros(1 << 20)}), tmp_path / "zeros.parquet")
     sweep = LocalSweep(read_table(scan(tmp_path / "zeros.parquet"), target="y"))
     assert sweep.fold(lambda block: len(block.y)) == 1 << 20
+
+
+@pytest.mark.parametrize(
+    "form", ["one word, parquet", "dictionary, parquet", "many words, parquet", "dictionary, arrow"]
+)
+def test_long_ids_are_counted_before_each_row_has_its_own(tmp_path, form):
+    """Words of a megabyte, in a file of a few: memory stays within twice the limit, and the refusal is typed."""
+    rows, path = 60_000 if form == "dictionary, arrow" else 3_000, tmp_path / "ids.file"
+    rows = 200 if form == "many words, parquet" else rows
+    word, numbers = "w" * (1 << 20), np.zeros(rows)
+    if form == "many words, parquet":
+        ids = pa.array([f"{word}{k}" for k in range(rows)])
+    else:
+        ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
+    table = pa.table({"id": ids, "x": numbers, "y": numbers})
+    if form == "one word, parquet":
+        schema = pa.schema([("id", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
+        with pq.ParquetWriter(path, schema, compression="zstd") as file:
+            for start in range(0, rows, 500):
+                file.write_table(table.slice(start, 500).cast(schema))
+    elif form.endswith("parquet"):
+        pq.write_table(table, path, compression="zstd")
+    else:
+        pa.feather.write_feather(table, path, compression="zstd")
+    assert path.stat().st_size < 2 << 20
+    limit = 100 << 20
+    megabytes, _ = refused(path, "y", limit, "ids")
+    assert megabytes < 2 * limit / (1 << 20)

@@ -37,6 +37,7 @@ def predict(
     """
     import perinstance as pi
     from perinstance.cli import terminal
+    from perinstance.report.charts.svg import clean
 
     if out is None and quiet:
         raise InvalidInput("--quiet without --out would do nothing; name a file with --out")
@@ -51,7 +52,8 @@ def predict(
     count = pi.data.write_losses(out, rows)
     if not quiet:
         shown = terminal.console()
-        shown.print(f"{count:,} prediction{'s'[: count != 1]} of {published.target or 'the target'}.", markup=False)
+        target = clean(published.target or "the target")  # of a model that anybody may have written
+        shown.print(f"{count:,} prediction{'s'[: count != 1]} of {target}.", markup=False)
         shown.print(f"Predictions: {out.resolve()}", soft_wrap=True, markup=False)
 
 

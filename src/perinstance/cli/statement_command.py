@@ -63,7 +63,9 @@ def statement(
             raise InvalidInput("--only names nobody of the file; ids are compared exactly as written")
         at = ids.index(only)
         one = pi.disclosure.statement(published, rows.X[at], rows.y[at], delta=delta, y_bound=y_bound, people=people)
-        terminal.console().print(one.text(words), markup=False, highlight=False)
+        # the model's own words may hold what a terminal would obey
+        text = "".join(letter for letter in one.text(words) if letter.isprintable() or letter == "\n")
+        terminal.console().print(text, markup=False, highlight=False)
         return
     assert out is not None
     with terminal.progress_callback(quiet) as progress:

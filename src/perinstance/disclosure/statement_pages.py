@@ -21,6 +21,7 @@ from typing import Literal
 
 from jinja2 import Environment, StrictUndefined
 
+from perinstance.checked_numbers import is_unicode
 from perinstance.data import write_losses
 from perinstance.data.checks.ids import several_rows
 from perinstance.data.confidential.private_files import private_file, private_folder
@@ -55,6 +56,8 @@ def write_statements(
     """
     if format not in ENDINGS:
         raise InvalidInput(f"format must be one of {tuple(ENDINGS)}, got something else")
+    if not all(is_unicode(str(person)) for person in ids):
+        raise InvalidInput("an id holds half a character (a lone surrogate), which no file can; correct it")
     repeated = sum(count > 1 for count in Counter(ids).values())
     if repeated:
         raise several_rows(repeated)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from perinstance.checked_numbers import one_of, probability
+from perinstance.checked_numbers import is_unicode, one_of, probability
 from perinstance.data.confidential.private_files import private_file, private_folder
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerTrouble, UnsafeFile
 from perinstance.ledger.admission import admit, applicants
@@ -216,6 +216,8 @@ class Ledger:
     def person(self, identity: str, delta: float = 1e-6) -> History:
         """Return the releases of one person and their total. Confidential."""
         delta = probability("delta", delta)
+        if not is_unicode(str(identity)):
+            raise InvalidInput("an id is a text as it was charged, got one with half a character (a lone surrogate)")
         return history_of(self._charges, self._counting(), str(identity), delta, self._filter is not None)
 
     def overview(self, delta: float = 1e-6) -> LedgerOverview:
@@ -260,6 +262,8 @@ class Ledger:
 
     def rename(self, names: Mapping[str, str]) -> int:
         """Give people other ids, from old to new, in all releases; return how many files were written anew."""
+        if not isinstance(names, Mapping):
+            raise InvalidInput(f"rename takes {{'old': 'new'}}, got {type(names).__name__}")
         return rewrite_ids(self._log, self._root, self._charges, dict(names))
 
     def forget(self, identity: str) -> int:

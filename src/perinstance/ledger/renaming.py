@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perinstance.checked_numbers import is_unicode
 from perinstance.errors import InvalidInput, PerinstanceError
 from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.ledger.files.sorted_pairs import SortedPairs, StoredCharge
@@ -33,6 +34,12 @@ def rewritten(
     folder: Path, releases: Mapping[str, ChargedRelease], names: Mapping[str, str], tag: str
 ) -> dict[str, StoredCharge]:
     """Write anew the files of the releases in which somebody gets another id; return them by key."""
+    texts = [*names, *names.values()]
+    if not all(isinstance(one, str) for one in texts) or not all(is_unicode(one) for one in texts):
+        raise InvalidInput("ids are texts, exactly as written, got something else; pass {'old': 'new'}")
+    texts = (*names, *names.values())
+    if not all(isinstance(one, str) and is_unicode(one) for one in texts):
+        raise InvalidInput("ids are texts, exactly as they were charged, got something else; pass {'old': 'new'}")
     if len(set(names.values())) < len(names):
         raise InvalidInput("two people cannot become one: every new id must stand for one old id")
     found: dict[str, StoredCharge] = {}

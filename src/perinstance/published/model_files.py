@@ -97,7 +97,9 @@ def _read(path: Path) -> dict[str, Any]:
     if len(data) > LARGEST_FILE:
         raise InvalidModelFile(f"{name!r} is larger than {LARGEST_FILE >> 20} MB; a model file is not")
     try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        document = json.loads(
+            data.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_int=_whole, parse_float=_real
+        )
     except (UnicodeDecodeError, RecursionError, ValueError):
         raise InvalidModelFile(
             f"{name!r} is not complete JSON: it was cut off, or is another kind of file; copy it again"
@@ -121,6 +123,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _refuse_constant(word: str) -> float:
     raise ValueError(word)  # NaN and Infinity are no JSON
+
+
+def _whole(word: str) -> int:
+    _real(word)
+    return int(word)
+
+
+def _real(word: str) -> float:
+    value = float(word)
+    if not math.isfinite(value):
+        raise ValueError(word)  # 1e400 and 10**400 are no numbers of a model
+    return value
 
 
 def _unusable(reason: str) -> InvalidModelFile:

@@ -30,6 +30,10 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
         )
     if array.null_count:
         raise InvalidTable(f"ids, row {start + _first_true(pc.is_null(array))}: an id is missing; give everyone one")
+    try:
+        array.validate(full=True)
+    except pa.ArrowException:
+        raise InvalidTable("ids must be valid UTF-8, got other bytes; decode them first") from None
     if not pa.types.is_string(kind):
         array = array.cast(pa.string() if array.nbytes < 2**30 else pa.large_string())
     empty = pc.equal(pc.binary_length(array), 0)
@@ -40,9 +44,23 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
 
 def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
     """Read the ids of one block; ``row`` is what the file calls its first row."""
-    if column.nbytes > limits.text_bytes:
-        raise TooLarge(f"the ids from row {row} on take {column.nbytes} bytes; an id is a short text")
+    size = text_size(column)
+    if size > limits.text_bytes:
+        raise TooLarge(
+            f"the ids from row {row} on take {size} bytes, more than the limit of {limits.text_bytes}; an id is a "
+            "short text: is another column meant? If not, pass limits=Limits(text_bytes=...)"
+        )
     return read_ids(column, row)
+
+
+def text_size(column: pa.Array) -> int:
+    """Return the bytes of a column of texts once each row has its own, without unpacking a dictionary."""
+    if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+        lengths = pc.cast(pc.binary_length(column.dictionary), pa.int64())
+        return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
+    if _is_text(column.type):
+        return int(pc.sum(pc.cast(pc.binary_length(column), pa.int64())).as_py() or 0)
+    return int(column.nbytes)
 
 
 def refuse_duplicates(ids: pa.ChunkedArray) -> None:
@@ -107,7 +125,10 @@ def _as_arrow(values: Any) -> pa.Array:
     if hasattr(values, "to_arrow") and not isinstance(values, np.ndarray):  # polars
         return _as_arrow(values.to_arrow())
     # a list becomes objects: numpy would write 7 and "7" alike, and cut NULs from the end of a text
-    array = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
+    try:
+        array = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
+    except UnicodeError:
+        raise InvalidTable(f"ids must be text that can be stored{_SURROGATE}") from None
     if array.ndim != 1:
         raise InvalidTable(f"ids must have one dimension, got {array.ndim}; pass one id per row")
     try:
@@ -120,6 +141,9 @@ def _as_arrow(values: Any) -> pa.Array:
             "ids must all be strings or all be whole numbers, got a mixture or something else; "
             "convert them to strings as they are written"
         ) from None
+
+
+_SURROGATE = ", got a lone surrogate (half a character); write them in UTF-8"
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -19,7 +19,7 @@ class Limits:
     columns: int = 10_000  #: a Gram matrix of this many is 800 MB
     expansion: float = 500.0  #: bytes unpacked per byte of the file, for files that unpack to much (see below)
     header_bytes: int = 16 << 20  #: of a header line or a schema
-    text_bytes: int = 1 << 30  #: of all ids of one block
+    text_bytes: int = 1 << 30  #: of all ids of one block, and of a whole file that unpacks to much more than it is
 
     def check_columns(self, columns: int) -> None:
         """Refuse too wide a table."""

@@ -97,7 +97,10 @@ def safe_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arrow(values: Any) -> Any:
     arrow = isinstance(values, (pa.Array, pa.ChunkedArray))
-    return values if arrow else pa.array(np.asarray(values), from_pandas=False)
+    try:
+        return values if arrow else pa.array(np.asarray(values), from_pandas=False)
+    except UnicodeError:
+        raise InvalidInput("a text holds half a character (a lone surrogate), which no file can; correct it") from None
 
 
 def _safe_texts(column: Any) -> Any:

@@ -57,6 +57,12 @@ def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options:
 
 def private_folder(path: str | os.PathLike[str]) -> Path:
     """Make a folder 0700, or accept one that is closed to others; refuse any other."""
+    try:
+        usable = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise UnsafeFile("the path of the folder cannot be used; choose another")
     folder = Path(path)
     name = os.path.basename(os.path.abspath(folder))  # "." has one too
     if folder.is_symlink():

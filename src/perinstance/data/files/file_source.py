@@ -18,7 +18,7 @@ from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_
 from perinstance.data.checks.ids import read_file_ids, refuse_duplicates
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.prepared_source import open_prepared
-from perinstance.data.files.reader import Reader
+from perinstance.data.files.reader import Reader, counted
 from perinstance.data.memory.column_choice import Chosen, choose_columns
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block
@@ -47,7 +47,7 @@ class Scan:
         """Read one column as ids of people: exactly as written, and refused where one is missing or repeats."""
         chosen = choose_columns(self.reader.labels, None, column, ())
         row, found = self.reader.first_row, []  # type: int, list[pa.Array]
-        for batch in self.reader.batches(chosen, rows_per_block(1, BLOCK_BYTES), 1):
+        for batch in counted(self.reader, self.limits, chosen, rows_per_block(1, BLOCK_BYTES), 1):
             found.append(read_file_ids(batch.column(0), row, self.limits).cast(pa.large_string()))
             row += batch.num_rows
         ids = pa.chunked_array(found, pa.large_string())
@@ -127,7 +127,7 @@ class FileSource:
         """See ``Source``."""
         start = 0
         rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
-        for batch in self.reader.batches(self.chosen, rows, threads):
+        for batch in counted(self.reader, self.limits, self.chosen, rows, threads):
             count, only = batch.num_rows, [batch]
             del batch
             if count:

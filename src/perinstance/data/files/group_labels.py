@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from perinstance.data.checks.ids import text_size
+from perinstance.data.files.reader import counted
 from perinstance.data.memory.column_choice import Chosen
 from perinstance.data.memory.group_texts import MISSING
 from perinstance.errors import InvalidTable, TooLarge
@@ -28,8 +30,8 @@ def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
     chosen = Chosen(features=(), target=None, ids=labels.index(column))
     codes: dict[str, int] = {}
     member: list[NDArray] = []
-    for batch in scanned.reader.batches(chosen, _ROWS, 1):
-        if batch.column(0).nbytes > scanned.limits.text_bytes:
+    for batch in counted(scanned.reader, scanned.limits, chosen, _ROWS, 1):
+        if text_size(batch.column(0)) > scanned.limits.text_bytes:
             raise TooLarge("the column to group by holds long texts; a label is a short text")
         member.append(_encode(_texts(batch.column(0)), codes))
     names = np.array(list(codes), dtype=object)

@@ -40,8 +40,10 @@ class ParquetReader:
         names = [self.labels[at] for at in wanted]
         # pyarrow takes "a.b" for a path into a record, so a name with a dot would find nothing: take all then
         columns = None if any("." in name for name in names) else names
-        # texts of a recipe's columns are handed on as codes of their words, as the file keeps them
-        texts = [self.labels[at] for at in chosen.features if raw and _is_text(self.types[at])]
+        # texts of a recipe's columns and ids are handed on as codes of their words, as the file keeps them: a long word
+        # that a million rows share is in memory once, until whoever reads it has counted
+        asked = (*(chosen.features if raw else ()), *(() if chosen.ids is None else (chosen.ids,)))
+        texts = [self.labels[at] for at in asked if _is_text(self.types[at])]
         for path in self.paths:
             try:
                 with _open(path, texts) as file:

@@ -14,7 +14,7 @@ from perinstance.data.aligned_memory import pages
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_file_ids
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import Reader
+from perinstance.data.files.reader import Reader, counted
 from perinstance.data.memory.column_choice import Chosen
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
 from perinstance.data.recipes.recipe import Recipe
@@ -66,7 +66,7 @@ class PreparedFileSource:
         """See ``Source``."""
         start = 0
         rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
-        for batch in self.reader.batches(self.chosen, rows, threads, raw=True):
+        for batch in counted(self.reader, self.limits, self.chosen, rows, threads, raw=True):
             if batch.num_rows:
                 yield partial(self._block, start, batch)
                 start += batch.num_rows

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from perinstance.data.checks.ids import text_size
+from perinstance.data.checks.limits import Limits
 from perinstance.data.memory.column_choice import Chosen
+from perinstance.errors import TooLarge
 
 
 class Reader(Protocol):
@@ -38,3 +42,28 @@ class Reader(Protocol):
 
         With ``raw`` features and target may be anything: a recipe will read them.
         """
+
+
+def counted(
+    reader: Reader, limits: Limits, chosen: Chosen, rows: int, threads: int, raw: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and refuse a file whose ids unpack to much more than it is; what memory cannot hold is typed."""
+    size, text = _stored_bytes(reader), 0
+    try:
+        for batch in reader.batches(chosen, rows, threads, raw):
+            if chosen.ids is not None:
+                text += text_size(batch.column(batch.num_columns - 1))
+                limits.check_expansion(text, size, limits.text_bytes)
+            only = [batch]
+            del batch  # whoever asks for it is to have the only one
+            yield only.pop()
+    except MemoryError:
+        raise TooLarge("the file unpacks to more than there is memory for; is it what it claims to be?") from None
+
+
+def _stored_bytes(reader: Any) -> int:
+    """Return the bytes of the file, or of all its files, as they are stored."""
+    if hasattr(reader, "dataset"):
+        files = [Path(one) for one in getattr(reader.dataset, "files", ())]
+        return sum(one.stat().st_size for one in files if one.is_file())
+    return sum(int(one.stat().st_size) for one in getattr(reader, "paths", None) or (reader.path,))

@@ -27,10 +27,11 @@ def read_recipe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         if place.stat().st_size > _LARGEST:
             raise InvalidInput(f"{place.name!r} is too large for a recipe")
         text = place.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidInput(f"the recipe {place.name!r} cannot be opened ({error.strerror}); check the path") from None
     except UnicodeDecodeError:
         raise InvalidInput(f"the recipe {place.name!r} is not UTF-8; save it as UTF-8") from None
+    except (OSError, ValueError) as error:  # a NUL in the path
+        reason = getattr(error, "strerror", None) or "the path cannot be used"
+        raise InvalidInput(f"the recipe {place.name!r} cannot be opened ({reason}); check the path") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -25,7 +25,8 @@ class RefusedCells:
     def add(self, name: Any, cells: NDArray[np.bool_], what: str, kind: Any) -> None:
         """Take note of some cells of a column."""
         count, row = int(cells.sum()), self.start + int(cells.argmax())
-        more = f" (and {count - 1} more)" if count > 1 else ""
+        last = self.start + len(cells) - 1  # of this block: the rows behind it have not been read
+        more = f" (and {count - 1} more up to row {last})" if count > 1 else ""
         wrong = _WORDS["missing" if what == "missing" else next(iter(kind.plain()))]
         self.found.append(f"{named_column(name)}, row {row}{more}: {wrong}")
 

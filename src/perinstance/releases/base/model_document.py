@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance._version import __version__
-from perinstance.checked_numbers import is_number
+from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
 from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
@@ -138,7 +138,10 @@ def format_version(bounds: Mapping[str, Any] | None) -> int:
 def document_text(document: dict[str, Any]) -> str:
     """Write the document with its checksum."""
     whole = {**document, "checksum": checksum(document)}
-    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if not is_unicode(text):
+        raise InvalidInput("a name holds half a character (a lone surrogate), which no file can; rename it")
+    return text
 
 
 def checksum(document: Mapping[str, Any]) -> str:
