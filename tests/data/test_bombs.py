@@ -152,18 +152,12 @@ def test_honest_files_pass(tmp_path):
     assert sweep.fold(lambda block: len(block.y)) == 1 << 20
 
 
-@pytest.mark.parametrize(
-    "form", ["one word, parquet", "dictionary, parquet", "many words, parquet", "dictionary, arrow"]
-)
+@pytest.mark.parametrize("form", ["one word, parquet", "dictionary, parquet", "dictionary, arrow"])
 def test_long_ids_are_counted_before_each_row_has_its_own(tmp_path, form):
     """Words of a megabyte, in a file of a few: memory stays within twice the limit, and the refusal is typed."""
     rows, path = 60_000 if form == "dictionary, arrow" else 3_000, tmp_path / "ids.file"
-    rows = 200 if form == "many words, parquet" else rows
     word, numbers = "w" * (1 << 20), np.zeros(rows)
-    if form == "many words, parquet":
-        ids = pa.array([f"{word}{k}" for k in range(rows)])
-    else:
-        ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
+    ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
     table = pa.table({"id": ids, "x": numbers, "y": numbers})
     if form == "one word, parquet":
         schema = pa.schema([("id", pa.string()), ("x", pa.float64()), ("y", pa.float64())])

@@ -34,9 +34,6 @@ def rewritten(
     folder: Path, releases: Mapping[str, ChargedRelease], names: Mapping[str, str], tag: str
 ) -> dict[str, StoredCharge]:
     """Write anew the files of the releases in which somebody gets another id; return them by key."""
-    texts = [*names, *names.values()]
-    if not all(isinstance(one, str) for one in texts) or not all(is_unicode(one) for one in texts):
-        raise InvalidInput("ids are texts, exactly as written, got something else; pass {'old': 'new'}")
     texts = (*names, *names.values())
     if not all(isinstance(one, str) and is_unicode(one) for one in texts):
         raise InvalidInput("ids are texts, exactly as they were charged, got something else; pass {'old': 'new'}")
