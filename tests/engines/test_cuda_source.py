@@ -15,7 +15,7 @@ import pytest
 from perinstance.engines.cuda import compiled_kernels
 from perinstance.models.linear.loops.finished_rows import finish
 from perinstance.pairs import Posterior
-from perinstance.pairs.closed_form.tables_per_delta import start_table
+from perinstance.pairs.closed_form.many_epsilons import start_table
 
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 COMPILER = shutil.which("g++") or shutil.which("c++")

@@ -14,10 +14,19 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perinstance.numerics.rounding import THIRD_TERM
 from perinstance.pairs import Posterior, Shift
-from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, shift_epsilon
-from perinstance.pairs.closed_form.shift_polynomials import POINTS, by_eights, one_by_one, solve_shifts
-from perinstance.pairs.closed_form.tables_per_delta import shift_table
+from perinstance.pairs.closed_form.many_epsilons import (
+    HIGHEST,
+    LOWEST,
+    _improve,
+    _posterior_starts,
+    posterior_epsilon,
+    posterior_epsilons,
+    shift_epsilon,
+    shift_epsilons,
+    start_table,
+)
 
 from . import truth
 from .strategies import DELTAS, DISTANCES, LEVERAGES, RESIDUALS, batch, examples, scale
@@ -67,29 +76,35 @@ def test_epsilon_of_many_shifts(distances, delta):
     assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
 
 
-@pytest.mark.parametrize("delta", [0.02, 0.0016770628656112535, 1.5571475352463176e-12])
-def test_shifts_of_cells_that_fail_their_check_are_solved_one_by_one(delta):
-    """At such deltas the first cell, where epsilon begins to be positive, is next to what is allowed; then all fail."""
-    distances, epsilons = delta * np.linspace(2.0, 4.0, N), np.empty(N)
-    shift_epsilon(distances, delta, epsilons)
-    assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
-    table = shift_table(delta)
-    solve_shifts(distances, delta, np.full_like(table.polynomials, np.nan), table.first_cell, epsilons)
-    assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
+@pytest.mark.parametrize("delta", [1e-300, 1e-40, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.02, 0.4, 0.5])
+def test_many_people_at_one_delta_as_one_by_one(delta):
+    """Each is raised by 2e-10, and closer to the other; at the borders of the table's rows and columns and beyond."""
+    rng = np.random.default_rng(1)
+    rows = np.unique(np.r_[0.3, 0.99, 1.0, 1.04, 1.1, 1.2, 1.25, 2.0, 3.0, 2.0 ** np.arange(2, 75, 0.5)])
+    y = np.r_[rows * max(2 * delta, LOWEST), np.exp(rng.uniform(np.log(max(delta, 1e-9)), 5, 3000)), HIGHEST * 3]
+    y = np.concatenate([y, np.nextafter(y, 0), np.nextafter(y, np.inf)])
+    share = rng.choice([1e-12, 1e-5, 1 / 32, 0.5, 1 - 1 / 32, 1.0], len(y)) * rng.choice([1.0, 0.9999, 0.5], len(y))
+    mu = share * y
+    rho = np.maximum(y - mu, 0.0) / np.sqrt(mu)
+    fast, slow = np.empty((2, len(y)))
+    posterior_epsilon(mu, rho, delta, fast)
+    posterior_epsilons(mu, rho, np.full(len(y), delta), False, slow)
+    assert fast == pytest.approx(slow, rel=4e-11, abs=4e-14)
+    shift_epsilon(y, delta, fast)
+    shift_epsilons(y, np.full(len(y), delta), slow)
+    assert fast == pytest.approx(slow, rel=4e-11, abs=4e-14)
 
 
-@pytest.mark.parametrize("n", [1, 7, 8, 9, 30])
-def test_shifts_of_eight_people_at_a_time_have_the_bits_of_one(n):
-    rng = np.random.default_rng(n)
-    known = shift_table(1e-6).polynomials.ravel()
-    at, t = POINTS * rng.integers(0, known.size // POINTS, n), rng.uniform(-1, 1, n)
-    t[n // 2] = np.nan  # whoever has no polynomial
-    ones, eights = np.full((2, n), 7.0)
-    one_by_one(known, at, t, ones)
-    by_eights(known, at, t, eights)
-    np.testing.assert_array_equal(ones, eights)
-    expected = [np.polynomial.polynomial.polyval(v, known[k : k + POINTS]) for k, v in zip(at, t, strict=True)]
-    np.testing.assert_allclose(ones, expected, rtol=1e-13)
+def test_the_start_is_close_enough_that_hardly_anybody_takes_a_second_step():
+    """A person whose third term is not tiny costs ten times as much; the table is small enough for a cache."""
+    table = start_table(1e-6)
+    assert table.thresholds.nbytes < 400_000
+    rng = np.random.default_rng(0)
+    mu, rho = 10 ** rng.uniform(-6, 0, 2000), np.abs(rng.standard_normal(2000))
+    starts = np.empty(2000)
+    _posterior_starts(mu, rho, table, starts)
+    third = np.array([_improve(*one, table.log_goal)[1] for one in zip(mu, rho, starts, strict=True)])
+    assert (third < THIRD_TERM).mean() > 0.995
 
 
 @given(batch(LEVERAGES, N), batch(RESIDUALS, N), DELTAS)

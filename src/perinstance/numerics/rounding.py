@@ -71,7 +71,7 @@ PROMISED = 1e-9
 PROMISED_ABSOLUTE = 1e-13
 
 #: What the solvers of one coordinate may be wrong by, as a share of epsilon; every answer is raised by it. It covers
-#: five times the error that the polynomials are checked to have.
+#: five times the error that a step of third order is allowed.
 SOLVER_RELATIVE = 2e-10
 #: The same, absolutely, in units of the distance between the distributions (at most one).
 SOLVER_ABSOLUTE = 4e-14
@@ -92,14 +92,10 @@ ZERO_BEYOND_DOUBT = 1e-12
 #: Room above ``sqrt(-2 log delta)``, which bounds every threshold, so that the bracket is never empty.
 BRACKET_ROOM = 1e-9
 
-#: What a polynomial of epsilon may be wrong by at its checks, as a share of it.
-SURFACE_ERROR = 4e-11
 #: The largest third term of the inverse series that is accepted for an answer; the error is about 1e-3 of it.
 THIRD_TERM = 2e-11
-#: The same for the start of a table's next row, which is improved again,
+#: The same for the start of a table's next row, which is improved again.
 THIRD_TERM_OF_START = 1e-10
-#: and for the nodes of a polynomial, which must be right to the last digits.
-THIRD_TERM_OF_NODE = 1e-12
 #: The smallest share of leverage in a table: no leverage at all would leave no residual to speak of.
 LEAST_SHARE = 1e-9
 #: The table of a shift at its checks: what a polynomial of degree eight loses, absolutely and relatively.

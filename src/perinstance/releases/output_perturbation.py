@@ -41,8 +41,7 @@ from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import ASYMMETRY, TINY
 from perinstance.pairs import Shift
-from perinstance.pairs.closed_form.shift_polynomials import solve_shifts
-from perinstance.pairs.closed_form.tables_per_delta import shift_table
+from perinstance.pairs.closed_form.many_epsilons import solve_shifts, start_table
 from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.mechanism import Mechanism, estimator_words
@@ -128,8 +127,7 @@ class OutputPerturbation(AnsweringModel):
         cut = cut_for_rows(rows_map, X)
         if cut is None:
             return None
-        table = shift_table(delta)
-        limits, solve = rows_map.rounding.limits(0.0), (delta, table.polynomials, table.first_cell)
+        limits, table = rows_map.rounding.limits(0.0), start_table(delta)
         scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
         open_people = not rows_map.large and fit.n_people >= OFTEN_OPEN
         grid = (moment_grid(fit) if open_people else None) or Grid.nothing()
@@ -138,7 +136,7 @@ class OutputPerturbation(AnsweringModel):
             rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], results: TurnResults, touches: Touches
         ) -> SharedCall:
             out = room.leverage, room.residual, room.parameter, room.epsilon
-            given = rows, cut, (limits, scale, rows_map.large), (solve, grid), out, (codes, room.code), results
+            given = rows, cut, (limits, scale, rows_map.large), (table, grid), out, (codes, room.code), results
             return SharedCall(_touched_turns, _led_turns, (touches, given))
 
         def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
@@ -237,7 +235,7 @@ def _losses(rows, W, given, solve, out, labels, sums):  # pragma: no cover - com
     """Fill in everything of a block's people; count the hard, and tell whether all distances are within bounds."""
     (x, y, d), (limits, scale, _), (code, kind) = rows, given, labels
     mu, r, distance, epsilon = out
-    (delta, polynomials, first_cell), grid = solve
+    table, grid = solve
     hard, within, length = 0, True, np.empty(2 * AT_A_TIME)
     count = max(1, len(y) // AT_A_TIME)
     for k in range(count):
@@ -251,7 +249,7 @@ def _losses(rows, W, given, solve, out, labels, sums):  # pragma: no cover - com
             distances(r[a:b], lengths, code[a:b], D, labels)
             divide_each(D, scale[0], labels, D, kind[a:b])
             within &= all_within(D, scale[1])
-        solve_shifts(D, delta, polynomials, first_cell, epsilon[a:b])
+        solve_shifts(D, table, epsilon[a:b])
     return hard, within
 
 

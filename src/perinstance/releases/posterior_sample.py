@@ -32,8 +32,7 @@ from perinstance.numerics.compilation.outlined_calls import lead, outlined
 from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
-from perinstance.pairs.closed_form.many_epsilons import posterior_tables
-from perinstance.pairs.closed_form.many_posteriors import solve_many
+from perinstance.pairs.closed_form.many_epsilons import solve_posteriors, start_table
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.mechanism import Mechanism
@@ -44,8 +43,7 @@ from perinstance.releases.base.realised.log_ratios import LogRatios, cell, outpu
 from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
-#: people whose losses are found before the next: their numbers stay in the second-level cache, and those whom no
-#: polynomial answers for are many enough for loops of their own
+#: people whose losses are found before the next: their numbers stay in the second-level cache
 SOLVED = 8192
 
 
@@ -104,7 +102,7 @@ class PosteriorSample(Publishing):
         cut = cut_for_rows(rows_map, X)
         if cut is None:
             return None
-        limits, tables = rows_map.rounding.limits(self.residual_floor), posterior_tables(delta)
+        limits, tables = rows_map.rounding.limits(self.residual_floor), start_table(delta)
         scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
 
         def call(
@@ -225,7 +223,7 @@ def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cove
         hard += two_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], code[a:b])
         beyond = scale[1], scale[2]
         sound &= standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])
-        solve_many(mu[a:b], rho[a:b], tables, epsilon[a:b])
+        solve_posteriors(mu[a:b], rho[a:b], tables, epsilon[a:b])
     return hard, sound
 
 

@@ -22,7 +22,7 @@ from perinstance.numerics.rounding import (
     UNDERFLOWN,
     UNIT,
 )
-from perinstance.pairs.closed_form.many_posteriors import COLUMNS, ROW_BITS
+from perinstance.pairs.closed_form.many_epsilons import COLUMNS, ROW_BITS
 
 #: the first kind of device with the instruction for tiles of 16 x 8 float64
 CAPABILITY = (9, 0)

@@ -1,7 +1,7 @@
 """The operation "epsilon at a delta" on a device: posterior samples by a start and one step, shifts by their table.
 
-The tables of a delta are made on the processor (``pairs/closed_form/tables_per_delta.py``) and copied once. The step is
-that of ``pairs/closed_form/many_posteriors.py``, with its own Mills ratio, in one branch for everybody; exponential and
+The tables of a delta are made on the processor (``pairs/closed_form/many_epsilons.py``) and copied once. The step is
+that of that file, with its own Mills ratio, in one branch for everybody; exponential and
 logarithm are the library's (at most two units in the last place by CUDA's tables), 1e4 times better than what every
 answer is raised by. People for whom the third term of the series is not tiny take the step again; who is left after
 that, or lies outside the table, has NaN here, and is solved by the processor.
@@ -38,7 +38,7 @@ def start_on_device(delta: float, device: Any) -> StartOnDevice:
     """Copy the table of a delta in (0, 1/2]."""
     import torch
 
-    from perinstance.pairs.closed_form.tables_per_delta import start_table
+    from perinstance.pairs.closed_form.many_epsilons import start_table
 
     table = start_table(delta)
     return StartOnDevice(delta, table.log_goal, torch.tensor(table.thresholds, device=device), table.first_row)
@@ -75,7 +75,7 @@ def start_thresholds(y: Any, share: Any, start: StartOnDevice) -> Any:
     """Return thresholds between the entries of the table; NaN outside."""
     import torch
 
-    from perinstance.pairs.closed_form.many_posteriors import ROW_BITS
+    from perinstance.pairs.closed_form.many_epsilons import ROW_BITS
 
     rows, columns = start.thresholds.shape[0] - 1, start.thresholds.shape[1] - 1
     bits = y.contiguous().view(torch.int64)
@@ -191,7 +191,7 @@ def shift_epsilons_there(D: Any, table: ShiftsOnDevice) -> Any:
     """Return epsilon of shifts, never below the truth; NaN for whom the processor is asked."""
     import torch
 
-    from perinstance.pairs.closed_form.shift_polynomials import CELL_BITS
+    from perinstance.pairs.closed_form.tables_per_delta import CELL_BITS
 
     bits = D.contiguous().view(torch.int64)
     cell = (bits >> CELL_BITS) - table.first_cell

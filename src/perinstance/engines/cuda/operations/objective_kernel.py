@@ -16,7 +16,7 @@ from perinstance.engines.cuda.epsilons import shifts_on_device
 from perinstance.engines.cuda.operations import objective_epsilons as in_torch
 from perinstance.numerics import rounding
 from perinstance.numerics.rounding import KERNEL_AGREES
-from perinstance.pairs.closed_form.shift_polynomials import CELL_BITS, POINTS
+from perinstance.pairs.closed_form.tables_per_delta import CELL_BITS, POINTS
 
 #: threads of a block
 THREADS = 128

@@ -1,5 +1,5 @@
 // One person: what follows from leverage and prediction, and the epsilon of a posterior sample. fused_kernels.py compiles
-// this and says what the macros are; models/linear/row_statistics.py and pairs/closed_form/many_posteriors.py have the
+// this and says what the macros are; models/linear/row_statistics.py and pairs/closed_form/many_epsilons.py have the
 // same formulas. MILLS_LIST are the coefficients of the Mills ratio.
 
 #ifdef __CUDACC__
