@@ -29,7 +29,7 @@ from rich.table import Table
 import perinstance as pi
 from benchmarks.ratio import Ratio
 from perinstance.releases.adaops import mechanism as adaops_mechanism
-from perinstance.releases.promises.simulation import simulated_coefficients
+from perinstance.releases.promises.estimator import simulated_coefficients
 
 Floats = NDArray[np.float64]
 Method = Callable[[Floats, Floats, float, float, np.random.Generator], Floats]

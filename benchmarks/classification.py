@@ -26,8 +26,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.ratio import Ratio
-from perinstance.releases.logistic_regression import mechanism as slope_mechanism
-from perinstance.releases.logistic_regression.noisy_sums import SimulatedSums
+from perinstance.releases.logistic import mechanism as slope_mechanism
+from perinstance.releases.logistic.noisy_sums import SimulatedSums
 from perinstance.releases.promises.declared_box import box_of
 
 Floats = NDArray[np.float64]

@@ -29,10 +29,10 @@ from scipy.special import expit
 from scipy.stats import norm, rankdata
 from sklearn import datasets
 
-from perinstance.releases.logistic_regression import mechanism as slope_mechanism
-from perinstance.releases.logistic_regression.noisy_sums import SimulatedSums
-from perinstance.releases.promises.calibration import gaussian_distance
+from perinstance.releases.logistic import mechanism as slope_mechanism
+from perinstance.releases.logistic.noisy_sums import SimulatedSums
 from perinstance.releases.promises.declared_box import box_of
+from perinstance.releases.promises.promise import gaussian_distance
 
 Floats = NDArray[np.float64]
 Scores = dict[str, list[Floats]]  # of each setting, one array of draws per split

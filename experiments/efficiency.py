@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 import perinstance as pi
 from perinstance import analysis
-from perinstance.releases.promises.simulation import simulated_coefficients
+from perinstance.releases.promises.estimator import simulated_coefficients
 
 Floats = NDArray[np.float64]
 Method = Callable[[Floats, Floats, float, float, np.random.Generator], Floats]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from perinstance.pairs import Shift
-from perinstance.releases.promises.calibration import gaussian_distance
+from perinstance.releases.promises.promise import gaussian_distance
 
 Floats = NDArray[np.float64]
 

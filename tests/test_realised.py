@@ -19,13 +19,12 @@ from perinstance.numerics.rounding import STEP_UP
 from perinstance.releases.adaops.mechanism import plan, run
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.adassp import mechanism
-from perinstance.releases.base.realised.log_ratios import cell
-from perinstance.releases.descent.clipped_steps import OwnClips, shortened
-from perinstance.releases.descent.person_gradients import gradients_of
+from perinstance.releases.base.log_ratios import cell
+from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of, shortened
 from perinstance.releases.descent.realised_path import clipped_log_ratios
-from perinstance.releases.promises.calibration import noise_scale
-from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
+from perinstance.releases.promises.promise import noise_scale
 from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log, replayed_log_ratios
+from perinstance.releases.promises.window import ExactWindow, SimulatedWindow
 from perinstance.sampling import GRID
 from perinstance.sampling.simulation import simulated_draws
 

@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.disclosure import Statement, Wording, statement, together, write_statements
 from perinstance.errors import InvalidInput, RefusedModel, UnsafeFile
+from perinstance.releases.adaops.estimator import own_row_epsilon, scaled_promise
 from perinstance.releases.adaops.mechanism import plan
-from perinstance.releases.adaops.own_row_promise import own_row_epsilon, scaled_promise
 from perinstance.releases.base.own_row import PublicFacts
 from tests.releases.slow_roads import whole_profile
 

@@ -42,8 +42,7 @@ from perinstance.models.smooth.fit.whitening import whiten
 from perinstance.numerics.rounding import HALF_UNIT
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
-from perinstance.releases.descent.clipped_steps import Steps, folded_path, quiet_path
-from perinstance.releases.descent.person_gradients import PersonGradients
+from perinstance.releases.descent.clipped_steps import PersonGradients, Steps, folded_path, quiet_path
 
 from ..models.sharp_minima import exact, many_digits, minimum, one_predictor
 from .devices import DELTA, DEVICES, torch

@@ -11,7 +11,7 @@ import pytest
 from perinstance.releases.adaops import mechanism as adaops_mechanism
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.promises.declared_box import box_of
-from perinstance.releases.promises.noisy_queries import SimulatedWindow, plain_column_totals, plain_moment, plain_totals
+from perinstance.releases.promises.window import SimulatedWindow, plain_column_totals, plain_moment, plain_totals
 
 from .slow_roads import hockey_stick_lower_bound
 

@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perinstance.releases.adassp.averaged_rounds import PASSED, Round, estimate
-from perinstance.releases.adassp.column_look import ColumnLook, common, standardised
-from perinstance.releases.adassp.first_look import Look, Opening, opening
-from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
+from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common, opening, standardised
+from perinstance.releases.adassp.mechanism import PASSED, Round, estimate, noisy_gram, posterior_mean
 from perinstance.releases.base.row_sums import halvings
-from perinstance.releases.promises.noisy_queries import ExactWindow, plain_column_totals, plain_totals
+from perinstance.releases.promises.window import ExactWindow, plain_column_totals, plain_totals
 from perinstance.sampling import fixed_rows
 
 units = st.floats(-1.0, 1.0)

@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 import perinstance as pi
 from perinstance.pairs import Posterior, Shift
-from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
+from perinstance.releases.adaops.estimator import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism as adassp_mechanism
-from perinstance.releases.promises.noisy_queries import SimulatedWindow
+from perinstance.releases.promises.window import SimulatedWindow
 
 from .slow_roads import whole_profile
 

@@ -13,9 +13,8 @@ from perinstance.errors import InvalidInput
 from perinstance.pairs import Posterior
 from perinstance.releases.adaops.mechanism import Request, plan, run
 from perinstance.releases.adassp.mechanism import spend
-from perinstance.releases.promises.calibration import check_promise, corners, gaussian_distance, tail_quantile
 from perinstance.releases.promises.declared_box import box_of
-from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.promise import Promise, check_promise, corners, gaussian_distance, tail_quantile
 
 from .slow_roads import Pinned, posterior_delta, whole_profile
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import perinstance as pi
-from perinstance.releases.adassp.shrinkage import LABEL2, LOCAL2, TAU2, NoisyGram, noisy_gram, posterior_mean
-from perinstance.releases.promises.simulation import simulated_coefficients
+from perinstance.releases.adassp.mechanism import LABEL2, LOCAL2, TAU2, NoisyGram, noisy_gram, posterior_mean
+from perinstance.releases.promises.estimator import simulated_coefficients
 
 
 def slow_posterior_mean(gram: NoisyGram, moment, scale):

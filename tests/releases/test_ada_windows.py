@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.releases.promises.noisy_queries import ExactWindow, SimulatedWindow
-from perinstance.releases.promises.standard_frame import StandardFrame
+from perinstance.releases.promises.window import ExactWindow, SimulatedWindow, StandardFrame
 from perinstance.sampling import fixed_rows
 
 QUIET = 2.0**-30

@@ -13,7 +13,7 @@ from perinstance.checked_numbers import is_number
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.pairs.interface.kinds import KINDS
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Mechanism
 from perinstance.report.audit_sections import other_noise
 
 from .catalogue import CATALOGUE, PROMISED

@@ -22,8 +22,7 @@ from perinstance.folds import gathered_rows
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import SampledGaussian, Shift
 from perinstance.releases.descent import step_losses
-from perinstance.releases.descent.clipped_steps import clipped, poisson_sample
-from perinstance.releases.descent.person_gradients import gradients_of
+from perinstance.releases.descent.clipped_steps import clipped, gradients_of, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
 from perinstance.sampling import ExactDescent, ExactGram
 from perinstance.sampling.random_bits import SystemBits

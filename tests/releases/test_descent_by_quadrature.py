@@ -15,8 +15,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.releases.descent.clipped_steps import OwnClips, shortened
-from perinstance.releases.descent.person_gradients import gradients_of
+from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of, shortened
 
 EPSILONS = np.array([-1.0, 0.0, 0.1, 0.3, 1.0, 2.0, 4.0])
 POINTS = 501

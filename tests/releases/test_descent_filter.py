@@ -15,10 +15,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
 from perinstance.pairs import Shift
-from perinstance.releases.descent.clipped_steps import Steps, quiet_path, shortened
-from perinstance.releases.descent.person_gradients import gradients_of, model_of
-from perinstance.releases.descent.personal_budgets import Accounts, PersonalBudget
-from perinstance.releases.promises.renyi_conversion import renyi_to_delta
+from perinstance.releases.descent.clipped_steps import Steps, gradients_of, model_of, quiet_path, shortened
+from perinstance.releases.descent.step_losses import Accounts, PersonalBudget
+from perinstance.releases.promises.promise import renyi_to_delta
 
 from .catalogue import CLASSES, X, Y
 

@@ -9,9 +9,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.base.row_sums import squared_lengths
-from perinstance.releases.descent.clipped_steps import OwnClips, Steps, clipped_lengths, shortened
-from perinstance.releases.descent.person_gradients import gradients_of, model_of
-from perinstance.releases.descent.personal_budgets import PersonalBudget
+from perinstance.releases.descent.clipped_steps import (
+    OwnClips,
+    Steps,
+    clipped_lengths,
+    gradients_of,
+    model_of,
+    shortened,
+)
+from perinstance.releases.descent.step_losses import PersonalBudget
 from perinstance.releases.promises.declared_box import box_of
 
 FEW, MANY = (1, 2, 3, 8, 9, 100), (8192, 8193)  # people: the sums of numpy change at 8 cells and at 8192

@@ -20,10 +20,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
 from perinstance.errors import ClassesNotDeclared, InvalidInput, InvalidTable
-from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE_BITS, slopes
-from perinstance.releases.logistic_regression.gram_reading import read_gram
-from perinstance.releases.logistic_regression.mechanism import run, spend
-from perinstance.releases.logistic_regression.noisy_sums import ExactSums, SimulatedSums
+from perinstance.releases.logistic.bounded_slope_loss import SLOPE_BITS, slopes
+from perinstance.releases.logistic.mechanism import read_gram, run, spend
+from perinstance.releases.logistic.noisy_sums import ExactSums, SimulatedSums
 from perinstance.releases.promises.class_labels import declared_classes, signs
 from perinstance.sampling import FixedRows, fixed_rows
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 import perinstance as pi
 from perinstance.errors import InvalidTable
-from perinstance.releases.adassp.first_look import opening
+from perinstance.releases.adassp.looks import opening
 from perinstance.sampling import fixed_rows
 
 RELEASES = [pi.AdaSSP(x_bound=1.0, y_bound=2.0), pi.AdaOPS(x_bound=1.0, y_bound=2.0)]

@@ -31,7 +31,7 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Laplace, Pairs, Shift
 from perinstance.pairs.interface.kinds import KINDS, Kind, is_bound, weakest
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.moved_together import MovesTogether
+from perinstance.releases.base.noisy_sums import MovesTogether
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,9 +23,8 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.pairs.interface.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.own_row import KnowsOwnRow, OwnRowLoss, PublicFacts
-from perinstance.releases.base.promise_words import LARGEST
 from perinstance.releases.base.release import mechanism_of
-from perinstance.releases.base.shown_decimals import declared_text, loss_text
+from perinstance.releases.base.shown_decimals import LARGEST, declared_text, loss_text
 
 SMALLEST_SHOWN = 1e-4  # odds below are said to be below
 

@@ -19,8 +19,7 @@ from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.model_document import PublishedNumbers, document_text
-from perinstance.releases.base.promise_words import promise_sentence
-from perinstance.releases.base.shown_decimals import declared_text
+from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

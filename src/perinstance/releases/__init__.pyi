@@ -6,7 +6,7 @@ from .base.release import Release as Release
 from .descent.estimator import NoisyDescent as NoisyDescent
 from .gaussian_process_sample import ProcessSample as ProcessSample
 from .laplace_posterior import LaplacePosterior as LaplacePosterior
-from .logistic_regression.estimator import PrivateLogisticRegression as PrivateLogisticRegression
+from .logistic.estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .noisy_mean import NoisyMean as NoisyMean
 from .objective_perturbation import ObjectivePerturbation as ObjectivePerturbation
 from .output_perturbation import OutputPerturbation as OutputPerturbation

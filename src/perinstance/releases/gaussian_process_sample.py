@@ -22,10 +22,9 @@ from perinstance.numerics.rounding import DEPENDENT_POINTS, STEP_UP, UNIT
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.mechanism import Mechanism, estimator_words
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search
+from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.sampling import GRID
 
 

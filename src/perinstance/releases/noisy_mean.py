@@ -22,14 +22,12 @@ from perinstance.numerics.exact_linear_algebra.ball_precision import working_pre
 from perinstance.pairs import Laplace, Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.mechanism import Mechanism, Moved
+from perinstance.releases.base.log_ratios import LogRatios, output_of
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.moved_together import distance_of
+from perinstance.releases.base.noisy_sums import NoisySums, distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
-from perinstance.releases.base.realised.noisy_sums import NoisySums
-from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search
+from perinstance.releases.base.release import Mechanism, Moved
 from perinstance.sampling import GRID, ExactGram, Noisy, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.variates import NOISES, Noise

@@ -27,11 +27,11 @@ from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_Z
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
-from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.release import Mechanism, estimator_words
+from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.releases.base.row_sums import squared_lengths
 from perinstance.sampling import GRID
 

@@ -44,12 +44,11 @@ from perinstance.pairs import Shift
 from perinstance.pairs.closed_form.many_epsilons import solve_shifts, start_table
 from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
-from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
-from perinstance.releases.base.realised.refitted import refitted_log_ratios
-from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.release import Mechanism, estimator_words
+from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
 #: people of whom mostly somebody is fitted so well that further sums over all rows are needed to know their residual

@@ -35,12 +35,11 @@ from perinstance.pairs import Posterior
 from perinstance.pairs.closed_form.many_epsilons import solve_posteriors, start_table
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
-from perinstance.releases.base.mechanism import Mechanism
-from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts
-from perinstance.releases.base.own_row_posterior import posterior_own_row
+from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
+from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior_own_row
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
-from perinstance.releases.base.realised.log_ratios import LogRatios, cell, output_of
-from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.release import Mechanism
+from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
 #: people whose losses are found before the next: their numbers stay in the second-level cache

@@ -22,11 +22,11 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.pairs.student_shift import StudentShift
-from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.log_ratios import LogRatios, output_of
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of
-from perinstance.releases.base.realised.ridge_ratios import ridge_log_ratios
+from perinstance.releases.base.release import Mechanism, estimator_words
+from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 from perinstance.sampling.student_law import ExactStudent, check_degrees
 

@@ -33,14 +33,12 @@ from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import validated
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.moved_together import distance_of
+from perinstance.releases.base.noisy_sums import NoisySums, distance_of
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import Law, refuse_weights
-from perinstance.releases.base.realised.log_ratios import LogRatios, output_of, refuse_outside
-from perinstance.releases.base.realised.noisy_sums import NoisySums
-from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search
+from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths
 from perinstance.sampling import GRID, Noisy, draw, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, exact

@@ -27,9 +27,8 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.predicting import is_classifier
-from perinstance.releases.descent.clipped_steps import Steps
+from perinstance.releases.descent.clipped_steps import PersonGradients, Steps, gradients_of
 from perinstance.releases.descent.estimator import NoisyDescent
-from perinstance.releases.descent.person_gradients import PersonGradients, gradients_of
 from perinstance.releases.promises.class_labels import classes_of_labels, labels_as_they_are, signs
 
 

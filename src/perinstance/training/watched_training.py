@@ -7,7 +7,7 @@ from typing import Any
 
 from perinstance.errors import RefusedModel
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Mechanism
 from perinstance.releases.descent.step_losses import DescentPromise
 
 #: What a reading takes for granted, by how batches are looked at and what unknown lengths are taken to be.

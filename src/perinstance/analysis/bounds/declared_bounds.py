@@ -13,8 +13,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.models.linear.ridge import DualFit, LinearFit, by_columns
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import INTO_BALL
-from perinstance.releases.base.mechanism import Mechanism
-from perinstance.releases.base.release import Release, mechanism_of
+from perinstance.releases.base.release import Mechanism, Release, mechanism_of
 
 Shape = Literal["ball", "box"]
 

@@ -33,7 +33,7 @@ from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
-from perinstance.releases.promises.renyi_conversion import renyi_to_epsilon as renyi_to_epsilon
+from perinstance.releases.promises.promise import renyi_to_epsilon as renyi_to_epsilon
 
 #: orders of the Renyi bound: dense near 1, where people with large losses have their optimum
 ORDERS = np.concatenate([1 + np.geomspace(0.01, 1, 16)[:-1], np.geomspace(2, 1024, 28)])

@@ -34,7 +34,7 @@ from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest_codes
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Mechanism
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
 
 

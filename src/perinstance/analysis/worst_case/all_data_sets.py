@@ -32,7 +32,7 @@ from perinstance.analysis.bounds.monotone_losses import (
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP
 from perinstance.pairs import Posterior, Shift
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Mechanism
 
 
 @dataclass(frozen=True, slots=True)

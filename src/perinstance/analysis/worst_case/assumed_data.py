@@ -28,7 +28,7 @@ from perinstance.numerics.rounding import BOUND_UP, LARGEST, NORM_UP
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Mechanism
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from perinstance.pairs import Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.mechanism import Mechanism
-from perinstance.releases.base.release import mechanism_of
+from perinstance.releases.base.release import Mechanism, mechanism_of
 
 
 @dataclass(frozen=True, slots=True)

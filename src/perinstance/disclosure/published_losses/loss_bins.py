@@ -22,7 +22,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import OWN_ROW_UP, PROFILE_UP
 from perinstance.pairs import Posterior
-from perinstance.releases.promises.calibration import gaussian_distance
+from perinstance.releases.promises.promise import gaussian_distance
 
 EDGES = tuple(float(f"{m}e{k}") for k in range(-3, 1) for m in ("1", "1.5", "2", "3", "5", "7")) + (10.0,)
 MOST_EDGES = 100

@@ -23,8 +23,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_ERROR, OWN_ROW_UP
-from perinstance.releases.promises.calibration import noise_scale, tail_quantile
-from perinstance.releases.promises.noisy_queries import drawn
+from perinstance.releases.promises.promise import noise_scale, tail_quantile
+from perinstance.releases.promises.window import drawn
 from perinstance.sampling import GRID, ExactGram
 
 WIDE = 3.0  # how many times the mean squared length in the second frame a row may have, to be looked at

@@ -32,10 +32,10 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_UP
 from perinstance.pairs import Shift
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.log_ratios import Output, output_of
 from perinstance.releases.base.own_row import KnowsOwnRow
-from perinstance.releases.base.realised.log_ratios import Output, output_of
-from perinstance.releases.promises.noisy_queries import drawn
+from perinstance.releases.base.release import Mechanism
+from perinstance.releases.promises.window import drawn
 
 if TYPE_CHECKING:
     from perinstance.auditing import Audit

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from perinstance.numerics.rounding import BOUND_DOWN
-from perinstance.releases.promises.calibration import check_promise, gaussian_distance, noise_scale
+from perinstance.releases.promises.promise import check_promise, gaussian_distance, noise_scale
 
 HISTOGRAM, COUNT = 0.2, 0.02  # shares of the squared distance, where matrices are looked at too; the rest is theirs
 

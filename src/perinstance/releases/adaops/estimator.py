@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,20 +16,17 @@ from perinstance.folds.sweep import People, Sweep
 from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import LARGEST
+from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, Posterior, Shift
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.adaops.eigenvalue_moves import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
-from perinstance.releases.adaops.own_row_promise import levels, own_row_epsilon
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
+from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
-from perinstance.releases.base.realised.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
-from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
-from perinstance.releases.promises.noisy_queries import Window
-from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.promise import Promise, check_promise
+from perinstance.releases.promises.window import Window
 from perinstance.sampling import GRID
 
 
@@ -241,3 +240,68 @@ class _NoiselessEigenvalue:
     def posterior(self, ridge: float, gamma: float) -> Floats:
         H = self.sums.cross + ridge * np.eye(self.d)
         return np.asarray(np.linalg.lstsq(H, self.sums.moment, rcond=None)[0], dtype=np.float64)
+
+
+LEVELS = 16  # u and t are rounded up to multiples of 1/16: few promises serve everybody
+
+
+@lru_cache(maxsize=512)
+def own_row_epsilon(request: Request, u_level: int, t_level: int, delta: float) -> float:
+    """Return epsilon at delta for rows of ``u <= u_level/16`` and ``t <= t_level/16``."""
+    return scaled_promise(plan(request), u_level / LEVELS, t_level / LEVELS).epsilon(delta)
+
+
+def scaled_promise(spent: Plan, u: float, t: float) -> Promise:
+    """Return the promise with its parts scaled."""
+    parts = [(spent.eigenvalue, u * u), (spent.count, 1.0), (spent.size, 1.0)]
+    squares = [(part.distance * share) ** 2 for part, share in parts if part is not None]
+    mu = u * u / spent.corners.floors * BOUND_UP
+    rho = t * spent.corners.residuals * BOUND_UP
+    whole = spent.conversion.promise
+    distance = min(math.sqrt(math.fsum(squares)) * BOUND_UP, whole.distance)
+    return Promise(distance, tuple(mu.tolist()), tuple(rho.tolist()), whole.failure)
+
+
+def level(share: float) -> int:
+    """Round a share of a bound up to a level; never beyond the bound itself, to which rows are clipped."""
+    return min(math.ceil(share * LEVELS * BOUND_UP), LEVELS)
+
+
+def levels(row: np.ndarray, y: float, x_bound: float) -> tuple[int, int]:
+    """Return the levels of u and t of one row in units, with labels in [-1, 1]."""
+    u = level(float(np.linalg.norm(row)) / x_bound)
+    return u, max(u, level(abs(y)))
+
+
+STEPS = 60  # bisections: the bracket shrinks below the rounding of the eigenvalues
+
+
+def smallest_eigenvalue_moves(values: Floats, vectors: Floats, X: Floats, inside: bool) -> Floats:
+    """Return ``|lambda_min(with) - lambda_min(without)|`` of each row of X, G being with (``inside``) or without them.
+
+    The end of the last bracket is returned that gives the larger move, so the answer is not too small.
+    """
+    z2 = (X @ vectors) ** 2
+    gaps = values - values[0]  # >= 0, first is 0
+    far = z2.sum(axis=1)
+    if inside:  # t = w_1 - u: 1 = sum z_j^2/(gap_j + u), falling in u
+        low, high = np.zeros(len(X)), far.copy()
+        for _ in range(STEPS):
+            u = 0.5 * (low + high)
+            above = _sum(z2, gaps, u) > 1.0
+            low, high = np.where(above, u, low), np.where(above, high, u)
+        return high
+    # t = w_1 + u: z_1^2/u - sum_{j>1} z_j^2/(gap_j - u) = 1, falling in u on (0, gap_2)
+    low, high = np.zeros(len(X)), np.minimum(far, gaps[1] if len(gaps) > 1 else np.inf)
+    for _ in range(STEPS):
+        u = 0.5 * (low + high)
+        above = -_sum(z2, gaps, -u) > 1.0
+        low, high = np.where(above, u, low), np.where(above, high, u)
+    return high
+
+
+def _sum(z2: Floats, gaps: Floats, u: Floats) -> Floats:
+    """``sum_j z_j^2 / (gap_j + u)``; a direction that x does not touch counts nothing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = z2 / (gaps + u[:, None])
+    return np.where(z2 > 0.0, terms, 0.0).sum(axis=1)

@@ -17,7 +17,7 @@ from flint import arb, arb_mat
 
 from perinstance.errors import NumericalTrouble
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.releases.base.realised.log_ratios import BITS, LogRatios, Output, good_enough
+from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, good_enough
 from perinstance.sampling import ExactGram, FixedRows
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided, exact, product
 from perinstance.sampling.ideal_laws import factor

@@ -18,15 +18,13 @@ from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release, refuse_outside
-from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
-from perinstance.releases.promises.noisy_queries import Window, plain_column_totals, plain_moment, plain_totals
-from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.releases.promises.replayed_sums import replayed_log_ratios
-from perinstance.releases.promises.standard_frame import StandardFrame
+from perinstance.releases.promises.window import StandardFrame, Window, plain_column_totals, plain_moment, plain_totals
 from perinstance.sampling import FixedRows
 
 

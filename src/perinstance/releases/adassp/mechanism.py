@@ -17,22 +17,18 @@ others said, so the distances add in quadrature and the promise is exact.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUND_DOWN, STEP_UP
-from perinstance.releases.adassp.averaged_rounds import PASSED, PASSED_IN_A_FRAME, Round, estimate
-from perinstance.releases.adassp.column_look import ColumnLook, common, standardised
-from perinstance.releases.adassp.first_look import Look, Opening, opening
-from perinstance.releases.adassp.shrinkage import noisy_gram, posterior_mean
+from perinstance.releases.adassp.looks import ColumnLook, Look, Opening, common, opening, standardised
 from perinstance.releases.base.row_sums import lengths, products, squared_lengths
-from perinstance.releases.promises.calibration import gaussian_distance, noise_scale
 from perinstance.releases.promises.declared_box import DeclaredBox
-from perinstance.releases.promises.noisy_queries import MomentWindow
-from perinstance.releases.promises.promise import Promise
-from perinstance.releases.promises.standard_frame import StandardFrame
+from perinstance.releases.promises.promise import Promise, gaussian_distance, noise_scale
+from perinstance.releases.promises.window import MomentWindow, StandardFrame
 from perinstance.sampling import FixedRows
 
 GRAM = 0.3  # share of the squared distance that the looks leave; the rounds have equal parts of the rest
@@ -217,3 +213,87 @@ def _round_share(residual: Floats, lengths: Floats, clip: float, frame: Standard
     if frame is None:
         return (np.minimum(np.abs(residual) / clip, 1.0) * lengths) ** 2
     return np.minimum(np.abs(residual) * lengths / clip, 1.0) ** 2
+
+
+PASSED, PASSED_IN_A_FRAME = 0.75, 0.9  # p: two thirds of normal residuals lie within one standard deviation;
+# in a frame rows are whole in moments and clipped in the Gram matrix, which makes up for part of it
+KEPT = 0.6  # weight of a round against the next one
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One released moment, in units where ``B_x = B_y = 1``."""
+
+    theta: Floats  #: the estimate that residuals were taken of
+    moment: Floats
+    clip: float
+    scale: float  #: of the noise
+
+
+def estimate(gram: NoisyGram, rounds: Sequence[Round], passed: float = PASSED) -> Floats:
+    """Return the posterior mean given the rounds; those of a narrower clip than the last one are left out."""
+    used = [one for one in rounds if one.clip >= rounds[-1].clip]
+    thetas, moments = (np.array([getattr(one, name) for one in used]) for name in ("theta", "moment"))
+    scales = np.array([one.scale for one in used]) / passed
+    age = np.arange(len(used))[::-1]
+    best: Floats = thetas[-1]
+    for _ in range(2 if len(used) > 1 else 1):
+        far = ((thetas - best) ** 2).sum(axis=1)
+        weights = KEPT**age / (scales**2 + 0.5 * gram.scale**2 * far)
+        weights /= weights.sum()
+        noise = math.sqrt(float(weights**2 @ scales**2))
+        best = weights @ thetas + posterior_mean(gram, weights @ moments / passed, noise)
+    return best
+
+
+TAU2 = np.geomspace(0.03, 3.0, 20) ** 2  # squared scale of a coefficient
+LOCAL2 = np.array([0.25, 0.5, 1.0, 2.0, 4.0]) ** 2  # squared factors of single directions
+LABEL2 = np.array([0.003, 0.03, 0.3])  # residual variance of a label
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyGram:
+    """``G~`` in its eigenbasis, eigenvalues denoised."""
+
+    values: Floats  #: (d,) >= 0, rising
+    vectors: Floats  #: (d, d) one in each column
+    scale: float  #: noise on the diagonal of G~; off the diagonal it is smaller by sqrt(2)
+    trace: float  #: of G~: about the number of people when rows have full length
+
+
+def noisy_gram(G: Floats, scale: float) -> NoisyGram:
+    """Diagonalise and denoise.
+
+    The eigenvalues of ``G + E`` repel each other: on average ``u_i'G u_i = w_i - 2 s^2 sum_j 1/(w_i - w_j)``, where s^2
+    is the variance off the diagonal of E (Ledoit and Peche; the poles are smoothed over one noise scale). The answer is
+    made monotone and non-negative.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    w, V = np.linalg.eigh(G)
+    gaps = w[:, None] - w[None, :]
+    repulsion = (gaps / (gaps**2 + scale**2)).sum(axis=1)
+    return NoisyGram(np.maximum(isotonic_regression(w - scale**2 * repulsion), 0.0), V, scale, float(np.trace(G)))
+
+
+def posterior_mean(gram: NoisyGram, moment: Floats, scale: float) -> Floats:
+    """Return the posterior mean of theta with ``G theta = b`` given a moment ``b~`` whose noise has this scale."""
+    g, z = gram.values, gram.vectors.T @ moment
+    d = len(g)
+    profiles = [np.ones(d)] + ([g / g.mean()] if g.mean() > 0 else [])
+    log_weights, means = [], []
+    for p in profiles:
+        # axes: label variance, tau, direction, local factor
+        prior = TAU2[:, None, None] * p[:, None] * LOCAL2
+        noise = scale**2 + gram.scale**2 * d / 2.0 * TAU2[:, None] + LABEL2[:, None, None] * g
+        total = prior * g[:, None] ** 2 + noise[..., None]
+        log_local = -0.5 * (np.log(total) + (z**2)[:, None] / total)
+        top = log_local.max(axis=-1, keepdims=True)
+        local = np.exp(log_local - top)
+        mass = local.sum(axis=-1)
+        mean = (local * prior * g[:, None] / total).sum(axis=-1) / mass * z
+        log_weights.append((np.log(mass) + top[..., 0]).sum(axis=-1).ravel())
+        means.append(mean.reshape(-1, d))
+    weights = np.concatenate(log_weights)
+    weights = np.exp(weights - weights.max())
+    return gram.vectors @ (weights @ np.concatenate(means) / weights.sum())

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from perinstance._version import __version__
 from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.sampling import GRID
 

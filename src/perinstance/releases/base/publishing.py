@@ -7,8 +7,11 @@ numbers that float64 holds, sums over them are exact, and what is published is e
 
 from __future__ import annotations
 
+import sys
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from perinstance.errors import RefusedModel
+from perinstance.errors import ManyReleases, RefusedModel
 from perinstance.event_log import LOG
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.repeated_fits import warn_inside_search
 from perinstance.sampling import ExactGram, NormalEquations, draw
 from perinstance.sampling.ideal_laws import Ideal
 
@@ -101,3 +103,20 @@ def refuse_weights(arguments: dict[str, Any]) -> None:
         )
     if arguments:
         raise TypeError(f"fit() got unexpected arguments {sorted(arguments)}")
+
+
+def warn_inside_search(release: object) -> None:
+    """Tell the curator that a search is fitting this release: it asks who calls, and nothing of the data."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
+            name = type(release).__name__
+            warnings.warn(
+                f"every fit of {name} publishes: a search or a cross-validation is as many releases about the same "
+                "people as it makes fits, and no loss or promise of one fit covers the others; choose parameters on "
+                "public data, or split the budget over all fits",
+                ManyReleases,
+                stacklevel=3,
+            )
+            return
+        frame = frame.f_back

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+import functools
+import inspect
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
+from perinstance.models.interface.problem import MovedByPerson
+from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.mechanism import Mechanism
+from perinstance.record_tables import ShownAsTable
 
 
 @runtime_checkable
@@ -48,3 +53,54 @@ def mechanism_of(release: Any) -> Mechanism:
         )
     described: Mechanism = release.mechanism()
     return described
+
+
+Moved = MovedByPerson | Literal["mean", "sum", "transformed sum"]
+#: Where the noise's covariance comes from. ``output``: fixed in advance, ``scale^2 A^-1``. ``posterior``:
+#: ``scale^2 H^-1`` with ``scale = gamma^-1/2``. ``objective``: ``scale^2 H^-2``. ``adaptive``: from noisy numbers that
+#: were paid for.
+Family = Literal["output", "posterior", "objective", "adaptive"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mechanism(ShownAsTable):
+    """The public part of a release."""
+
+    name: str  #: of the release's class, for messages and files
+    moved: Moved
+    family: Family
+    noise: str  #: the law's name: "gaussian", "laplace", ...
+    scale: float  #: of the noise, in the units of ``family``
+    words: tuple[str | float, ...]  #: what is published; whoever shows it formats the numbers
+    alpha: float = 0.0  #: the ridge penalty, of ``moved == "ridge"``
+    fit_intercept: bool = False
+    precision: Floats | None = None  #: A; None is the identity
+    noise_parameters: tuple[tuple[str, float], ...] = ()  #: further public numbers of the law, by name
+    promises: bool = False  #: whether an (epsilon, delta) promise holds for everybody
+    needs_target: bool = True
+    own_row: bool = False  #: whether what it costs a person is a function of their own row and of what was published
+
+    @property
+    def gamma(self) -> float:
+        """The inverse temperature of a posterior sample."""
+        return self.scale**-2
+
+
+def estimator_words(estimator: Any) -> tuple[str | float, ...]:
+    """Name an estimator and its penalty; None is ridge regression with alpha = 1."""
+    if estimator is None:
+        return ("ridge regression, alpha = ", 1.0)
+    kind: Any = type(estimator)
+    parameters = _parameters_of(kind) if hasattr(estimator, "get_params") else frozenset()
+    told: list[str | float] = [kind.__name__]
+    for name in ("alpha", "C"):
+        value = getattr(estimator, name, None) if name in parameters else None
+        if isinstance(value, int | float):
+            told += [f", {name} = ", float(value)]
+    return tuple(told)
+
+
+@functools.cache
+def _parameters_of(kind: type) -> frozenset[str]:
+    """Return the names of an estimator's parameters, as scikit-learn finds them, which looks anew each time."""
+    return frozenset(inspect.signature(kind).parameters)

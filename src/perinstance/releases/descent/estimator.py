@@ -24,17 +24,21 @@ from perinstance.numerics.rounding import NORM_UP, STEP_UP
 from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.mechanism import Mechanism, estimator_words
+from perinstance.releases.base.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.base.predicting import AnsweringModel, is_classifier
-from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights
-from perinstance.releases.base.realised.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
-from perinstance.releases.base.repeated_fits import warn_inside_search
-from perinstance.releases.descent.clipped_steps import Steps, folded_path, noisy_path, quiet_path
+from perinstance.releases.base.publishing import Law, exact_equations, refuse_weights, warn_inside_search
+from perinstance.releases.base.release import Mechanism, estimator_words
+from perinstance.releases.descent.clipped_steps import (
+    Steps,
+    folded_path,
+    gradients_of,
+    model_of,
+    noisy_path,
+    quiet_path,
+)
 from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
 from perinstance.releases.descent.lengths_along_path import DescentFit, GradientLengths, pairs_read, reading
-from perinstance.releases.descent.person_gradients import gradients_of, model_of
-from perinstance.releases.descent.personal_budgets import FilterPromise, PersonalBudget
 from perinstance.releases.descent.realised_path import (
     check_known,
     check_path,
@@ -43,8 +47,13 @@ from perinstance.releases.descent.realised_path import (
     unclipped_log_ratios,
 )
 from perinstance.releases.descent.ridge_iterates import RidgeDescent, fold_moments
-from perinstance.releases.descent.step_losses import DescentPromise, equal_steps, largest_distance
-from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.descent.step_losses import (
+    DescentPromise,
+    FilterPromise,
+    PersonalBudget,
+    equal_steps,
+    largest_distance,
+)
 from perinstance.releases.promises.class_labels import (
     class_array,
     classes_of_labels,
@@ -52,6 +61,7 @@ from perinstance.releases.promises.class_labels import (
     labels_as_they_are,
     signs,
 )
+from perinstance.releases.promises.promise import check_promise
 from perinstance.sampling import GRID, ExactDescent, draw
 from perinstance.sampling.grid_draw import grid_exponent
 

@@ -14,8 +14,7 @@ from perinstance.models.interface.problem import Problem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.base import Pairs
-from perinstance.releases.descent.clipped_steps import OwnClips, Steps, clipped_lengths, coded_targets
-from perinstance.releases.descent.person_gradients import PersonGradients
+from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, clipped_lengths, coded_targets
 from perinstance.releases.descent.ridge_iterates import RidgeMoments
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, equal_steps
 from perinstance.releases.promises.class_labels import numbers_of_classes

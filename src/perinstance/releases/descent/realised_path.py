@@ -19,11 +19,10 @@ from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import UNIT
-from perinstance.releases.base.realised.log_ratios import BITS, LogRatios, Output, cell, good_enough
-from perinstance.releases.base.realised.noisy_sums import NoisySums
-from perinstance.releases.descent.clipped_steps import OwnClips, Steps, shortened
+from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, cell, good_enough
+from perinstance.releases.base.noisy_sums import NoisySums
+from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, shortened
 from perinstance.releases.descent.enclosed_iterates import EnclosedDescent
-from perinstance.releases.descent.person_gradients import PersonGradients
 from perinstance.releases.descent.ridge_iterates import RidgeMoments
 from perinstance.sampling import ExactGram, exact_sums
 from perinstance.sampling.ball_arithmetic import Ball, Undecided, exact, inverse_factor, product

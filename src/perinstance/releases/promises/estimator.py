@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from perinstance.checked_numbers import truth_value
+from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
@@ -21,15 +22,13 @@ from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
-from perinstance.releases.base.publishing import refuse_weights
-from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.publishing import refuse_weights, warn_inside_search
+from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
-from perinstance.releases.promises.calibration import check_promise
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of, declared_count
-from perinstance.releases.promises.noisy_queries import ExactWindow, Window
-from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.promise import Promise, check_promise
+from perinstance.releases.promises.window import ExactWindow, SimulatedWindow, Window
 from perinstance.sampling import FixedRows
 
 T = TypeVar("T")
@@ -201,3 +200,14 @@ class ClippedSweep(Sweep):
     def _seen(self, block: Block) -> Block:
         rows = self.box.rows(block.X, block.y)
         return Block(rows.X, rows.y, block.start)
+
+
+def simulated_coefficients(estimator: Any, X: ArrayLike, y: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Simulate one release: the coefficients in the user's units and, with an intercept, the intercept last."""
+    if not isinstance(estimator, Promised):
+        raise InvalidInput(f"AdaOPS and AdaSSP can be simulated, got {type(estimator).__name__}")
+    thrown_away, rows = clone(estimator), np.asarray(X, dtype=np.float64)
+    box = thrown_away._box(rows.shape[1])
+    seen = box.rows(rows, np.asarray(y, dtype=np.float64))
+    coef, intercept = box.in_user_units(thrown_away._publish(SimulatedWindow(seen.X, seen.y, rng), box))
+    return np.append(coef, intercept) if box.weight else coef

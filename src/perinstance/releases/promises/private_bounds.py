@@ -27,8 +27,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.interface.kinds import Kind
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.promises.calibration import noise_scale, tail_quantile
-from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.promise import Promise, noise_scale, tail_quantile
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ import numpy as np
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.releases.base.realised.log_ratios import LogRatios, cell
-from perinstance.releases.base.realised.noisy_sums import NoisySums
-from perinstance.releases.promises.noisy_queries import ExactWindow
-from perinstance.releases.promises.standard_frame import StandardFrame
+from perinstance.releases.base.log_ratios import LogRatios, cell
+from perinstance.releases.base.noisy_sums import NoisySums
+from perinstance.releases.promises.window import ExactWindow, StandardFrame
 from perinstance.sampling import GRID, FixedRows
 from perinstance.sampling.ball_arithmetic import Ball, exact
 

@@ -44,8 +44,7 @@ from perinstance.models.smooth.fit.objective_folds import (
 from perinstance.models.smooth.neighbour_refits import gradient_changes
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.releases.base.block_losses import losses_of_block
-from perinstance.releases.descent.clipped_steps import clipped_total
-from perinstance.releases.descent.person_gradients import gradients_of
+from perinstance.releases.descent.clipped_steps import clipped_total, gradients_of
 
 #: a function of rows and targets on a device; None where the processor has to be asked
 DeviceFold = Callable[..., Any]

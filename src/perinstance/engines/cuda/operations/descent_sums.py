@@ -16,8 +16,7 @@ from perinstance.engines.cuda.operations.device_losses import DeviceLoss, known_
 from perinstance.engines.cuda.operations.run_sums import PairedSum, chunks, predictor, there, weighted_total
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, NORM_UP, TINY
-from perinstance.releases.descent.clipped_steps import GradientTotal
-from perinstance.releases.descent.person_gradients import PersonGradients
+from perinstance.releases.descent.clipped_steps import GradientTotal, PersonGradients
 from perinstance.releases.descent.step_losses import levels_of
 
 

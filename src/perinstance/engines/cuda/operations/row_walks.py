@@ -40,8 +40,8 @@ from perinstance.pairs import Objective, Pairs, Shift
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.arguments import spread
 from perinstance.releases.base.block_losses import AnswerPlaces, BlockLosses
+from perinstance.releases.descent.clipped_steps import gradients_of
 from perinstance.releases.descent.lengths_along_path import GradientLengths
-from perinstance.releases.descent.person_gradients import gradients_of
 from perinstance.releases.descent.step_losses import LEVELS
 
 #: rows whose numbers are made people of at a time, and threads that do it

@@ -9,12 +9,16 @@ c and u are rational numbers that are known exactly, so only the cell of the out
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from flint import arb
 
-from perinstance.releases.base.realised.log_ratios import Output
+from perinstance.numerics.array_types import Floats
+from perinstance.pairs.interface.base import Pairs
+from perinstance.releases.base.log_ratios import Output
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.variates import Noise
 
@@ -42,3 +46,20 @@ class NoisySums:
             else:
                 total += (abs(gap + u) - abs(gap)) / s
         return total
+
+
+@runtime_checkable
+class MovesTogether(Protocol):
+    """A release that knows the one pair of several people of its table."""
+
+    def moved_together(self, fit: Any, rows: Floats) -> Pairs:
+        """Return the pair without and with all of these rows, which are some of those that ``fit`` was made with."""
+
+
+def distance_of(moves: Sequence[Ball], scale: float, order: int = 2) -> float:
+    """Return the length of a movement over the scale of the noise, rounded up."""
+    if order == 1:
+        length = sum((abs(move) for move in moves), arb(0))
+    else:
+        length = sum((move * move for move in moves), arb(0)).sqrt()
+    return math.nextafter(float((length / arb(scale)).upper()), math.inf) if length != 0 else 0.0

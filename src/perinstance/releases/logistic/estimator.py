@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,25 +16,22 @@ from perinstance.checked_numbers import is_whole, truth_value
 from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
-from perinstance.folds.sweep import People, Sweep
+from perinstance.folds.sweep import M, People, Sweep
 from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
-from perinstance.releases.base.mechanism import Mechanism
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
-from perinstance.releases.base.publishing import refuse_weights
-from perinstance.releases.base.repeated_fits import warn_inside_search
+from perinstance.releases.base.publishing import refuse_weights, warn_inside_search
+from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.shown_decimals import declared_text
-from perinstance.releases.logistic_regression import mechanism as slope_mechanism
-from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE, slopes
-from perinstance.releases.logistic_regression.confidential_fit import NoiselessSums, SignSweep, SlopeFit
-from perinstance.releases.logistic_regression.noisy_sums import ExactSums
-from perinstance.releases.promises.calibration import check_promise
+from perinstance.releases.logistic import mechanism as slope_mechanism
+from perinstance.releases.logistic.bounded_slope_loss import SLOPE, slopes
+from perinstance.releases.logistic.noisy_sums import ExactSums
 from perinstance.releases.promises.class_labels import (
     class_array,
     classes_of_labels,
@@ -42,8 +40,8 @@ from perinstance.releases.promises.class_labels import (
     signs_of_numbers,
 )
 from perinstance.releases.promises.declared_box import DeclaredBox, box_of
-from perinstance.releases.promises.estimator import Clipped, ClippedSweep, counted
-from perinstance.releases.promises.promise import Promise
+from perinstance.releases.promises.estimator import Clipped, ClippedFit, ClippedSweep, counted
+from perinstance.releases.promises.promise import Promise, check_promise
 from perinstance.sampling import FixedRows
 
 
@@ -262,3 +260,58 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # of a few dozen rows nothing can be said privately
         return tags
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SlopeFit(ClippedFit):
+    """Least squares on the classes as -1 and +1 and, if asked for, the points of the rounds. Confidential."""
+
+    path: tuple[Floats, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SignSweep(Sweep):
+    """A sweep whose targets are replaced by -1 and +1."""
+
+    sweep: Sweep
+    signs: Callable[[NDArray], Floats]
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self.sweep.n_features
+
+    def tell(self, stage: str, done: int, total: int | None) -> None:
+        """Pass on how far the work between two passes is."""
+        self.sweep.tell(stage, done, total)
+
+    def fold(self, step: Callable[[Block], M]) -> M:
+        """Fold with signs for targets."""
+        return self.sweep.fold(lambda block: step(block.with_target(self.signs(block.y))))
+
+    def map(self, step: Callable[[Block], T]) -> Iterator[T]:
+        """Map with signs for targets."""
+        return self.sweep.map(lambda block: step(block.with_target(self.signs(block.y))))
+
+
+@dataclass(frozen=True, slots=True)
+class NoiselessSums:
+    """A window without noise: what a release would typically look like. Its answers stay with the curator."""
+
+    sweep: ClippedSweep
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return self.sweep.n_features
+
+    def gram(self, scale: float) -> Floats:
+        """``X'X``."""
+        return self.sweep.fold(lambda block: block.X.T @ block.X)
+
+    def slope_sum(self, theta: Floats, scale: float) -> Floats:
+        """``sum_i slope(x_i'theta, s_i) x_i``."""
+        return self.sweep.fold(lambda block: block.X.T @ slopes(block.X @ theta, np.sign(block.y)))

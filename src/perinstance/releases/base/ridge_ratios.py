@@ -25,8 +25,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.releases.base.mechanism import Mechanism
-from perinstance.releases.base.realised.log_ratios import BITS, LogRatios, Output, good_enough
+from perinstance.releases.base.log_ratios import BITS, LogRatios, Output, good_enough
+from perinstance.releases.base.release import Mechanism
 from perinstance.sampling import ExactGram
 from perinstance.sampling.ball_arithmetic import Ball, Matrix, Undecided
 from perinstance.sampling.exact_gram import NormalEquations

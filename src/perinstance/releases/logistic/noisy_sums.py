@@ -13,8 +13,8 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.row_sums import products
-from perinstance.releases.logistic_regression.bounded_slope_loss import SLOPE_BITS, slopes
-from perinstance.releases.promises.noisy_queries import ExactWindow
+from perinstance.releases.logistic.bounded_slope_loss import SLOPE_BITS, slopes
+from perinstance.releases.promises.window import ExactWindow
 from perinstance.sampling import FixedRows, Noisy, draw
 
 HALF = 20  # bits: integers below 2^40 are cut into two halves
