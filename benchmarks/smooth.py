@@ -24,9 +24,9 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
-from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
 from perinstance.models.smooth.movement_bounds import Sensitivity, prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
+from perinstance.models.smooth.objective_folds import fit_smooth, slopes
 
 BLOCK = 1 << 16
 

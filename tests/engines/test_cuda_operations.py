@@ -37,8 +37,8 @@ from perinstance.models import (
     SmoothObjective,
     Squared,
 )
-from perinstance.models.smooth.fit.objective_folds import Outsider, slopes
-from perinstance.models.smooth.fit.whitening import whiten
+from perinstance.models.smooth.objective_folds import Outsider, slopes
+from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.rounding import HALF_UNIT
 from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mpmath
 import numpy as np
 from scipy.special import expit
 
@@ -64,16 +63,6 @@ FORMULAS = {
     "pseudo-huber": _pseudo_huber,
     "squared-hinge": _squared_hinge,
     "smooth-hinge": _smooth_hinge,
-}
-
-#: the values with as many digits as mpmath is asked for, of the losses that state their fourth derivative
-MP_VALUES = {
-    "logistic": lambda y, e: mpmath.log(1 + mpmath.exp(e)) - y * e,
-    "poisson": lambda y, e: mpmath.exp(e) - y * e,
-    "gamma": lambda y, e: y * mpmath.exp(-e) + e,
-    "negative-binomial": lambda y, e: (
-        (y + 1 / mpmath.mpf(0.6)) * mpmath.log(1 + mpmath.mpf(0.6) * mpmath.exp(e)) - y * e
-    ),
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,6 +148,28 @@ def test_distances_on_hostile_tables_are_never_below_the_truth():
     assert tally["exact"] > 100, tally
     assert tally["upper"] > 10, tally
     assert tally["bound"] > 100, tally
+
+
+def test_bounds_and_refits_stand_above_the_truths_that_were_kept():
+    """``tests/data/smooth_truth.csv``: 120 digits rounded down, beside the bounds of a version with second steps."""
+    with (Path(__file__).parents[1] / "data" / "smooth_truth.csv").open(newline="") as file:
+        rows = [{k: float(v or "inf") for k, v in row.items()} for row in csv.DictReader(file)]
+    looser, exact = [], 0
+    for (seed, inside), group in groupby(rows, key=lambda row: (int(row["seed"]), bool(row["inside"]))):
+        case, kept = _case(seed), list(group)
+        people = np.array([int(row["person"]) for row in kept])
+        X, y = (case.X, case.y) if inside else (case.Z, case.z)
+        sweep, block = ArraySweep(case.X, case.y), Block(X[people], y[people])
+        fit = case.model.fit(sweep, None, "upper")
+        found, refits = case.model.movement(fit, block, inside), case.model.refine(fit, sweep, block, inside)
+        truth, before = (np.array([row[name] for row in kept]) for name in ("truth", "bound"))
+        assert (found.distance >= truth).all() and (refits.distance >= truth).all(), (seed, inside)
+        sure = (refits.kind == 0) & np.isfinite(refits.distance)
+        assert (refits.distance[sure] <= truth[sure] * (1 + 1e-6)).all(), (seed, inside)
+        exact += int(sure.sum())
+        both = np.isfinite(before) & np.isfinite(found.distance)
+        looser += list(found.distance[both] / before[both])
+    assert exact > 400 and len(looser) > 150 and np.median(looser) < 1.1
 
 
 @pytest.mark.slow

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
-from perinstance.models.smooth import movement_bounds
-from perinstance.models.smooth.certificates import hessian_bounds as constants
-from perinstance.models.smooth.fit.objective_folds import fit_smooth
+from perinstance.models.smooth import certificates
 from perinstance.models.smooth.movement_bounds import prepare, sensitivity
+from perinstance.models.smooth.objective_folds import fit_smooth
 
 from .dumb import problem, refit
 
 DESIGNS = ("plain", "spread", "far", "origin", "twins", "rare", "nearly-collinear", "units", "fewer")
-#: the first certificate alone; with the third derivatives; with the rows kept; whatever the code chooses
-ROADS = ("first", "cubic", "kept", "any")
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Case:
     precision: np.ndarray | None
     inside: bool
     unit: np.ndarray
-    road: str
+    averaged: bool  #: whether averages are folded for, also where the plain constant is sharp
 
 
 @st.composite
@@ -74,7 +71,7 @@ def cases(draw):
     precision = None if draw(st.booleans()) and (unit == 1).all() else (root @ root.T) * np.outer(scale, scale)
     return Case(
         name, X * unit, y, Z * unit, z, weights * unit**2, intercept, mean, precision, draw(st.booleans()), unit,
-        draw(st.sampled_from(ROADS)),
+        draw(st.booleans()),
     )  # fmt: skip
 
 
@@ -90,21 +87,9 @@ def _refit(case, X, y, start):
 
 def _certified(case, sweep, fit, monkeypatch):
     with monkeypatch.context() as patch:
-        if case.road == "cubic":
-            patch.setattr(constants, "WHOLE_PRODUCTS", 0)
-        if case.road in ("cubic", "kept"):  # for everybody whom it can answer
-            patch.setattr(constants, "LOOSE", -1.0)
-            patch.setattr(constants, "AVERAGE_ABOVE", -1.0)
-            patch.setattr(movement_bounds, "LOOSE", 0.0)
+        if case.averaged:
+            patch.setattr(certificates, "AVERAGE_ABOVE", -1.0)
         model = prepare(sweep, fit, case.precision)
-        if case.road == "first":
-            sides = {
-                side: replace(
-                    getattr(model, side), hessian_bounds=replace(getattr(model, side).hessian_bounds, second=None)
-                )
-                for side in ("inside", "outside")
-            }
-            model = replace(model, **sides)
         return sensitivity(model, *((case.X, case.y) if case.inside else (case.Z, case.z)), case.inside)
 
 
@@ -125,7 +110,7 @@ def _check(case, monkeypatch, tally):
     A = np.eye(p) if case.precision is None else case.precision
     with_all = _refit(case, case.X, case.y, fit.theta)
     for i in people:
-        tally.setdefault(case.road, []).append(not found.open[i])
+        tally.append(not found.open[i])
         if found.open[i]:
             continue
         if case.inside:
@@ -138,12 +123,11 @@ def _check(case, monkeypatch, tally):
         truth = np.sqrt(D @ A @ D)
         u = np.append(case.unit, 1.0)[:p]
         size = np.linalg.norm(theta * u) * np.sqrt(np.linalg.norm(A / np.outer(u, u), 2))
-        assert found.distance[i] >= truth * (1 - 1e-9) - 1e-9 * size, (case.name, case.road, i)
-        event(case.road)
+        assert found.distance[i] >= truth * (1 - 1e-9) - 1e-9 * size, (case.name, case.averaged, i)
 
 
 def _drive(examples, monkeypatch):
-    tally: dict[str, list[bool]] = {}
+    tally: list[bool] = []
 
     @settings(max_examples=examples, deadline=None)
     @given(cases())
@@ -151,9 +135,7 @@ def _drive(examples, monkeypatch):
         _check(case, monkeypatch, tally)
 
     never_below()
-    share = {road: np.mean(seen) for road, seen in tally.items()}
-    # not vacuous: most people of such small and awkward tables are certified by the roads with a second correction
-    assert share["any"] > 0.8 and share["kept"] > 0.8 and share["cubic"] > 0.5 and share["first"] > 0.3, share
+    assert np.mean(tally) > 0.4  # not vacuous: many people of such small and awkward tables have a certificate
 
 
 def test_certified_is_never_below_the_truth(monkeypatch):

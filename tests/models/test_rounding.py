@@ -11,9 +11,9 @@ from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.fit.objective_folds import fit_smooth
 from perinstance.models.smooth.movement_bounds import prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
+from perinstance.models.smooth.objective_folds import fit_smooth
 
 from .dumb import problem, refit
 

@@ -7,12 +7,12 @@ from .interface.problem import Movement as Movement
 from .interface.problem import Problem as Problem
 from .kernel_ridge.problem import predictions as predictions
 from .losses.catalogue import CATALOGUE as CATALOGUE
-from .losses.negative_binomial import NegativeBinomial as NegativeBinomial
 from .losses.penalised_objective import RidgePenalty as RidgePenalty
 from .losses.penalised_objective import SmoothL1Penalty as SmoothL1Penalty
 from .losses.penalised_objective import SmoothObjective as SmoothObjective
 from .losses.smooth import Gamma as Gamma
 from .losses.smooth import Logistic as Logistic
+from .losses.smooth import NegativeBinomial as NegativeBinomial
 from .losses.smooth import Poisson as Poisson
 from .losses.smooth import PseudoHuber as PseudoHuber
 from .losses.smooth import SmoothHinge as SmoothHinge

@@ -31,9 +31,8 @@ from perinstance.models.linear.ridge import (
 )
 from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.movement_bounds import multipliers
+from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
-from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
 from perinstance.numerics.compilation.outlined_calls import lead, outlined

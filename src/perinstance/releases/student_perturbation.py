@@ -15,9 +15,8 @@ from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.problem_registry import problem_of
-from perinstance.models.smooth.movement_bounds import multipliers
+from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
-from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.pairs.interface.kinds import Method, kind_codes

@@ -25,10 +25,10 @@ from perinstance.analysis.bounds.trust_region_slices import Domain, ellipsoid, e
 from perinstance.errors import InvalidInput
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep
-from perinstance.models.smooth.certificates.newton_step_ball import Step, distance_bound, step_ball
-from perinstance.models.smooth.fit.newton import Slopes
-from perinstance.models.smooth.fit.objective_folds import slopes
+from perinstance.models.smooth.certificates import Step, distance_bound, step_ball
 from perinstance.models.smooth.movement_bounds import prepare
+from perinstance.models.smooth.newton import Slopes
+from perinstance.models.smooth.objective_folds import slopes
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, PREDICTOR_ERROR, TINY

@@ -1,3 +1,3 @@
 """scikit-learn's ``HuberRegressor``, which fits its scale too: ``problem`` is the model, ``objective`` what it
-minimises, ``certificate`` the upper bound.
+minimises.
 """

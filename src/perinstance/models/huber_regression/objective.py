@@ -6,8 +6,8 @@ It minimises ``sum_j [sigma + H(r_j/sigma) sigma] + alpha |w|^2``, ``H(z) = z^2`
     inlier  |r| <= epsilon sigma:  sigma/2 + r^2/(2 sigma),        Hessian (1/sigma) v v',  v = (x, r/sigma)
     outlier:                       epsilon |r| + (1 - epsilon^2) sigma/2,   no curvature
 
-The curvature changes with sigma, which ``smooth.certificates`` do not cover; ``certificate`` does. Only the
-coefficients and the intercept are published and measured; sigma is not.
+The curvature changes with sigma, which ``smooth.certificates`` do not cover: people are refitted. Only the coefficients
+and the intercept are published and measured; sigma is not.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
-from perinstance.models.smooth.fit.newton import LENGTHS, Slopes
-from perinstance.models.smooth.fit.objective_folds import GradientRounding, Outsider, Values, slope_rounding
+from perinstance.models.smooth.newton import LENGTHS, Slopes
+from perinstance.models.smooth.objective_folds import GradientRounding, Outsider, Values, slope_rounding
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.huber_regression.certificate import Crowd, HuberCorrection, huber_keep
 from perinstance.models.huber_regression.objective import (
     HuberFolded,
     HuberObjective,
@@ -24,12 +23,11 @@ from perinstance.models.huber_regression.objective import (
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import design
-from perinstance.models.smooth.certificates.hessian_bounds import KEPT, NEAR_PRODUCTS
-from perinstance.models.smooth.fit.newton import Minimum, minimise
-from perinstance.models.smooth.fit.objective_folds import Outsider
-from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.models.smooth.neighbour_refits import BATCH, PIECE, GradientChanges, Places, measured, refit_batch
+from perinstance.models.smooth.newton import Minimum, minimise
+from perinstance.models.smooth.objective_folds import Outsider
 from perinstance.models.smooth.problem import kind_asked
+from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import LEAST_DIVISOR
@@ -50,7 +48,6 @@ class HuberFit(ShowsNoValue):
     gradient_rounding: float  #: what rounding may hide of the gradient, in whitened coordinates
     precision: Floats | None
     kind: Kind
-    correction: HuberCorrection | None  #: what certificates need
 
     @property
     def theta(self) -> Floats:
@@ -125,32 +122,16 @@ class HuberProblem:
         A[:p, :p] = np.eye(p) if precision is None else precision
         around = whiten(minimum.slopes.hessian, A)
         kind = kind_asked(method, minimum.slopes.n, p + 1)
-        correction = self._correction(sweep, minimum, around) if kind == "upper" else None
         lost = around.norm_bound(folded.gradient_rounding(minimum.theta))
-        return HuberFit(minimum, around, lost, precision, kind, correction)
-
-    def _correction(self, sweep: Sweep, minimum: Minimum, around: Whitening) -> HuberCorrection:
-        """Fold for the rows near a knot."""
-        theta, T, p = minimum.theta, around.T, len(minimum.theta)
-        most = min(KEPT, NEAR_PRODUCTS // p**2)
-        kept = sweep.fold(partial(huber_keep, objective=self.objective, theta=theta, T=T, most=most))
-        P = (T * HuberFolded(sweep, self.objective, None).weights(p)) @ T.T
-        return HuberCorrection(self.objective.epsilon, float(theta[-1]), np.eye(p) - P, P, T[:, -1], kept)
+        return HuberFit(minimum, around, lost, precision, kind)
 
     def movement(self, fit: HuberFit, block: Block, inside: bool = True) -> Movement:
-        """Map: estimates or upper bounds; left open where a refit is asked for or needed."""
+        """Map: estimates; everybody is left open where more is asked for: no certificate covers the scale."""
         X, y = block.X, block.y
         near = _neighbours(self.objective, fit, None, X, y, inside)
-        if fit.correction is not None:
-            z = near.residual / fit.scale
-            gradient = -(near.base - fit.minimum.slopes.gradient) @ fit.around.T.T
-            gradient_bound = fit.around.norm(fit.minimum.slopes.gradient) + fit.gradient_rounding
-            distance = fit.correction.distance(Crowd(near.t, z), near.sign, gradient, fit.around, gradient_bound)
-            distance *= 1 + 16 * fit.around.error / np.maximum(near.left, 1e-3)
-        else:
-            distance = _norm(fit, -near.solve(np.arange(len(near.x)), near.base)[0])
-        open_ = near.hopeless | (fit.kind == "exact") | ~np.isfinite(distance)
-        kind = np.full(len(distance), "upper" if fit.kind == "upper" else "estimate")
+        distance = _norm(fit, -near.solve(np.arange(len(near.x)), near.base)[0])
+        open_ = near.hopeless | (fit.kind != "estimate") | ~np.isfinite(distance)  # no certificate knows the scale
+        kind = np.full(len(distance), "estimate")
         return Movement(
             near.leverage, near.residual, np.where(open_, np.inf, distance), kind, open_ if open_.any() else None
         )

@@ -7,8 +7,8 @@ Required:
 
 - ``value``, ``derivatives`` (``l'`` and ``l''``), ``third`` (``l'''``) and ``mean`` (the prediction);
 - ``concordance``: kappa with ``|l'''| <= kappa l''`` everywhere, ``inf`` where the curvature jumps at a knot. A loss
-  with knots also overrides ``curvature_drop``, ``curvature_rise``, ``knot_distance``, ``least_curvature`` and
-  ``slope_remainder``; between its knots it is a parabola.
+  with knots also overrides ``curvature_drop``, ``curvature_rise`` and ``knot_distance``; between its knots it is a
+  parabola.
 
 Data with a default: ``targets`` (the domain), ``slope_supremum`` and ``curvature_supremum`` (``inf``: no bound),
 ``slope_keeps_sign``, ``predicts_probabilities``, ``link``.
@@ -16,11 +16,8 @@ Data with a default: ``targets`` (the domain), ``slope_supremum`` and ``curvatur
 Optional, each with a default that is true and makes the caller fall back:
 
 - ``slope_change``: where ``l'(eta + step) - l'(eta)`` would cancel;
-- ``largest_slope``, ``largest_curvature``, ``largest_third``, ``least_curvature``: within a radius of eta. The defaults
-  follow from convexity and from kappa; a sharper bound makes sharper certificates;
-- ``largest_fourth``: ``inf``. Without it there is no third-order correction;
-- ``fourth`` and ``largest_fifth``: None and ``inf``. Without them ``analysis.everyone`` has no fourth-order expansion;
-- ``inverse_curvature``: None. Without it ``analysis.everyone`` has no slope enclosures.
+- ``largest_slope``, ``largest_curvature``, ``largest_third``: within a radius of eta. The defaults follow from
+  convexity and from kappa; a sharper bound makes sharper certificates.
 
 For every shift of eta by at most t,
 
@@ -113,13 +110,17 @@ class Loss(ABC):
     def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
         """``l'`` and ``l''``, together because they share their exponential."""
 
-    @abstractmethod
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        """``l'''(y, eta)``; 0 between knots."""
-
-    @abstractmethod
     def mean(self, eta: Floats) -> Floats:
         """Return what the model predicts at eta."""
+        if self.binary:
+            return (eta > 0).astype(np.float64)
+        return np.exp(eta) if self.link == "log" else eta
+
+    def start(self, mean: float) -> float:
+        """Return an intercept to start from, given the mean of the targets."""
+        if self.link == "log":
+            return float(np.log(mean)) if mean > 0 else 0.0
+        return 0.0 if self.binary else mean
 
     def slope(self, y: Floats, eta: Floats) -> Floats:
         """``l'(y, eta)``."""
@@ -129,21 +130,9 @@ class Loss(ABC):
         """``l''(y, eta)``."""
         return self.derivatives(y, eta)[1]
 
-    def fourth(self, y: Floats, eta: Floats) -> Floats | None:
-        """``l''''(y, eta)``; None where it is not known."""
-        return None
-
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         """``l'(eta + step) - l'(eta)``; losses override it where the subtraction would cancel."""
         return self.slope(y, eta + step) - self.slope(y, eta)
-
-    def slope_remainder(self, y: Floats, eta: Floats, step: Floats) -> Floats:
-        """``l'(eta + step) - l'(eta) - l''(eta) step``; of losses with knots exactly 0 where none is passed."""
-        return self.slope_change(y, eta, step) - self.curvature(y, eta) * step
-
-    def start(self, mean: float) -> float:
-        """Return an intercept to start from, given the mean of the targets."""
-        return 0.0
 
     def check(self, y: NDArray) -> None:
         """Refuse targets outside the domain of the loss."""
@@ -163,27 +152,11 @@ class Loss(ABC):
             bound = self.curvature(y, eta) * np.exp(self.concordance * radius)
         return np.fmin(bound, self.curvature_supremum)
 
-    def least_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        """Bound ``l''`` within ``radius`` of eta from below."""
-        return self.curvature(y, eta) * np.exp(-self.concordance * radius)
-
     def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         """Bound ``|l'''|`` within ``radius`` of eta."""
         if not np.isfinite(self.concordance):
             return np.full_like(eta, np.inf)
         return self.concordance * self.largest_curvature(y, eta, radius)
-
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        """Bound ``|l''''|`` within ``radius`` of eta; ``inf`` where it is not known."""
-        return np.full_like(eta, np.inf)
-
-    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        """Bound the fifth derivative within ``radius`` of eta; ``inf`` where it is not known."""
-        return np.full_like(eta, np.inf)
-
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...] | None:
-        """Return all predictors at which ``l''`` has this value (anything where there is none); None: not known."""
-        return None
 
     def knot_distance(self, y: Floats, eta: Floats) -> Floats:
         """Return how far the next jump of the curvature is from eta."""

@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from perinstance.models.losses.base import Loss
-from perinstance.models.losses.negative_binomial import NegativeBinomial
-from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, SmoothHinge, Squared
+from perinstance.models.losses.smooth import (
+    Gamma,
+    Logistic,
+    NegativeBinomial,
+    Poisson,
+    PseudoHuber,
+    SmoothHinge,
+    Squared,
+)
 from perinstance.models.losses.with_knots import Huber, SquaredHinge
 
 CATALOGUE: Mapping[str, Loss] = MappingProxyType(

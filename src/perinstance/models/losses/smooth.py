@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit, spence
+from scipy.special import expit, spence
 
 from perinstance.checked_numbers import positive
 from perinstance.models.losses.base import CLASS_TARGETS, COUNT_TARGETS, POSITIVE_TARGETS, Loss
@@ -30,23 +30,8 @@ class Squared(Loss):
     def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
         return np.broadcast_to(step, np.broadcast_shapes(eta.shape, step.shape))
 
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        return np.zeros_like(eta)
-
     def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return np.zeros_like(eta)
-
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return np.zeros_like(eta)
-
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
-        return ()  # everywhere the same: no predictor is distinguished
-
-    def mean(self, eta: Floats) -> Floats:
-        return eta
-
-    def start(self, mean: float) -> float:
-        return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +69,6 @@ class Logistic(Loss):
         e /= below
         return e
 
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        return -expit(eta) * expit(-eta) * np.tanh(eta / 2)
-
-    def fourth(self, y: Floats, eta: Floats) -> Floats:
-        v = self.curvature(y, eta)
-        return v * (1 - 6 * v)
-
     def largest_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return self.curvature(y, np.maximum(np.abs(eta) - radius, 0.0))
 
@@ -98,25 +76,14 @@ class Logistic(Loss):
         v = _nearest(np.arccosh(2.0), np.abs(eta), radius)  # p(1-p)|1-2p| has one maximum, where cosh eta = 2
         return expit(v) * expit(-v) * np.tanh(v / 2)
 
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        # v(1 - 6v) of v = p(1-p): falls from 1/8 at eta = 0 to 0, then one maximum at v = 1/12, where cosh eta = 5
-        a = np.abs(eta)
-        near, far = np.maximum(a - radius, 0), _nearest(np.arccosh(5.0), a, radius)
-        return np.maximum(np.abs(self.fourth(y, near)), np.abs(self.fourth(y, far)))
-
-    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        # l'' (1 - 2p)(1 - 12 p(1-p)) is nowhere above l''
-        return self.largest_curvature(y, eta, radius)
-
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
-        eta = 2 * np.arccosh(np.maximum(0.5 / np.sqrt(curvature), 1.0))
-        return eta, -eta
-
     def mean(self, eta: Floats) -> Floats:
         return expit(eta)
 
     def start(self, mean: float) -> float:
         return float(np.log(mean / (1 - mean))) if 0 < mean < 1 else 0.0
+
+
+LOGISTIC = Logistic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,27 +108,6 @@ class Poisson(Loss):
         with np.errstate(over="ignore"):
             return np.exp(eta + radius)
 
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        return np.exp(eta)
-
-    def fourth(self, y: Floats, eta: Floats) -> Floats:
-        return np.exp(eta)
-
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return self.largest_third(y, eta, radius)
-
-    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return self.largest_third(y, eta, radius)
-
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
-        return (np.log(curvature),)
-
-    def mean(self, eta: Floats) -> Floats:
-        return np.exp(eta)
-
-    def start(self, mean: float) -> float:
-        return float(np.log(mean)) if mean > 0 else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Gamma(Loss):
@@ -184,27 +130,6 @@ class Gamma(Loss):
     def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         with np.errstate(over="ignore"):
             return y * np.exp(radius - eta)
-
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        return -y * np.exp(-eta)
-
-    def fourth(self, y: Floats, eta: Floats) -> Floats:
-        return y * np.exp(-eta)
-
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return self.largest_third(y, eta, radius)
-
-    def largest_fifth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return self.largest_third(y, eta, radius)
-
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
-        return (np.log(y) - np.log(curvature),)
-
-    def mean(self, eta: Floats) -> Floats:
-        return np.exp(eta)
-
-    def start(self, mean: float) -> float:
-        return float(np.log(mean)) if mean > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,27 +162,6 @@ class PseudoHuber(Loss):
     def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         v = _nearest(0.5, np.abs(eta - y) / self.width, radius / self.width)  # one maximum, at |r| = k/2
         return 3 * v * np.hypot(1, v) ** -5 / self.width
-
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        v = (eta - y) / self.width
-        return -3 * v * np.hypot(1, v) ** -5 / self.width
-
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        # 3 (4v^2 - 1) (1 + v^2)^-3.5: falls from its peak at v = 0 to 0, then has one maximum at v^2 = 3/4
-        a, r = np.abs(eta - y) / self.width, radius / self.width
-        near, far = np.maximum(a - r, 0), _nearest(np.sqrt(0.75), a, r)
-        here, there = (np.abs(4 * v * v - 1) * np.hypot(1, v) ** -7 for v in (near, far))
-        return 3 * np.maximum(here, there) / self.width**2
-
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
-        away = self.width * np.sqrt(np.maximum(curvature ** (-2 / 3) - 1, 0.0))
-        return y + away, y - away
-
-    def mean(self, eta: Floats) -> Floats:
-        return eta
-
-    def start(self, mean: float) -> float:
-        return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,20 +199,47 @@ class SmoothHinge(Loss):
         v = _nearest(0.0, np.abs(1 - (2 * y - 1) * eta) / self.width, radius / self.width)
         return expit(v) * expit(-v) / self.width
 
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        s = 2 * y - 1
-        v = (1 - s * eta) / self.width
-        return -s * expit(v) * expit(-v) / self.width
 
-    def largest_fourth(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        v = np.abs(1 - (2 * y - 1) * eta) / self.width
-        return Logistic().largest_third(y, v, radius / self.width) / self.width**2
+@dataclass(frozen=True, slots=True)
+class NegativeBinomial(Loss):
+    """``(y + 1/a) log(1 + a e^eta) - y eta`` for counts y >= 0, variance ``mu + a mu^2``, ``mu = e^eta``.
 
-    def inverse_curvature(self, y: Floats, curvature: Floats) -> tuple[Floats, ...]:
-        return ((2 * y - 1) * (1 - self.width * logit(curvature)),)
+    Up to a constant the negative log-likelihood (NB2 of Cameron and Trivedi 1998). Derivatives from the second on are
+    ``y + 1/a`` times those of the logistic loss at ``eta + log a``, hence ``|l'''| <= l''``.
+    """
 
-    def mean(self, eta: Floats) -> Floats:
-        return (eta > 0).astype(np.float64)
+    dispersion: float = 1.0  #: a > 0, public: it is not fitted
+    concordance = 1.0
+    targets = COUNT_TARGETS
+    link = "log"
+
+    def __post_init__(self) -> None:
+        positive("dispersion", self.dispersion)
+
+    def _weight(self, y: Floats) -> Floats:
+        return y + 1 / self.dispersion
+
+    def _score(self, eta: Floats) -> Floats:
+        return eta + np.log(self.dispersion)
+
+    def value(self, y: Floats, eta: Floats) -> Floats:
+        return self._weight(y) * np.logaddexp(0.0, self._score(eta)) - y * eta
+
+    def derivatives(self, y: Floats, eta: Floats) -> tuple[Floats, Floats]:
+        # (mu - y) / (1 + a mu) and mu (1 + a y) / (1 + a mu)^2, divided by mu where it could overflow
+        a, e = self.dispersion, np.exp(-np.abs(eta))
+        small = eta <= 0
+        below = np.where(small, 1 + a * e, e + a)
+        return np.where(small, e - y, 1 - y * e) / below, e * (1 + a * y) / below**2
+
+    def slope_change(self, y: Floats, eta: Floats, step: Floats) -> Floats:
+        return self._weight(y) * LOGISTIC.slope_change(y, self._score(eta), step)
+
+    def largest_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self._weight(y) * LOGISTIC.largest_curvature(y, self._score(eta), radius)
+
+    def largest_third(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
+        return self._weight(y) * LOGISTIC.largest_third(y, self._score(eta), radius)
 
 
 def _far_change(eta: Floats, step: Floats) -> Floats:

@@ -37,25 +37,8 @@ class Huber(Loss):
         r = eta - y
         return np.clip(r, -self.width, self.width), (np.abs(r) <= self.width).astype(np.float64)
 
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        return np.zeros_like(eta)
-
     def knot_distance(self, y: Floats, eta: Floats) -> Floats:
         return np.abs(np.abs(eta - y) - self.width)
-
-    def least_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return self.curvature(y, eta) * (self.knot_distance(y, eta) > radius)
-
-    def slope_remainder(self, y: Floats, eta: Floats, step: Floats) -> Floats:
-        r = eta - y
-        there, k = r + step, self.width
-        return np.clip(there, -k, k) - np.where(np.abs(r) <= k, there, np.clip(r, -k, k))
-
-    def mean(self, eta: Floats) -> Floats:
-        return eta
-
-    def start(self, mean: float) -> float:
-        return mean
 
     def curvature_drop(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return _share_beyond(self.width - np.abs(eta - y), radius)
@@ -81,23 +64,8 @@ class SquaredHinge(Loss):
         short = 1 - s * eta
         return -s * np.maximum(0, short), (short >= 0).astype(np.float64)
 
-    def third(self, y: Floats, eta: Floats) -> Floats:
-        return np.zeros_like(eta)
-
     def knot_distance(self, y: Floats, eta: Floats) -> Floats:
         return np.abs(1 - (2 * y - 1) * eta)
-
-    def least_curvature(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
-        return self.curvature(y, eta) * (self.knot_distance(y, eta) > radius)
-
-    def slope_remainder(self, y: Floats, eta: Floats, step: Floats) -> Floats:
-        s = 2 * y - 1
-        short = 1 - s * eta
-        there = short - s * step
-        return -s * (np.maximum(0, there) - np.where(short >= 0, there, 0.0))
-
-    def mean(self, eta: Floats) -> Floats:
-        return (eta > 0).astype(np.float64)
 
     def curvature_drop(self, y: Floats, eta: Floats, radius: Floats) -> Floats:
         return _share_beyond(1 - (2 * y - 1) * eta, radius)

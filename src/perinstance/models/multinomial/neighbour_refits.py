@@ -19,10 +19,10 @@ from perinstance.models.multinomial.objective import (
     row_slopes,
     softmax_gradient_rounding,
 )
-from perinstance.models.smooth.fit.newton import Minimum
-from perinstance.models.smooth.fit.objective_folds import Outsider
-from perinstance.models.smooth.fit.whitening import Whitening, whiten
 from perinstance.models.smooth.neighbour_refits import GradientChanges, Places
+from perinstance.models.smooth.newton import Minimum
+from perinstance.models.smooth.objective_folds import Outsider
+from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 
 #: numbers in one temporary

@@ -19,8 +19,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
-from perinstance.models.smooth.fit.newton import LENGTHS, Minimum, Slopes, minimise
-from perinstance.models.smooth.fit.objective_folds import GradientRounding, Outsider, Values, farthest, slope_rounding
+from perinstance.models.smooth.newton import LENGTHS, Minimum, Slopes, minimise
+from perinstance.models.smooth.objective_folds import GradientRounding, Outsider, Values, farthest, slope_rounding
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
 

@@ -31,13 +31,12 @@ from perinstance.models.multinomial.objective import (
     row_slopes,
     softmax_gradient_rounding,
 )
-from perinstance.models.smooth.certificates.hessian_bounds import Average, HessianBounds
-from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, Step, distance_bound, step_ball
-from perinstance.models.smooth.fit.newton import Minimum, Slopes
-from perinstance.models.smooth.fit.whitening import Whitening, whiten
+from perinstance.models.smooth.certificates import HessianBounds, OwnRow, Step, distance_bound, step_ball
 from perinstance.models.smooth.movement_bounds import HEAVY, THIN
 from perinstance.models.smooth.neighbour_refits import distances, refit_batch
+from perinstance.models.smooth.newton import Minimum, Slopes
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem, kind_asked
+from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT
 from perinstance.numerics.rounding import LEAST_RADIUS
@@ -253,8 +252,7 @@ def _hessian_bounds(sweep: Sweep, objective: SoftmaxObjective, minimum: Minimum,
     s = c * radii
     with np.errstate(over="ignore"):
         steeper = np.where(s > 0, 2 * (exprel(s) - 1) / np.where(s > 0, s, 1.0), 1.0)
-    average = Average(np.asarray(radii), theta * np.maximum(steeper, 1.0), np.zeros(len(radii), dtype=bool))
-    return HessianBounds(1.0, slack * found.c, c, average, None, None)
+    return HessianBounds(1.0, c, np.asarray(radii), theta * np.maximum(steeper, 1.0))
 
 
 def _movement(fit: SoftmaxAudit, X: NDArray, y: Floats, inside: bool) -> Movement:
@@ -310,10 +308,9 @@ def _piece(fit: SoftmaxAudit, x: Floats, y: Floats, inside: bool) -> tuple[Float
     own = None
     if not inside:
         sharp = b.sharpness  # in H, an upper bound of that in G
-        radii = fit.hessian_bounds.average.radius if fit.hessian_bounds.average is not None else np.zeros(0)
         # their own block is at most M of H and changes within e^{+-sqrt(sharp) r}: third h^1.5 = M sqrt(sharp) e^(...)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            third = np.array([np.where(sharp > 0, M / sharp * np.exp(np.sqrt(sharp) * rho), 0.0) for rho in radii])
+            third = np.where(sharp > 0, M / sharp * np.exp(np.outer(fit.hessian_bounds.radius, np.sqrt(sharp))), 0.0)
         own = OwnRow(sharp, M, third)
     found = distance_bound(step, step_ball(fit.hessian_bounds, step.a, inflation, own))
     distance = (1 + 16 * fit.around.error * inflation) * (found + 2 * np.sqrt(lam) * gradient_bound)

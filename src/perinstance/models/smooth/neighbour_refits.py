@@ -22,9 +22,9 @@ from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design, predictor
-from perinstance.models.smooth.fit.objective_folds import Outsider, SmoothFit, fit_neighbour, slope_rounding
-from perinstance.models.smooth.fit.whitening import Whitening
 from perinstance.models.smooth.movement_bounds import SmoothModel
+from perinstance.models.smooth.objective_folds import Outsider, SmoothFit, fit_neighbour, slope_rounding
+from perinstance.models.smooth.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import REFIT_CORRECTION, REFIT_LOST, REFIT_STALLED, UNIT

@@ -26,13 +26,19 @@ from scipy.special import ndtri
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design
-from perinstance.models.smooth.certificates.hessian_bounds import HessianBounds, bound_hessian
-from perinstance.models.smooth.certificates.newton_step_ball import OwnRow, step_ball
-from perinstance.models.smooth.fit.newton import Slopes
-from perinstance.models.smooth.fit.objective_folds import SmoothFit, slopes
-from perinstance.models.smooth.fit.whitening import whiten
-from perinstance.models.smooth.movement_bounds import Neighbourhood, SmoothModel, multipliers
-from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts, length_weights, penalty_weights
+from perinstance.models.smooth.certificates import bound_hessian, own_row, step_ball
+from perinstance.models.smooth.movement_bounds import (
+    Multipliers,
+    Neighbourhood,
+    RowProducts,
+    SmoothModel,
+    length_weights,
+    multipliers,
+    penalty_weights,
+)
+from perinstance.models.smooth.newton import Slopes
+from perinstance.models.smooth.objective_folds import SmoothFit, slopes
+from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
 
@@ -124,17 +130,16 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
     safe = np.where(thin, 1.0, left)
     f = 1 / safe if inside else np.ones(n)
     none = np.zeros(n)
-    worlds = [(False, np.ones(n), h, h1, none, none)]  # the fit's own world: no step, only noise
+    worlds = [(False, np.ones(n), h, h1, none)]  # the fit's own world: no step, only noise
     if inside:  # G = H - l'' x x'
-        third = np.abs(objective.loss.third(target, eta)) * h**1.5
-        worlds.append((False, f, h * f, h1 * f * f, np.abs(l1), third))
+        worlds.append((False, f, h * f, h1 * f * f, np.abs(l1)))
     else:  # G = H + l'' x x'
-        worlds.append((True, f, h / safe, h1 / safe**2, np.abs(l1), none))
+        worlds.append((True, f, h / safe, h1 / safe**2, np.abs(l1)))
     radius, shrink = np.zeros(n), np.ones(n)
-    for joins, inflation, hG, h1G, slope, leaving in worlds:
+    for joins, inflation, hG, h1G, slope in worlds:
         a = np.sqrt(inflation) * (noise + side.gradient_bound) + slope * np.sqrt(hG)
-        own = OwnRow(hG, l2, _own_third(model, constants, eta, target, hG)) if joins else None
-        ball = step_ball(constants, a, inflation, own, leaving)
+        own = own_row(constants, objective.loss, target, eta, hG, l2) if joins else None
+        ball = step_ball(constants, a, inflation, own)
         centre, half = (1 / ball.low + 1 / ball.high) / 2, (1 / ball.low - 1 / ball.high) / 2
         with np.errstate(invalid="ignore"):
             first = scale * z * np.sqrt(h1G) + slope * hG + side.gradient_bound * np.sqrt(inflation * hG)
@@ -160,9 +165,3 @@ def perturbed(model: SmoothModel, products: RowProducts, scale: float, inside: b
         np.where(np.isfinite(radius), PERTURBATION_TAIL, 0.0),
         features,
     )
-
-
-def _own_third(model: SmoothModel, constants: HessianBounds, eta: Floats, y: Floats, h: Floats) -> Floats:
-    radii = np.zeros(0) if constants.average is None else constants.average.radius
-    third = [model.fit.objective.loss.largest_third(y, eta, rho * np.sqrt(h)) for rho in radii]
-    return np.array(third).reshape(len(radii), len(y))

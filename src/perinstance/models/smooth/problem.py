@@ -20,11 +20,17 @@ from perinstance.folds.sweep import Sweep, refits_told
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.losses.penalised_objective import SmoothObjective
-from perinstance.models.smooth.fit.newton import Slopes
-from perinstance.models.smooth.fit.objective_folds import fit_smooth, slopes
-from perinstance.models.smooth.movement_bounds import Sensitivity, SmoothModel, prepare, sensitivity, sensitivity_of
+from perinstance.models.smooth.movement_bounds import (
+    RowProducts,
+    Sensitivity,
+    SmoothModel,
+    prepare,
+    sensitivity,
+    sensitivity_of,
+)
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
-from perinstance.models.smooth.products_of_rows import RowProducts
+from perinstance.models.smooth.newton import Slopes
+from perinstance.models.smooth.objective_folds import fit_smooth, slopes
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT
 from perinstance.pairs.interface.kinds import Kind, check_method

@@ -11,7 +11,6 @@ from perinstance.engines.cuda.linear_losses import LinearWalk, has_device_losses
 from perinstance.engines.cuda.operations.certificate_sums import (
     highest_there,
     steepest_there,
-    thirds_there,
     weighted_grams_there,
 )
 from perinstance.engines.cuda.operations.descent_sums import clipped_total_there
@@ -32,16 +31,15 @@ from perinstance.folds.named_operations import Step, operation_of
 from perinstance.models.linear.gram_matrix import gram
 from perinstance.models.linear.ridge import LinearFit
 from perinstance.models.losses.penalised_objective import SmoothObjective
-from perinstance.models.smooth.certificates.hessian_bounds import highest, steepest, weighted_grams
-from perinstance.models.smooth.certificates.third_order_step import thirds
-from perinstance.models.smooth.fit.objective_folds import (
+from perinstance.models.smooth.certificates import highest, steepest, weighted_grams
+from perinstance.models.smooth.neighbour_refits import gradient_changes
+from perinstance.models.smooth.objective_folds import (
     check_targets,
     farthest,
     gradient_rounding,
     slopes,
     values_along,
 )
-from perinstance.models.smooth.neighbour_refits import gradient_changes
 from perinstance.models.smooth.problem import SmoothAudit
 from perinstance.releases.base.block_losses import losses_of_block
 from perinstance.releases.descent.clipped_steps import clipped_total, gradients_of
@@ -64,7 +62,6 @@ LOSS_FOLDS: dict[Any, tuple[DeviceFold, str]] = {
     gradient_changes: (gradient_changes_there, "fit"),
     steepest: (steepest_there, "fit"),
     weighted_grams: (weighted_grams_there, "fit"),
-    thirds: (thirds_there, "fit"),
     clipped_total: (clipped_total_there, "gradients"),
 }
 

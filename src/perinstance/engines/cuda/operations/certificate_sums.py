@@ -12,24 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.engines.cuda.operations.device_losses import known_loss
 from perinstance.engines.cuda.operations.run_sums import (
     RUN,
     PairedSum,
-    chain,
     chunks,
     cross,
     predictor,
     there,
-    total,
     weighted,
 )
-from perinstance.models.smooth.certificates.hessian_bounds import WeightedGrams
-from perinstance.models.smooth.certificates.third_order_step import Thirds
-from perinstance.models.smooth.fit.objective_folds import Highest, SmoothFit
+from perinstance.models.smooth.certificates import WeightedGrams
+from perinstance.models.smooth.objective_folds import Highest, SmoothFit
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import HALF_UNIT, TABLE_SUM_UP, TERM_ROUNDINGS
 
 
 def highest_there(X: Any, y: Any, T: Floats, intercept: bool) -> Highest:
@@ -59,29 +54,3 @@ def weighted_grams_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Float
             z = weighted(x, (root * loss.largest_third(t, eta, float(r) * root)).sqrt(), intercept)
             sums[k].add(cross(z, z, RUN))
     return WeightedGrams(np.array([one.on_host() for one in sums]))
-
-
-def thirds_there(X: Any, y: Any, fit: SmoothFit, T: Floats, radii: Floats) -> Thirds:
-    """``thirds``: third derivatives in whitened coordinates, and bounds on the fourth.
-
-    An entry of the tensor is off by at most ``chain u/2 sum_j |l'''_j t_ja t_jb t_jc|``, all of them together, as a
-    norm, by ``chain u/2 sum_j |l'''_j| |t_j|^3``.
-    """
-    torch = torch_module()
-    loss, p = known_loss(fit.objective), len(fit.theta)
-    theta, by, intercept = there(fit.theta, X), there(T.T, X), fit.objective.fit_intercept
-    i, j = torch.triu_indices(p, p, device=X.device)
-    tensor, sizes, fourth = PairedSum(), PairedSum(), [PairedSum() for _ in radii]
-    for x, t in chunks(X, y, 3 * len(i)):
-        eta, w = predictor(x, theta, intercept), predictor(x, by, intercept)
-        h = (w * w).sum(dim=1)
-        third = loss.third(t, eta)
-        tensor.add(cross(w * third[:, None], w[:, i] * w[:, j], RUN))
-        sizes.add(total(third.abs() * h * h.sqrt(), RUN))
-        for k, r in enumerate(radii):
-            z = w * (h * loss.largest_fourth(t, eta, float(r) * h.sqrt())).sqrt()[:, None]
-            fourth[k].add(cross(z, z, RUN))
-    # twice: blocks that streamed over are added too, and a table for which this is asked has fewer than additions here
-    steps = 2 * chain(len(y), 3 * len(i), RUN) + TERM_ROUNDINGS
-    bounds = np.array([one.on_host() for one in fourth])
-    return Thirds(tensor.on_host(), bounds, HALF_UNIT * TABLE_SUM_UP * steps * float(sizes.total))

@@ -1,4 +1,4 @@
-"""The folds of a smooth fit on a device: the sums of ``models/smooth/fit/objective_folds.py``, by products there.
+"""The folds of a smooth fit on a device: the sums of ``models/smooth/objective_folds.py``, by products there.
 
 Every sum goes through a counted chain of additions (``run_sums``). The Hessian states it (``Slopes.chain``), and is
 charged for it where it is whitened; the gradient is charged here, by a bound for the worst case, where the processor's
@@ -28,8 +28,9 @@ from perinstance.engines.cuda.operations.run_sums import (
 )
 from perinstance.folds.class_labels import MOST_CLASSES, Classes
 from perinstance.models.losses.penalised_objective import SmoothObjective
-from perinstance.models.smooth.fit.newton import LENGTHS, Slopes
-from perinstance.models.smooth.fit.objective_folds import (
+from perinstance.models.smooth.neighbour_refits import GradientChanges
+from perinstance.models.smooth.newton import LENGTHS, Slopes
+from perinstance.models.smooth.objective_folds import (
     GradientRounding,
     Highest,
     Outsider,
@@ -37,7 +38,6 @@ from perinstance.models.smooth.fit.objective_folds import (
     Targets,
     Values,
 )
-from perinstance.models.smooth.neighbour_refits import GradientChanges
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, TABLE_SUM_UP, TERM_ROUNDINGS
 

@@ -32,9 +32,8 @@ from perinstance.folds.sweep import People
 from perinstance.models.interface.problem import Movement
 from perinstance.models.linear.ridge import LinearFit, movement_of, row_map, without
 from perinstance.models.linear.row_statistics import HARD, Without
-from perinstance.models.smooth.movement_bounds import multipliers
+from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
-from perinstance.models.smooth.products_of_rows import Multipliers, RowProducts
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Objective, Pairs, Shift
 from perinstance.pairs.bounded_shift import Dominated
@@ -96,7 +95,7 @@ class DeviceMultipliers:
         columns: list[Any] = [
             None if part[0] is None else _answers(torch.cat(part)) for part in zip(*parts, strict=True)
         ]
-        return RowProducts(DeviceRows(X), y, *columns)
+        return RowProducts(y, *columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from perinstance.folds.cache_pieces import pieces
 from perinstance.folds.named_operations import NamelessSweep
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor
-from perinstance.models.smooth.fit.newton import LENGTHS, Slopes, minimise
-from perinstance.models.smooth.fit.whitening import Whitening, whiten
+from perinstance.models.smooth.newton import LENGTHS, Slopes, minimise
+from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HESSIAN_LOST, UNIT
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from perinstance.errors import NumericalTrouble
-from perinstance.models.smooth.fit.whitening import FLAT, Whitening, whiten
+from perinstance.models.smooth.whitening import FLAT, Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import MINIMUM_DECREMENT, OBJECTIVE_ROUNDING
 
