@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import perinstance as pi
 from perinstance.errors import LedgerConflict, LedgerTrouble, PerinstanceError
+from perinstance.ledger.files import sorted_pairs
 from perinstance.pairs import Shift
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -50,7 +51,7 @@ def test_threads_may_share_a_ledger(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
-@pytest.mark.parametrize("call", ["open", "write", "fsync", "replace", "fchmod"])
+@pytest.mark.parametrize("call", ["open", "write_table", "fsync", "replace", "fchmod"])
 def test_a_disk_that_fails_at_each_write(tmp_path, monkeypatch, number, call):
     """Whichever system call fails, whenever: the ledger is as before, and the next try works."""
     ledger = pi.Ledger(tmp_path / "l")
@@ -75,14 +76,9 @@ def test_a_disk_that_fails_at_each_write(tmp_path, monkeypatch, number, call):
 class _failing:  # noqa: N801 - reads as a sentence
     def __init__(self, patch, call, at, number):
         self.count, self.at, self.number = 0, at, number
-        if call == "write":
-            from perinstance.ledger.files import sorted_pairs
-
-            real = sorted_pairs._HashingFile.write
-            patch.setattr(sorted_pairs._HashingFile, "write", lambda me, part: self.step(lambda: real(me, part)))
-        else:
-            real_call = getattr(os, call)
-            patch.setattr(os, call, lambda *a, **k: self.step(lambda: real_call(*a, **k)))
+        where = sorted_pairs.pq.ParquetWriter if call == "write_table" else os
+        real = getattr(where, call)
+        patch.setattr(where, call, lambda *a, **k: self.step(lambda: real(*a, **k)))
 
     def step(self, real):
         self.count += 1

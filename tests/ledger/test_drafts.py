@@ -1,8 +1,11 @@
-"""What a killed process leaves half-written holds ids: the next writer and whoever is forgotten take it along."""
+"""What a killed process or a full disk leaves half-written holds ids: the next to open the ledger deletes it.
+
+And what is kept for ever, the log's hashes of files, tells nobody who was forgotten.
+"""
 
 from __future__ import annotations
 
-import os
+import hashlib
 import shutil
 import sqlite3
 import subprocess
@@ -13,30 +16,25 @@ import pytest
 
 import perinstance as pi
 from perinstance.errors import LedgerConflict, LedgerTrouble
-from perinstance.ledger.totals import running_sums, sealed_sums
+from perinstance.ledger import renaming
+from perinstance.ledger.files import sorted_pairs
+from perinstance.ledger.files.sorted_pairs import SortedPairs
 from perinstance.pairs import Shift
 
-#: killed while the sums are written; when they are whole, before they have their name; while a charge is written; when
-#: its file is whole, before the log has it; the same while others are renamed
+#: killed while a charge is written; when its file is whole, before the log has it; the same while others are renamed
 KILLED = """
 import os, sys
 import perinstance as pi
 from perinstance.data.confidential import private_files
 from perinstance.ledger.log import event_log
-from perinstance.ledger.totals import sealed_sums
 ledger = pi.Ledger(sys.argv[1])
 end = lambda *_: os._exit(9)
-if sys.argv[2] == "hashing":
-    sealed_sums._sealed_name = end
-elif sys.argv[2] in ("charged", "renamed"):
-    event_log.OpenLog.append = end
-else:
+if sys.argv[2] == "charging":
     private_files.os.replace = end
-if sys.argv[2] in ("charging", "charged"):
-    ledger.charge_pairs(["anna-secret"], pi.pairs.Shift([1.0]), key="broken off")
+event_log.OpenLog.append = end
 if sys.argv[2] == "renamed":
     ledger.rename({"bob": "bert"})
-ledger.totals(method="upper")
+ledger.charge_pairs(["anna-secret"], pi.pairs.Shift([1.0]), key="broken off")
 """
 
 
@@ -57,43 +55,9 @@ def holders(place: Path) -> list[str]:
     return [path.name for path in place.rglob("*") if path.is_file() and b"anna-secret" in path.read_bytes()]
 
 
-def grow_old(path: Path) -> None:
-    past = path.stat().st_mtime - 2 * sealed_sums.STALE
-    os.utime(path, (past, past))
-
-
-def killed(place: Path, moment: str) -> Path:
-    """Return the draft that a process leaves that is killed at this moment."""
-    kill(place, moment)
-    (draft,) = drafts(place)
-    return draft
-
-
 def kill(place: Path, moment: str) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(place), moment], capture_output=True, timeout=600)
     assert done.returncode == 9, done.stderr
-
-
-@pytest.mark.parametrize("moment", ["writing", "hashing"])
-def test_the_next_writer_deletes_old_drafts(place, moment):
-    draft = killed(place, moment)
-    ledger = pi.Ledger(place)
-    ledger.totals(method="upper")
-    assert drafts(place) == [draft]  # somebody may be writing it
-    grow_old(draft)
-    ledger.charge_pairs(["bob"], Shift([1.0]), key="more")
-    ledger.totals(method="upper")
-    assert not drafts(place) and ledger.verify().ok
-
-
-@pytest.mark.parametrize("moment", ["writing", "hashing"])
-def test_whoever_is_forgotten_is_in_no_draft(place, moment):
-    killed(place, moment)
-    ledger = pi.Ledger(place)
-    ledger.totals(method="upper")
-    assert len(holders(place)) == 4  # two charges, the sums, the draft
-    ledger.forget("anna-secret")
-    assert not drafts(place) and not holders(place) and ledger.verify().ok
 
 
 @pytest.mark.parametrize("moment", ["charging", "charged", "renamed"])
@@ -161,51 +125,42 @@ def test_a_charge_at_work_keeps_its_file_while_others_open_the_ledger(place, mon
 
 
 def test_a_forgetting_that_was_broken_off_is_finished_by_the_next(place, monkeypatch):
-    from perinstance.ledger import renaming
-
     ledger = pi.Ledger(place)
-    ledger.totals(method="upper")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(renaming, "delete_sums", lambda root: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(renaming, "delete_unlogged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         ledger.forget("anna-secret")
     assert holders(place)
     ledger.forget("anna-secret")
     assert not holders(place) and ledger.verify().ok
 
 
-def test_sums_that_are_written_while_somebody_is_forgotten_do_not_stay(place, monkeypatch):
-    """The writer has read the log, and opened the charges, before the ids have changed."""
-    ledger, tables = pi.Ledger(place), running_sums._tables
-
-    def interrupted(*arguments):
-        yield from tables(*arguments)
-        pi.Ledger(place).forget("anna-secret")
-
-    with monkeypatch.context() as patch, pytest.raises(LedgerConflict, match="meanwhile"):
-        patch.setattr(running_sums, "_tables", interrupted)
-        ledger.totals(method="upper")
-    assert not drafts(place) and not holders(place)
-    assert len(ledger.totals(method="upper")) == 2 and ledger.verify().ok
+IDS, LOSSES = ["anna", "bob", "carol"], [1.0, 0.25, 3.0]
 
 
-def test_a_failure_leaves_no_draft(place, monkeypatch):
-    monkeypatch.setattr(sealed_sums, "_sealed_name", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        pi.Ledger(place).totals(method="upper")
-    assert not drafts(place)
+@pytest.mark.parametrize("salted", [True, False])
+def test_nobody_is_found_again_by_guessing_their_name(tmp_path, monkeypatch, salted):
+    """All but the salt is known; were that too, the guess would be right."""
+    if not salted:
+        token = sorted_pairs.secrets.token_hex
+        monkeypatch.setattr(sorted_pairs.secrets, "token_hex", lambda n: "00" if n == 32 else token(n))
+    ledger = pi.Ledger(tmp_path / "ledger")
+    ledger.charge_pairs(IDS, Shift(LOSSES), key="survey")
+    assert ledger.forget("anna") == 1
+    with sqlite3.connect(tmp_path / "ledger" / "log.sqlite") as log:
+        logged = "".join(str(row) for row in log.execute("SELECT * FROM ledger_events").fetchall())
+    people = SortedPairs.of(IDS, Shift(LOSSES))
+    guesses = [people.content("00"), sorted_pairs.hashed_ids(people.table.column("id"))]
+    assert [guess[:16] in logged for guess in guesses] == [not salted, False]
+    assert ledger.verify().ok and not any(b"anna" in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are listed on Linux")
-def test_no_draft_is_open_when_it_is_moved(place, monkeypatch):
-    """Other systems refuse to move an open file."""
-    replace, moved = os.replace, []
-
-    def watched(source, target):
-        names = {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
-        moved.append((Path(target).name, os.path.realpath(source) in names))
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", watched)
-    pi.Ledger(place).totals(method="upper")
-    sealed = [is_open for name, is_open in moved if name.startswith("running-")]
-    assert sealed == [False] and not any(is_open for _, is_open in moved)
+def test_the_same_file_twice_has_other_hashes_and_is_still_known(place, tmp_path):
+    one, other = (SortedPairs.of(IDS, Shift(LOSSES)).write(tmp_path, "0" * 16) for _ in range(2))
+    assert one.content != other.content and one.digest != other.digest
+    assert one.digest == f"blake2b:{hashlib.blake2b((tmp_path / one.file).read_bytes()).hexdigest()}"
+    ledger = pi.Ledger(place)
+    first = ledger.charge_pairs(IDS, Shift(LOSSES), key="survey")
+    assert ledger.charge_pairs(IDS[::-1], Shift(LOSSES[::-1]), key="survey") == first
+    for ids, losses in ((IDS, [1.0, 0.25, 3.5]), (["anna", "bob", "carl"], LOSSES)):
+        with pytest.raises(LedgerConflict, match="another charge"):
+            ledger.charge_pairs(ids, Shift(losses), key="survey")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger import charging
 from perinstance.ledger.files import sorted_pairs
-from perinstance.ledger.files.byte_order import id_order
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
 from perinstance.pairs.composition import pairs_of_promise
 
@@ -306,16 +302,6 @@ def test_an_empty_ledger_answers(ledger):
         ledger.totals(method="fast")
     with pytest.raises(InvalidInput, match="delta"):
         ledger.totals(delta=2.0)
-
-
-@given(st.lists(st.text(max_size=20), unique=True, max_size=40), st.integers(0, 3))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_ids_are_ordered_by_their_bytes(names, cut):
-    names = [name for name in names if not any("\ud800" <= letter <= "\udfff" for letter in name)]
-    for words in (names, [f"a long common start {name}" for name in names]):
-        array = pa.array(words, type=pa.large_string())[cut:]
-        order = id_order(array)
-        assert [array[int(i)].as_py() for i in order] == sorted(array.to_pylist(), key=str.encode)
 
 
 HOSTILE = ["'; DROP TABLE ledger_events; --", "../../etc/passwd", "=cmd()", "a" * 5000, "ä", "a\u0308", "0", "00"]

@@ -71,7 +71,7 @@ def test_a_redacted_copy_shows_nothing_that_few_share(ledger):
             assert pi.report.words.loss(float(counts.quantiles([1.0])[0])) not in said.split()
     assert "fewer than 40" in said and " 7 " not in said.split("The log")[1].split("Verification")[0]
     assert "Redacted" in said and "One number" not in said
-    few = pi.Ledger(ledger._root.parent / "few")
+    few = pi.Ledger(ledger._charges.parents[1] / "few")
     fill(few, 39)
     with pytest.raises(InvalidInput, match="at least 40"):
         ledger_page.render(few, redact=True)

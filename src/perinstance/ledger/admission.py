@@ -12,7 +12,7 @@ price is a function of the row's length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -30,17 +30,14 @@ from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.ledger.budgets import Budget
 from perinstance.ledger.charging import ChargeWords, ChargeWriter
 from perinstance.ledger.files.sorted_pairs import SortedPairs
-from perinstance.ledger.log.charged_releases import releases_of
-from perinstance.ledger.log.event_log import Event
-from perinstance.ledger.totals.running_sums import RunningBlock
+from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
+from perinstance.ledger.totals.spent_budgets import spent
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
 from perinstance.releases.base.release import mechanism_of
 
 #: how a table may be described
 COLUMNS = ("target", "ids", "features", "recipe")
-#: why a promise does not help
-PROMISE = ", and an (epsilon, delta) promise, which is the same for all, bounds no Renyi divergence"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -58,9 +55,10 @@ def applicants(release: Any, X: Any, y: Any, budget: Budget, **columns: Any) -> 
     """Read the table and price everybody; refuse a release whose price depends on others."""
     mechanism = mechanism_of(release)
     if not mechanism.own_row:
+        promise = ", and an (epsilon, delta) promise, which is the same for all, bounds no Renyi divergence"
         raise RefusedModel(
             f"{mechanism.name} cannot be admitted by a filter: what it costs a person depends on the other rows, so "
-            f"leaving somebody out would tell of the others{PROMISE if mechanism.promises else ''}; use AdaSSP, or "
+            f"leaving somebody out would tell of the others{promise if mechanism.promises else ''}; use AdaSSP, or "
             "NoisyMean(statistic='sum')"
         )
     unknown = sorted(set(columns) - set(COLUMNS))
@@ -91,36 +89,29 @@ def _gathered(release: Any, table: Source) -> tuple[Floats, NDArray[Any]]:
     return rows, labels
 
 
-def admit(
-    writer: ChargeWriter,
-    people: Applicants,
-    key: str,
-    words: ChargeWords,
-    running: Callable[[list[Event]], Iterable[RunningBlock]],
-) -> NDArray[np.intp]:
+def admit(writer: ChargeWriter, people: Applicants, key: str, words: ChargeWords) -> NDArray[np.intp]:
     """Charge those whose budget lasts, under the lock of the log, and return their positions."""
-    assert writer.budget is not None  # asked by the caller
     while True:
-        events = writer.log.events()
-        if key in releases_of(events):
+        before = releases_of(writer.log.events())
+        if key in before:
             raise LedgerConflict(f"the key {key!r} stands for a release already; choose another")
-        spent = running(events) if len(events) > 1 else ()
-        used = np.flatnonzero(admitted(people, spent, writer.budget))
+        used = np.flatnonzero(admitted(writer, people, list(before.values())))
         pairs = people.pairs[used]
         charged = SortedPairs.of(people.ids.take(used), pairs)
         with writer.log.writing() as log:
-            if key not in releases_of(log.events) and len(log.events) == len(events):
+            if releases_of(log.events) == before:
                 writer.write(log, key, words, "reserved", pairs, charged)
                 return used
         # somebody else's release came between: their charges count now
 
 
-def admitted(people: Applicants, spent: Iterable[RunningBlock], budget: Budget) -> np.ndarray:
+def admitted(writer: ChargeWriter, people: Applicants, releases: Sequence[ChargedRelease]) -> NDArray[np.bool_]:
     """Tell whose budget lasts for this release too."""
+    assert writer.budget is not None  # asked by the caller
     before = np.zeros(len(people.cost))
     names = pa.chunked_array(people.ids.chunks, type=people.ids.type).cast(pa.large_string())
-    for block in spent:
-        at = pc.index_in(names, value_set=block.ids)
+    for ids, cost in spent(writer.folder, releases, writer.budget):
+        at = pc.index_in(names, value_set=ids)
         here = at.is_valid().to_numpy()
-        before[here] = block.spent[at.drop_null().to_numpy()]
-    return np.nextafter(before + people.cost, np.inf) <= budget.budget
+        before[here] = cost[at.drop_null().to_numpy()]
+    return np.nextafter(before + people.cost, np.inf) <= writer.budget.budget

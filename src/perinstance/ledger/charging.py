@@ -49,6 +49,16 @@ class ChargeWriter:
     folder: Path
     budget: Budget | None
 
+    def charge_audit(
+        self, audit: AuditLike, ids: Any, key: str, note: str, fixed_in_advance: bool, state: State
+    ) -> ChargedRelease:
+        """Charge what an audit, or a reading, says."""
+        found = audit.gathered() if hasattr(audit, "gathered") else audit  # by a cluster
+        people = _ids_of(found, ids)
+        release = getattr(found, "release", None)
+        words = told(release) if release is not None else str(getattr(found, "assumption", type(found).__name__))
+        return self.charge(people, found.pairs, key, ChargeWords(words, note, fixed_in_advance), state)
+
     def charge(self, ids: Any, pairs: Pairs, key: str, words: ChargeWords, state: State) -> ChargedRelease:
         """Charge pairs to people; the same pairs under the same key again are the same charge."""
         check_text("key", key, empty=False)
@@ -151,21 +161,9 @@ class AuditLike(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Chargeable:
-    """Whom a release concerns, with which pairs, and what it is in words."""
-
-    ids: Any
-    pairs: Pairs
-    mechanism: str
-
-
-def chargeable(audit: AuditLike, ids: Any) -> Chargeable:
-    """Read an audit of a release, or a reading of a training, which has no ids of its own."""
-    if hasattr(audit, "gathered"):  # by a cluster
-        audit = audit.gathered()
-    pairs = getattr(audit, "pairs", None)
-    if not isinstance(pairs, Pairs):
+def _ids_of(audit: AuditLike, ids: Any) -> Any:
+    """Return whom a release concerns: a reading of a training has no ids of its own."""
+    if not isinstance(getattr(audit, "pairs", None), Pairs):
         raise InvalidInput(
             f"charge takes an audit, or the reading of a training, got {type(audit).__name__}; "
             "charge pairs of other tools with charge_pairs(ids, pairs, key)"
@@ -177,9 +175,7 @@ def chargeable(audit: AuditLike, ids: Any) -> Chargeable:
         raise InvalidInput("this audit has ids already; leave ids= out")
     if own is None and ids is None:
         raise InvalidInput("a ledger follows people by their ids; pass ids= to audit, or here, in the same order")
-    release = getattr(audit, "release", None)
-    words = told(release) if release is not None else str(getattr(audit, "assumption", type(audit).__name__))
-    return Chargeable(ids if own is None else own, pairs, words)
+    return ids if own is None else own
 
 
 def told(release: Any) -> str:

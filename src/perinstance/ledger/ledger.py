@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,21 +20,18 @@ from perinstance.ledger.charging import (
     ChargeWords,
     ChargeWriter,
     Reservation,
-    chargeable,
     check_text,
     told,
 )
-from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of
+from perinstance.ledger.log.charged_releases import ChargedRelease, releases_of, tidy
 from perinstance.ledger.log.databases import Database, ServerDatabase, SqliteDatabase
-from perinstance.ledger.log.event_log import Event, EventLog
-from perinstance.ledger.log.unlogged_files import tidy
+from perinstance.ledger.log.event_log import EventLog
 from perinstance.ledger.renaming import rewrite_ids
-from perinstance.ledger.totals.everybody import Totals, running_totals_of, totals_of
+from perinstance.ledger.totals.everybody import Totals, totals_of
 from perinstance.ledger.totals.growth import LedgerOverview, overview_of
 from perinstance.ledger.totals.person_history import History, history_of
-from perinstance.ledger.totals.running_sums import RunningBlock, running_blocks
 from perinstance.ledger.totals.spent_budgets import BudgetUse, budget_use
-from perinstance.ledger.verification import Verification, refuse_damage, verify
+from perinstance.ledger.verification import Verification, verify
 from perinstance.pairs import Pairs
 from perinstance.pairs.composition import pairs_of_promise
 
@@ -85,14 +81,14 @@ class Ledger:
         if isinstance(place, str) and "://" in place:
             if store is None:
                 raise InvalidInput("a ledger in a database needs store=, a folder for the columns per person")
-            self._root = _folder(store)
+            root = _folder(store)
             database = ServerDatabase(place)
         else:
             if store is not None:
                 raise InvalidInput("store= belongs to a ledger in a database; a folder holds everything itself")
-            self._root = _folder(place)
-            database = SqliteDatabase.create(self._root / "log.sqlite")
-        self._charges = _folder(self._root / "charges")
+            root = _folder(place)
+            database = SqliteDatabase.create(root / "log.sqlite")
+        self._charges = _folder(root / "charges")
         self._log = EventLog(database, secret)
         self._log.create({"filter": budget_record(filter), "keyed": secret is not None})
         first = self._log.events()[0].body
@@ -141,9 +137,7 @@ class Ledger:
             Whether this release was decided on before any output of the others was seen. Only if that holds for
             all of them, totals are guarantees.
         """
-        found = chargeable(audit, ids)
-        words = ChargeWords(found.mechanism, note, fixed_in_advance)
-        return self._writer.charge(found.ids, found.pairs, key, words, "committed")
+        return self._writer.charge_audit(audit, ids, key, note, fixed_in_advance, "committed")
 
     def charge_pairs(
         self,
@@ -175,15 +169,14 @@ class Ledger:
         After an error or a crash the charge stays (the output may have been seen): ``commit`` or ``cancel`` it. A key
         is for one publication: a second draw is another release, and is refused under the same key.
         """
-        found = chargeable(audit, ids)
-        words = ChargeWords(found.mechanism, note, fixed_in_advance)
-        return Reservation(self._writer.charge(found.ids, found.pairs, key, words, "reserved"), self._writer.settle)
+        charged = self._writer.charge_audit(audit, ids, key, note, fixed_in_advance, "reserved")
+        return Reservation(charged, self._writer.settle)
 
-    def reserve_pairs(self, ids: Any, pairs: Pairs, key: str, *, mechanism: str, **told: Any) -> Reservation:
-        """Do the same for pairs that are no audit's; ``note`` and ``fixed_in_advance`` as for ``charge``."""
-        words = ChargeWords(mechanism, told.pop("note", ""), told.pop("fixed_in_advance", False))
-        if told:
-            raise InvalidInput(f"reserve_pairs takes note and fixed_in_advance, got {', '.join(told)}")
+    def reserve_pairs(
+        self, ids: Any, pairs: Pairs, key: str, *, mechanism: str, note: str = "", fixed_in_advance: bool = False
+    ) -> Reservation:
+        """Charge pairs that are no audit's before publishing; everything else as for ``reserve``."""
+        words = ChargeWords(mechanism, note, fixed_in_advance)
         return Reservation(self._writer.charge(ids, pairs, key, words, "reserved"), self._writer.settle)
 
     def commit(self, key: str) -> ChargedRelease:
@@ -201,17 +194,11 @@ class Ledger:
     def totals(self, delta: float = 1e-6, method: Literal["exact", "upper"] = "exact") -> Totals:
         """Return everybody's total at ``delta``. Confidential.
 
-        ``"exact"`` composes the stored pairs. ``"upper"`` reads running sums of Renyi divergences: a looser bound whose
-        cost does not grow with the number of releases.
+        ``"exact"`` composes the stored pairs. ``"upper"`` adds up Renyi divergences: a looser bound at less cost.
         """
         delta = probability("delta", delta)
-        if one_of("method", method, ("exact", "upper")) == "exact":
-            found = totals_of(self._charges, self._counting(), delta, self._filter is not None)
-            return replace(found, page=self.report)
-        events = self._log.events()
-        blocks = self._running(events)
-        counting = [release for release in releases_of(events).values() if release.counts]
-        return replace(running_totals_of(blocks, counting, delta, self._filter is not None), page=self.report)
+        exact = one_of("method", method, ("exact", "upper")) == "exact"
+        return totals_of(self._charges, self._counting(), delta, self._filter is not None, exact, self.report)
 
     def person(self, identity: str, delta: float = 1e-6) -> History:
         """Return the releases of one person and their total. Confidential."""
@@ -229,10 +216,7 @@ class Ledger:
 
     def budget_use(self) -> BudgetUse | None:
         """Return how much of the filter's budget people have spent; None without a filter. Confidential."""
-        events = self._log.events()
-        if self._filter is None:
-            return None
-        return budget_use(self._running(events) if len(events) > 1 else (), self._filter)
+        return None if self._filter is None else budget_use(self._charges, self.releases(), self._filter)
 
     def report(self, path: str | os.PathLike[str], delta: float = 1e-6, **options: Any) -> Path:
         """Write the ledger's page to a file that only its owner can read. Do not publish it.
@@ -255,7 +239,7 @@ class Ledger:
         check_text("key", key, empty=False)
         words = ChargeWords(told(release), note, False)
         people = applicants(release, X, y, self._filter, **columns)
-        used = admit(self._writer, people, key, words, partial(self._running, compared=True))
+        used = admit(self._writer, people, key, words)
         release.fit(people.X[used], *(() if people.y is None else (people.y[used],)))
         self._writer.settle(key, "committed")
         return release
@@ -264,7 +248,7 @@ class Ledger:
         """Give people other ids, from old to new, in all releases; return how many files were written anew."""
         if not isinstance(names, Mapping):
             raise InvalidInput(f"rename takes {{'old': 'new'}}, got {type(names).__name__}")
-        return rewrite_ids(self._log, self._root, self._charges, dict(names))
+        return rewrite_ids(self._log, self._charges, dict(names))
 
     def forget(self, identity: str) -> int:
         """Take a person's identity out of the ledger; their losses stay, under a name that stands for nobody.
@@ -272,35 +256,27 @@ class Ledger:
         Charges that were broken off before they counted are deleted with the person in them.
         """
         names = {str(identity): f"forgotten-{secrets.token_hex(16)}"}
-        return rewrite_ids(self._log, self._root, self._charges, names)
+        return rewrite_ids(self._log, self._charges, names)
 
     def verify(self) -> Verification:
         """Check the log and every file; say what is wrong."""
-        return verify(self._log, self._root, self._charges, self._filter)
+        return verify(self._log, self._charges)
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Copy the ledger in plain formats into a private folder: ``releases.json``, one Parquet file per release."""
-        import shutil
-
-        refuse_damage(self.verify())
+        self.verify().refuse_damage()
         target = _folder(folder)
         releases = self.releases()
         for place, release in enumerate(releases, start=1):
-            with private_file(target / f"{place:05d}.parquet") as file, open(self._file(release), "rb") as source:
-                shutil.copyfileobj(source, file)
+            with private_file(target / f"{place:05d}.parquet") as file:
+                file.write((self._charges / release.stored.file).read_bytes())
         records = [{**asdict(release), "file": f"{i:05d}.parquet"} for i, release in enumerate(releases, start=1)]
         with private_file(target / "releases.json", "w", encoding="utf-8") as file:
             json.dump(records, file, indent=1)
         return target
 
-    def _file(self, release: ChargedRelease) -> Path:
-        return self._charges / release.stored.file
-
     def _counting(self) -> list[ChargedRelease]:
         return [release for release in self.releases() if release.counts]
-
-    def _running(self, events: list[Event], compared: bool = False) -> Iterator[RunningBlock]:
-        return running_blocks(self._root, self._charges, events, self._filter, self._log, compared=compared)
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

@@ -1,5 +1,4 @@
 """One immutable, id-sorted Parquet file per release, with everybody's pairs.
 
-``sorted_pairs`` writes it, ``charge_files`` reads it, ``aligned_files`` walks over several of them side by side;
-``byte_order`` sorts ids, ``kind_columns`` writes kinds as words and reads them as codes.
+``sorted_pairs`` writes it, ``charge_files`` reads it, ``aligned_files`` walks over several of them side by side.
 """

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from perinstance.data.confidential.private_files import refuse_wider
 from perinstance.errors import InvalidInput, LedgerTrouble
@@ -32,34 +32,8 @@ _EFFECTIVE = os.access in os.supports_effective_ids
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class Statements(Protocol):
-    """What may be done inside a transaction; values are named ``:like_this``."""
-
-    def execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows."""
-        ...
-
-
-class Database(Protocol):
-    """A transactional store of rows."""
-
-    #: a query for types and names of what is in it: tables, triggers and the like
-    OBJECTS: ClassVar[str]
-
-    def transaction(self, write: bool, patience: float = PATIENCE) -> Any:
-        """Return a context manager that gives ``Statements``; an error inside leaves nothing behind.
-
-        A writer waits for the others, at most ``patience`` seconds.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _SqliteStatements:
-    connection: sqlite3.Connection
-
-    def execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-        return self.connection.execute(statement, values).fetchall()
+#: runs one statement inside a transaction and returns its rows; values are named ``:like_this``
+Execute = Callable[..., list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +70,7 @@ class SqliteDatabase:
         return sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
 
     @contextmanager
-    def transaction(self, write: bool, patience: float = PATIENCE) -> Iterator[Statements]:
+    def transaction(self, write: bool, patience: float = PATIENCE) -> Iterator[Execute]:
         """Hold the write lock from the start; readers see the last commit. A read-only log can be read."""
         refuse_wider(self.path)
         try:
@@ -108,7 +82,7 @@ class SqliteDatabase:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            yield _SqliteStatements(connection)
+            yield lambda statement, **values: connection.execute(statement, values).fetchall()
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise LedgerTrouble(_sentence(error)) from None
@@ -131,17 +105,6 @@ def _sentence(error: sqlite3.Error) -> str:
     return next((words for part, words in known.items() if part in text), f"the log of the ledger failed ({text})")
 
 
-class _ServerStatements:
-    __slots__ = ("connection", "text")
-
-    def __init__(self, connection: Any, text: Any) -> None:
-        self.connection, self.text = connection, text
-
-    def execute(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-        result = self.connection.execute(self.text(statement), values)
-        return [tuple(row) for row in result] if result.returns_rows else []
-
-
 class ServerDatabase:
     """A PostgreSQL database, for a team; tables have the prefix ``ledger_``."""
 
@@ -151,7 +114,7 @@ class ServerDatabase:
         "UNION ALL SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class ON tgrelid = pg_class.oid "
         "WHERE NOT tgisinternal AND relname IN ('ledger_events', 'ledger_head')"
     )
-    __slots__ = ("_engine", "_text")
+    __slots__ = ("_engine",)
 
     def __init__(self, url: str) -> None:
         try:
@@ -172,24 +135,26 @@ class ServerDatabase:
                 f"the address of the ledger cannot be used ({type(error).__name__}); it reads "
                 "postgresql://user@host/name and needs perinstance[ledger]"
             ) from None
-        self._text = sqlalchemy.text
 
     @contextmanager
-    def transaction(self, write: bool, patience: float = PATIENCE) -> Iterator[Statements]:
+    def transaction(self, write: bool, patience: float = PATIENCE) -> Iterator[Execute]:
         """Begin and commit; the server synchronises as it is configured to."""
         import sqlalchemy
 
         try:
             with self._engine.begin() as connection:
-                statements = _ServerStatements(connection, self._text)
-                if not write:  # events and head as of one moment
-                    statements.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                    yield statements
-                    return
-                statements.execute(f"SET LOCAL lock_timeout = {max(int(patience * 1000), 1)}")
-                statements.execute("SET LOCAL synchronous_commit = on")
-                statements.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")  # one writer at a time, from the start on
-                yield statements
+
+                def execute(statement: str, **values: Any) -> list[tuple[Any, ...]]:
+                    result = connection.execute(sqlalchemy.text(statement), values)
+                    return [tuple(row) for row in result] if result.returns_rows else []
+
+                if write:
+                    execute(f"SET LOCAL lock_timeout = {max(int(patience * 1000), 1)}")
+                    execute("SET LOCAL synchronous_commit = on")
+                    execute(f"SELECT pg_advisory_xact_lock({_LOCK})")  # one writer at a time, from the start on
+                else:  # events and head as of one moment
+                    execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                yield execute
         except sqlalchemy.exc.SQLAlchemyError as error:
             cause = getattr(error, "orig", None)
             if getattr(cause, "sqlstate", None) == _LOCK_TIMEOUT:
@@ -199,3 +164,8 @@ class ServerDatabase:
             raise LedgerTrouble(
                 f"the database of the ledger failed ({name}); nothing was written; check the server"
             ) from None
+
+
+#: a transaction of either holds the write lock from its start if it writes (a writer waits for the others, at most
+#: ``patience`` seconds), and leaves nothing behind after an error; ``OBJECTS`` lists what is in it, triggers included
+Database = SqliteDatabase | ServerDatabase

@@ -18,11 +18,10 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from perinstance.errors import LedgerDamaged, LedgerTrouble
-from perinstance.ledger.log.databases import PATIENCE, Database, Statements
+from perinstance.ledger.log.databases import PATIENCE, Database, Execute
 
-#: of the tables below; ``MIGRATIONS[v]`` are the statements that lead from v to v + 1
+#: of the tables below
 FORMAT = 1
-MIGRATIONS: dict[int, tuple[str, ...]] = {}
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS ledger_events (
@@ -53,20 +52,11 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """How many events there are, and the digest of the last."""
-
-    format: int
-    entries: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class OpenLog:
     """The log while its lock is held."""
 
     log: EventLog
-    rows: Statements
+    execute: Execute
     events: list[Event]  #: before anything is appended
 
     @property
@@ -76,26 +66,21 @@ class OpenLog:
 
     def append(self, kind: EventKind, key: str, body: dict[str, Any]) -> Event:
         """Write one event."""
-        entries, previous = self.rows.execute("SELECT entries, digest FROM ledger_head WHERE one = 1")[0]
-        now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+        entries, previous = self.execute("SELECT entries, digest FROM ledger_head WHERE one = 1")[0]
+        at = datetime.now(timezone.utc).isoformat(timespec="microseconds")
         text = json.dumps(body, sort_keys=True, allow_nan=False)
-        digest = self.log.digest_of(entries + 1, kind, key, now, text, previous)
-        self.rows.execute(
-            "INSERT INTO ledger_events VALUES (:entry, :kind, :key, :at, :body, :previous, :digest)",
-            entry=entries + 1,
-            kind=kind,
-            key=key,
-            at=now,
-            body=text,
-            previous=previous,
-            digest=digest,
-        )
-        self.rows.execute(
-            "UPDATE ledger_head SET entries = :entries, digest = :digest WHERE one = 1",
-            entries=entries + 1,
-            digest=digest,
-        )
-        return Event(entries + 1, kind, key, now, body, previous, digest)
+        row: dict[str, Any] = {
+            "entry": entries + 1,
+            "kind": kind,
+            "key": key,
+            "at": at,
+            "body": text,
+            "previous": previous,
+        }
+        row["digest"] = self.log.digest_of(*row.values())
+        self.execute("INSERT INTO ledger_events VALUES (:entry, :kind, :key, :at, :body, :previous, :digest)", **row)
+        self.execute("UPDATE ledger_head SET entries = :entry, digest = :digest WHERE one = 1", **row)
+        return Event(**{**row, "body": body})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,60 +91,59 @@ class EventLog:
     secret: bytes | None = None
 
     def create(self, body: dict[str, Any]) -> None:
-        """Make the tables and the first event, unless they are there; bring an older log to this format."""
-        with self.database.transaction(write=False) as rows:
-            there = ("table", "ledger_head") in rows.execute(self.database.OBJECTS)
-            if there and rows.execute("SELECT format FROM ledger_head WHERE one = 1") == [(FORMAT,)]:
-                return  # a log that is read-only can be opened
-        with self.database.transaction(write=True) as rows:
+        """Make the tables and the first event, unless they are there."""
+        with self.database.transaction(write=False) as execute:
+            if ("table", "ledger_head") in execute(self.database.OBJECTS):
+                found = execute("SELECT format FROM ledger_head WHERE one = 1")
+                _refuse_other_formats(found)
+                if found:
+                    return  # a log that is read-only can be opened
+        with self.database.transaction(write=True) as execute:
             for statement in _TABLES:
-                rows.execute(statement)
-            found = rows.execute("SELECT format FROM ledger_head WHERE one = 1")
-            if found:
-                _migrate(rows, found[0][0])
-            elif not rows.execute("SELECT entry FROM ledger_events"):
-                rows.execute("INSERT INTO ledger_head VALUES (1, :format, 0, '')", format=FORMAT)
-                OpenLog(self, rows, []).append("opened", "", body)
+                execute(statement)
+            there = execute("SELECT format FROM ledger_head") or execute("SELECT entry FROM ledger_events")
+            if not there:
+                execute("INSERT INTO ledger_head VALUES (1, :format, 0, '')", format=FORMAT)
+                OpenLog(self, execute, []).append("opened", "", body)
 
     @contextmanager
     def writing(self, patience: float = PATIENCE) -> Iterator[OpenLog]:
         """Hold the lock of all writers, for an event and the files that it names: they count once the block ends."""
-        with self.database.transaction(write=True, patience=patience) as rows:
-            yield OpenLog(self, rows, self._events(rows))
+        with self.database.transaction(write=True, patience=patience) as execute:
+            yield OpenLog(self, execute, self._whole(execute))
 
     def events(self) -> list[Event]:
         """Return all events in their order; a broken chain is refused."""
-        with self.database.transaction(write=False) as rows:
-            return self._events(rows)
+        with self.database.transaction(write=False) as execute:
+            return self._whole(execute)
 
-    def head(self) -> Head:
-        """Return how long the log is said to be."""
-        with self.database.transaction(write=False) as rows:
-            found = rows.execute("SELECT format, entries, digest FROM ledger_head WHERE one = 1")
-        return Head(*found[0]) if found else Head(0, 0, "")
+    def head(self) -> tuple[int, str]:
+        """Return how many events the log is said to have, and the digest of the last."""
+        with self.database.transaction(write=False) as execute:
+            found = execute("SELECT entries, digest FROM ledger_head WHERE one = 1")
+        return found[0] if found else (0, "")
 
-    def _events(self, rows: Statements) -> list[Event]:
-        events, wrong = self._read(rows)
+    def _whole(self, execute: Execute) -> list[Event]:
+        events, wrong = self._read(execute)
         if wrong:
             raise LedgerDamaged(f"{wrong[0]}; run verify, and restore the ledger from a backup")
         return events
 
     def check(self) -> list[str]:
         """Return what is wrong with the log, in words; nothing if it is whole."""
-        with self.database.transaction(write=False) as rows:
-            wrong = self._read(rows)[1]
-            for what, name in rows.execute(self.database.OBJECTS):
+        with self.database.transaction(write=False) as execute:
+            wrong = self._read(execute)[1]
+            for what, name in execute(self.database.OBJECTS):
                 if what in ("trigger", "rule", "view"):
                     wrong.append(f"the log has a {what} that perinstance did not make ({name}): find out what it does")
         return wrong
 
-    def _read(self, rows: Statements) -> tuple[list[Event], list[str]]:
-        statement = "SELECT entry, kind, key, at, body, previous, digest FROM ledger_events ORDER BY entry"
-        found = rows.execute(statement)
+    def _read(self, execute: Execute) -> tuple[list[Event], list[str]]:
         wrong: list[str] = []
         events: list[Event] = []
         last = ""
-        for place, (entry, kind, key, at, text, previous, digest) in enumerate(found, start=1):
+        statement = "SELECT entry, kind, key, at, body, previous, digest FROM ledger_events ORDER BY entry"
+        for place, (entry, kind, key, at, text, previous, digest) in enumerate(execute(statement), start=1):
             if entry != place:
                 wrong.append(f"event {place} of the log is missing")
                 break
@@ -172,33 +156,27 @@ class EventLog:
                 break
             events.append(Event(entry, kind, key, at, json.loads(text), previous, digest))
             last = digest
-        head = rows.execute("SELECT format, entries, digest FROM ledger_head ORDER BY one")
-        if len(head) > 1:
-            wrong.append(f"the log has {len(head)} heads: somebody added one")
-        if not wrong and (not head or head[0][1:] != (len(events), last)):
-            told = head[0][1] if head else "no"
+        heads = execute("SELECT entries, digest FROM ledger_head ORDER BY one")
+        if len(heads) > 1:
+            wrong.append(f"the log has {len(heads)} heads: somebody added one")
+        if not wrong and heads[:1] != [(len(events), last)]:
+            told = heads[0][0] if heads else "no"
             wrong.append(f"the log ends after event {len(events)}, its head says {told}: it was cut or reordered")
         return events, wrong
 
     def digest_of(self, entry: int, kind: str, key: str, at: str, text: str, previous: str) -> str:
-        """Hash one event and the one before."""
-        return self.seal(json.dumps([entry, kind, key, at, text, previous]))
-
-    def seal(self, text: str) -> str:
-        """Hash a text, with the secret where there is one."""
+        """Hash one event and the one before, with the secret where there is one."""
+        whole = json.dumps([entry, kind, key, at, text, previous]).encode()
         if self.secret is None:
-            return hashlib.sha256(text.encode()).hexdigest()
-        return hmac.new(self.secret, text.encode(), hashlib.sha256).hexdigest()
+            return hashlib.sha256(whole).hexdigest()
+        return hmac.new(self.secret, whole, hashlib.sha256).hexdigest()
 
 
-def _migrate(rows: Statements, version: int) -> None:
-    if isinstance(version, int) and version > FORMAT:
-        raise LedgerTrouble(
-            f"this ledger has format {version}, this perinstance knows formats up to {FORMAT}; upgrade perinstance"
-        )
-    if not isinstance(version, int) or version < 1:
-        raise LedgerDamaged("the head of the log names a format that never was; restore the ledger from a backup")
-    for step in range(version, FORMAT):
-        for statement in MIGRATIONS[step]:
-            rows.execute(statement)
-        rows.execute("UPDATE ledger_head SET format = :format WHERE one = 1", format=step + 1)
+def _refuse_other_formats(found: list[tuple[Any, ...]]) -> None:
+    for (version,) in found:
+        if not isinstance(version, int) or version < 1:
+            raise LedgerDamaged("the head of the log names a format that never was; restore the ledger from a backup")
+        if version > FORMAT:
+            raise LedgerTrouble(
+                f"this ledger has format {version}, this perinstance knows formats up to {FORMAT}; upgrade perinstance"
+            )

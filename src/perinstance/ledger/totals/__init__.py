@@ -1,5 +1,1 @@
-"""What the stored pairs add up to.
-
-``everybody`` composes them for all people, ``person_history`` for one; ``running_sums`` keeps quick upper bounds;
-``growth`` says how the totals of all people grew from release to release.
-"""
+"""What was charged, composed: for everybody, for one person, from release to release, and against a budget."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
 from perinstance.ledger.files.aligned_files import IdBlock, id_blocks
-from perinstance.ledger.files.charge_files import ChargeFile
+from perinstance.ledger.files.charge_files import opened
 from perinstance.ledger.log.charged_releases import ChargedRelease
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import ADDITION
+from perinstance.numerics.rounding import ADDITION, NORM_UP
 from perinstance.pairs import Pairs, compose
 from perinstance.pairs.interface.kinds import KINDS
 
+#: Renyi orders of which the best bound is taken
+ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0)
 FIXED = "the parameters of all releases were fixed in advance, so the totals are guarantees"
 FILTERED = (
     "what was charged along the way is an odometer reading; what is guaranteed to everybody is the budget of the "
@@ -71,26 +73,35 @@ def _composes(part: Pairs) -> bool:
     return type(part).coordinates is not Pairs.coordinates
 
 
-@contextmanager
-def opened(folder: Path, releases: Sequence[ChargedRelease]) -> Iterator[list[ChargeFile]]:
-    """Open the files of some releases, and close them."""
-    with ExitStack() as stack:
-        files = []
-        for release in releases:
-            file = ChargeFile(folder, release.stored.file, release.stored.digest)
-            stack.callback(file.close)
-            files.append(file)
-        yield files
+def exact_total(block: IdBlock, delta: float) -> PersonTotal:
+    """Compose what was charged to these people."""
+    return total_of(block.pairs, delta, None if all(map(_composes, block.pairs)) else block.present)
 
 
-def composed_blocks(
-    folder: Path, releases: Sequence[ChargedRelease], delta: float
-) -> Iterator[tuple[IdBlock, PersonTotal]]:
-    """Walk over everybody, with the total of each."""
-    with opened(folder, releases) as files:
-        for block in id_blocks(files):
-            present = None if all(map(_composes, block.pairs)) else block.present
-            yield block, total_of(block.pairs, delta, present)
+def renyi_total(block: IdBlock, delta: float) -> PersonTotal:
+    """Add up Renyi divergences at fixed orders: an upper bound, which nothing is composed for."""
+    sums = added_up(block, lambda pairs: np.array([pairs.renyi(order) for order in ORDERS]))
+    bounds = [renyi_to_epsilon(d, order, delta) for order, d in zip(ORDERS, sums, strict=True)]
+    codes = [np.where(here, pairs.codes, 0) for pairs, here in zip(block.pairs, block.present, strict=True)]
+    weakest = np.maximum.reduce(codes).astype(np.uint8)
+    epsilon = np.where(sums.any(axis=0), np.min(bounds, axis=0) * NORM_UP, 0.0)
+    return PersonTotal(epsilon, np.maximum(weakest, np.uint8(KINDS.index("upper"))))
+
+
+def added_up(block: IdBlock, cost: Callable[[Pairs], Floats]) -> Floats:
+    """Sum what each release costs its people, one or more numbers each, rounded up."""
+    people = [np.flatnonzero(here) for here in block.present]
+    costs = [np.asarray(cost(pairs[who])) for pairs, who in zip(block.pairs, people, strict=True)]
+    total = np.zeros((*costs[0].shape[:-1], len(block.ids)))
+    for who, some in zip(people, costs, strict=True):
+        total[..., who] = (total[..., who] + some) * (1 + ADDITION)
+    return total
+
+
+def blocks_of(folder: Path, releases: Sequence[ChargedRelease]) -> Iterator[IdBlock]:
+    """Walk over everybody who is in any of these releases."""
+    with opened(folder, [release.stored for release in releases]) as files:
+        yield from id_blocks(files)
 
 
 def worth(releases: Sequence[ChargedRelease], filtered: bool) -> tuple[bool, str]:

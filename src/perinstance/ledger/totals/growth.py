@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perinstance.ledger.files.aligned_files import IdBlock
 from perinstance.ledger.log.charged_releases import ChargedRelease
-from perinstance.ledger.totals.composed_people import PersonTotal, composed_blocks, total_of
+from perinstance.ledger.totals.composed_people import PersonTotal, blocks_of, exact_total, total_of
 from perinstance.ledger.totals.loss_counts import LossCounts
 from perinstance.numerics.rounding import ADDITION
 from perinstance.pairs import Pairs, Shift
@@ -97,7 +97,8 @@ def overview_of(folder: Path, releases: Sequence[ChargedRelease], delta: float) 
     step = max(-(-sum(release.people for release in releases) // COMPOSITIONS[gaussian]), 1)
     totals, growth, code, start = LossCounts(), _Growth(len(releases), delta), 0, 0
     worst: list[tuple[float, int, ExposedTotal]] = []
-    for block, total in composed_blocks(folder, releases, delta) if releases else ():
+    for block in blocks_of(folder, releases):
+        total = exact_total(block, delta)
         totals.add(total.epsilon)
         code = max(code, int(total.codes.max(initial=0)))
         found = _exposed(block, total)
@@ -120,7 +121,7 @@ def overview_of(folder: Path, releases: Sequence[ChargedRelease], delta: float) 
 def _exposed(block: IdBlock, total: PersonTotal) -> list[tuple[int, ExposedTotal]]:
     """Return positions and people with the largest totals of a block."""
     order = np.argsort(-total.epsilon, kind="stable")[:MOST_EXPOSED]
-    counts = block.rows.counts
+    counts = block.counts
     found = []
     for i in order.tolist():
         name, kind = block.ids[i].as_py(), KINDS[total.codes[i]]

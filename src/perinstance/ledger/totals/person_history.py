@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.ledger.files.aligned_files import placed_pairs
+from perinstance.ledger.files.charge_files import opened
 from perinstance.ledger.log.charged_releases import ChargedRelease, State
-from perinstance.ledger.totals.composed_people import ABSENT, opened, total_of, worth
+from perinstance.ledger.totals.composed_people import ABSENT, total_of, worth
 from perinstance.pairs import from_columns
 from perinstance.pairs.interface.kinds import KINDS, Kind
 from perinstance.releases.base.shown_decimals import short_loss_text
@@ -59,7 +60,7 @@ def history_of(
     concerned: list[ChargedRelease] = []
     places: dict[str, int] = {}
     for release in releases:
-        with opened(folder, [release]) as (file,):
+        with opened(folder, [release.stored]) as (file,):
             row = file.row(identity, places)
         if row is not None:
             rows.append(row)
