@@ -14,6 +14,7 @@ from perinstance.cli.audit_command import audit
 from perinstance.cli.examples.demo_command import demo
 from perinstance.cli.examples.reproduce_command import reproduce
 from perinstance.cli.explain_command import explain
+from perinstance.cli.intervals_command import intervals
 from perinstance.cli.ledger_command import app as ledger
 from perinstance.cli.notices import announcing, in_options, told_of_steps
 from perinstance.cli.output_streams import tolerant_streams
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.command()(audit)
 app.command()(release)
+app.command()(intervals)
 app.command()(predict)
 app.command()(statement)
 app.command("publish-losses")(publish_losses)

@@ -56,6 +56,9 @@ def release(
         str | None, typer.Option("--classes", help="logistic: the two classes, declared, as NO,YES; 0,1 by default.")
     ] = None,
     compare: o.Compare = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Also print standard errors and intervals; nothing more is paid.")
+    ] = False,
     out: Annotated[Path, typer.Option("--out", help="Where the model is written.")] = Path("model.json"),
     again: Annotated[bool, typer.Option("--again", help="Publish once more: losses add up.")] = False,
     ledger: o.LedgerPlace = None,
@@ -132,6 +135,8 @@ def release(
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:
             terminal.show_comparison(comparison, shown)
+        if intervals:
+            shown.print(pi.load(out).inference().summary(), markup=False, soft_wrap=True)
         shown.print("For the people in the data:", style="bold")
         shown.print(pi.load(out).statement(), markup=False)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
+from perinstance.inference import About, Inference, PublishedInference, checked_about, inference_of
 from perinstance.numerics.array_types import Floats
-from perinstance.releases.base.model_document import PublishedNumbers, document_text
+from perinstance.releases.base.model_document import PublishedNumbers, document_text, named_coefficients
 from perinstance.releases.base.shown_decimals import declared_text, promise_sentence
 
 
@@ -38,6 +39,7 @@ class PublishedModel:
     numbers: PublishedNumbers
     grid: float
     version: str  #: of the perinstance that wrote it
+    known: Mapping[str, PublishedInference] = field(default_factory=dict)  #: what is known of the coefficients
 
     def __repr__(self) -> str:
         of = "" if self.target is None else f" of {self.target!r}"
@@ -109,6 +111,28 @@ class PublishedModel:
             return None
         features = features if preparation is None else None
         return read_table(X, np.zeros(len(X)), ids=ids, features=features, preparation=preparation)
+
+    def inference(self, about: About = "population") -> Inference:
+        """Return standard errors, intervals and p-values of the coefficients, from the file alone.
+
+        Parameters
+        ----------
+        about
+            ``"population"``: people like these, sampling and privacy noise; ``"table"``: what the fit without noise
+            would have said of the table, privacy noise alone.
+        """
+        known = self.known.get(checked_about(about))
+        if known is None:
+            raise InvalidInput(
+                "the file holds no standard errors: it was written by an older perinstance; publish again, or "
+                "ask whoever published it"
+            )
+        if known.solved is None:
+            raise InvalidInput(known.refusal)
+        names, published = named_coefficients(
+            self.numbers.coef, self.numbers.intercept, self.features, len(known.solved.estimate)
+        )
+        return inference_of(known, about, names, published, self.method, self.promise)
 
     def statement(self) -> str:
         """Return the sentence for the people in the data: what the promise means to each of them."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.errors import InvalidInput, InvalidModelFile, NewerModelFile
+from perinstance.inference import PublishedInference
 from perinstance.numerics.array_types import Floats
 from perinstance.published.model import PublishedModel
 from perinstance.releases.base.model_document import FORMAT, FORMAT_VERSION, PublishedNumbers, checksum
@@ -83,6 +84,7 @@ def model_of(document: Mapping[str, Any]) -> PublishedModel:
         numbers=_published(document["model"], d),
         grid=float(document["grid"]),
         version=document["perinstance"],
+        known=_known(document.get("inference", {}), d),
     )
 
 
@@ -180,6 +182,14 @@ def _recipe(record: Mapping[str, Any] | None, d: int) -> Recipe | None:
     if made not in (None, d):
         raise _unusable("its recipe makes more or fewer numbers than it has features")
     return recipe
+
+
+def _known(record: Any, d: int) -> dict[str, PublishedInference]:
+    """Read what the file says of the uncertainty of its coefficients; older files say nothing."""
+    try:
+        return {str(about): PublishedInference.from_json(one, d + 1) for about, one in record.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _unusable("its standard errors cannot be read") from None
 
 
 def _published(record: Mapping[str, Any], d: int) -> PublishedNumbers:

@@ -13,6 +13,7 @@ from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep, binary_classes
 from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.inference import About, PublishedInference, bounded_draw
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, refined, without
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
 from perinstance.models.losses.smooth import Squared
@@ -28,6 +29,7 @@ from perinstance.pairs import Objective
 from perinstance.pairs.bounded_shift import Dominated
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
+from perinstance.releases.base.model_document import AT_MOST, no_intervals, only_the_table
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
@@ -100,6 +102,21 @@ class ObjectivePerturbation(AnsweringModel):
         classes = binary_classes(sweep)
         fit = problem.binary().fit(sweep, None, "estimate").model.fit
         return SmoothAudit(prepare_perturbed(CodedSweep(sweep, classes), fit, float(self.scale)), classes)
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Bound how far the linear term moved the minimum, ``|H^-1 b| <= |b|/alpha``: what the fit on this table says.
+
+        An intercept without a penalty leaves no bound.
+        """
+        if about == "population":
+            return PublishedInference(None, (), only_the_table("ObjectivePerturbation"))
+        problem = self.problem()
+        if not isinstance(problem, LinearProblem):
+            return PublishedInference(None, (), no_intervals("ObjectivePerturbation of a logistic regression"))
+        found = np.append(np.ravel(self.coef_), [self.intercept_] if problem.fit_intercept else [])
+        bounded = problem.alpha > 0 and not problem.fit_intercept
+        square = (float(self.scale) / problem.alpha) ** 2 if bounded else np.inf
+        return PublishedInference(bounded_draw(found, np.full(len(found), square)), (AT_MOST,))
 
     def people(self, fit: LinearFit | DualFit | SmoothAudit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""

@@ -14,6 +14,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches, touch
 from perinstance.folds.shared_turns import Cuts, SharedCall
 from perinstance.folds.sweep import ArraySweep, People, Sweep
+from perinstance.inference import About, PublishedInference, Solved
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
 from perinstance.models.linear.loops.grid_kernels import add_moments
@@ -44,6 +45,7 @@ from perinstance.pairs.closed_form.many_epsilons import solve_shifts, start_tabl
 from perinstance.pairs.interface.kinds import Method, kind_codes
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
+from perinstance.releases.base.model_document import no_intervals, only_the_table
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law, exact_equations
 from perinstance.releases.base.release import Mechanism, estimator_words
@@ -188,6 +190,20 @@ class OutputPerturbation(AnsweringModel):
             return Law(fit.theta, self.scale * np.eye(p))
         lower = np.linalg.cholesky(check_precision(self.precision))
         return Law(fit.theta, self.scale * np.linalg.inv(lower).T)
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Return the noise that was added, exactly: what the fit on this table says. Of people like these, nothing."""
+        if about == "population":
+            return PublishedInference(None, (), only_the_table(type(self).__name__))
+        numbers = self.published_numbers()
+        if numbers.coef is None or (np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1):
+            return PublishedInference(None, (), no_intervals(f"{type(self).__name__} of this estimator"))
+        constant = np.ravel(numbers.intercept)  # never drawn as zero, which is that of a model without one
+        found = np.append(np.ravel(numbers.coef), constant if constant.any() else [])
+        p, scale = len(found), float(self.scale)
+        shape = np.eye(p) if self.precision is None else np.linalg.inv(check_precision(self.precision))
+        covariance = scale**2 * shape
+        return PublishedInference(Solved(found, covariance, covariance, np.zeros((p, 0))))
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published; of a smooth model by refits, unproved."""

@@ -14,6 +14,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches, touch
 from perinstance.folds.shared_turns import SharedCall
 from perinstance.folds.sweep import People, Sweep
+from perinstance.inference import About, PublishedInference, bounded_draw
 from perinstance.models.linear.loops.finished_rows import TOGETHER, two_statistics
 from perinstance.models.linear.ridge import (
     DualFit,
@@ -36,6 +37,7 @@ from perinstance.pairs.closed_form.many_epsilons import solve_posteriors, start_
 from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
+from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior_own_row
 from perinstance.releases.base.publishing import Law, Publishing, exact_equations
 from perinstance.releases.base.release import Mechanism
@@ -87,6 +89,16 @@ class PosteriorSample(Publishing):
         """Fit without noise; every method is exact here."""
         positive("gamma", self.gamma)
         return linear_fit(sweep, non_negative("alpha", self.alpha), truth_value("fit_intercept", self.fit_intercept))
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Bound the draw's variance by ``1/(gamma alpha)``: what the ridge fit on this table says."""
+        if about == "population":
+            return PublishedInference(None, (), only_the_table("PosteriorSample"))
+        slopes = np.ravel(self.coef_)
+        square = np.divide(1.0 / float(self.gamma), float(self.alpha)) if self.alpha > 0 else np.inf
+        variances = np.append(np.full(len(slopes), square), [np.inf] if self.fit_intercept else [])
+        found = np.append(slopes, [self.intercept_] if self.fit_intercept else [])
+        return PublishedInference(bounded_draw(found, variances), (AT_MOST,))
 
     def people(self, fit: LinearFit | DualFit, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""

@@ -13,6 +13,7 @@ from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
+from perinstance.inference import About, PublishedInference, bounded_draw
 from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
@@ -22,10 +23,12 @@ from perinstance.pairs.interface.kinds import Method
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside
+from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_row
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
 from perinstance.releases.promises.estimator import ClippedFit, ClippedSweep, Promised
 from perinstance.releases.promises.promise import Promise, check_promise
+from perinstance.releases.promises.user_units import user_coefficients
 from perinstance.releases.promises.window import Window
 from perinstance.sampling import GRID
 
@@ -153,6 +156,18 @@ class AdaOPS(Promised):
         sample = Posterior(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
         residual = loo.residual * self._box(X.shape[1]).label.half  # in the user's units
         return People(loo.leverage, residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Bound the draw's variance by the released floor of the eigenvalues: what the ridge fit on this table says.
+
+        The floor fails with a probability of at most a tenth of delta.
+        """
+        if about == "population":
+            return PublishedInference(None, (), only_the_table("AdaOPS"))
+        box = self._box(self.n_features_in_)
+        variance = 1.0 / (self.gamma_ * self._floor * box.x_bound**2)
+        drawn = bounded_draw(self._drawn, np.full(len(self._drawn), variance))
+        return PublishedInference(user_coefficients(box, drawn), (AT_MOST,))
 
     def refine(self, fit: AdaFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here: the floor keeps leverages small."""

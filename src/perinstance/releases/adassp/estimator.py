@@ -12,12 +12,14 @@ from perinstance.checked_numbers import is_whole, positive
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
+from perinstance.inference import About, PublishedInference
 from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
 from perinstance.pairs.interface.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
+from perinstance.releases.adassp.intervals import known
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row
 from perinstance.releases.promises.declared_box import DeclaredBox, declared_count
@@ -159,6 +161,11 @@ class AdaSSP(Promised):
             drawn["column_totals"] = [published.column_totals_]
         run = partial(adassp_mechanism.run, self._plan(box))
         return replayed_log_ratios(run, drawn, box.rows(X, y), lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
+
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Return what the released numbers say of the coefficients (``adassp.intervals``)."""
+        plan = self._plan(self._box(self.n_features_in_))
+        return known(plan, adassp_mechanism.run(plan, self._released()), about)
 
     def _people(self, fit: SspFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
         pairs = self._pairs(rows, box, fit.run)

@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from perinstance._version import __version__
 from perinstance.checked_numbers import is_number, is_unicode
 from perinstance.errors import InvalidInput
+from perinstance.inference import About, Inference, PublishedInference, checked_about, inference_of
+from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.sampling import GRID
@@ -62,6 +64,31 @@ class WritesModel:
         """Return further numbers that were released with the coefficients, by name."""
         return {}
 
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Return what the published numbers say of the coefficients, in one of the two questions."""
+        return PublishedInference(None, (), no_intervals(type(self).__name__))
+
+    def inference(self, about: About = "population") -> Inference:
+        """Return standard errors, intervals and p-values of the published coefficients. It costs no privacy.
+
+        Parameters
+        ----------
+        about
+            ``"population"``: what is true of people like these, with sampling and privacy noise. ``"table"``: what the
+            fit without noise would have said of this very table, with privacy noise alone.
+        """
+        check_is_fitted(self)
+        promise = _promise(self, self.mechanism(), self.get_params(deep=False))
+        stated = None if promise is None else (promise["epsilon"], promise["delta"])
+        known = self.uncertainty(checked_about(about))
+        numbers = self.published_numbers()
+        if numbers.coef is None or np.ndim(numbers.coef) == 2 and len(numbers.coef) > 1:
+            raise InvalidInput(no_intervals(type(self).__name__))
+        fitted = getattr(self, "feature_names_in_", None)
+        count = None if known.solved is None else len(known.solved.estimate)
+        names, published = named_coefficients(numbers.coef, numbers.intercept, fitted, count)
+        return inference_of(known, about, names, published, type(self).__name__, stated)
+
     def to_json(self, *, features: Sequence[str] | None = None, target: str | None = None, recipe: Any = None) -> str:
         """Return the published model as JSON, which ``perinstance.load`` and ``perinstance predict`` read.
 
@@ -76,6 +103,44 @@ class WritesModel:
         """
         check_is_fitted(self)
         return document_text(document_of(self, features, target, recipe))
+
+
+AT_MOST = (
+    "Standard errors are upper bounds: the exact ones would need the table's second moments, which are not published."
+)
+
+
+def only_the_table(name: str) -> str:
+    """Say that nothing is known of sampling."""
+    return (
+        f"{name} publishes nothing that tells how widely outcomes scatter, so nothing can be said of people like "
+        'these; ask about="table", or publish with AdaSSP'
+    )
+
+
+def no_intervals(name: str) -> str:
+    """Say that nothing is known of the uncertainty of what a release published."""
+    return (
+        f"{name} publishes nothing that standard errors could be computed from; AdaSSP, AdaOPS, "
+        "PrivateLogisticRegression, OutputPerturbation, PosteriorSample and ObjectivePerturbation do"
+    )
+
+
+def named_coefficients(
+    coef: Any, intercept: Any, features: Sequence[str] | None, count: int | None = None
+) -> tuple[list[str], Floats]:
+    """Name published coefficients and put the intercept behind them: ``count`` of them, or all.
+
+    A last column of ones that an intercept stands for has a coefficient of zero, and is not named.
+    """
+    slopes = np.ravel(np.asarray(coef, dtype=np.float64))
+    names = [f"x{j + 1}" for j in range(len(slopes))] if features is None else [str(one) for one in features]
+    constant = float(np.ravel(intercept)[0])
+    if count is None or count > len(slopes):
+        return [*names, "intercept"], np.append(slopes, constant)
+    if count == len(slopes) and names[-1] == "intercept" and slopes[-1] == 0.0 and constant != 0.0:
+        return names, np.append(slopes[:-1], constant)
+    return names[:count], slopes[:count]
 
 
 def document_of(
@@ -113,6 +178,7 @@ def document_of(
         "recipe": None if recipe is None else recipe.to_dict(),
         "model": {name: _plain(getattr(numbers, name)) for name in PublishedNumbers.__dataclass_fields__},
         "released": _named(release.published_parameters()),
+        "inference": {about: release.uncertainty(about).to_json() for about in get_args(About)},
     }
 
 

@@ -17,6 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, People, Sweep
+from perinstance.inference import About, PublishedInference
 from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
@@ -31,6 +32,7 @@ from perinstance.releases.base.row_sums import lengths, products
 from perinstance.releases.base.shown_decimals import declared_text
 from perinstance.releases.logistic import mechanism as slope_mechanism
 from perinstance.releases.logistic.bounded_slope_loss import SLOPE, slopes
+from perinstance.releases.logistic.intervals import known
 from perinstance.releases.logistic.noisy_sums import ExactSums
 from perinstance.releases.promises.class_labels import (
     class_array,
@@ -219,6 +221,13 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
         box = self._box(row.shape[1])
         return one_pair(self._pairs(box.rows(row, np.ones(1)), box, ()), delta, ("rows_clipped",))
 
+    def uncertainty(self, about: About) -> PublishedInference:
+        """Return what the released numbers say of the coefficients (``logistic_regression.intervals``)."""
+        box = self._box(self.n_features_in_)
+        sums = _PublishedSums(self.gram_, list(self.slope_sums_))
+        plan = self._plan(box)
+        return known(box, plan, slope_mechanism.run(plan, sums), about)
+
     def _people(self, fit: SlopeFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
         return People(loo.leverage, loo.residual, self._pairs(rows, box, fit.path), loo.open)
 
@@ -315,3 +324,21 @@ class NoiselessSums:
     def slope_sum(self, theta: Floats, scale: float) -> Floats:
         """``sum_i slope(x_i'theta, s_i) x_i``."""
         return self.sweep.fold(lambda block: block.X.T @ slopes(block.X @ theta, np.sign(block.y)))
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishedSums:
+    """A window that gives the published answers again: the points are post-processing of them."""
+
+    gram_: Floats
+    sums: list[Floats]
+
+    @property
+    def d(self) -> int:
+        return len(self.gram_)
+
+    def gram(self, scale: float) -> Floats:
+        return self.gram_
+
+    def slope_sum(self, theta: Floats, scale: float) -> Floats:
+        return self.sums.pop(0)

@@ -1,0 +1,85 @@
+r"""A noisy linear estimating equation, and the covariance of its answer.
+
+    r(t) = c - A (t - a),      A = A_0 + E
+
+with a public point a, a noisy score c taken there and a noisy slope matrix A. The noise E is a symmetric Gaussian
+matrix with standard deviation u on the diagonal and ``u/sqrt(2)`` beside it, independent of the noise of c. At the
+target t*, with ``D = t* - a``, the residual ``r(t*)`` is normal about zero with covariance
+
+    Sigma(D) = S + M + (u^2/2) (|D|^2 I + D D'),
+
+S the covariance of the noise in c, M that of sampling (zero where the target is this table's own fit): ``E D`` has
+exactly the last part. So ``t = a + A^-1 c`` has the covariance ``A^-1 Sigma A^-1``, noise of the slope included.
+
+That needs a slope matrix that is not all noise. Directions whose eigenvalue is not above ``PROVEN`` standard deviations
+of its noise are *hidden*: nothing is estimated along them, the answer may lie up to ``FARTHEST`` units away, and a
+coefficient to which that matters has no interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perinstance.numerics.array_types import Floats
+
+PROVEN = 3.0  # standard deviations of noise, above which an eigenvalue of the slope matrix is taken to be positive
+FARTHEST = 2.0  # units: a row at its bound would be predicted two half ranges of the label off
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """An estimate of k numbers, with the covariance of its error and the part of it that privacy noise makes."""
+
+    estimate: Floats  #: (k,)
+    covariance: Floats  #: (k, k)
+    privacy: Floats  #: (k, k) the part of the covariance that is privacy noise
+    hidden: Floats  #: (k, m) how far the numbers may lie off, along each of m hidden directions
+
+    def mapped(self, linear: Floats, constant: Floats | float = 0.0) -> Solved:
+        """Return the same knowledge of ``linear @ numbers + constant``."""
+        T = np.asarray(linear, dtype=np.float64)
+        return Solved(T @ self.estimate + constant, T @ self.covariance @ T.T, T @ self.privacy @ T.T, T @ self.hidden)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EstimatingEquation:
+    """``score - slope (t - anchor)`` is near zero at the target; all of it is public."""
+
+    anchor: Floats  #: (d,) where the score was taken
+    score: Floats  #: (d,)
+    slope: Floats  #: (d, d)
+    score_noise: Floats  #: (d, d) covariance of the noise that was added to the score
+    sampling: Floats  #: (d, d) covariance of the score itself; zero for this table's own fit
+    slope_noise: float  #: standard deviation of the noise on the diagonal of the slope; 0 where it is exact
+
+    def solved(self) -> Solved:
+        """Return the estimate and its covariance."""
+        values, vectors = np.linalg.eigh((self.slope + self.slope.T) / 2.0)
+        weak = ~(values > PROVEN * self.slope_noise)
+        seen, blind = vectors[:, ~weak] / values[~weak], vectors[:, weak]
+        step = seen @ (vectors[:, ~weak].T @ self.score)
+        far = FARTHEST * blind
+        length2 = float(step @ step) + (FARTHEST**2 if weak.any() else 0.0)
+        spread = np.outer(step, step) + far @ far.T + length2 * np.eye(len(step))
+        noise = self.score_noise + 0.5 * self.slope_noise**2 * spread
+        inverse = seen @ vectors[:, ~weak].T
+        privacy = inverse @ noise @ inverse.T
+        return Solved(self.anchor + step, privacy + inverse @ self.sampling @ inverse.T, privacy, far)
+
+
+def bounded_draw(published: Floats, variances: Floats) -> Solved:
+    """Return what is known of the mean of a normal draw whose variances are at most these; infinite: nothing."""
+    lost = ~np.isfinite(variances)
+    covariance = np.diag(np.where(lost, 0.0, variances))
+    return Solved(
+        np.asarray(published, dtype=np.float64), covariance, covariance, np.eye(len(lost))[:, lost] * FARTHEST
+    )
+
+
+def positive_part(matrix: Floats, floor: float = 0.0) -> Floats:
+    """Return a symmetric matrix with its eigenvalues raised to the floor."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    part: Floats = (vectors * np.maximum(values, floor)) @ vectors.T
+    return part
