@@ -4,8 +4,8 @@
 
 Each cell draws tables, publishes with simulated noise and asks whether the 95% intervals of the slopes hold the truth:
 of the population, or of this table's fit without noise. Told are the pooled coverage, that of the worst coefficient,
-the share of coefficients that the noise hides, and the length over that of the best use of the whole budget (or over the
-standard error of an ordinary fit). ``costs`` at 200,000 people is a known failure of free intervals, kept in sight.
+the share of coefficients that the noise hides, and the length over that of the best use of the whole budget (or over
+the standard error of an ordinary fit). ``costs`` at 200,000 people is a known failure of free intervals, kept in sight.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Cell:
     def holds(self) -> bool:
         """Whether the coverage is what is promised; where everything is hidden there is nothing to cover."""
         low, high, worst = self.limits
-        return self.hidden > 0.9 or (low <= self.coverage <= high and self.worst >= worst)
+        return self.hidden > 0.9 or (low <= self.coverage <= high and not self.worst < worst)
 
 
 def rows(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:

@@ -39,6 +39,7 @@ FIELDS = {
     "recipe",
     "model",
     "released",
+    "inference",
     "checksum",
 }
 COUNTS = np.round(np.exp(Y))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,7 @@ def intervals(
         table = found.to_dict(level)
         rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         record = {"method": found.method, "about": found.about, "level": level, "notes": list(found.notes)}
-        terminal.print_json({**record, "coefficients": [terminal.with_flags(row) for row in rows]})
+        finite = [{name: None if value in (inf, -inf) else value for name, value in row.items()} for row in rows]
+        terminal.print_json({**record, "coefficients": finite})  # JSON has no infinity; ``resolved`` says which
         return
     terminal.console().print(found.summary(level), markup=False, soft_wrap=True)
