@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from perinstance.inference import Solved
+from perinstance.inference import Estimated
 from perinstance.inference.table import _half_widths
 from perinstance.releases.adassp import intervals as adassp_intervals
 from perinstance.releases.adassp import mechanism as adassp_mechanism
@@ -76,7 +76,7 @@ def scatter(X: Floats, kind: str, rng: np.random.Generator) -> Floats:
 
 
 def cell(
-    name: str, tables: int, d: int, draw: Callable[[], tuple[Solved, Floats, Floats]], **limits: tuple[float, ...]
+    name: str, tables: int, d: int, draw: Callable[[], tuple[Estimated, Floats, Floats]], **limits: tuple[float, ...]
 ) -> Cell:
     """Ask every table: ``draw`` returns what is known, the truth and the reference lengths of d slopes."""
     held, widths = np.zeros((tables, d)), np.zeros((tables, d))
@@ -109,7 +109,7 @@ def adassp(
     clip = 1.5 * SPREAD * box.x_bound / gaussian_distance(epsilon, DELTA) / 0.8664
     best = np.sqrt(robust + clip**2 * np.diag(inverse @ inverse))[:d]
 
-    def draw() -> tuple[Solved, Floats, Floats]:
+    def draw() -> tuple[Estimated, Floats, Floats]:
         y = np.clip(X @ beta + scatter(X, noise, rng), -1, 1)
         published = adassp_mechanism.run(plan, SimulatedWindow(Z1, y, rng))
         solved = adassp_intervals.equation(published, plan, about == "population").solved()
@@ -131,7 +131,7 @@ def logistic(n: int, d: int, epsilon: float, x: str = "well", tables: int = 400)
     reference = np.sqrt(np.diag(np.linalg.inv((Z1 * (p * (1 - p))[:, None]).T @ Z1)))[:d]
     plan = slope_mechanism.spend(epsilon, DELTA, box.x_bound, 30)
 
-    def draw() -> tuple[Solved, Floats, Floats]:
+    def draw() -> tuple[Estimated, Floats, Floats]:
         sign = np.where(rng.uniform(size=n) < p, 1.0, -1.0)
         published = slope_mechanism.run(plan, SimulatedSums(Z1, sign, rng))
         return logistic_intervals.equation(box, plan, published, True).solved(), theta[:d], reference
@@ -155,7 +155,7 @@ def costs(n: int, tables: int) -> Cell:
     box = box_of(COSTS_RANGES, (0, 40000), 5, True)
     plan = adassp_mechanism.spend(1.0, DELTA, box, None, 5)
 
-    def draw() -> tuple[Solved, Floats, Floats]:
+    def draw() -> tuple[Estimated, Floats, Floats]:
         X, y = patients(n, rng)
         Z1 = np.column_stack([X, np.ones(n)])
         inverse = np.linalg.inv(Z1.T @ Z1)

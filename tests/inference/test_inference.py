@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import perinstance as pi
 from perinstance.cli.app import app
 from perinstance.errors import InvalidInput, InvalidModelFile
-from perinstance.inference import EstimatingEquation, Solved
+from perinstance.inference import Estimated, EstimatingEquation
 
 RNG = np.random.default_rng(42)
 N, D = 20_000, 3
@@ -276,6 +276,6 @@ def test_the_command_prints_the_table(fitted, tmp_path):
 
 
 def test_solved_is_linear():
-    solved = Solved(np.array([1.0, 2.0]), np.eye(2), np.zeros((2, 2)), np.zeros((2, 0)))
+    solved = Estimated(np.array([1.0, 2.0]), np.eye(2), np.zeros((2, 2)), np.zeros((2, 0)))
     mapped = solved.mapped(np.array([[1.0, 1.0], [0.0, 2.0]]), 5.0)
     assert mapped.estimate.tolist() == [8.0, 9.0] and mapped.covariance.tolist() == [[2.0, 2.0], [2.0, 4.0]]

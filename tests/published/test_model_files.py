@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.svm import LinearSVC
 
@@ -107,6 +108,10 @@ def test_a_file_holds_the_published_numbers_and_nothing_else(name):
     if document["promise"] and release.get_params()["epsilon"] is None:  # a function of what was declared
         assert document["promise"]["epsilon"] == release.promise(3).epsilon(document["promise"]["delta"])
         del document["promise"]
+    bare = clone(release)  # standard errors follow from what was published: nothing else of the fit is needed
+    kept = {key: value for key, value in vars(release).items() if key.endswith("_") or key in ("_floor", "_drawn")}
+    vars(bare).update(kept)
+    assert document.pop("inference") == {a: bare.uncertainty(a).to_json() for a in ("population", "table")}
     found = {float(number) for number in _numbers(document)}
     assert not found - {float(number) for number in allowed}
     assert len(X) not in found or getattr(release, "n_public", None) == len(X)
@@ -259,8 +264,6 @@ def test_names_of_a_frame_are_kept_and_an_unfitted_release_writes_nothing():
     from sklearn.exceptions import NotFittedError
 
     for example in CATALOGUE.values():
-        from sklearn.base import clone
-
         with pytest.raises(NotFittedError):
             clone(example.release).to_json()
 

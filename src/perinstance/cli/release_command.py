@@ -130,7 +130,6 @@ def release(
             f"Published {type(estimator).__name__}: (ε, δ) = ({declared_text(epsilon)}, {declared_text(delta)}), "
             f"{len(rows.names)} coefficients{' and an intercept' if intercept else ''}."
         )
-        # said whatever the rows hold
         shown.print("Any row with a cell that is missing or no number counts as if it was not there.", soft_wrap=True)
         shown.print(f"Model: {out.resolve()}", soft_wrap=True, markup=False)
         if comparison is not None:

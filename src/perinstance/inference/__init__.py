@@ -4,7 +4,7 @@
 gets. Each release states its own equation, as it states its mechanism.
 """
 
-from perinstance.inference.equation import EstimatingEquation, Solved, bounded_draw, positive_part
+from perinstance.inference.equation import Estimated, EstimatingEquation, bounded_draw, positive_part
 from perinstance.inference.table import About, Inference, PublishedInference, checked_about, inference_of
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "EstimatingEquation",
     "Inference",
     "PublishedInference",
-    "Solved",
+    "Estimated",
     "bounded_draw",
     "checked_about",
     "inference_of",

@@ -29,7 +29,7 @@ FARTHEST = 2.0  # units: a row at its bound would be predicted two half ranges o
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solved:
+class Estimated:
     """An estimate of k numbers, with the covariance of its error and the part of it that privacy noise makes."""
 
     estimate: Floats  #: (k,)
@@ -37,10 +37,12 @@ class Solved:
     privacy: Floats  #: (k, k) the part of the covariance that is privacy noise
     hidden: Floats  #: (k, m) how far the numbers may lie off, along each of m hidden directions
 
-    def mapped(self, linear: Floats, constant: Floats | float = 0.0) -> Solved:
+    def mapped(self, linear: Floats, constant: Floats | float = 0.0) -> Estimated:
         """Return the same knowledge of ``linear @ numbers + constant``."""
         T = np.asarray(linear, dtype=np.float64)
-        return Solved(T @ self.estimate + constant, T @ self.covariance @ T.T, T @ self.privacy @ T.T, T @ self.hidden)
+        return Estimated(
+            T @ self.estimate + constant, T @ self.covariance @ T.T, T @ self.privacy @ T.T, T @ self.hidden
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,7 @@ class EstimatingEquation:
     sampling: Floats  #: (d, d) covariance of the score itself; zero for this table's own fit
     slope_noise: float  #: standard deviation of the noise on the diagonal of the slope; 0 where it is exact
 
-    def solved(self) -> Solved:
+    def solved(self) -> Estimated:
         """Return the estimate and its covariance."""
         values, vectors = np.linalg.eigh((self.slope + self.slope.T) / 2.0)
         weak = ~(values > PROVEN * self.slope_noise)
@@ -66,14 +68,14 @@ class EstimatingEquation:
         noise = self.score_noise + 0.5 * self.slope_noise**2 * spread
         inverse = seen @ vectors[:, ~weak].T
         privacy = inverse @ noise @ inverse.T
-        return Solved(self.anchor + step, privacy + inverse @ self.sampling @ inverse.T, privacy, far)
+        return Estimated(self.anchor + step, privacy + inverse @ self.sampling @ inverse.T, privacy, far)
 
 
-def bounded_draw(published: Floats, variances: Floats) -> Solved:
+def bounded_draw(published: Floats, variances: Floats) -> Estimated:
     """Return what is known of the mean of a normal draw whose variances are at most these; infinite: nothing."""
     lost = ~np.isfinite(variances)
     covariance = np.diag(np.where(lost, 0.0, variances))
-    return Solved(
+    return Estimated(
         np.asarray(published, dtype=np.float64), covariance, covariance, np.eye(len(lost))[:, lost] * FARTHEST
     )
 

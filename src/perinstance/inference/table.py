@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from perinstance.checked_numbers import got, is_number
 from perinstance.errors import InvalidInput
-from perinstance.inference.equation import Solved
+from perinstance.inference.equation import Estimated
 from perinstance.numerics.array_types import Floats
 
 About: TypeAlias = Literal["population", "table"]
@@ -40,7 +40,7 @@ class Inference:
 
     names: tuple[str, ...]
     published: Floats  #: the coefficients as they were published, shrunk or not
-    solved: Solved
+    solved: Estimated
     about: About
     method: str  #: of publishing
     promise: tuple[float, float] | None
@@ -201,7 +201,7 @@ class Inference:
 class PublishedInference:
     """What a release says of its coefficients in one of the two questions: solved, or why it cannot be."""
 
-    solved: Solved | None
+    solved: Estimated | None
     notes: tuple[str, ...] = ()
     refusal: str = ""
 
@@ -234,7 +234,7 @@ class PublishedInference:
         numbers = (estimate, covariance, privacy, hidden)
         if estimate.ndim != 1 or not 0 < count <= most or not all(np.isfinite(one).all() for one in numbers):
             raise ValueError("not of this form")
-        return cls(Solved(estimate, covariance, privacy, hidden), tuple(map(str, record["notes"])))
+        return cls(Estimated(estimate, covariance, privacy, hidden), tuple(map(str, record["notes"])))
 
 
 def _written(matrix: Floats) -> Floats:
@@ -285,14 +285,14 @@ def _level(level: Any) -> float:
     return float(ndtri(0.5 + float(level) / 2.0))
 
 
-def _half_widths(solved: Solved, z: float) -> Floats:
+def _half_widths(solved: Estimated, z: float) -> Floats:
     own = z * np.sqrt(np.maximum(np.diag(solved.covariance), 0.0))
     off = np.sqrt((solved.hidden**2).sum(axis=1))
     half = own + off
     return np.where(off > HIDDEN_SHARE * half, np.inf, half)
 
 
-def _standard_errors(solved: Solved) -> Floats:
+def _standard_errors(solved: Estimated) -> Floats:
     z = float(ndtri(0.5 + LEVEL / 2.0))
     return _half_widths(solved, z) / z
 

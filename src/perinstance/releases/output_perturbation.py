@@ -14,7 +14,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.first_touch import Touches, touch
 from perinstance.folds.shared_turns import Cuts, SharedCall
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.inference import About, PublishedInference, Solved
+from perinstance.inference import About, Estimated, PublishedInference
 from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
 from perinstance.models.linear.loops.grid_kernels import add_moments
@@ -203,7 +203,7 @@ class OutputPerturbation(AnsweringModel):
         p, scale = len(found), float(self.scale)
         shape = np.eye(p) if self.precision is None else np.linalg.inv(check_precision(self.precision))
         covariance = scale**2 * shape
-        return PublishedInference(Solved(found, covariance, covariance, np.zeros((p, 0))))
+        return PublishedInference(Estimated(found, covariance, covariance, np.zeros((p, 0))))
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published; of a smooth model by refits, unproved."""

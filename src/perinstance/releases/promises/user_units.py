@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from perinstance.inference import Solved
+from perinstance.inference import Estimated
 from perinstance.releases.promises.declared_box import DeclaredBox
 
 
-def user_coefficients(box: DeclaredBox, solved: Solved) -> Solved:
+def user_coefficients(box: DeclaredBox, solved: Estimated) -> Estimated:
     """Return what is known of the user's coefficients, the intercept last, if there is one.
 
     A column that the intercept stands for has none of its own.
