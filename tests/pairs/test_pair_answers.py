@@ -90,4 +90,4 @@ def test_epsilon_against_a_table_of_twenty_digits(kind):
     pairs = Shift(size) if kind == "shift" else Posterior([float(row["mu"]) for row in rows], size)
     got = pairs.epsilon(delta, "without")
     assert (got >= truth).all()
-    assert (got <= truth * (1 + BELOW) + 1e-13).all()
+    assert (got <= truth * (1 + BELOW) + NEXT_TO_ZERO).all()

@@ -59,7 +59,7 @@ def test_objective_over_the_whole_range(person, delta, direction):
         found = coordinates(person, direction)
         at = sums.spectral_delta(found, epsilon, sharp(delta))
         assert at <= arb(delta)
-        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        lower = truth.lowest(epsilon)
         assert lower <= 0 or sums.spectral_delta(found, lower, sharp(delta)) >= arb(delta)
         got = arb(pair.delta(epsilon, direction)[0])
         assert at * (1 - arb("1e-15")) <= got <= at * (1 + arb("1e-11")) or at < 1e-300
@@ -85,7 +85,7 @@ def test_epsilon_next_to_nothing(nu, m, share):
         found = [(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)]
         accuracy = 1e-18 * min(1.0, 1.0 - delta)
         assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
-        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        lower = truth.lowest(epsilon)
         assert lower <= 0 or sums.spectral_delta(found, lower, accuracy) >= arb(delta)
 
 
@@ -108,7 +108,7 @@ def test_epsilon_next_to_nothing_where_total_variation_is_next_to_one(nu, m, sha
         found = sums.exchanged([(arb(n), arb(s) ** 2) for n, s in zip(nu, m, strict=True)])
         accuracy = 1e-18 * (1.0 - delta)
         assert sums.spectral_delta(found, epsilon, accuracy) <= arb(delta)
-        assert sums.spectral_delta(found, epsilon - max(1e-9 * epsilon, 1e-13), accuracy) >= arb(delta)
+        assert sums.spectral_delta(found, truth.lowest(epsilon), accuracy) >= arb(delta)
 
 
 def just_below_total_variation(pair, share):
@@ -144,7 +144,7 @@ def test_awkward_people_next_to_nothing(seed, people):
                 there = found if direction == "without" else sums.exchanged(found)
                 accuracy = 1e-18 * (1.0 - delta)
                 assert sums.spectral_delta(there, epsilon, accuracy) <= arb(delta)
-                lower = epsilon - max(1e-9 * epsilon, 1e-13)
+                lower = truth.lowest(epsilon)
                 assert lower <= 0 or sums.spectral_delta(there, lower, accuracy) >= arb(delta)
         checked += 1
 
@@ -172,7 +172,7 @@ def test_laplace_losses_next_to_nothing(posteriors, shifts, distances, share, di
         found += [(arb(0), arb(D) ** 2) for D in shifts]
         found = found if direction == "without" else sums.exchanged(found)
         assert sums.mixed_rest(found, distances, epsilon) >= 1 - arb(delta)
-        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        lower = truth.lowest(epsilon)
         assert lower <= 0 or sums.mixed_rest(found, distances, lower) <= 1 - arb(delta)
 
 
@@ -215,7 +215,7 @@ def test_sums_of_laplace_losses(distances):
     for delta in (1e-9, 1e-3, 0.1, 0.8, 1 - 1e-4, 1 - 1e-8):
         epsilon = pair.epsilon(delta)[0]
         assert sums.laplaces_delta(distances, epsilon) <= arb(delta)
-        lower = epsilon - max(1e-9 * epsilon, 1e-13)
+        lower = truth.lowest(epsilon)
         assert lower <= 0 or sums.laplaces_delta(distances, lower) >= arb(delta)
 
 

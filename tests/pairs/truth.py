@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from flint import arb, ctx
 
+from perinstance.numerics.rounding import PROMISED_ABSOLUTE
+
 Number = float | str | arb
 
 
@@ -88,8 +90,13 @@ def posterior_masses(mu: Number, rho: Number, c: Number) -> tuple[arb, arb]:
     return tail((rho - c) / s) - tail((rho + c) / s), tail((mq - c) / sq) - tail((mq + c) / sq)
 
 
+def lowest(epsilon: float, share: float = 1e-9) -> float:
+    """Return what the true value must be at least: epsilon less a share of it, next to zero less 1e-11."""
+    return epsilon - max(share * epsilon, PROMISED_ABSOLUTE)
+
+
 def epsilon_is_right(profile, arguments: tuple, epsilon: float, delta: float) -> bool:
-    """Prove that epsilon is not below the true value, and at most 1e-9 of it (or 1e-13) above."""
+    """Prove that epsilon is not below the true value, and at most 1e-9 of it (next to zero 1e-11) above."""
     head, rest = arguments[:-1], arguments[-1:]
 
     # next to one it is 1 - delta that must be told apart
@@ -100,5 +107,5 @@ def epsilon_is_right(profile, arguments: tuple, epsilon: float, delta: float) ->
 
     if not at(epsilon) <= arb(delta):
         return False
-    lower = epsilon - max(1e-9 * epsilon, 1e-13)
+    lower = lowest(epsilon)
     return lower <= 0 or bool(at(lower) >= arb(delta))

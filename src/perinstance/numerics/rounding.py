@@ -65,10 +65,10 @@ LARGEST_PLANE = 1e24
 
 # Epsilon of one shift or posterior sample (closed_form)
 
-#: What epsilon is promised to: never below the truth, at most this share of itself above, or the absolute room below.
+#: What an ordinary epsilon is good to: never below the truth, at most this share of itself above.
 PROMISED = 1e-9
-#: The absolute room of the promise, for an epsilon next to zero.
-PROMISED_ABSOLUTE = 1e-13
+#: Next to zero an epsilon is a difference of sums of logarithms: it is at most this much above the truth, absolutely.
+PROMISED_ABSOLUTE = 1e-11
 
 #: What the solvers of one coordinate may be wrong by, as a share of epsilon; every answer is raised by it. It covers
 #: five times the error that a step of third order is allowed.
@@ -162,13 +162,6 @@ USABLE_STEP = 1e-13
 #: The power of a test is flat in epsilon at its minimum: a bracket this short, in standard deviations, is enough.
 POWER_BRACKET = 1e-10
 
-#: A node of the inversion in pairs of floats, whose last exponential is the library's: exp, cos and sin are good to
-#: 0.58 units in the last place each, together this at the very most.
-LIBRARY_NODE = 2.6e-16
-#: The same where that exponential is a pair as well: fourteen terms and up to twelve squarings of 106 bits.
-PAIR_NODE = 1e-20
-#: There the step is halved until that moves the sum by less than this share.
-PAIR_STEP = 3e-16
 #: The second part of pi: ``math.pi`` plus this is pi to 106 bits.
 PI_LOW = 1.2246467991473532e-16
 #: The same of the logarithm of two.

@@ -123,8 +123,7 @@ def _exponent(here, epsilon, w, losses, factors):
 def contour(here, epsilon, tight, losses, scratch):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0, and integrate.
 
-    Unless atoms were multiplied out n nodes are kept, from which ``evaluate`` moves epsilon. Among atoms the step is 0
-    and the bend is the slope of the first exponential far out: it says how to bend each.
+    Unless atoms were multiplied out n nodes are kept, from which ``evaluate`` moves epsilon.
     """
     t = here.t
     lap, count = losses.lap, losses.count
@@ -150,15 +149,15 @@ def contour(here, epsilon, tight, losses, scratch):
     drift = gauss.Psi + exponent.far
     if kind != BELOW:
         integrand = Integrand(kind, 1.0, gauss, atoms)
-        n, total, error, mass, bend, step = integral(drift, first, tight, integrand, where, weight)
+        n, total, error, mass = integral(drift, first, tight, integrand, where, weight)
         if kind == PLAIN or many or error <= tight * abs(total):
             moved = evaluate(0.0, w, n, where, weight)[1]
-            return Inverted(base, w, n, _relative(error, mass, total, exponent.size), total, moved, bend, step)
+            return Inverted(base, w, n, _relative(error, mass, total, exponent.size), total, moved)
     if many:
-        return Inverted(base, w, 0, np.inf, 0.0, 0.0, 0.0, 0.0)
+        return Inverted(base, w, 0, np.inf, 0.0, 0.0)
     error, mass, total, moved = _among_atoms(drift, tight, gauss, atoms, where, weight)
     mass *= cancellation(t, lap, count)
-    return Inverted(base, w, 0, _relative(error, mass, total, exponent.size), total, moved, drift, 0.0)
+    return Inverted(base, w, 0, _relative(error, mass, total, exponent.size), total, moved)
 
 
 @kernel
@@ -184,9 +183,7 @@ def _among_atoms(drift, tight, gauss, atoms, where, weight):
         elif drift <= 0.0:
             continue
         start = partial_sum(0.0j, 0.0j, 0.0j if t > 0.0 else TURN, kind == ABOVE, one, two, cut, sums).real
-        n, part, err, moduli, _bend, _step = integral(
-            drift, STEP, tight, Integrand(kind, start, gauss, atoms), where, weight
-        )
+        n, part, err, moduli = integral(drift, STEP, tight, Integrand(kind, start, gauss, atoms), where, weight)
         total += part
         moved += evaluate(0.0, w, n, where, weight)[1]
         error += err

@@ -18,7 +18,7 @@ from perinstance.pairs.loss_sums.cumulant_levels import (
     square_shifts,
     sum_pairs,
 )
-from perinstance.pairs.loss_sums.records import Losses, LossesInPairs
+from perinstance.pairs.loss_sums.records import Losses
 
 if TYPE_CHECKING:  # its kernels are compiled by those who train, and by nobody else
     from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
@@ -215,13 +215,6 @@ class LossCoordinates:
         lap, count, _terms = self.laplaces
         nu, v, m2, levels = (_contiguous(part) for part in (self.nu, self.v, self.m2, self.levels))
         return Losses(nu, v, m2, levels, lap, count)
-
-    @property
-    def in_pairs(self) -> LossesInPairs:
-        """What the kernels in pairs of floats take."""
-        lap, count, _terms = self.laplaces
-        nu, nu_low, m2, m2_low = (_contiguous(part) for part in (self.nu, self.nu_low, self.m2, self.m2_low))
-        return LossesInPairs(nu, nu_low, m2, m2_low, lap, count)
 
     @property
     def terms(self) -> int:

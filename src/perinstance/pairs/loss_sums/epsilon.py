@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import PROMISED, PROMISED_ABSOLUTE, TWO_ROUNDINGS
+from perinstance.numerics.rounding import TWO_ROUNDINGS
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.double_double_epsilon import refine
 from perinstance.pairs.loss_sums.records import EXACT, Tolerance
 from perinstance.pairs.loss_sums.solve_epsilon import epsilons
 
@@ -31,18 +30,9 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, most: 
     """Return epsilon of the coordinates alone."""
     n = len(delta)
     views = coordinates.views(direction)
-    out, above, laid = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n, 4))
+    out = np.zeros((2, n))
     for i, view in enumerate(views if coordinates.has_others or not coordinates.samples.all() else []):
-        epsilons(delta, view.losses, view.terms, out[i], above[i], laid[i])
-    short = above > np.maximum(PROMISED * out, PROMISED_ABSOLUTE)
-    with np.errstate(invalid="ignore"):  # where both are infinite there is nothing to refine
-        short &= out >= (out - above).max(axis=0)  # only the direction that decides
-    short &= laid[:, :, 1] > 0.0  # there is a contour
-    for i, view in enumerate(views):
-        if short[i].any():
-            again = out[i, short[i]]
-            refine(delta[short[i]], laid[i, short[i]], view[short[i]].in_pairs, again)
-            out[i, short[i]] = again
+        epsilons(delta, view.losses, view.terms, out[i])
     rows = np.flatnonzero(coordinates.samples)
     if rows.size:
         from perinstance.pairs.loss_sums.sampled.epsilon import epsilon_of_steps

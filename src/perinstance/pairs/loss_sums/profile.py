@@ -22,10 +22,10 @@ from perinstance.numerics.rounding import (
     TINY,
     UNDERFLOWN_PROFILE,
 )
-from perinstance.pairs.loss_sums.contour_integral import contour, sum_of
+from perinstance.pairs.loss_sums.contour_integral import contour
 from perinstance.pairs.loss_sums.laplace_atoms import leftmost
 from perinstance.pairs.loss_sums.quadrature import NODES
-from perinstance.pairs.loss_sums.records import ContourScratch, Inverted, Laid, LinePlace, Losses, Profiled
+from perinstance.pairs.loss_sums.records import ContourScratch, Inverted, LinePlace, Losses, Profiled
 from perinstance.pairs.loss_sums.saddlepoint import (
     ceiling,
     divergence,
@@ -39,7 +39,6 @@ from perinstance.pairs.loss_sums.saddlepoint import (
 
 DEEP = 1.0  # standard deviations below the mean from which 1 - delta is the better target
 MOSTLY = 0.75  # and the delta from which it is in any case
-NOWHERE = Laid(0.0, 0.0, 0.0, 0.0)
 
 
 @kernel
@@ -52,25 +51,25 @@ def scratch_for(terms):
 def above(epsilon, tight, losses, scratch):
     """Return ``log delta``, ``-d log delta/d epsilon`` and the relative error at epsilon >= 0.
 
-    Then the number of nodes of the contour, from which epsilon can be moved (0: it cannot), and how it was laid.
+    Beyond what the quadrature reaches the answer is Chernoff's bound, and no nodes are kept.
     """
     s2 = variance(losses)
     edge, edge_low = ceiling(losses)
     if s2 == 0.0 or (edge - epsilon) + edge_low <= 0.0:
-        return Profiled(-np.inf, np.inf, 0.0, 0, NOWHERE)
+        return Profiled(-np.inf, np.inf, 0.0, 0, 0.0, 0.0)
     top = highest(losses.nu)
     B = divergence(losses) - epsilon
     x = saddle(first_guess(B, s2, top), top, epsilon, losses)
     if x == np.inf:
-        return Profiled(-np.inf, np.inf, 0.0, 0, NOWHERE)
+        return Profiled(-np.inf, np.inf, 0.0, 0, 0.0, 0.0)
     here = place(x, top)
     t = here.t
-    base, w, n, error, total, moved, bend, step = contour(here, epsilon, tight, losses, scratch)
+    base, w, n, error, total, moved = contour(here, epsilon, tight, losses, scratch)
     if not (total > 0.0 and error < 0.1):
         # beyond the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
         rounding = CHERNOFF * (10.0 + abs(base))
-        return Profiled(base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0, NOWHERE)
-    return Profiled(base + math.log(w / np.pi * total), t + w * moved / total, error, n, Laid(t, w, bend, step))
+        return Profiled(base + (1.0 + t) * math.log(t) - t * math.log1p(t) + rounding, t, rounding, 0, 0.0, 0.0)
+    return Profiled(base + math.log(w / np.pi * total), t + w * moved / total, error, n, t, w)
 
 
 @kernel
@@ -100,22 +99,20 @@ def below(epsilon, tight, losses, scratch):
         losses = _exchanged(losses)
         t, epsilon = -1.0 - t, -epsilon
     left = leftmost(lap, count)
-    found = Inverted(0.0, 0.0, 0, np.inf, 0.0, 0.0, 0.0, 0.0)
+    found = Inverted(0.0, 0.0, 0, np.inf, 0.0, 0.0)
     for turn in range(2):
         if turn == 1:
             t = left
         found = contour(LinePlace(t, 1.0, 0.0), epsilon, tight, losses, scratch)
         if found.error < 1e-6 or lap.size == 0 or t >= left:
             break
-    base, w, n, error, total, moved, bend, step = found
+    base, w, n, error, total, moved = found
     if not (total > 0.0 and error < 0.1):
-        return Profiled(-np.inf, 0.0, 0.1, 0, NOWHERE)
+        return Profiled(-np.inf, 0.0, 0.1, 0, 0.0, 0.0)
     log, slope = base + math.log(w / np.pi * total), t + w * moved / total
     if flipped:
-        bend = -bend if step > 0.0 else 2.0 * w * sum_of(lap, count) - bend
-        laid = Laid(-1.0 - t, w, bend, step)
-        return Profiled(log - epsilon, -1.0 - slope, error + ONE_ROUNDING * abs(epsilon), 0, laid)
-    return Profiled(log, slope, error, n, Laid(t, w, bend, step))
+        return Profiled(log - epsilon, -1.0 - slope, error + ONE_ROUNDING * abs(epsilon), 0, 0.0, 0.0)
+    return Profiled(log, slope, error, n, t, w)
 
 
 @kernel
@@ -127,11 +124,11 @@ def _positive(epsilon, losses, scratch):
     delta, rate, error = 1.0, 0.0, 0.0
     for turn in range(2):
         if turn == 1 or not deep:
-            log_delta, rate, error, _n, _laid = above(epsilon, TIGHT, losses, scratch)
+            log_delta, rate, error, _n, _t, _w = above(epsilon, TIGHT, losses, scratch)
             delta = math.exp(min(log_delta, 0.0))
         if turn == 1 or not (deep or delta > MOSTLY):
             break
-        log_rest, slope, rest_error, _n, _laid = below(epsilon, TIGHT, losses, scratch)
+        log_rest, slope, rest_error, _n, _t, _w = below(epsilon, TIGHT, losses, scratch)
         if rest_error < 1e-6:
             rest = math.exp(min(log_rest, 0.0))
             delta = 1.0 - rest

@@ -23,7 +23,7 @@ STEP = 0.2
 def _along(bend, first, levels, tight, integrand, where, weight):
     """Fill nodes and weights of the trapezoidal rule.
 
-    Returns how many, the integral, its error, the integral of moduli and the step.
+    Returns how many, the integral, its error and the integral of moduli.
     """
     kind, start, gauss, atoms = integrand
     Psi, G, C, F, p0, p1, ph = gauss  # unpacked here: inside the loop it would cost more than the arithmetic
@@ -50,7 +50,7 @@ def _along(bend, first, levels, tight, integrand, where, weight):
             f *= inverse(divisor) * complex(ch, -bend * sh)
             size = abs(f)
             if not size < 1e3:
-                return n, 0.0, np.inf, np.inf, step  # it grows on this side
+                return n, 0.0, np.inf, np.inf  # it grows on this side
             where[n], weight[n] = z, f
             n += 1
             biggest = max(biggest, size)
@@ -67,7 +67,7 @@ def _along(bend, first, levels, tight, integrand, where, weight):
             error = np.inf  # the last level is not complete
     for k in range(n):
         weight[k] *= step
-    return n, total, error, mass, step
+    return n, total, error, mass
 
 
 @kernel
@@ -83,7 +83,7 @@ def integral(drift, first, tight, integrand, where, weight):
     bends = np.zeros(7)  # and no list, which would take a while to compile
     bends[2], bends[3], bends[4], bends[5] = side * SLIGHT, side * STRONG, -side * SLIGHT, -side * STRONG
     least = np.inf
-    n, total, error, mass, step = 0, 0.0, np.inf, 0.0, first
+    n, total, error, mass = 0, 0.0, np.inf, 0.0
     for i in range(7):
         probing = i == 0 and kind != SMOOTH  # one node far out tells whether the integrand is alive there
         # the last is the best, and finer; a variable, because each literal would be compiled once more
@@ -94,12 +94,12 @@ def integral(drift, first, tight, integrand, where, weight):
             if abs(weight[1]) > DEAD * abs(integrand.start) * probe:
                 bends[1], bends[2], bends[3] = bends[2], bends[3], 0.0
             continue
-        n, total, error, mass, step = _along(bends[i], first, levels, tight, integrand, where, weight)
+        n, total, error, mass = _along(bends[i], first, levels, tight, integrand, where, weight)
         if kind == SMOOTH or (error <= tight * abs(total) and mass < 1e3 * abs(total)):
             break
         if error < least:
             least, bends[6] = error, bends[i]
-    return n, total, error, mass, bends[i], step
+    return n, total, error, mass
 
 
 @kernel

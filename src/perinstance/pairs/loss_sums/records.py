@@ -24,17 +24,6 @@ class Losses(NamedTuple):
     count: Any
 
 
-class LossesInPairs(NamedTuple):
-    """The same with nu and m^2 as pairs of floats."""
-
-    nu: Any
-    nu_low: Any
-    m2: Any
-    m2_low: Any
-    lap: Any
-    count: Any
-
-
 class LinePlace(NamedTuple):
     """A place t on the real line, and its distance ``a = 1 - t top`` to the branch point of the largest nu."""
 
@@ -51,19 +40,10 @@ class ContourScratch(NamedTuple):
     terms: Any
 
 
-class Laid(NamedTuple):
-    """How a contour was laid: the place t that it goes through, its unit w, its bend and its step."""
-
-    t: Any
-    w: Any
-    bend: Any
-    step: Any
-
-
 class Inverted(NamedTuple):
     """An inversion: ``delta = e^base (w/pi) total`` (left of 0: 1 - delta), n nodes kept, a relative error.
 
-    ``-d log delta/d epsilon = t + w moved/total``. The nodes lie on the hyperbola of ``bend``, in steps of ``step``.
+    ``-d log delta/d epsilon = t + w moved/total``.
     """
 
     base: Any
@@ -72,18 +52,20 @@ class Inverted(NamedTuple):
     error: Any
     total: Any
     moved: Any
-    bend: Any
-    step: Any
 
 
 class Profiled(NamedTuple):
-    """A logarithm of delta or of 1 - delta, minus its slope in epsilon, its error, the nodes kept and their contour."""
+    """A logarithm of delta or of 1 - delta, minus its slope in epsilon, its error, and the contour.
+
+    n nodes were kept, from which epsilon can be moved (0: it cannot), around the place t in units w.
+    """
 
     log: Any
     rate: Any
     error: Any
     n: Any
-    laid: Any
+    t: Any
+    w: Any
 
 
 class Tolerance(NamedTuple):

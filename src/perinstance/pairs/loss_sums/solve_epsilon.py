@@ -1,8 +1,8 @@
 """From delta back to epsilon, person by person: the saddle-point approximation, then Newton steps on the inversion.
 
-Above one half it is ``1 - delta`` that is met, which there says more. Answers must be good to 1e-9 of themselves or to
-1e-13. Where the usual tolerance of the quadrature does not give that ``double_double_epsilon.py`` takes over; among
-atoms the last steps are taken with a finer one.
+Above one half it is ``1 - delta`` that is met, which there says more. Answers are good to 1e-9 of themselves; next to
+zero, where delta hardly moves with epsilon, to ``PROMISED_ABSOLUTE``. Among atoms the last steps are taken with a finer
+tolerance of the quadrature.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perinstance.numerics.rounding import (
     TIGHT,
     USABLE_STEP,
 )
-from perinstance.pairs.loss_sums.profile import NOWHERE, above, below, scratch_for
+from perinstance.pairs.loss_sums.profile import above, below, scratch_for
 from perinstance.pairs.loss_sums.quadrature import evaluate, extent
 from perinstance.pairs.loss_sums.records import Losses
 from perinstance.pairs.loss_sums.saddlepoint import (
@@ -93,12 +93,12 @@ def _first_epsilon(target, s2, losses):
 
 
 @kernel
-def _along_contour(epsilon, step, excess, n, laid, scratch):
+def _along_contour(epsilon, step, excess, found, scratch):
     """Take the last steps on one contour: only e^{-t d} changes, and little wherever the integrand lives.
 
     Returns whether that served, the new epsilon and its slack.
     """
-    t, w, _bend, _step = laid
+    n, t, w = found.n, found.t, found.w
     where, weight, _terms = scratch
     if n == 0 or not abs(step) * w * extent(n, where, weight) < NEAR:
         return False, 0.0, 0.0
@@ -118,15 +118,12 @@ def _along_contour(epsilon, step, excess, n, laid, scratch):
 
 @kernel
 def solve(delta, losses, scratch):
-    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it, and what it may be above.
-
-    Then how the last contour was laid.
-    """
+    """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it."""
     edge, s2 = largest_loss(losses), variance(losses)
     if delta == 0.0:
-        return edge, 0.0, NOWHERE
+        return edge
     if s2 == 0.0:
-        return 0.0, 0.0, NOWHERE
+        return 0.0
     epsilon = min(_first_epsilon(math.log(delta), s2, losses), edge * (1.0 - BELOW_LARGEST_LOSS))
     low, high = 0.0, edge  # the answer lies between
     tight, proposed, deep = TIGHT, False, delta > 0.5
@@ -135,20 +132,20 @@ def solve(delta, losses, scratch):
         if deep and not found.error < 1e-6:
             deep = False
             continue
-        n, laid = found.n, found.laid
+        n = found.n
         sign, target = (-1.0, math.log1p(-delta)) if deep else (1.0, math.log(delta))
         error, rate = found.error + LOGARITHM * (1.0 + abs(target)), sign * found.rate
         excess = Excess(sign * (found.log - target), rate, error, sign)
         slack, step = error / rate, excess.value / rate
         if excess.value <= -error and (proposed or epsilon == 0.0):
-            return epsilon, 0.0 if epsilon == 0.0 else slack - step, laid
+            return epsilon
         if abs(step) <= slack + (UP - 1.0) * epsilon:
             if n == 0 and slack > max(SLACK_RELATIVE * epsilon, SLACK_ABSOLUTE) and tight > FINE:
                 tight = FINE
                 continue
             epsilon = min(max(epsilon + step + SURE * slack, 0.0) * UP, edge)
             if n > 0 or epsilon == edge:
-                return epsilon, 2.0 * SURE * slack, laid
+                return epsilon
             proposed = True  # among atoms the slope may change just here: the answer itself must pass
             continue
         proposed = False
@@ -157,24 +154,22 @@ def solve(delta, losses, scratch):
         else:
             high = epsilon
         if high - low <= BRACKET * high and high < np.inf:
-            return high, high - low, laid
-        served, moved, last_slack = _along_contour(epsilon, step, excess, n, laid, scratch)
+            return high
+        served, moved, last_slack = _along_contour(epsilon, step, excess, found, scratch)
         if served:
-            return min((moved + SURE * last_slack) * UP, edge), 2.0 * SURE * last_slack, laid
+            return min((moved + SURE * last_slack) * UP, edge)
         epsilon += step
         if epsilon <= low and low == 0.0:
             epsilon = 0.0
         elif not low < epsilon < high:
             epsilon = 0.5 * (low + high)
-    return high, np.inf, NOWHERE
+    return high
 
 
 @kernel
-def epsilons(delta, losses, terms, out, over, laid):
-    """Fill in epsilon for each person, what it may be above the truth, and how the last contour was laid."""
+def epsilons(delta, losses, terms, out):
+    """Fill in epsilon for each person."""
     nu, v, m2, levels, lap, count = losses
     scratch = scratch_for(terms)
     for i in range(out.size):
-        one = Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i])
-        out[i], over[i], last = solve(delta[i], one, scratch)
-        laid[i, 0], laid[i, 1], laid[i, 2], laid[i, 3] = last
+        out[i] = solve(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]), scratch)
