@@ -2,5 +2,5 @@
 independent coordinates; ``cumulant_levels`` and ``saddlepoint`` place the contour, ``integrand``, ``quadrature`` and
 ``contour_integral`` integrate along it, ``profile`` gives delta, ``solve_epsilon`` inverts it for one person and
 ``epsilon`` for everybody. ``laplace_atoms`` has the losses with atoms, ``renyi`` the moments, ``records`` what
-the kernels pass to each other. to each other.
+the kernels pass to each other.
 """
