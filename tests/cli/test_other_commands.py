@@ -136,7 +136,6 @@ HOSTILE = {
     "missing": "1,,3\n2,5,NA\n",
     "text": "1,HIV+,3\n2,M,x\n",
     "beyond": f"1,{'9' * 400},-inf\n2,1e999,nan\n",
-    "ids twice and none": "1,2,3\n1,2,3\n,2,3\n",
     "bytes": "1,\udcff,3\n",
 }
 
@@ -144,7 +143,7 @@ HOSTILE = {
 @pytest.mark.parametrize("method", ["adaops", "adassp"])
 @pytest.mark.parametrize("rows", HOSTILE)
 def test_whatever_the_rows_of_a_file_hold_a_release_says_the_same(run, tmp_path, rows, method):
-    """A header alone, cells that are no numbers, ids twice: exit code, words and fields are those of any table."""
+    """A header alone, cells that are no numbers: exit code, words and fields are those of any table."""
     outcomes = []
     for name, text in (("ordinary.csv", "1,2,3\n2,-1,1\n"), ("hostile.csv", HOSTILE[rows])):
         (tmp_path / name).write_bytes(("person,age,bmi\n" + text).encode(errors="surrogateescape"))
@@ -156,6 +155,13 @@ def test_whatever_the_rows_of_a_file_hold_a_release_says_the_same(run, tmp_path,
         assert not outcome.err or "confidential" in outcome.err or "one more release" in outcome.err
         outcomes.append((outcome.code, outcome.out, model.keys(), model["model"].keys(), model["promise"]))
     assert outcomes[0] == outcomes[1] and outcomes[0][0] == 0
+
+
+def test_a_release_is_refused_where_a_row_is_nobodys(run, tmp_path):
+    (tmp_path / "people.csv").write_text("person,age,bmi\n1,2,3\n,2,3\n")
+    words = ("release", "people.csv", "--target", "bmi", "--id", "person", "--method", "adassp", "--epsilon", "2")
+    outcome = run(*words, *BOUNDS)
+    assert outcome.code == 2 and "id" in outcome.err and not (tmp_path / "model.json").exists()
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "npy"])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from perinstance.data import read_table
-from perinstance.data.files.npy import NpyScan
 from perinstance.data.files.target_words import two_classes, yes_or_no
 from perinstance.data.memory.class_words import DeclaredWords
 from perinstance.data.memory.columns import plain_array
@@ -86,7 +85,7 @@ def read_again(
 def column_labels(X: Any) -> tuple[Any, ...] | None:
     """Return how a table calls its columns; None where it does not."""
     labels = getattr(X, "column_names", getattr(X, "columns", None))  # of a pyarrow table, of every other one
-    return None if labels is None or isinstance(X, NpyScan) else tuple(labels)
+    return None if labels is None or getattr(X, "unnamed", False) else tuple(labels)
 
 
 def columns_named(X: Any, names: Sequence[str]) -> list[Any] | None:

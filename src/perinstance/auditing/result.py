@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.loss_statistics import Summary, by_group, check_labels, share_above, summary_of
 from perinstance.checked_numbers import is_whole
-from perinstance.data.memory.group_texts import MISSING, label_texts
+from perinstance.data.memory.class_words import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
 from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.fit_health import ConfidentialFit, FitHealth

@@ -11,9 +11,9 @@ from perinstance.data.checks.limits import Limits
 from perinstance.data.confidential.loss_writer import LossWriter, write_losses
 from perinstance.data.confidential.private_files import private_file, private_folder, refuse_wider
 from perinstance.data.example_tables import hospital_patients
-from perinstance.data.files.group_labels import read_labels
 from perinstance.data.files.load_whole import Loaded, load
 from perinstance.data.files.open_files import scan
+from perinstance.data.files.target_words import read_labels
 from perinstance.data.memory.table import Table, read_table
 from perinstance.data.recipes.recipe import Recipe
 from perinstance.data.source import Source

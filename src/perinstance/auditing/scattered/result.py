@@ -24,7 +24,7 @@ from perinstance.auditing.scattered.partition_losses import (
     total_of,
 )
 from perinstance.data.answer_tables import Flavour
-from perinstance.data.memory.group_texts import label_texts
+from perinstance.data.memory.class_words import label_texts
 from perinstance.data.source import Source
 from perinstance.engines.dask.engine import Dask
 from perinstance.engines.dask.parquet_parts import file_parts

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,19 @@ def refuse_null(label: str, row: int) -> NoReturn:
     """Refuse a null."""
     refuse_cells({label: (row, NULL)})
     raise AssertionError  # pragma: no cover - refused above
+
+
+def is_absent(value: Any) -> bool:
+    """Tell whether a cell is empty: NaN and NaT differ from themselves, pandas' NA does not tell whether it does."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def whole_text(value: Any) -> str:
+    """Write a cell; a whole number that a missing neighbour made a float is 1, not 1.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _first(mask: NDArray) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perinstance.data.checks.limits import Limits
-from perinstance.errors import InvalidTable, TooLarge
+from perinstance.errors import InvalidTable
 from perinstance.numerics.numba_compile import exact_kernel
 
 
@@ -24,7 +24,7 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
         array, kind = array.cast(kind.value_type), kind.value_type
-    if not (_is_text(kind) or pa.types.is_integer(kind)):
+    if not (is_text(kind) or pa.types.is_integer(kind)):
         raise InvalidTable(
             f"ids must be strings or whole numbers, got {_words(kind)}; convert them to strings as they are written"
         )
@@ -44,21 +44,16 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
 
 def read_file_ids(column: pa.Array, row: int, limits: Limits) -> pa.Array:
     """Read the ids of one block; ``row`` is what the file calls its first row."""
-    size = text_size(column)
-    if size > limits.text_bytes:
-        raise TooLarge(
-            f"the ids from row {row} on take {size} bytes, more than the limit of {limits.text_bytes}; an id is a "
-            "short text: is another column meant? If not, pass limits=Limits(text_bytes=...)"
-        )
+    limits.check_text(text_size(column))
     return read_ids(column, row)
 
 
 def text_size(column: pa.Array) -> int:
     """Return the bytes of a column of texts once each row has its own, without unpacking a dictionary."""
-    if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+    if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
         lengths = pc.cast(pc.binary_length(column.dictionary), pa.int64())
         return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
-    if _is_text(column.type):
+    if is_text(column.type):
         return int(pc.sum(pc.cast(pc.binary_length(column), pa.int64())).as_py() or 0)
     return int(column.nbytes)
 
@@ -146,7 +141,8 @@ def _as_arrow(values: Any) -> pa.Array:
 _SURROGATE = ", got a lone surrogate (half a character); write them in UTF-8"
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether cells of this type are texts."""
     view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
     return view or pa.types.is_string(kind) or pa.types.is_large_string(kind)
 

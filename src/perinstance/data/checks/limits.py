@@ -19,7 +19,7 @@ class Limits:
     columns: int = 10_000  #: a Gram matrix of this many is 800 MB
     expansion: float = 500.0  #: bytes unpacked per byte of the file, for files that unpack to much (see below)
     header_bytes: int = 16 << 20  #: of a header line or a schema
-    text_bytes: int = 1 << 30  #: of all ids of one block, and of a whole file that unpacks to much more than it is
+    text_bytes: int = 1 << 30  #: of texts of one block, and of what is unpacked in one piece to much more than it is
 
     def check_columns(self, columns: int) -> None:
         """Refuse too wide a table."""
@@ -45,6 +45,14 @@ class Limits:
             raise TooLarge(
                 f"{packed} bytes of file unpack to {unpacked} bytes or more, over {self.expansion:g} to one; "
                 "if that is meant, pass limits=Limits(expansion=...)"
+            )
+
+    def check_text(self, size: int) -> None:
+        """Refuse a block of rows whose ids, or other texts, take too much."""
+        if size > self.text_bytes:
+            raise TooLarge(
+                f"the texts of one block of rows take {size} bytes, more than the limit of {self.text_bytes}; an id is "
+                "a short text: is another column meant? If not, pass limits=Limits(text_bytes=...)"
             )
 
     def check_header(self, size: int) -> None:

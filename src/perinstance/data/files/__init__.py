@@ -1,3 +1,1 @@
-"""Tables in files, read block by block: ``open_files`` picks the reader of a format; ``file_source`` is what they
-share, ``prepared_source`` reads raw columns by a recipe.
-"""
+"""Tables in files, read block by block: ``open_files`` picks a reader by format, ``file_source`` makes blocks of it."""

@@ -11,17 +11,14 @@ from perinstance.data.checks.limits import Limits
 from perinstance.data.files.arrow import open_arrow, open_dataset
 from perinstance.data.files.csv_text import open_delimited
 from perinstance.data.files.file_source import Scan
-from perinstance.data.files.npy import NpyScan, open_npy
-from perinstance.data.files.parquet import open_parquet
-from perinstance.data.remote_paths import remote_parquet
+from perinstance.data.files.npy import open_npy
+from perinstance.data.files.parquet import open_parquet, parquet_below, remote_parquet
 from perinstance.errors import InvalidTable
 
 _TEXT = (".csv", ".tsv", ".txt")
 
 
-def scan(
-    path: Any, *, delimiter: str | None = None, decimal: str = ".", limits: Limits | None = None
-) -> Scan | NpyScan:
+def scan(path: Any, *, delimiter: str | None = None, decimal: str = ".", limits: Limits | None = None) -> Scan:
     """Open a Parquet file, a folder of them, a CSV or CSV.gz, an Arrow (Feather) file, an Arrow dataset or a ``.npy``.
 
     Only the header is read here; ``audit`` reads the rest, once, in blocks. What a file is, is told by its first
@@ -52,42 +49,28 @@ def scan(
     except (OSError, ValueError):
         raise InvalidTable(f"there is no readable file at {os.fspath(path)!r}; check the path") from None
     if stat.S_ISDIR(mode):
-        return _folder(place, limits)
+        found = [str(one) for one in place.rglob("*.parquet") if one.is_file()]
+        paths = sorted(map(Path, parquet_below(str(place), found)))
+        if not paths:
+            raise InvalidTable(f"the folder {place.name!r} holds no .parquet files; name a file")
+        return Scan(open_parquet(paths, limits), limits)
     if not stat.S_ISREG(mode):
         raise InvalidTable(f"{place.name!r} is no regular file; copy it to one, the audit reads its end first")
-    with _opened(place) as file:
-        head = file.read(8)
-    if head[:4] == b"PAR1" or head[:4] == b"PARE":
+    try:
+        with place.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise InvalidTable(f"{place.name!r} cannot be opened ({error.strerror}); check its permissions") from None
+    if head[:4] in (b"PAR1", b"PARE"):
         return Scan(open_parquet((place,), limits), limits)
     if head[:6] == b"ARROW1":
         return Scan(open_arrow(place, limits), limits)
     if head[:6] == b"\x93NUMPY":
-        return open_npy(place)
-    suffixes = [one.lower() for one in place.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
+        return Scan(open_npy(place), limits)
+    suffixes = [one.lower() for one in place.suffixes if one.lower() != ".gz"]
     if suffixes and suffixes[-1] in _TEXT:
         return Scan(open_delimited(place, delimiter, limits, decimal), limits)
     raise InvalidTable(
         f"{place.name!r} is neither Parquet, nor Arrow, nor .npy, nor called {', '.join(_TEXT)} (.gz may follow); "
         "convert or rename it"
     )
-
-
-def _opened(place: Path) -> Any:
-    try:
-        return place.open("rb")
-    except OSError as error:
-        raise InvalidTable(f"{place.name!r} cannot be opened ({error.strerror}); check its permissions") from None
-
-
-def _folder(place: Path, limits: Limits) -> Scan:
-    """All Parquet files below a folder, in the order of their names; hidden and marker files are no data."""
-    paths = sorted(
-        one
-        for one in place.rglob("*.parquet")
-        if one.is_file() and not any(part.startswith((".", "_")) for part in one.relative_to(place).parts)
-    )
-    if not paths:
-        raise InvalidTable(f"the folder {place.name!r} holds no .parquet files; name a file")
-    return Scan(open_parquet(tuple(paths), limits), limits)

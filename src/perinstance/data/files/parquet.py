@@ -1,25 +1,48 @@
-"""Parquet: one file, or a folder of files with the same columns, decoded in batches.
+"""Parquet: one file, a folder of files with the same columns, or files behind a URL (by fsspec), decoded in batches.
 
-The footer says how many rows and columns there are; it is believed only after its own size and the number of columns
-in it have been looked at, byte by byte, because reading a footer of a million columns already takes gigabytes.
+What the footer claims (columns, rows, bytes of each column unpacked) is compared with the limits before decoding.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from perinstance.data.checks.ids import is_text
 from perinstance.data.checks.limits import Limits
+from perinstance.data.files.reader import damaged, unique_labels
 from perinstance.data.memory.column_choice import Chosen
-from perinstance.data.remote_paths import RemotePath
-from perinstance.errors import InvalidTable
+from perinstance.errors import InvalidTable, TooLarge
 
-_BUFFER = 1 << 16  # a row group is read through buffers of this size per column, not in one piece
+_BUFFER = 1 << 16  # bytes: a row group is read through buffers of this size per column, not in one piece
+_LEAST_LIST = 100_000  # elements of a list in a footer (columns, row groups) that are read, to be counted
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePath:
+    """One file of a file system that fsspec knows, as much of ``Path`` as is needed; workers of a cluster open it."""
+
+    files: Any  #: the file system
+    place: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.place.rstrip("/").rpartition("/")[2]
+
+    def open(self, mode: str = "rb") -> Any:
+        """Open the file."""
+        return self.files.open(self.place, mode)
+
+    def stat(self) -> SimpleNamespace:
+        """Return the size, under the name that ``os.stat`` gives it."""
+        return SimpleNamespace(st_size=int(self.files.size(self.place)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,49 +53,57 @@ class ParquetReader:
     labels: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     n_rows: int
+    stored: int
+    limits: Limits
     first_row: int = 0
     starts_quickly: bool = True
+    rereadable: bool = False
     row_groups: tuple[int, int] | None = None  #: of the only file: the first one, and the one behind the last
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
-        wanted = [*chosen.features, *(at for at in (chosen.target, chosen.ids) if at is not None)]
-        names = [self.labels[at] for at in wanted]
+        names = [self.labels[at] for at in chosen.wanted]
         # pyarrow takes "a.b" for a path into a record, so a name with a dot would find nothing: take all then
         columns = None if any("." in name for name in names) else names
         # texts of a recipe's columns and ids are handed on as codes of their words, as the file keeps them: a long word
         # that a million rows share is in memory once, until whoever reads it has counted
         asked = (*(chosen.features if raw else ()), *(() if chosen.ids is None else (chosen.ids,)))
-        texts = [self.labels[at] for at in asked if _is_text(self.types[at])]
+        texts = [self.labels[at] for at in asked if is_text(self.types[at])]
         for path in self.paths:
             try:
-                with _open(path, texts) as file:
-                    groups = None if self.row_groups is None else list(range(*self.row_groups))
-                    for batch in file.iter_batches(rows, groups, columns=columns, use_threads=threads > 1):
+                with _open(path, self.limits, texts) as file:
+                    groups = range(file.num_row_groups) if self.row_groups is None else range(*self.row_groups)
+                    self._refuse_long_texts(file.metadata, groups, texts, rows)
+                    for batch in file.iter_batches(rows, list(groups), columns=columns, use_threads=threads > 1):
                         only = [batch.select(names)]
                         del batch  # whoever asks for it is to have the only one
                         yield only.pop()
             except (pa.ArrowException, OSError) as error:
-                raise _damaged(path, error) from None
+                raise damaged(path.name, error) from None
+
+    def _refuse_long_texts(self, footer: Any, groups: range, texts: list[str], rows: int) -> None:
+        """Refuse texts of which one batch would hold more than the limit, as the footer tells."""
+        for group in (footer.row_group(k) for k in groups if texts):
+            share = min(1.0, rows / max(group.num_rows, 1))
+            for column in (group.column(k) for k in range(group.num_columns)):
+                if column.path_in_schema in texts:
+                    self.limits.check_text(int(share * column.total_uncompressed_size))
 
     def parts(self, rows: int) -> Iterator[ParquetReader]:
         """Yield readers of some row groups of one file each, about ``rows`` rows, which count as this one does."""
         before = self.first_row
         for path in self.paths:
             try:
-                with _open(path) as file:
+                with _open(path, self.limits) as file:
                     sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
             except (pa.ArrowException, OSError) as error:
-                raise _damaged(path, error) from None
+                raise damaged(path.name, error) from None
             first, count = 0, 0
-            for k, size in enumerate(sizes):
-                if k > first and count + size > rows:
+            for k, size in enumerate([*sizes, 0]):
+                if count and (k == len(sizes) or count + size > rows):
                     yield replace(self, paths=(path,), n_rows=count, first_row=before, row_groups=(first, k))
                     before, first, count = before + count, k, 0
                 count += size
-            if count:
-                yield replace(self, paths=(path,), n_rows=count, first_row=before, row_groups=(first, len(sizes)))
-                before += count
 
 
 def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetReader:
@@ -82,10 +113,13 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
     for path in paths:
         _check_footer(path, limits)
         try:
-            with _open(path) as file:
+            with _open(path, limits) as file:
+                limits.check_columns(len(file.schema))
                 mine, count = file.schema_arrow, file.metadata.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(path, error) from None
+            if "size limit" in str(error):
+                raise TooLarge(f"the footer lists more than {_list_limit(limits)} columns or row groups") from None
+            raise damaged(path.name, error) from None
         if schema is None:
             schema = mine
         elif not mine.equals(schema):
@@ -95,76 +129,57 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
         rows, size = rows + count, size + path.stat().st_size
     assert schema is not None
     limits.check_cells(rows, len(schema), size)
-    return ParquetReader(tuple(paths), unique_labels(schema.names), tuple(schema.types), rows)
+    return ParquetReader(tuple(paths), unique_labels(schema.names), tuple(schema.types), rows, size, limits)
 
 
-def unique_labels(names: list[str]) -> tuple[str, ...]:
-    """Refuse two columns of one name."""
-    seen: dict[str, int] = {}
-    for number, name in enumerate(names):
-        if name in seen:
-            raise InvalidTable(f"columns {seen[name]} and {number} have the same name; rename one of them")
-        seen[name] = number
-    return tuple(names)
+def _open(path: Path | RemotePath, limits: Limits, texts: list[str] | None = None) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        path if isinstance(path, Path) else path.open(),
+        buffer_size=_BUFFER,
+        pre_buffer=False,
+        read_dictionary=texts,
+        thrift_string_size_limit=max(limits.header_bytes, 1),
+        thrift_container_size_limit=_list_limit(limits),
+    )
 
 
-def _open(path: Path | RemotePath, texts: list[str] | None = None) -> pq.ParquetFile:
-    file = path if isinstance(path, Path) else path.open()
-    return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False, memory_map=False, read_dictionary=texts)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _damaged(path: Path | RemotePath, error: Exception) -> InvalidTable:
-    # The text of the error may quote a cell or a name, so only its class is told.
-    return InvalidTable(f"{path.name!r} cannot be read as Parquet ({type(error).__name__}); is it complete?")
+def _list_limit(limits: Limits) -> int:
+    return max(10 * limits.columns, _LEAST_LIST)
 
 
 def _check_footer(path: Path | RemotePath, limits: Limits) -> None:
-    """Look at the size of the footer and at the length of the schema in it, before anything parses it.
-
-    A file ends with the length of its footer and ``PAR1``. The footer is a thrift record that begins with field 1,
-    the version (an integer), and field 2, the schema (a list, whose length stands in its head).
-    """
+    """Look at the size of the footer before anything parses it: a file ends with its length and ``PAR1``."""
     with path.open("rb") as file:
         end = file.seek(0, 2)
-        if end < 12:
-            raise InvalidTable(f"{path.name!r} is too short for Parquet; is it complete?")
-        file.seek(end - 8)
-        length, magic = struct.unpack("<I4s", file.read(8))
-        if magic == b"PARE":
-            raise InvalidTable(f"{path.name!r} is encrypted; decrypt it first")
-        if magic != b"PAR1" or length > end - 8:
-            raise InvalidTable(f"{path.name!r} does not end as a Parquet file does; is it complete?")
-        file.seek(end - 8 - length)
-        head = file.read(min(length, 32))
-    limits.check_columns(_schema_length(head) - 1)  # the first element is the root
-    # statistics of many row groups are honest reasons for a long footer, up to a point
-    limits.check_header(length)
+        file.seek(max(0, end - 8))
+        tail = file.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] == b"PARE":
+        raise InvalidTable(f"{path.name!r} is encrypted; decrypt it first")
+    if tail[4:] != b"PAR1" or length > end - 12:
+        raise InvalidTable(f"{path.name!r} does not end as a Parquet file does; is it complete?")
+    limits.check_header(length)  # statistics of many row groups are honest reasons for a long footer, up to a point
 
 
-def _schema_length(head: bytes) -> int:
-    """Return the length of the schema list at the head of a footer; 0 when it is not where writers put it.
+def parquet_below(place: str, found: Sequence[str]) -> list[str]:
+    """Return the data files among those ``found`` below a folder, in order; hidden and marker files are no data."""
+    shown = [one for one in found if not any(part.startswith((".", "_")) for part in one[len(place) :].split("/"))]
+    return sorted(one for one in shown if one.endswith(".parquet"))
 
-    >>> _schema_length(bytes.fromhex("1504193c0000")), _schema_length(bytes.fromhex("150219fcc1843d00"))
-    (3, 1000001)
-    """
-    if len(head) < 6 or head[0] != 0x15:
-        return 0
-    at = 1
-    while at < len(head) - 3 and head[at] & 0x80:  # the version
-        at += 1
-    if head[at + 1] != 0x19:
-        return 0
-    short = head[at + 2] >> 4
-    if short < 15:
-        return short
-    value = shift = 0
-    for byte in head[at + 3 :]:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            break
-    return value
+
+def remote_parquet(url: str) -> tuple[RemotePath, ...]:
+    """Return the Parquet file at a URL, or all of them below a folder, in the order of their names."""
+    try:
+        import fsspec
+    except ImportError:
+        raise InvalidTable("files behind a URL are read by fsspec; pip install 'perinstance[dask]'") from None
+    try:
+        files, place = fsspec.core.url_to_fs(url)
+        found = [place] if files.isfile(place) else parquet_below(place, files.find(place))
+    except Exception as error:  # whatever a storage provider raises; its words may hold a key
+        raise InvalidTable(
+            f"the URL cannot be opened ({type(error).__name__}); check it and your credentials"
+        ) from None
+    if not found:
+        raise InvalidTable("there is no Parquet file at this URL; name a file, or a folder of .parquet files")
+    return tuple(RemotePath(files, one) for one in found)

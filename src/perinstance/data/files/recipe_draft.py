@@ -11,7 +11,7 @@ from perinstance.data.files.csv_text import DelimitedReader
 from perinstance.data.files.open_files import scan
 from perinstance.data.files.text_bytes import guessed_delimiter
 from perinstance.data.memory.column_choice import Chosen
-from perinstance.data.recipes.first_draft import DraftColumn, draft_text, word_of_texts, word_of_type
+from perinstance.data.recipes.recipe_file import DraftColumn, draft_text, word_of_texts, word_of_type
 from perinstance.errors import InvalidInput
 
 _ROWS = 10_000  # of a CSV file, to tell numbers, dates and words apart
@@ -28,8 +28,9 @@ def draft_of_file(
     if decimal not in (".", ","):
         raise InvalidInput("decimal must be '.' or ','")
     mark = delimiter or guessed_delimiter(path)
-    reader: Any = getattr(scan(path, delimiter=mark), "reader", None)
-    if reader is None:
+    scanned = scan(path, delimiter=mark)
+    reader: Any = scanned.reader
+    if scanned.unnamed:
         raise InvalidInput("a .npy file holds numbers without names; a recipe needs a table with names")
     unknown = [name for name in leave_out if name not in reader.labels]
     if unknown:

@@ -1,4 +1,7 @@
-"""Classes of a target that are written as words: their codes are those that ``fit`` gives them, the order of words."""
+"""Words as classes of a target or labels of groups.
+
+The codes of classes are those that ``fit`` gives them, the order of words. People without a label are a group.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.data.checks.cells import refuse_null
+from perinstance.data.checks.cells import is_absent, refuse_null, whole_text
 from perinstance.errors import InvalidTable
 
+MISSING = "missing"
 _MOST = 1000  # classes
 
 
@@ -46,15 +50,14 @@ def coded_target(values: Any, words: tuple[str, ...] | None, label: str = "the t
         code = {word: float(at) for at, word in enumerate(words)}
         cells = (code.get(one, np.nan) if isinstance(one, str) else np.nan for one in array)
         return CodedTarget(np.fromiter(cells, np.float64, len(array)), words)
-    absent = np.array([one is None or one != one or str(one) in ("<NA>", "NaT") for one in array], dtype=bool)
+    absent = np.array([is_absent(one) for one in array], dtype=bool)
     if absent.any():
         refuse_null(label, int(absent.argmax()))
     if not all(isinstance(one, str) for one in array):
         raise InvalidTable(f"{label} mixes words and numbers; write all its classes alike")
     found, codes = np.unique(array.astype(str), return_inverse=True)
     if words is not None:
-        unknown = ~np.isin(found, words)
-        if unknown.any():
+        if not np.isin(found, words).all():
             raise InvalidTable(f"{label} has a class that the table does not have; ask about classes of the table")
         codes = np.searchsorted(words, found)[codes]
     elif len(found) > _MOST:
@@ -69,3 +72,17 @@ def refuse_numbers(words: tuple[str, ...] | None, label: str = "the target") -> 
             f"{label} holds numbers, and the release declares its classes in words ({' and '.join(words)}); declare "
             "numbers, or pass the target in words"
         )
+
+
+def label_texts(labels: Any) -> NDArray:
+    """Return one text per person; None, NaN, NA and empty texts become the group ``"missing"``.
+
+    >>> label_texts(["north", None, float("nan"), 3]).tolist()
+    ['north', 'missing', 'missing', '3']
+    """
+    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    return np.array([MISSING if _is_missing(one) else whole_text(one) for one in values], dtype=object)
+
+
+def _is_missing(value: Any) -> bool:
+    return not value.strip() if isinstance(value, str) else is_absent(value)

@@ -17,6 +17,16 @@ class Chosen:
     target: int | None
     ids: int | None
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The features, then the target: what is read as numbers."""
+        return self.features if self.target is None else (*self.features, self.target)
+
+    @property
+    def wanted(self) -> tuple[int, ...]:
+        """All chosen columns, as a batch of a file has them: the ids are last."""
+        return self.numbers if self.ids is None else (*self.numbers, self.ids)
+
 
 def choose_columns(labels: Sequence[Any], target: Any, ids: Any, features: Any = None) -> Chosen:
     """Find target, ids and features among the columns of a table.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import (
@@ -22,6 +23,8 @@ from perinstance.data.checks.cells import (
     refuse_null,
     refuse_types,
 )
+from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
+from perinstance.data.recipes.recipe import Recipe
 from perinstance.errors import InvalidTable
 
 
@@ -65,9 +68,59 @@ class Matrix:
     def rows(self, start: int, stop: int) -> NDArray:
         """See ``Columns``."""
         part = self.values[start:stop]
-        if not self._as_it_lies:
-            part = part[:, list(self.numbers)]
-        return as_floats(part, start)
+        return as_floats(part if self._as_it_lies else part[:, list(self.numbers)], start)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedColumns:
+    """Raw columns that a recipe, or other steps that learn nothing, turn into numbers block by block."""
+
+    table: Any  #: a matrix, or a frame of the caller's own kind with the features alone
+    prepared: PreparedRows
+    viewed: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """See ``Columns``."""
+        return tuple(range(len(self.names)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers."""
+        return self.prepared.names
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """See ``Columns``."""
+        return self.prepared.numbers(_part_of(self.table, start, stop), start)
+
+
+def prepare_columns(table: Any, preparation: Preparation) -> PreparedColumns:
+    """Make the steps ready for this table of features."""
+    if not len(table):
+        raise InvalidTable("the table has no rows; there is nobody to audit")
+    return PreparedColumns(table, preparation.on(_part_of(table, 0, EXAMPLE_ROWS)))
+
+
+def _part_of(table: Any, start: int, stop: int) -> Any:
+    """Return some rows of a matrix or of a frame, as the same kind."""
+    if hasattr(table, "iloc"):
+        return table.iloc[start:stop]
+    return table.slice(start, min(stop, len(table)) - start) if hasattr(table, "slice") else table[start:stop]
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeTarget:
+    """The target as a recipe declares it; see ``Vector``."""
+
+    values: pa.Array
+    recipe: Recipe
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """Return some rows as float64."""
+        return self.recipe.target_numbers(self.values.slice(start, stop - start), start)
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +130,21 @@ class FrameColumns:
     frame: Any
     labels: tuple[Any, ...]  #: of the features, as the frame calls them
     numbers: tuple[int, ...]
+    viewed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """The labels as strings."""
         return tuple(str(label) for label in self.labels)
 
-    @property
-    def viewed(self) -> bool:
-        """See ``Columns``."""
-        return False
-
     def rows(self, start: int, stop: int) -> NDArray:
         """See ``Columns``."""
         part = self.frame[start:stop]
-        refuse_cells(
-            {
-                column_label(number, label): (start + row, NULL)
-                for label, number in zip(self.labels, self.numbers, strict=True)
-                if (row := first_null(part.get_column(label))) is not None
-            }
-        )
-        columns = [
-            series_floats(part.get_column(label), start, column_label(number, label))
-            for label, number in zip(self.labels, self.numbers, strict=True)
-        ]
+        series = [part.get_column(label) for label in self.labels]
+        shown = [column_label(number, label) for label, number in zip(self.labels, self.numbers, strict=True)]
+        gaps = {label: first_null(one) for label, one in zip(shown, series, strict=True)}
+        refuse_cells({label: (start + row, NULL) for label, row in gaps.items() if row is not None})
+        columns = [series_floats(one, start, label) for label, one in zip(shown, series, strict=True)]
         kind = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
         block = np.empty((stop - start, len(columns)), dtype=kind, order="F")
         for at, column in enumerate(columns):
@@ -162,11 +205,8 @@ class Vector:
     def rows(self, start: int, stop: int) -> NDArray:
         """Return some rows as float64."""
         part = self.values[start:stop]
-        array = as_floats(part, start, self.label) if isinstance(part, np.ndarray) else self._series(part, start)
-        return array.astype(np.float64, copy=False)
-
-    def _series(self, part: Any, start: int) -> NDArray:
-        return series_floats(part, start, self.label)
+        read = as_floats if isinstance(part, np.ndarray) else series_floats
+        return read(part, start, self.label).astype(np.float64, copy=False)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -15,9 +15,18 @@ from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import check_dtype, column_label
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.memory.class_words import CodedTarget, coded_target, refuse_numbers
-from perinstance.data.memory.column_choice import choose_columns
-from perinstance.data.memory.columns import Columns, FrameColumns, Matrix, Vector, check_series_types, plain_array
-from perinstance.data.memory.prepared_columns import RecipeTarget, prepare_columns, recipe_target
+from perinstance.data.memory.column_choice import Chosen, choose_columns
+from perinstance.data.memory.columns import (
+    Columns,
+    FrameColumns,
+    Matrix,
+    RecipeTarget,
+    Vector,
+    check_series_types,
+    plain_array,
+    prepare_columns,
+)
+from perinstance.data.recipes.arrow_cells import as_arrow
 from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block, rows_per_view
 from perinstance.errors import InvalidTable
@@ -134,7 +143,9 @@ def read_table(
     if preparation is not None:
         target, features = _prepared_names(preparation, y, target, features)
     if (y is None) == (target is None):
-        raise InvalidTable("give either y or target=, the column of the table that holds it" + _both(y))
+        raise InvalidTable(
+            "give either y or target=, the column of the table that holds it" + ", not both" * (y is not None)
+        )
     if hasattr(X, "select_columns"):  # a scan
         if y is not None:
             raise InvalidTable("a file is audited with target=, the name of one of its columns; y cannot stand beside")
@@ -142,17 +153,26 @@ def read_table(
             target=target, ids=ids, features=features, **({} if preparation is None else {"preparation": preparation})
         )
     frame = _frame_of(X)
-    read = _from_matrix if frame is None else _from_frame
-    columns, inner, flavour, frame_ids = read(X, frame, target, ids, features, preparation, classes)
+    if frame is None:
+        columns, inner = _from_matrix(X, target, features, preparation)
+        flavour, names = Flavour("numpy"), None
+    else:
+        chosen = choose_columns(list(frame.columns), target, ids if _is_label(ids) else None, features)
+        columns, inner = _from_frame(X, frame, chosen, preparation, classes)
+        kind = _kind_of(frame)
+        flavour = Flavour(kind if kind in ("pandas", "polars", "pyarrow") else "numpy", getattr(X, "index", None))
+        named = None if chosen.ids is None else frame.get_column(frame.columns[chosen.ids]).to_native()
+        names = None if named is None else pa.chunked_array([read_ids(named)])
     vector = inner if inner is not None else _vector(in_order_of(X, y), classes)
-    n = len(frame) if frame is not None else _rows_of(X)
+    n = len(frame) if frame is not None else len(X if hasattr(X, "__len__") else np.asarray(X))
     if n == 0:
         raise InvalidTable("the table has no rows; there is nobody to audit")
     if len(vector) != n:
         raise InvalidTable(f"X has {n} rows and y has {len(vector)}; both must have one entry per person")
     if not columns.numbers:
         raise InvalidTable("the table has no features; at least one column besides the target and the ids is needed")
-    names = frame_ids if frame_ids is not None else (None if ids is None else _given_ids(in_order_of(X, ids, "ids"), n))
+    if names is None and ids is not None:
+        names = _given_ids(in_order_of(X, ids, "ids"), n)
     if names is not None:
         refuse_duplicates(names)
     return Table(columns, vector, names, flavour, rereadable=preparation is None)
@@ -170,14 +190,6 @@ def _prepared_names(preparation: Preparation, y: Any, target: Any, features: Any
             raise InvalidTable(f"the recipe declares '{declared}' as the target; leave y and target= away")
         target = declared
     return target, features
-
-
-def _rows_of(X: Any) -> int:
-    return len(X) if hasattr(X, "__len__") else len(np.asarray(X))
-
-
-def _both(y: Any) -> str:
-    return "" if y is None else ", not both"
 
 
 def _frame_of(X: Any) -> Any:
@@ -215,15 +227,7 @@ def _twins(labels: Any, X: Any) -> str:
     return ""
 
 
-def _from_matrix(
-    X: Any,
-    frame: None,
-    target: Any,
-    ids: Any,
-    features: Any,
-    preparation: Preparation | None,
-    classes: tuple[str, ...] | None,
-) -> tuple[Columns, Target | None, Flavour, None]:
+def _from_matrix(X: Any, target: Any, features: Any, preparation: Preparation | None) -> tuple[Columns, Target | None]:
     values = plain_array(X, "X")
     if values.ndim != 2:
         raise InvalidTable(f"X must have two dimensions, one row per person, got {values.ndim}; reshape it")
@@ -231,15 +235,14 @@ def _from_matrix(
     if preparation is not None:
         if target is not None:
             raise InvalidTable("a matrix has no names, so its target is passed as y; or pass a table")
-        return prepare_columns(values, preparation), None, Flavour("numpy"), None
+        return prepare_columns(values, preparation), None
     if values.size or values.dtype.kind != "f":
         check_dtype(values.dtype, "X")
     wanted = range(d) if features is None else [_column_number(one, d) for one in features]
-    inner = None
-    if target is not None:
-        at = _column_number(target, d)
-        inner, wanted = Vector(values[:, at], column_label(at)), [one for one in wanted if one != at]
-    return Matrix(values, tuple(wanted)), inner, Flavour("numpy"), None
+    if target is None:
+        return Matrix(values, tuple(wanted)), None
+    at = _column_number(target, d)
+    return Matrix(values, tuple(one for one in wanted if one != at)), Vector(values[:, at], column_label(at))
 
 
 def _column_number(one: Any, d: int) -> int:
@@ -249,41 +252,30 @@ def _column_number(one: Any, d: int) -> int:
 
 
 def _from_frame(
-    X: Any,
-    frame: Any,
-    target: Any,
-    ids: Any,
-    features: Any,
-    preparation: Preparation | None,
-    classes: tuple[str, ...] | None,
-) -> tuple[Columns, Target | None, Flavour, pa.ChunkedArray | None]:
+    X: Any, frame: Any, chosen: Chosen, preparation: Preparation | None, classes: tuple[str, ...] | None
+) -> tuple[Columns, Target | None]:
     labels = list(frame.columns)
-    by_name = _is_label(ids)
-    chosen = choose_columns(labels, target, ids if by_name else None, features)
     used = tuple(labels[at] for at in chosen.features)
     inner: Target | None = None
     if chosen.target is not None:
         label = column_label(chosen.target, labels[chosen.target])
-        column = frame.get_column(labels[chosen.target])
-        inner = _column_target(column, label, preparation, classes)
-    if preparation is None:
-        check_series_types({column_label(at, labels[at]): frame.schema[labels[at]] for at in chosen.features})
-    names = None
-    if chosen.ids is not None:
-        names = pa.chunked_array([read_ids(frame.get_column(labels[chosen.ids]).to_native())])
-    kind = str(frame.implementation).rpartition(".")[2].lower()
-    flavour = Flavour(kind if kind in ("pandas", "polars", "pyarrow") else "numpy", getattr(X, "index", None))
+        inner = _column_target(frame.get_column(labels[chosen.target]), label, preparation, classes)
     if preparation is not None:
-        return prepare_columns(frame.select(*used).to_native(), preparation), inner, flavour, names
-    matrix = _one_matrix(X, kind) if len(chosen.features) == len(labels) else None
+        return prepare_columns(frame.select(*used).to_native(), preparation), inner
+    check_series_types({column_label(at, labels[at]): frame.schema[labels[at]] for at in chosen.features})
+    matrix = _one_matrix(X) if len(used) == len(labels) and _kind_of(frame) == "pandas" else None
     if matrix is not None:
-        return Matrix(matrix, chosen.features, tuple(map(str, used))), inner, flavour, names
-    return FrameColumns(frame, used, chosen.features), inner, flavour, names
+        return Matrix(matrix, chosen.features, tuple(map(str, used))), inner
+    return FrameColumns(frame, used, chosen.features), inner
 
 
-def _one_matrix(X: Any, kind: str) -> NDArray | None:
+def _kind_of(frame: Any) -> str:
+    return str(frame.implementation).rpartition(".")[2].lower()
+
+
+def _one_matrix(X: Any) -> NDArray | None:
     """Return the matrix inside a pandas table that is one, without a copy; None when it is not."""
-    if kind != "pandas" or not len(X) or X.dtypes.nunique() != 1 or not isinstance(X.dtypes.iloc[0], np.dtype):
+    if not len(X) or X.dtypes.nunique() != 1 or not isinstance(X.dtypes.iloc[0], np.dtype):
         return None
     if not np.shares_memory(X.iloc[:1].to_numpy(), X.iloc[:1, 0].to_numpy()):
         return None  # columns in separate places: to_numpy() would copy them all
@@ -323,7 +315,7 @@ def _column_target(series: Any, label: str, preparation: Preparation | None, cla
     import narwhals.stable.v1 as nw
 
     if preparation is not None and preparation.target is not None:
-        return recipe_target(series, preparation.target)
+        return RecipeTarget(as_arrow(series), preparation.target)
     if classes is not None and series.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object):
         return coded_target(series.to_numpy(), classes or None, label)
     refuse_numbers(classes, label)

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from perinstance.data.checks.cells import is_absent, whole_text
+from perinstance.data.checks.ids import is_text
 from perinstance.numerics.array_types import Floats
 
 #: Texts that stand for a missing cell, unless a recipe declares them as a category.
@@ -28,6 +30,10 @@ class ReadCells:
     values: NDArray
     missing: NDArray[np.bool_] | None  #: None: no cell is
     unreadable: NDArray[np.bool_] | None = None
+
+    def answered(self, answer: float | None) -> NDArray:
+        """Return the values, with the answer where a cell is missing."""
+        return self.values if self.missing is None or answer is None else np.where(self.missing, answer, self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def as_arrow(values: Any) -> pa.Array:
         return pa.array(array, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         # a mixture: True beside "yes", 1 beside "1"; None and NaN stay missing
-        return pa.array([None if _absent(one) else _text(one) for one in array.tolist()], pa.string())
+        return pa.array([None if is_absent(one) else _text(one) for one in array.tolist()], pa.string())
 
 
 def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
@@ -63,7 +69,7 @@ def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _through_dictionary(array, lambda words: read_numbers(words, decimal))
-    if _is_text(kind):
+    if is_text(kind):
         return _parsed_numbers(array, decimal)
     if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         array = pc.cast(array, pa.float64())
@@ -85,11 +91,8 @@ def read_words(array: pa.Array, vocabulary: Vocabulary) -> ReadCells:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _through_dictionary(array, lambda words: read_words(words, vocabulary))
-    if not _is_text(kind):
+    if not is_text(kind):
         array = _written_out(array)
-        if array is None:
-            return ReadCells(np.full(0, -1), None)
-        return read_words(array, vocabulary)
     # texts repeat: only the distinct ones are looked at
     return _through_dictionary(array.dictionary_encode(), lambda words: _codes_of(words, vocabulary))
 
@@ -99,7 +102,7 @@ def read_days(array: pa.Array, form: str | None) -> ReadCells:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _through_dictionary(array, lambda words: read_days(words, form))
-    if _is_text(kind):
+    if is_text(kind):
         return _through_dictionary(array.dictionary_encode(), lambda words: _parsed_days(words, form))
     if pa.types.is_null(kind):
         return ReadCells(np.zeros(len(array)), np.ones(len(array), dtype=bool))
@@ -210,16 +213,7 @@ def _floats(array: pa.Array) -> Floats:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
-    return view or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _absent(one: Any) -> bool:
-    return one is None or one != one or str(one) in ("NaT", "<NA>")
-
-
 def _text(one: Any) -> str:
     if isinstance(one, bool):
         return "true" if one else "false"
-    return str(int(one)) if isinstance(one, float) and one.is_integer() else str(one)
+    return whole_text(one)

@@ -60,12 +60,12 @@ class PreparedRows:
     steps: tuple[Any, ...]
     names: tuple[str, ...]
 
-    def numbers(self, part: Any, start: int, first_row: int = 0) -> NDArray:
-        """Return the numbers of some raw rows; ``start`` and ``first_row`` are as in ``Recipe.numbers``."""
+    def numbers(self, part: Any, start: int) -> NDArray:
+        """Return the numbers of some raw rows; ``start`` is what the table calls the first."""
         values = part
         for step in self.steps:
             with _without_quotes(step):
-                values = step.rows(values, start, first_row) if isinstance(step, Recipe) else step.transform(values)
+                values = step.rows(values, start) if isinstance(step, Recipe) else step.transform(values)
         dense = values.toarray() if hasattr(values, "toarray") else values
         numbers = np.asarray(dense)
         if numbers.ndim != 2 or numbers.shape[1] != len(self.names) or numbers.dtype.kind not in "fiub":

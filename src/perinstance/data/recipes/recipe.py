@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from perinstance.data.recipes.arrow_cells import ReadCells, as_arrow
-from perinstance.data.recipes.column_kinds import AsItIs, ColumnKind, DeclaredRange, DeclaredYesNo
-from perinstance.data.recipes.declarations import column_kind, left_to_fill_in
+from perinstance.data.recipes.column_kinds import (
+    AsItIs,
+    ColumnKind,
+    DeclaredRange,
+    DeclaredYesNo,
+    column_kind,
+    left_to_fill_in,
+)
 from perinstance.data.recipes.raw_columns import RawTable, raw_table
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
 from perinstance.data.recipes.refused_cells import RefusedCells
@@ -107,21 +112,20 @@ class Recipe(TransformerMixin, BaseEstimator):
             raise InvalidTable(f"X has {raw.n_columns} features, but Recipe is expecting {expected} features as input")
         return self._numbers(raw, 0)
 
-    def rows(self, table: Any, start: int, first_row: int = 0, refuse: bool = True) -> Floats:
+    def rows(self, table: Any, start: int, refuse: bool = True) -> Floats:
         """Return the numbers of some rows of a larger table.
 
-        ``start`` is the position of the first of them, and ``first_row`` what the file calls its first person's row:
-        refusals count as the file does. Where nothing that a row holds may be refused, cells without a number are NaN.
+        ``start`` is what the table calls the first of these rows. Where nothing that a row holds may be refused, cells
+        without a number are NaN.
         """
-        return self._numbers(raw_table(table), start + first_row, refuse)
+        return self._numbers(raw_table(table), start, refuse)
 
     def _numbers(self, raw: RawTable, first: int, refuse: bool = True) -> Floats:
         cells = [raw.column(at) for at in self._looked_at(raw)]
-        declared = self._declared()
-        names, kinds = declared.names, declared.kinds
+        names, kinds = tuple(self.columns or ()), self._kinds()
         if kinds is None:
             names = tuple(f"x{k}" for k in range(len(cells))) if raw.names is None else tuple(raw.names)
-            kinds = tuple(AsItIs() for _ in cells)
+            kinds = (AsItIs(),) * len(cells)
         width = sum(len(kind.suffixes) for kind in kinds)
         out = np.empty((raw.n_rows, width + bool(self.intercept)), order="F")
         refused = RefusedCells(first, refuse)
@@ -145,11 +149,11 @@ class Recipe(TransformerMixin, BaseEstimator):
             series = raw.column(raw.names.index(name))
         return self.target_numbers(as_arrow(series), 0)
 
-    def target_numbers(self, array: pa.Array, start: int, first_row: int = 0, refuse: bool = True) -> Floats:
+    def target_numbers(self, array: pa.Array, start: int, refuse: bool = True) -> Floats:
         """Return the target's numbers of some rows of a larger table; see ``rows``."""
         kind, name = self._target()
         out = np.empty((len(array), 1), order="F")
-        refused = RefusedCells(start + first_row, refuse)
+        refused = RefusedCells(start, refuse)
         _fill(name, kind, array, self.decimal, out, refused)
         refused.refuse_any()
         return out[:, 0]
@@ -163,13 +167,13 @@ class Recipe(TransformerMixin, BaseEstimator):
     @property
     def x_bound(self) -> float:
         """The largest norm that a row can have, by the declarations alone; infinite if a column is taken as it is."""
-        kinds = self._declared().kinds
+        kinds = self._kinds()
         squares = float("inf") if kinds is None else sum(kind.bound**2 for kind in kinds) + bool(self.intercept)
         return float(np.nextafter(np.sqrt(squares), np.inf))
 
     @property
     def y_bound(self) -> float:
-        """The largest size that the target's number can have, by the declaration alone."""
+        """The largest size that the target's number can have."""
         return self._target()[0].bound
 
     @property
@@ -178,7 +182,7 @@ class Recipe(TransformerMixin, BaseEstimator):
 
         Words (zeros and a one) and the column of ones are given as [-1, 1], so that nobody moves them to their middle.
         """
-        kinds = self._declared().kinds
+        kinds = self._kinds()
         if kinds is None or any(kind.bound == float("inf") for kind in kinds):
             raise InvalidInput("the recipe takes a column as it is: declare its range, or pass bounds of your own")
         found = [one for kind in kinds for one in [_range_of(kind)] * len(kind.suffixes)]
@@ -187,7 +191,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     @property
     def row_bound(self) -> float:
         """The largest norm of a row once every column is divided by half its range: one for each raw column."""
-        kinds = self._declared().kinds
+        kinds = self._kinds()
         return float("inf") if kinds is None else float(np.sqrt(len(kinds) + bool(self.intercept)))
 
     @property
@@ -208,15 +212,12 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the numbers: those of the columns, with a category behind an underscore."""
-        declared = self._declared()
-        if declared.kinds is not None:
-            names = [
-                f"{name}{end}"
-                for name, kind in zip(declared.names, declared.kinds, strict=True)
-                for end in kind.suffixes
-            ]
-        else:
+        kinds = self._kinds()
+        if kinds is None:
             names = self._names_as_they_are(input_features)
+        else:
+            pairs = zip(self.columns or (), kinds, strict=True)
+            names = [f"{name}{end}" for name, kind in pairs for end in kind.suffixes]
         names += [INTERCEPT] if self.intercept else []
         if len(set(names)) < len(names):
             raise InvalidInput("two columns of numbers would have the same name; rename a column or a category")
@@ -224,13 +225,12 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe in plain types: dictionaries, lists, texts, numbers, truth values."""
-        declared = self._declared()
+        kinds = self._kinds()
         record: dict[str, Any] = {"intercept": bool(self.intercept), "decimal": self.decimal}
         if self.delimiter is not None:
             record["delimiter"] = self.delimiter
-        if declared.kinds is not None:
-            pairs = zip(declared.names, declared.kinds, strict=True)
-            record["columns"] = {name: kind.plain() for name, kind in pairs}
+        if kinds is not None:
+            record["columns"] = {name: kind.plain() for name, kind in zip(self.columns or (), kinds, strict=True)}
         if self.target is not None:
             kind, name = self._target()
             record["target"] = {"column": name, **kind.plain()}
@@ -253,7 +253,7 @@ class Recipe(TransformerMixin, BaseEstimator):
                 "a clinical range), never from the data"
             )
         recipe = cls(**record)
-        recipe.get_feature_names_out() if recipe.columns is not None else recipe._declared()
+        recipe.get_feature_names_out() if recipe.columns is not None else recipe._kinds()
         return recipe
 
     @classmethod
@@ -265,8 +265,8 @@ class Recipe(TransformerMixin, BaseEstimator):
         """Return the recipe as the text of a TOML file."""
         return recipe_text(self.to_dict())
 
-    def _declared(self) -> _Declared:
-        """Validate the parameters where they are used: ``__init__`` only stores, as scikit-learn asks."""
+    def _kinds(self) -> tuple[ColumnKind, ...] | None:
+        """Validate the parameters where they are used (``__init__`` only stores); None: every column as it is."""
         if not isinstance(self.intercept, (bool, np.bool_)):
             raise InvalidInput("intercept must be true or false")
         if self.decimal not in (".", ","):
@@ -274,11 +274,10 @@ class Recipe(TransformerMixin, BaseEstimator):
         if self.target is not None:
             self._target()
         if self.columns is None:
-            return _Declared((), None)
+            return None
         if not isinstance(self.columns, dict) or not self.columns:
             raise InvalidInput("columns must name at least one column, for example {'age': {'range': [0, 110]}}")
-        kinds = tuple(column_kind(str(name), one) for name, one in self.columns.items())
-        return _Declared(tuple(self.columns), kinds)
+        return tuple(column_kind(str(name), one) for name, one in self.columns.items())
 
     def _target(self) -> tuple[ColumnKind, str]:
         if self.target is None:
@@ -336,20 +335,14 @@ class Recipe(TransformerMixin, BaseEstimator):
         return tags
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    names: tuple[str, ...]
-    kinds: tuple[ColumnKind, ...] | None  #: None: every column as it is
-
-
 def _fill(name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray, refused: RefusedCells) -> None:
     """Write one column's numbers, or take note of the cells that have none."""
     cells = kind.read(as_arrow(array), decimal)
     if cells.unreadable is not None:
-        refused.add(name, cells.unreadable, "unreadable", kind)
-    gaps = cells.missing if cells.missing is not None and not kind.answers_missing else None
+        refused.add(name, cells.unreadable, next(iter(kind.plain())))
+    gaps = cells.missing if kind.missing is None else None
     if gaps is not None:
-        refused.add(name, gaps, "missing", kind)
+        refused.add(name, gaps, "missing")
         if refused.refuse:
             return
         cells = ReadCells(np.where(gaps, np.zeros((), dtype=cells.values.dtype), cells.values), None, cells.unreadable)

@@ -1,4 +1,9 @@
-"""A recipe as a TOML file."""
+"""A recipe as a TOML file: read, written, and drafted from the names and types of a table's columns.
+
+Nothing else of the data goes into a draft: a category list, a range or a count that was read off it would be published
+with the recipe, and would move with every person. What is to be filled in from public knowledge is marked; a recipe
+with such a mark is not loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,55 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perinstance.data.recipes.arrow_cells import ReadCells, read_days, read_numbers
+from perinstance.data.recipes.column_kinds import FILL_IN
 from perinstance.errors import InvalidInput
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - the oldest Python
     import tomli as tomllib
+
+TypeWord = Literal["number", "yes or no", "date", "text"]
+
+_HEAD = f"""\
+# A first draft of a public recipe, made from the names and types of the columns. Nothing else was taken from the data.
+#
+# Replace every "{FILL_IN} ..." by what is publicly known: a code book, the law, a clinical range. Never look it up in
+# the data: what is read off the data is published with the recipe. Delete the columns that are not to be used.
+#
+# missing = "refuse" stops at a missing cell; instead, write the number, word or date that it is to count as.
+"""
+
+_LINES: dict[str, tuple[str, ...]] = {
+    "number": (
+        f'range = ["{FILL_IN} the lowest possible number", "{FILL_IN} the highest"]  # clipped, scaled to [-1, 1]',
+        'missing = "refuse"',
+    ),
+    "yes or no": (
+        'yes = ["yes", "y", "true", "1"]  # check these words',
+        'no = ["no", "n", "false", "0"]',
+        'missing = "refuse"',
+    ),
+    "date": (
+        f'dates = ["{FILL_IN} the first possible day, as 2015-01-01", "{FILL_IN} the last"]  # scaled to [-1, 1]',
+        '# format = "%d.%m.%Y"  # if dates are texts that are not written as 2015-01-31',
+        'missing = "refuse"',
+    ),
+    "text": (
+        f'categories = ["{FILL_IN} the words that can occur"]  # every other word counts as "other"',
+        '# for yes or no, instead: yes = ["yes"] and no = ["no"]',
+        'missing = "refuse"',
+    ),
+}
+
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LARGEST = 16 << 20  # bytes; a recipe is written by a person
@@ -72,3 +117,56 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool | int | float | str):
         return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
     raise InvalidInput(f"a recipe holds texts, numbers, truth values and lists of them, got {type(value).__name__}")
+
+
+class DraftColumn(NamedTuple):
+    """A column of the table: its name, and what its type says."""
+
+    name: str
+    type: TypeWord
+
+
+def draft_text(
+    columns: Sequence[DraftColumn], target: str | None = None, decimal: str = ".", delimiter: str | None = None
+) -> str:
+    """Write the TOML of a first draft."""
+    known = {column.name: column for column in columns}
+    if target is not None and target not in known:
+        raise InvalidInput("the target is not among the columns of the table; check its name")
+    lines = [_HEAD, "intercept = true  # adds a column of ones", f"decimal = {toml_value(decimal)}"]
+    if delimiter is not None:
+        lines.append(f"delimiter = {toml_value(delimiter)}")
+    if target is not None:
+        word = known[target].type
+        lines += ["", "[target]", f"column = {toml_value(target)}", *_LINES["yes or no" if word == "text" else word]]
+    for column in columns:
+        if column.name != target:
+            lines += ["", f"[columns.{toml_key(column.name)}]", *_LINES[column.type]]
+    return "\n".join(lines) + "\n"
+
+
+def word_of_type(kind: pa.DataType) -> TypeWord:
+    """Say what a column with this type holds."""
+    t = pa.types
+    if t.is_boolean(kind):
+        return "yes or no"
+    if t.is_temporal(kind):
+        return "date"
+    return "number" if t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind) else "text"
+
+
+def word_of_texts(texts: pa.Array, decimal: str) -> TypeWord:
+    """Say what most of some texts are: a CSV file has no types. One person's cell cannot tip the answer alone."""
+    texts = pc.cast(texts, pa.string())
+    for word, cells in (("number", read_numbers(texts, decimal)), ("date", _any_day(texts))):
+        gaps = 0 if cells.missing is None else int(cells.missing.sum())
+        bad = 0 if cells.unreadable is None else int(cells.unreadable.sum())
+        if 2 * bad < len(texts) - gaps:
+            return "number" if word == "number" else "date"
+    return "text"
+
+
+def _any_day(texts: pa.Array) -> ReadCells:
+    forms = (None, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+    read = [read_days(texts, form) for form in forms]
+    return min(read, key=lambda cells: 0 if cells.unreadable is None else int(cells.unreadable.sum()))

@@ -22,13 +22,12 @@ class RefusedCells:
     refuse: bool = True  #: False: whoever asked takes cells without a number as NaN
     found: list[str] = field(default_factory=list)
 
-    def add(self, name: Any, cells: NDArray[np.bool_], what: str, kind: Any) -> None:
-        """Take note of some cells of a column."""
+    def add(self, name: Any, cells: NDArray[np.bool_], what: str) -> None:
+        """Take note of some cells of a column: missing, or unreadable as its kind."""
         count, row = int(cells.sum()), self.start + int(cells.argmax())
         last = self.start + len(cells) - 1  # of this block: the rows behind it have not been read
         more = f" (and {count - 1} more up to row {last})" if count > 1 else ""
-        wrong = _WORDS["missing" if what == "missing" else next(iter(kind.plain()))]
-        self.found.append(f"{named_column(name)}, row {row}{more}: {wrong}")
+        self.found.append(f"{named_column(name)}, row {row}{more}: {_WORDS[what]}")
 
     def refuse_any(self) -> None:
         """Refuse, if anything was found."""

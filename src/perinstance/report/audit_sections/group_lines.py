@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from perinstance.data.memory.group_texts import label_texts
+from perinstance.data.memory.class_words import label_texts
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
