@@ -17,13 +17,14 @@ import pytest
 DECODER = """
 import sys
 import pyarrow.parquet, pyarrow.csv, narwhals, scipy.linalg
+from perinstance.data import Limits
 from perinstance.data.files.parquet import _open
 from perinstance.data.source import BLOCK_BYTES, rows_per_block
 from tests.peak import peak_megabytes
 from pathlib import Path
 
 before = peak_megabytes()
-rows = sum(len(batch) for batch in _open(Path(sys.argv[1])).iter_batches(rows_per_block(20, BLOCK_BYTES)))
+rows = sum(len(batch) for batch in _open(Path(sys.argv[1]), Limits()).iter_batches(rows_per_block(20, BLOCK_BYTES)))
 print(peak_megabytes() - before, rows)
 """
 

@@ -7,7 +7,7 @@ best person found (but for the tolerance) are settled; the others are split.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +56,9 @@ class Landscape(Protocol):
     def explore(self, cells: Floats) -> Found:
         """Look for somebody with a large loss in (or near) these cells."""
 
-    def sharpened(self, cell: Floats) -> Any:
-        """Return a landscape with better bounds near this cell, or itself."""
-
 
 def search(
-    landscape: Any, cells: Floats, start: Found, *, tolerance: float, rounds: int = 40, most: int = 4000
+    landscape: Landscape, cells: Floats, start: Found, *, tolerance: float, rounds: int = 40, most: int = 4000
 ) -> Found:
     """Split cells until every bound is at most ``1 + tolerance`` times a loss that was found, or patience ends."""
     best, settled = start, 0.0
@@ -81,7 +78,6 @@ def search(
         cells, guess = cells[:, ~done], guess[~done]
         if not cells.shape[1] or cells.shape[1] > most:
             break
-        landscape = landscape.sharpened(cells[:, int(np.argmax(guess))])
         for axis, geometric in enumerate(landscape.geometric):
             if geometric is not None:
                 cells = _halved(cells, axis, geometric)

@@ -25,6 +25,8 @@ STEPS = (0.2, 0.06, 0.02, 0.006)
 DIRECTIONS = 16
 #: steps over the corners of a box
 FLIPS = 64
+#: steps of an ascent from rows
+ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,7 @@ def first_step_ascent(model: SmoothModel, x: Floats, target: float, nearest: Cal
         slope = (l2 * np.einsum("ij,ij->i", t, vN))[:, None] * theta + l1[:, None] * (vN @ T)
         return np.einsum("ij,j,ij->i", step, nu, step), slope[:, :d]
 
-    step = 0.3 * (np.linalg.norm(x, axis=1) + SHORTEST_ROW)
-    return ascend_rows(value, nearest, x, step, ASCENT)
+    return ascend_rows(value, nearest, x)
 
 
 def _best_corner(refits: Refits, best: Refitted, corners: Floats) -> Refitted:
@@ -110,40 +111,23 @@ def _best_corner(refits: Refits, best: Refitted, corners: Floats) -> Refitted:
 Candidate = TypeVar("Candidate")
 
 
-@dataclass(frozen=True, slots=True)
-class StepRule:
-    """How long steps are: a step that gains is followed by a longer one, one that does not is taken back."""
-
-    rounds: int
-    longer: float
-    shorter: float
-    normalised: bool  #: along the unit gradient, not the gradient
-
-
-#: of the ascent on the first Newton step
-ASCENT = StepRule(rounds=60, longer=1.5, shorter=0.5, normalised=True)
-
-
 def ascend_rows(
-    value: Callable[[Floats], tuple[Floats, Floats]],
-    nearest: Callable[[Floats], Floats],
-    x: Floats,
-    step: Floats,
-    rule: StepRule,
+    value: Callable[[Floats], tuple[Floats, Floats]], nearest: Callable[[Floats], Floats], x: Floats
 ) -> Floats:
-    """Return where the rows of x get to; ``value`` returns the values of rows and their gradients."""
+    """Return where the rows of x get to along unit gradients; ``value`` returns values of rows and their gradients.
+
+    A step that gains is followed by a longer one, one that does not is taken back.
+    """
     f, slope = value(x)
-    for _ in range(rule.rounds):
-        length = step
-        if rule.normalised:
-            size = np.linalg.norm(slope, axis=1)
-            length = step / np.where(size > 0, size, 1.0)
-        trial = nearest(x + length[:, None] * slope)
+    step = 0.3 * (np.linalg.norm(x, axis=1) + SHORTEST_ROW)
+    for _ in range(ROUNDS):
+        size = np.linalg.norm(slope, axis=1)
+        trial = nearest(x + (step / np.where(size > 0, size, 1.0))[:, None] * slope)
         f_trial, slope_trial = value(trial)
         better = f_trial > f
         x, slope = np.where(better[:, None], trial, x), np.where(better[:, None], slope_trial, slope)
         f = np.where(better, f_trial, f)
-        step = np.where(better, step * rule.longer, step * rule.shorter)
+        step = step * np.where(better, 1.5, 0.5)
     return x
 
 

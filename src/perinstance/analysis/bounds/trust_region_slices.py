@@ -149,37 +149,6 @@ class Slices:
         return u @ self.basis.T
 
 
-@dataclass(frozen=True, slots=True)
-class Rescaled:
-    """A form over two ellipsoids around the same box, asked in the sigma of the first one."""
-
-    first: Slices
-    form: Slices  #: over the other one
-    ratio: float  #: of the two sigmas
-    stretch: Floats  #: (m,) half axes of the other ellipsoid over those of the first
-
-    def upper(self, low: Floats, high: Floats) -> Floats:
-        """Return a bound for all x of the box with sigma in [low, high]: the better of the two."""
-        other = self.form.upper(*(np.clip(side * self.ratio, -1.0, 1.0) for side in (low, high)))
-        return np.minimum(self.first.upper(low, high), other)
-
-    def maximisers(self, sigma: Floats) -> Floats:
-        """Return u as the first ellipsoid has it; perhaps outside."""
-        return self.form.maximisers(np.clip(sigma * self.ratio, -1.0, 1.0)) * self.stretch
-
-
-def best_slices(domain: Domain, theta: Floats, M: Floats, bounds: Floats | None) -> Slices | Rescaled:
-    """Return the form over the domain and, for a box, over the ellipsoid around it that suits the form best."""
-    first = slices(domain, theta, M)
-    if bounds is None or not (bounds > 0).all():
-        return first
-    m = len(bounds)
-    own = enclosing(bounds, M[:m, :m], len(theta) > m)
-    here, there = (float(np.linalg.norm(d.T.T @ theta)) for d in (domain, own))
-    stretch = np.diag(own.T[:m]) / np.diag(domain.T[:m])
-    return Rescaled(first, slices(own, theta, M), here / there if there > 0 else 1.0, stretch)
-
-
 def slices(domain: Domain, theta: Floats, M: Floats) -> Slices:
     """Diagonalise ``x'Mx`` on the complement of ``T'theta``."""
     T, x0 = domain.T, domain.x0

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -84,19 +84,7 @@ class Variants(ShownAsTable):
         return "\n".join(lines)
 
 
-class Audited(Protocol):
-    """What an audit is asked for here: its pairs and its delta."""
-
-    @property
-    def pairs(self) -> Pairs:
-        """One pair per person."""
-
-    @property
-    def delta(self) -> float:
-        """At which it was made."""
-
-
-def variants(pairs: Pairs | Audited, delta: float | None = None, orders: Sequence[float] = (2.0, 10.0)) -> Variants:
+def variants(pairs: Any, delta: float | None = None, orders: Sequence[float] = (2.0, 10.0)) -> Variants:
     """Put the definitions side by side, for pairs or for an audit.
 
     >>> from perinstance.pairs import Shift

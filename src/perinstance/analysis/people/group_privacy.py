@@ -29,7 +29,7 @@ from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import DualFit, LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
-from perinstance.numerics.rounding import NORM_UP, PROMISED, TINY, UNIT
+from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
 from perinstance.pairs.interface.arguments import delta_array
 from perinstance.pairs.interface.kinds import Kind, weakest_codes
@@ -226,32 +226,6 @@ def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> t
     full = np.column_stack([people.X, np.ones((len(people.X), here.lift.nrows() - people.X.shape[1]))])
     rows = np.einsum("ij,ij->i", full, full) * NORM_UP
     return Objective(mu, r / mechanism.scale, rows, v**2 * NORM_UP, code), sharp
-
-
-def least_loss(mechanism: Mechanism, fit: LinearFit | DualFit, X: Floats, y: Floats, delta: float) -> float:
-    """Return what one person who joins loses for sure, whatever rounding took; 0 where nothing is sure."""
-
-    def ask(here: GroupNeighbours) -> tuple[Pairs, bool]:
-        x = here.rows.transpose()
-        v = here.root.transpose() * (here.root * x)
-        mu = (x.transpose() * v)[0, 0].nonnegative_part()
-        r = abs(here.aim[0] - (here.rows * here.z)[0, 0])
-        A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
-        v = here.lift * v
-        length = (v.transpose() * arb_mat([[exact(e) for e in row] for row in A.tolist()]) * v)[0, 0]
-        low = [max(float(value.lower()), 0.0) / NORM_UP for value in (mu, r, length.nonnegative_part().sqrt())]
-        high = float(mu.upper()) * NORM_UP
-        if mechanism.family == "posterior":
-            # the same argument as for charges, the other way round
-            return Posterior(low[0], low[1] * np.sqrt((1 + low[0]) / (1 + high)) / mechanism.scale), True
-        distance = low[1] * low[2] / (1 + high) / mechanism.scale / NORM_UP
-        return Shift([distance if mechanism.family == "output" else 0.0]), True
-
-    try:
-        found = enclosed(fit, GroupRows(X, y, False), None, ask)
-    except NumericalTrouble:
-        return 0.0
-    return float(found.epsilon(delta)[0]) * (1 - PROMISED)
 
 
 def _asked(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import Protocol, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,6 @@ from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile, attained_rank
-from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 
@@ -75,35 +74,16 @@ class Moments(ShownAsTable):
         return min(1.0, bound)
 
 
-class AuditedLosses(Protocol):
-    """What an audit is asked for here."""
-
-    @property
-    def losses(self) -> Floats:
-        """One epsilon per person."""
-
-    @property
-    def pairs(self) -> Pairs:
-        """Which know how certain they are."""
-
-    @property
-    def delta(self) -> float:
-        """Where the losses hold."""
-
-
-def moments(
-    epsilon: ArrayLike | AuditedLosses, k: int = 2, *, delta: float | None = None, kind: Kind | None = None
-) -> Moments:
+def moments(epsilon: Any, k: int = 2, *, delta: float | None = None, kind: Kind | None = None) -> Moments:
     """Return ``E eps, .., E eps^k`` over the people of a data set: of an audit, or of plain losses.
 
     An audit knows its delta and its kind, and ``kind`` can only weaken it. Plain numbers are taken for losses that
     hold ("upper"); say ``kind`` where more or less is known of them.
     """
     if hasattr(epsilon, "pairs"):
-        audit = cast("AuditedLosses", epsilon)
-        kind = weakest(audit.pairs.kind, kind or "exact")
-        epsilon, delta = audit.losses, audit.delta if delta is None else delta
-    losses = _losses(cast("ArrayLike", epsilon))
+        kind = weakest(epsilon.pairs.kind, kind or "exact")
+        epsilon, delta = epsilon.losses, epsilon.delta if delta is None else delta
+    losses = _losses(epsilon)
     delta, kind = np.nan if delta is None else delta, weakest(kind or "upper")
     _check_order(k)
     with np.errstate(over="ignore"):

@@ -9,7 +9,7 @@ the best target.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +23,17 @@ from perinstance.analysis.bounds.monotone_losses import (
     posterior_upper,
     shift_upper,
 )
-from perinstance.analysis.bounds.refitted_people import StepRule, ascend_rows
-from perinstance.analysis.bounds.trust_region_slices import Domain, Rescaled, Slices, best_slices, slices
+from perinstance.analysis.bounds.refitted_people import ascend_rows
+from perinstance.analysis.bounds.trust_region_slices import Domain, Slices, slices
 from perinstance.analysis.within_bounds.box_corners import Box, SlabMaxima
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_UP, SHORTEST_ROW, WORTH_REFINING
+from perinstance.numerics.rounding import BOUND_UP
 
-#: slopes psi to begin with
-SLOPES = 5
+#: slopes psi: quantiles of those at rows that are largest, and multiples of their median beyond; negative ones are
+#: tight where the leverage is near its largest. More of them change the width
+QUANTILES, MULTIPLES = 24, (0.1, 0.3, 3.0, 10.0, -0.3, -1.0, -3.0, -10.0)
 #: lengths of rows that are tried, relative to the domain
 LENGTHS = (1.0, 0.7, 0.4, 0.2)
-#: of the ascent on the leading term
-ASCENT = StepRule(rounds=40, longer=1.6, shorter=0.4, normalised=False)
-#: slopes tried around the best one so far; negative ones are tight where the leverage is near its largest
-FACTORS = (0.3, 0.7, 0.9, 1.1, 1.4, 3.0, -0.3, -1.0, -3.0, -10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +45,12 @@ class SliceLandscape:
     y_bound: float
     delta: float
     leverage: Slices
-    movement: tuple[tuple[float, Slices | Rescaled], ...]  #: (psi, slices of G - psi K)
+    movement: tuple[tuple[float, Slices], ...]  #: (psi, slices of G - psi K)
     centre: float  #: x'theta = centre + stretch * sigma
     stretch: float
     polish: Callable[[Floats], Found]  #: from rows near good ones to a person of the domain
     #: in a box: (psi, form) of convex forms by its corners; that of K itself has psi = None
     corners: tuple[tuple[float | None, SlabMaxima], ...] = ()
-    bounds: Floats | None = None  #: half widths of the box
 
     @property
     def geometric(self) -> tuple[bool | None, ...]:
@@ -74,14 +70,14 @@ class SliceLandscape:
         s = np.maximum(np.abs(self.centre + self.stretch * low), np.abs(self.centre + self.stretch * high))
         r = (self.y_bound + s) * BOUND_UP + 4 * self.setting.error * np.sqrt(k2) * self.setting.length
         moved = np.full(len(k2), np.inf)
-        forms: list[tuple[float | None, Slices | Rescaled | SlabMaxima]] = [*self.movement, *self.corners]
+        forms: list[tuple[float | None, Slices | SlabMaxima]] = [*self.movement, *self.corners]
         for psi, form in forms:
             if psi is not None:
                 moved = np.minimum(moved, self.through(psi, form, low, high, k1, k2))
         return r, k2, moved * error
 
     def through(
-        self, psi: float, form: Slices | Rescaled | SlabMaxima, low: Floats, high: Floats, k1: Floats, k2: Floats
+        self, psi: float, form: Slices | SlabMaxima, low: Floats, high: Floats, k1: Floats, k2: Floats
     ) -> Floats:
         """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
         W = form.upper(low, high)
@@ -122,34 +118,11 @@ class SliceLandscape:
     def explore(self, cells: Floats) -> Found:
         """Try the people at the trust-region maxima of these slices."""
         sigma = np.unique(0.5 * (cells[0] + cells[1]))
-        forms = [self.leverage] if self.setting.mechanism.family == "posterior" else [f for _, f in self.movement[-6:]]
+        forms = [self.leverage] if self.setting.mechanism.family == "posterior" else [f for _, f in self.movement[::6]]
         u = np.concatenate([form.maximisers(sigma) for form in forms])
         if self.setting.mechanism.family == "output":  # a long row damps its own movement
             u = np.concatenate([t * u for t in LENGTHS])
         return self.polish(self.domain.rows(u)[:, : self.setting.n_features])
-
-    def sharpened(self, cell: Floats) -> SliceLandscape:
-        """Add the slope psi that is best for one cell."""
-        if not self.movement or len(self.movement) > 40:
-            return self
-        low, high, least, most = (np.array([side]) for side in cell)
-        k = np.maximum(self.leverage.upper(low, high), 0.0)
-        theta, K, G = self.setting.theta, self.setting.K, self.setting.G
-
-        def value(psi: float, form: Slices | Rescaled) -> float:
-            return float(self.through(psi, form, low, high, least * k, most * k)[0])
-
-        known = [(value(psi, form), psi) for psi, form in self.movement]
-        best, psi = min(known)
-        centre = psi if psi != 0 else min(abs(p) for p, _ in self.movement if p != 0)
-        tried = [
-            (centre * factor, best_slices(self.domain, theta, G - centre * factor * K, self.bounds))
-            for factor in FACTORS
-        ]
-        psi, form = min(tried, key=lambda entry: value(*entry))
-        return (
-            self if value(psi, form) >= best * WORTH_REFINING else replace(self, movement=(*self.movement, (psi, form)))
-        )
 
 
 def slice_landscape(
@@ -158,13 +131,12 @@ def slice_landscape(
     y_bound: float,
     delta: float,
     polish: Callable[[Floats], Found],
-    bounds: Floats | None = None,
     box: Box | None = None,
 ) -> SliceLandscape:
     """Prepare the trust regions of one domain, and what the corners of a box inside it know better."""
     theta, K, G = setting.theta, setting.K, setting.G
     leverage = slices(domain, theta, K)
-    movement: tuple[tuple[float, Slices | Rescaled], ...] = ()
+    movement: tuple[tuple[float, Slices], ...] = ()
     if setting.mechanism.family != "posterior":
         plain = slices(domain, theta, G)
         x = domain.rows(np.vstack([f.maximisers(np.linspace(-1, 1, 33)) for f in (plain, leverage)]))
@@ -173,15 +145,15 @@ def slice_landscape(
             slope = 2 * g / (1 + k)  # where sqrt(g)/(1+k) is stationary
         else:
             slope = 2 * k / (domain.square * setting.mechanism.scale**2)  # where x'x v'v - mu^2 is
-        choice = [psi for psi in np.quantile(slope, np.linspace(0, 1, SLOPES)) if psi > 0]
-        movement = ((0.0, plain), *((float(psi), best_slices(domain, theta, G - psi * K, bounds)) for psi in choice))
+        choice = [*np.quantile(slope, np.linspace(0, 1, QUANTILES)), *(np.median(slope) * np.array(MULTIPLES))]
+        movement = ((0.0, plain), *((float(psi), slices(domain, theta, G - psi * K)) for psi in choice if psi != 0))
     stretch = float(np.linalg.norm(domain.T.T @ theta))
     corners: tuple[tuple[float | None, SlabMaxima], ...] = ()
     if box is not None:
         sigma = (box.x - domain.x0) @ theta / (stretch if stretch > 0 else 1.0)
         corners = ((None, box.slab_maxima(K, sigma)),)
         # g + psi k is convex for psi >= 0 only: the side of long rows
-        slopes = sorted({abs(psi) for psi, _ in movement})
+        slopes = sorted({abs(psi) for psi, _ in movement[::4]})
         corners += tuple((-psi, box.slab_maxima(G + psi * K, sigma)) for psi in slopes)
     return SliceLandscape(
         setting=setting,
@@ -194,7 +166,6 @@ def slice_landscape(
         stretch=stretch,
         polish=polish,
         corners=corners,
-        bounds=bounds,
     )
 
 
@@ -220,5 +191,4 @@ def leading_term_ascent(setting: Setting, x: Floats, bounds: DeclaredBounds) -> 
         slope = slope - 2 * zK / (1 + k)[:, None]
         return f, np.where(np.isfinite(slope), slope, 0.0)[:, :d]
 
-    step = 0.3 * (np.linalg.norm(x, axis=1) + SHORTEST_ROW) ** 2
-    return ascend_rows(value, bounds.nearest, x, step, ASCENT)
+    return ascend_rows(value, bounds.nearest, x)

@@ -6,7 +6,7 @@ in general: up to ten features its corners are listed, and it is enclosed in its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,29 +15,18 @@ from perinstance.analysis.bounds.branch_and_bound import Bracket, Found, grid, s
 from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, Setting
 from perinstance.analysis.bounds.refitted_people import ascend_corners
 from perinstance.analysis.bounds.trust_region_slices import ellipsoid, enclosing
-from perinstance.analysis.people.group_privacy import least_loss
 from perinstance.analysis.within_bounds.box_corners import Box, box
 from perinstance.analysis.within_bounds.linear_bounds import leading_term_ascent, slice_landscape
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_UP, EXACT_SHARE
-from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.numerics.rounding import BOUND_UP
+from perinstance.pairs import Pairs
 
 #: steps over the corners of a box
 FLIPS = 200
 #: pseudo-random corners to start from
 RANDOM = 6
-#: coefficients up to which the person found is enclosed by balls to confirm a loss that is labelled exact
-MOST_ENCLOSED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Attained:
-    """What a person of the domain loses at least; their loss itself where it is exact."""
-
-    epsilon: float
-    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +47,14 @@ class JoiningPeople:
             prediction = prediction + theta[-1]
         return np.where(prediction > 0, -self.bounds.y, self.bounds.y)
 
-    def loss(self, x: Floats) -> Floats:
-        """Return the exact loss of each row."""
+    def pairs(self, x: Floats) -> Pairs:
+        """Return the pairs of these rows."""
         joining = Block(np.ascontiguousarray(x), self.worst_y(x))
-        return np.asarray(self.release.people(self.fit, joining, inside=False).pairs.epsilon(self.delta))
-
-    def certain(self, x: Floats) -> Attained:
-        """Return what this row loses for sure, and whether that is its loss itself."""
-        joining = Block(np.ascontiguousarray(x[None, :]), self.worst_y(x[None, :]))
-        pairs = self.release.people(self.fit, joining, inside=False).pairs
-        loss, family = float(pairs.epsilon(self.delta)[0]), self.setting.mechanism.family
-        many = len(self.fit.theta) > MOST_ENCLOSED
-        if pairs.kind == "exact" and (family == "objective" or many or np.isinf(loss)):
-            return Attained(loss, "exact")
-        least = least_loss(self.setting.mechanism, self.fit, joining.X, joining.y, self.delta)
-        if pairs.kind == "exact" and loss <= least * (1 + EXACT_SHARE):
-            return Attained(loss, "exact")
-        return Attained(least, weakest("upper", pairs.kind))
+        return self.release.people(self.fit, joining, inside=False).pairs
 
     def best_of(self, x: Floats) -> Found:
         """Return the one of these rows who loses most."""
-        value = self.loss(x)
+        value = np.asarray(self.pairs(x).epsilon(self.delta))
         top = int(np.argmax(value))
         return Found(np.inf, float(value[top]), x[top])
 
@@ -87,10 +63,12 @@ class JoiningPeople:
         x = self.bounds.nearest(x)
         return self.best_of(np.concatenate([x, leading_term_ascent(self.setting, x, self.bounds)]))
 
-    def bracket(self, found: Found) -> Bracket:
-        """Name the person found, with what they lose for sure: a loss that rounding raised is not attained."""
-        y = float(self.worst_y(found.where[None, :])[0])
-        return Bracket(found.upper, min(found.attained, self.certain(found.where).epsilon), found.where, y)
+    def bracket(self, found: Found, alone: bool = False) -> Bracket:
+        """Name the person found: a loss that rounding may have raised is not attained; ``alone``: the only person."""
+        x = found.where[None, :]
+        kind = self.pairs(x).kind
+        attained = found.attained if kind == "exact" else 0.0
+        return Bracket(found.upper, attained, found.where, float(self.worst_y(x)[0]), kind if alone else "upper")
 
 
 def linear_bracket(people: JoiningPeople, tolerance: float | None) -> Bracket:
@@ -104,9 +82,7 @@ def linear_bracket(people: JoiningPeople, tolerance: float | None) -> Bracket:
             return Bracket(np.inf, np.inf, open_row, bounds.y, "exact")
     start = people.best_of(np.zeros((1, setting.n_features)))
     if not bounds.x.any():  # one row only
-        sure = people.certain(start.where)
-        y = float(people.worst_y(start.where[None, :])[0])
-        return Bracket(start.attained, min(start.attained, sure.epsilon), start.where, y, sure.kind)
+        return people.bracket(replace(start, upper=start.attained), alone=True)
     return people.bracket((_ball if bounds.domain == "ball" else _box)(people, start, tolerance))
 
 
@@ -131,7 +107,7 @@ def _box(people: JoiningPeople, start: Found, tolerance: float) -> Found:
         for found in (at, people.polished(at.where[None, :])):
             if found.attained > best.attained:
                 best = found
-    landscape = slice_landscape(setting, region, people.bounds.y, people.delta, people.polished, bounds, listed)
+    landscape = slice_landscape(setting, region, people.bounds.y, people.delta, people.polished, listed)
     farthest = float(bounds @ np.abs(setting.theta[:d]))  # a box extends less far along theta than its ellipsoid
     limit = 1.0 if landscape.stretch == 0 else min(1.0, farthest / landscape.stretch * BOUND_UP)
     cells = grid(np.linspace(-limit, limit, 65), np.linspace(0, 1, 2))

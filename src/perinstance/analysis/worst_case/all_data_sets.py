@@ -126,10 +126,6 @@ class Region:
         top = int(np.argmax(value))
         return Found(np.inf, float(value[top]), np.array([M[top], q[top], t[top]]))
 
-    def sharpened(self, cell: Floats) -> Region:
-        """Return itself: its bounds are what they are."""
-        return self
-
     @property
     def geometric(self) -> tuple[bool | None, ...]:
         """Which of M, c and t to halve."""

@@ -41,15 +41,16 @@ class ByteStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:  # type: ignore[override]
         """Return up to ``size`` bytes."""
         try:
-            data = self._file.read(size if size >= 0 else 1 << 20)
+            size = size if size >= 0 else 1 << 20
+            data = self._file.read(size)
             self._count += len(data)
             self._quotes += data.count(b'"')
             if self._zipped:
                 self._limits.check_expansion(self._count, self._packed, _GRACE)
-            if not data and size and self._quotes % 2:
-                raise InvalidTable("a quotation mark is left open until the end of the file; is it complete?")
-            if not data and size and not self._ended:
-                data, self._ended = b"\n", True  # the parser takes a header without an end for a long line
+            if len(data) < size and not self._ended:
+                if self._quotes % 2:
+                    raise InvalidTable("a quotation mark is left open until the end of the file; is it complete?")
+                data, self._ended = data + b"\n", True  # the parser takes a header without an end for a long line
         except InvalidTable as refusal:
             self.trouble = refusal
             raise
