@@ -191,6 +191,16 @@ PIECE_TAIL = 1e-50
 PIECE_LOGS = 2.0**-64
 #: The weight of tables that only choose a place when such directions are looked for: they need three digits.
 UNPROVED_WEIGHT = 1e-12
+#: Gauss's rule of six nodes on a cell of width d misses this, ``12! (6!)^4/(13 (12!)^3)/8^12``, times bounds.
+SIX_NODES = 1.4e-18
+#: The share of the upper of two levels, a ratio of differences of two values that are 1/200 apart, is raised by this.
+LEVEL_SHARE = 1e-12
+#: Logarithms and exponentials of complex numbers, where moments of two levels are mixed: some units.
+MIXED_MOMENTS = 2e-15
+#: How close to its goal, in logarithms of delta, an epsilon is solved for on a line.
+SOLVED_STEP = 3e-10
+#: Epsilons below this have nothing to say: lines are as fine as for this one.
+NEXT_TO_ZERO = 1e-12
 #: A Renyi divergence by quadrature over the noise: some hundred positive terms, each good to a few dozen units.
 QUADRATURE_UP = 1 + 1e-12
 

@@ -1,0 +1,124 @@
+r"""Moments of sampled steps to all digits, for Renyi divergences and for Chernoff's bound.
+
+``E_P[w^p] - 1 = E_P[w^p - 1 - p (w - 1)]``, a convex function, so that nothing cancels: p is ``1 + t`` with the person,
+``-t`` without them. A trapezoidal sum of step h misses at most ``2 M/(e^{2 pi a/h} - 1)``, M a bound of the integral of
+the modulus on ``|Im x| = a``. There ``|phi|`` is ``e^{a^2/2}`` larger, and with ``theta = a m <= pi/2``, ``|w| <= w``
+and ``|w|^2 >= w^2 cos^2(theta/2)``. The step is chosen such that this is ``e^-DIGITS`` of the moment.
+
+The logarithm of the integrand falls faster than that of a normal density beyond its mode (without the person) or beyond
+``p m`` (with them): what is left out on each side, ``REACH`` standard deviations away, is below e^-80 of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import expit
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import CHERNOFF, FEW_ROUNDINGS, QUADRATURE_UP
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
+from perinstance.pairs.sampled.step_law import LARGE
+from perinstance.pairs.sampled.step_tables import RUNGS
+
+#: How small, as exponents, the error of the trapezoidal sum is, and standard deviations to the ends of the noise.
+DIGITS, REACH = 90.0, 13.0
+#: The most nodes of a moment; beyond, a bound serves.
+NODES = 1 << 19
+#: ``(1 - e^-x)_+ <= e^{cx} c^c/(1 + c)^{1 + c}``: the logarithm of that factor.
+PIECE = RUNGS * np.log(RUNGS) - (1.0 + RUNGS) * np.log1p(RUNGS)
+#: Every so many places c are asked by Chernoff's bound where lines fail (changes the width).
+STRIDE = 4
+
+
+def log_moment(q: float, m: float, over: bool, t: float) -> tuple[float, bool]:
+    """Return ``log E e^{t loss}`` for t > 0, or the mean loss for t = 0, rounded up; and whether it is next to that."""
+    p, turn = (1.0 + t if over else -t), 0.5 * math.pi
+    if over:
+        low, high = -REACH, p * m + REACH
+    else:
+        left, right = -t * m, 0.0  # the mode is where x = -t m q u/w
+        for _ in range(60):
+            x = 0.5 * (left + right)
+            falls = -x - t * m * expit(m * x - 0.5 * m * m + math.log(q) - math.log1p(-q))
+            left, right = (x, right) if falls > 0.0 else (left, x)
+        low, high, turn = left - REACH, max(right, m) + REACH, min(turn, 4.0 / math.sqrt(t + 1.0))
+    a = min(turn / m, 6.0)
+    h = 2.0 * math.pi * a / (DIGITS + 0.5 * a * a - (0.0 if over else t * math.log(math.cos(0.5 * a * m))))
+    if not (high - low) / h < NODES:
+        return (_bound(q, m, t) if over else -math.log1p(-q) * t), False
+    x = low + h * np.arange(math.ceil((high - low) / h) + 1)
+    E = m * x - 0.5 * m * m
+    v = q * np.expm1(np.minimum(E, LARGE))
+    w = np.where(E < LARGE, np.log1p(v), math.log(q) + E)
+    density = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+    missed = math.exp(4.0 - DIGITS) * (1.0 + t) * (high - low)
+    if t == 0.0:
+        value = np.exp(density + w) * w - np.exp(density) * v if over else np.exp(density) * (v - w)
+        near = np.where(np.abs(v) < 0.05, v, 0.0)
+        series = sum((-near) ** k / (k * (k - 1) if over else k) for k in range(2, 14))
+        value = np.where(np.abs(v) < 0.05, np.exp(density) * series, value)
+        return float(value.sum() * h) * QUADRATURE_UP + missed, True
+    # w^p - 1 - p v = w^b (w^{p - b} - 1) - (p - b) v, b = 1 or 0
+    b, power = (w, t) if over else (0.0, -t)
+    top = max(float(np.max(density + p * w)), 0.0)
+    least, close = np.exp(density - top), np.abs(power * w) < 1.0
+    raised = np.where(close, np.expm1(np.where(close, power * w, 0.0)) * np.exp(density + b - top), 0.0)
+    raised += np.where(close, 0.0, np.exp(density + p * w - top) - np.exp(density + b - top))
+    near = np.where(np.abs(p * v) + np.abs(v) < 0.05, v, 0.0)
+    term, series = 0.5 * t * (1.0 + t) * near**2, np.zeros_like(v)
+    for k in range(3, 16):
+        series += term
+        term = term * near * ((p - k + 1.0) / k)
+    value = np.where(near != 0.0, least * series, raised - least * power * v)
+    total = float(value.sum() * h) * QUADRATURE_UP + missed
+    if top == 0.0:
+        return math.log1p(total), True
+    return top + math.log(math.exp(-top) + total) + FEW_ROUNDINGS * (1.0 + top), True
+
+
+def _bound(q: float, m: float, t: float) -> float:
+    """Return a bound of ``log E[w^{1 + t}]``.
+
+    Powers are convex: for every s in (0, 1), ``s^-t (1 - q)^{1 + t} + (1 - s)^-t q^{1 + t} e^{t (1 + t) m^2/2}``.
+    """
+    p = 1.0 + t
+    sampled = p * math.log(q) + 0.5 * m * m * p * t
+    shares = (FEW_ROUNDINGS / p, 1.0 / p, 0.5, 1.0 - q)
+    return float(min(np.logaddexp(p * math.log1p(-q) - t * math.log(s), sampled - t * math.log1p(-s)) for s in shares))
+
+
+def _moments(view: LossCoordinates, orders: Floats) -> Floats:
+    """Return the sum of the log moments of everybody's steps."""
+    steps = view.sampled
+    assert steps is not None
+    kinds = steps.kinds()
+    each = [[log_moment(steps.rates[j], steps.distances[j], steps.over, float(t))[0] for t in orders] for j in kinds]
+    return steps.total(np.array(each).reshape(kinds.size, len(orders)), kinds)
+
+
+def renyi_of_steps(view: LossCoordinates, alpha: Floats) -> Floats:
+    """Return the divergence ``K(alpha - 1)/(alpha - 1)`` of the sampled steps alone, rounded up."""
+    steps = view.sampled
+    assert steps is not None
+    out, t = steps.largest_loss(), alpha - 1.0
+    for order in np.unique(t[np.isfinite(t)]):
+        rows = np.flatnonzero(t == order)
+        out[rows] = np.minimum(
+            out[rows], _moments(view[rows], np.array([order]))[:, 0] / max(order, FEW_ROUNDINGS if order else 1.0)
+        )
+    return out * QUADRATURE_UP
+
+
+def chernoff(view: LossCoordinates) -> tuple[Floats, Floats]:
+    """Return places c and, for each person, ``K(c)`` and the factor of Chernoff's bound there, rounded up."""
+    c = RUNGS[::STRIDE]
+    K = _moments(view, c)
+    if view.has_others:
+        values = np.zeros(K.shape, complex)
+        add_cumulants(c + 0j, view.losses, values, np.zeros(len(K)))
+        K = K + values.real
+    K = K + 0.5 * plain_shifts(view)[:, None] * (c * c + c)
+    return c, K * (1.0 + 64.0 * CHERNOFF) + PIECE[::STRIDE] + CHERNOFF * 64.0 * (1.0 + c)

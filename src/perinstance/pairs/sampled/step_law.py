@@ -1,0 +1,112 @@
+"""The loss of one kind of step in one direction, as a finite law, and its moments along a line."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import FEW_ROUNDINGS, UNIT
+from perinstance.pairs.sampled.noise_law import NoiseLaw
+
+#: Terms of the exponential of a product of at most pi/4, the last 5e-17 of the first (changes the width).
+TERMS = 17
+_FACTORIALS = np.cumprod([1.0, *range(1, TERMS)])
+#: Beyond this ``log u`` there is no 1 - q left in a ratio.
+LARGE = 600.0
+
+
+class Moments(NamedTuple):
+    """``log E e^{z loss}`` at the nodes of a line, and by how much E may be wrong, as a share of the first one."""
+
+    log: NDArray[np.complex128]
+    wrong: float
+
+
+class StepLaw:
+    """Masses p under the law in the numerator, losses, and what noise beyond all cells adds to delta.
+
+    Every loss is rounded up (delta grows with each). Mass that is missing from one counts as at the median ``shift``.
+    """
+
+    __slots__ = ("p", "error", "loss", "tail", "total_variation", "shift")
+
+    def __init__(self, law: NoiseLaw, q: float, over: bool) -> None:
+        plain, far = (1.0 - q) * law.mass, q * law.moved
+        E = law.exponent
+        with np.errstate(over="ignore"):
+            v = q * np.expm1(np.minimum(E, LARGE))
+            w = np.where(E < LARGE, np.log1p(v), math.log(q) + E)
+        share = np.exp(np.minimum(E + math.log(q) - w, 0.0))  # d w/d E, by whose rounding the loss is raised too
+        slack = np.where(share > 0.0, share, 0.0) * np.where(np.isfinite(E), np.abs(E) + law.distance**2, 0.0)
+        if over:
+            self.p, self.error = plain + far, plain * law.mass_error + far * law.moved_error
+            self.tail = (1.0 - q) * law.right(0.0) + q * law.right(law.distance)
+        else:
+            # at u = 0 the loss -log(1 - q) would be all of a large moment: that noise is charged
+            self.p = law.mass.copy()
+            self.p[0], self.p[-1] = 0.0, self.p[-1] + law.right(0.0)
+            self.error, self.tail = self.p * law.mass_error, law.left
+            w = -w
+        self.loss = w + 4.0 * UNIT * (np.abs(w) + slack)
+        self.total_variation = q * (2.0 * float(ndtr(0.5 * law.distance)) - 1.0) * (1.0 + FEW_ROUNDINGS)
+        order = np.cumsum(self.p if over else self.p[::-1])
+        k = int(np.searchsorted(order, 0.5 * order[-1]))
+        self.shift = float((self.loss if over else self.loss[::-1])[k])
+
+    def real(self, c: Floats) -> Floats:
+        """Return ``log E e^{c loss}`` at real places, about; infinite where it overflows."""
+        with np.errstate(over="ignore"):
+            total = np.expm1(np.minimum(np.multiply.outer(c, self.loss), 690.0)) @ self.p
+        return np.where(np.max(self.loss) * c < 690.0, np.log1p(np.maximum(total, -0.99)), np.inf)
+
+    def variance(self, c: float) -> float:
+        """Return the variance of the loss under the law of density ``e^{c loss}``, rounded up."""
+        W = self.p * np.exp(c * (self.loss - self.shift))
+        W /= W.sum()
+        return float(W @ (self.loss - W @ self.loss) ** 2) * 1.001
+
+    def moments(self, c: float, h: float, n: int) -> Moments:
+        """Return moments at ``c + i h j``, ``0 <= j < n``.
+
+        Losses mu (less the shift) are ``(k + r) B``, ``|r| <= 1/2``: ``e^{ijh mu} = e^{2 pi ijk/F} e^{2 pi ijr/F}``, a
+        Fourier transform of length F for each term of the second exponential, whose argument is at most pi/4.
+        """
+        mu = self.loss - self.shift
+        mu = mu + 4.0 * UNIT * np.abs(mu)
+        F = 1 << max(math.ceil(math.log2(4 * n)), 4)
+        B = 2.0 * math.pi / (h * F)
+        k = np.rint(mu / B)
+        r = mu / B - k
+        W = self.p * np.exp(c * mu)
+        near = k == 0.0
+        k = np.mod(k, F).astype(np.int64)
+        term = np.where(near, 0.0, W)
+        hits = math.fsum(term)
+        table = np.empty((TERMS, F))
+        for i in range(TERMS):
+            table[i] = np.bincount(k, term, F)
+            term = (W if i == 0 else term) * r
+        spectrum = np.conj(np.fft.rfft(table, axis=1)[:, :n])
+        y = 2j * math.pi / F * np.arange(n)
+        d = spectrum[-1] / _FACTORIALS[-1]
+        for i in range(TERMS - 2, -1, -1):
+            d = d * y + spectrum[i] / _FACTORIALS[i]
+        grown = np.expm1(c * mu)
+        first = math.fsum(self.p * grown)
+        d += first - hits
+        d[0] = first
+        # what each mass and exponential may be wrong by, |e^{iy mu} - 1| <= turns; then sums in bins, and transforms
+        turns = np.where(near, np.expm1(1.6 * np.abs(r)), 2.2) * W
+        share = self.error + self.p * (UNIT * (8.0 + np.abs(c * mu)))
+        wrong = float(share @ np.abs(grown)) + float(share @ ((1.0 + grown) * np.minimum(1.6 * np.abs(mu) / B, 2.0)))
+        wrong += 0.5 * UNIT * float(np.bincount(k)[k] @ turns) + UNIT * (2.0 * math.log2(F) + 16.0) * float(turns.sum())
+        with np.errstate(divide="ignore", over="ignore"):
+            size = d.real * (2.0 + d.real) + d.imag**2
+            real = np.where(np.abs(size) < 0.5, 0.5 * np.log1p(np.maximum(size, -0.9)), np.log(np.abs(1.0 + d)))
+        log = np.maximum(real, -700.0) + 1j * np.arctan2(d.imag, 1.0 + d.real)
+        return Moments(log + self.shift * (c + 1j * h * np.arange(n)), wrong / (1.0 + first))
