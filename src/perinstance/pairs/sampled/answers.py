@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, NEXT_TO_ZERO, POWER_BRACKET, SMALLEST
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Laid, Line, People, epsilons, lay, profiles
+from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Laid, SharedLine, Asked, epsilons, lay, profiles
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
 from perinstance.pairs.sampled.renyi import PIECE, chernoff
 from perinstance.pairs.sampled.step_tables import OWN, RUNGS, LineTable, StepTables
@@ -24,7 +24,7 @@ NODES, ALL_NODES, TERMS_AT_ONCE = 1 << 17, 1 << 23, 1 << 22
 NEAR = 256
 #: More people than this share places that are an octave apart, and so many are answered together (speed only).
 FEW, TOGETHER = 32, 1 << 15
-#: People who are sampled less often than this, up to so many kinds of them, are given laws of their own.
+#: Asked who are sampled less often than this, up to so many kinds of them, are given laws of their own.
 SELDOM, SELDOM_KINDS = 30.0, 4096
 #: Numbers of nodes that lines may end at (changes only speed).
 LENGTHS = np.array([8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384] + [1 << k for k in range(9, 18)])
@@ -169,7 +169,7 @@ def _together(view: LossCoordinates) -> list[tuple[NDArray[np.intp], bool]]:
 
 @dataclass(slots=True)
 class _Inversion:
-    """People with the same tables, who know log delta or epsilon; the other is found, on better and better lines."""
+    """Asked with the same tables, who know log delta or epsilon; the other is found, on better and better lines."""
 
     view: LossCoordinates
     tables: StepTables
@@ -197,7 +197,7 @@ class _Inversion:
         for turn in range(ROUNDS):
             e, goal = (found, self.log_delta) if solving else (self.epsilon, found)
             unit = np.maximum(e, NEXT_TO_ZERO if solving else 1.0 / slope)
-            people = People(*(np.ascontiguousarray(x[rows]) for x in (goal, e, slope, shift, unit)))
+            people = Asked(*(np.ascontiguousarray(x[rows]) for x in (goal, e, slope, shift, unit)))
             laid = self._laid(bound[rows], people, turn)
             # whoever had a line as fine as it should be is not asked again
             asks = (laid.rung >= 0) & ((laid.width > finer[rows, 1]) | (2.5 * laid.variance < finer[rows, 0]))
@@ -215,7 +215,7 @@ class _Inversion:
                 break
         return out
 
-    def _laid(self, bound: Floats, people: People, turn: int) -> Laid:
+    def _laid(self, bound: Floats, people: Asked, turn: int) -> Laid:
         """Lay everybody's line, with fewer nodes while epsilon is known by Chernoff's bound only."""
         n = len(bound)
         laid = Laid(np.full(n, -1), np.zeros(n, np.intp), np.ones(n), np.zeros(n), np.zeros(n))
@@ -227,7 +227,7 @@ class _Inversion:
             nodes=np.minimum(laid.nodes, most),
         )
 
-    def _ask(self, rows: NDArray[np.intp], some: NDArray[np.intp], people: People, laid: Laid, out: Floats) -> None:
+    def _ask(self, rows: NDArray[np.intp], some: NDArray[np.intp], people: Asked, laid: Laid, out: Floats) -> None:
         """Answer people who share a line: those for whom its beginning serves, then the others."""
         c, h = float(RUNGS[laid.rung[some[0]]]), 2.0 * np.pi / STEP ** float(laid.width[some[0]])
         steps = self.view.sampled
@@ -263,7 +263,7 @@ class _Inversion:
         rows: NDArray[np.intp],
         place: tuple[float, float],
         table: LineTable,
-        people: People,
+        people: Asked,
         last: tuple[int, Floats, Floats],
         out: Floats,
     ) -> None:
@@ -279,7 +279,7 @@ class _Inversion:
         steep *= 4.0 + 0.5 * (kinds.size if steps.index is None else steps.kinds_each)
         self._add_others(z, rows, values, steep)
         wrong = steps.total(table.wrong[np.searchsorted(self.tables.kinds, kinds)], kinds)[:, 0]
-        line = Line((c, h), values, s2, rest, np.where(np.isfinite(wrong), wrong, np.inf), steep)
+        line = SharedLine((c, h), values, s2, rest, np.where(np.isfinite(wrong), wrong, np.inf), steep)
         found = np.empty((rows.size, 2))
         (epsilons if self.epsilon is None else profiles)(line, people, found)
         found[~np.isfinite(found[:, 0])] = [np.inf, 0.0]
@@ -294,6 +294,6 @@ class _Inversion:
             add_cumulants(places, self.view[rows].losses, values, steep)
 
 
-def _of(people: People, rows: NDArray[np.intp]) -> People:
+def _of(people: Asked, rows: NDArray[np.intp]) -> Asked:
     """Return some of them."""
-    return People(*(np.ascontiguousarray(x[rows]) for x in people))
+    return Asked(*(np.ascontiguousarray(x[rows]) for x in people))

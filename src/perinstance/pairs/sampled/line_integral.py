@@ -30,7 +30,7 @@ SMOOTH = 4e-6
 LOST = 6.0
 
 
-class People(NamedTuple):
+class Asked(NamedTuple):
     """What is known of each person.
 
     Log delta, epsilon, ``-d log delta/d epsilon``, the variance of other Gaussian shifts, and the number in units of
@@ -58,8 +58,8 @@ class Laid(NamedTuple):
     height: Any
 
 
-class Line(NamedTuple):
-    """People on one line.
+class SharedLine(NamedTuple):
+    """Asked on one line.
 
     c and h; K at the nodes; the variance of all Gaussian shifts; what lies beyond the last node and what moments may be
     wrong by, over the first term; how many units of rounding K may be wrong by, over ``|z|``.

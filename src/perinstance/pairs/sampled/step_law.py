@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
@@ -20,14 +18,7 @@ _FACTORIALS = np.cumprod([1.0, *range(1, TERMS)])
 LARGE = 600.0
 
 
-class Moments(NamedTuple):
-    """``log E e^{z loss}`` at the nodes of a line, and by how much E may be wrong, as a share of the first one."""
-
-    log: NDArray[np.complex128]
-    wrong: float
-
-
-class StepLaw:
+class StepLosses:
     """Masses p under the law in the numerator, losses, and what noise beyond all cells adds to delta.
 
     Every loss is rounded up (delta grows with each). Mass that is missing from one counts as at the median ``shift``.
@@ -70,8 +61,8 @@ class StepLaw:
         W /= W.sum()
         return float(W @ (self.loss - W @ self.loss) ** 2) * 1.001
 
-    def moments(self, c: float, h: float, n: int) -> Moments:
-        """Return moments at ``c + i h j``, ``0 <= j < n``.
+    def moments(self, c: float, h: float, n: int) -> tuple[NDArray[np.complex128], float]:
+        """Return ``log E e^{z loss}`` at ``c + i h j``, j < n, and what E may be wrong by, as a share of the first.
 
         Losses mu (less the shift) are ``(k + r) B``, ``|r| <= 1/2``: ``e^{ijh mu} = e^{2 pi ijk/F} e^{2 pi ijr/F}``, a
         Fourier transform of length F for each term of the second exponential, whose argument is at most pi/4.
@@ -109,4 +100,4 @@ class StepLaw:
             size = d.real * (2.0 + d.real) + d.imag**2
             real = np.where(np.abs(size) < 0.5, 0.5 * np.log1p(np.maximum(size, -0.9)), np.log(np.abs(1.0 + d)))
         log = np.maximum(real, -700.0) + 1j * np.arctan2(d.imag, 1.0 + d.real)
-        return Moments(log + self.shift * (c + 1j * h * np.arange(n)), wrong / (1.0 + first))
+        return log + self.shift * (c + 1j * h * np.arange(n)), wrong / (1.0 + first)

@@ -18,8 +18,8 @@ from scipy.special import erf, erfc
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LEVEL_SHARE, MIXED_MOMENTS
 from perinstance.pairs.sampled.noise_law import FEW_POINTS, NoiseLaw
-from perinstance.pairs.sampled.step_law import StepLaw
-from perinstance.pairs.sampled.steps import SampledSteps
+from perinstance.pairs.sampled.step_law import StepLosses
+from perinstance.pairs.sampled.steps import StepsTaken
 
 #: So many kinds have laws of their own, of those who ask together; more are between levels (changes the width).
 OWN = 256
@@ -45,7 +45,7 @@ class LineTable(NamedTuple):
 class StepTables:
     """Tables of the kinds of steps that some people take."""
 
-    def __init__(self, steps: SampledSteps, levels: bool) -> None:
+    def __init__(self, steps: StepsTaken, levels: bool) -> None:
         self.kinds = steps.kinds()
         q, m = steps.rates[self.kinds], steps.distances[self.kinds]
         self.low, self.share, self._mixed = np.arange(q.size), np.zeros(q.size), levels
@@ -57,8 +57,8 @@ class StepTables:
             at = float(m[j])
             if at not in noise:
                 noise[at] = NoiseLaw.of(at), NoiseLaw.of(at, FEW_POINTS)
-            self._laws.append(StepLaw(noise[at][0], float(q[j]), steps.over))
-            self._real[j] = StepLaw(noise[at][1], float(q[j]), steps.over).real(RUNGS)
+            self._laws.append(StepLosses(noise[at][0], float(q[j]), steps.over))
+            self._real[j] = StepLosses(noise[at][1], float(q[j]), steps.over).real(RUNGS)
 
     def _levels(self, q: Floats, m: Floats) -> tuple[Floats, Floats]:
         """Find each kind's lower level and its share of the upper one; return rates and distances of the levels."""
@@ -107,15 +107,15 @@ class StepTables:
         )
         for j, law in enumerate(self._laws):
             with np.errstate(over="ignore", invalid="ignore"):
-                found = law.moments(c, h, first)
-            if not (np.isfinite(found.log).all() and np.isfinite(found.wrong)):
+                own, lost = law.moments(c, h, first)
+            if not (np.isfinite(own).all() and np.isfinite(lost)):
                 continue  # it overflows: whoever takes it has no answer here
-            log[j], wrong[j] = found
-            beyond, g = 0.0, np.exp(2.0 * np.maximum(log[j].real - log[j, 0].real, -300.0))
+            beyond, g = 0.0, np.exp(2.0 * np.maximum(own.real - own[0].real, -300.0))
             if first < nodes:
                 far, more = law.moments(c, APART * h, nodes // APART + 1)
-                far, wrong[j] = np.exp(2.0 * np.maximum(far.real - far[0].real, -300.0)), max(found.wrong, more)
-                beyond = np.max(far[first // APART :]) + 0.25 * (APART * h) ** 2 * law.variance(c)
+                g_far, lost = np.exp(2.0 * np.maximum(far.real - far[0].real, -300.0)), max(lost, more)
+                beyond = np.max(g_far[first // APART :]) + 0.25 * (APART * h) ** 2 * law.variance(c)
+            log[j], wrong[j] = own, lost
             top = np.maximum.accumulate(np.append(g, beyond)[::-1])[::-1]
             falls[j] = np.log(np.clip(np.sqrt(top[lengths]) + 2.0 * wrong[j], math.exp(-300.0), 1.0))
         return LineTable(log, self._of_kinds(wrong) + (MIXED_MOMENTS if self._mixed else 0.0), self._of_kinds(falls))

@@ -14,7 +14,7 @@ from perinstance.numerics.rounding import FEW_ROUNDINGS, LEAST_DISTANCE, LEAST_R
 
 
 @dataclass(frozen=True, slots=True)
-class SampledSteps:
+class StepsTaken:
     """Person i takes ``steps[i, j]`` steps of the kind ``index[i, j]``, or of kind j where ``index`` is None.
 
     ``rates`` (above 0, below 1) and ``distances`` (above 0) belong to the different kinds, sorted by both where there
@@ -28,7 +28,7 @@ class SampledSteps:
     over: bool = False
 
     @classmethod
-    def of(cls, rate: Floats, distance: Floats, steps: Floats) -> SampledSteps:
+    def of(cls, rate: Floats, distance: Floats, steps: Floats) -> StepsTaken:
         """Find the different kinds in tables with one row per person; what costs nothing gets no steps."""
         n, k = steps.shape
         if n > 0 and _same_rows(rate) and _same_rows(distance):
@@ -46,7 +46,7 @@ class SampledSteps:
         return cls(np.maximum(rates, LEAST_RATE), np.maximum(distances, LEAST_DISTANCE), index, steps)
 
     @classmethod
-    def join(cls, parts: list[SampledSteps]) -> SampledSteps:
+    def join(cls, parts: list[StepsTaken]) -> StepsTaken:
         """Put the steps of independent trainings side by side."""
         starts = np.cumsum([0, *(part.rates.size for part in parts)])
         indices = [
@@ -64,10 +64,10 @@ class SampledSteps:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __getitem__(self, rows: Any) -> SampledSteps:
+    def __getitem__(self, rows: Any) -> StepsTaken:
         return replace(self, index=None if self.index is None else self.index[rows], steps=self.steps[rows])
 
-    def swapped(self) -> SampledSteps:
+    def swapped(self) -> StepsTaken:
         """Exchange P and Q."""
         return replace(self, over=not self.over)
 
