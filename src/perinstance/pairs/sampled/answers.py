@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LAST_SUM, NEXT_TO_ZERO, POWER_BRACKET, SMALLEST
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Laid, SharedLine, Asked, epsilons, lay, profiles
+from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Asked, Laid, SharedLine, epsilons, lay, profiles
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
 from perinstance.pairs.sampled.renyi import PIECE, chernoff
 from perinstance.pairs.sampled.step_tables import OWN, RUNGS, LineTable, StepTables
