@@ -14,7 +14,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.sampled.line_integral import ALIAS, STEP, Asked, Laid, SharedLine, epsilons, lay, profiles
 from perinstance.pairs.sampled.other_losses import add_cumulants, plain_shifts
 from perinstance.pairs.sampled.renyi import PIECE, chernoff
-from perinstance.pairs.sampled.step_tables import OWN, RUNGS, LineTable, StepTables
+from perinstance.pairs.sampled.step_tables import OWN, RUNGS, StepMoments, StepTables
 
 #: Lines are laid again so many times, each for the epsilon that was found on the last.
 ROUNDS = 4
@@ -262,7 +262,7 @@ class _Inversion:
         self,
         rows: NDArray[np.intp],
         place: tuple[float, float],
-        table: LineTable,
+        table: StepMoments,
         people: Asked,
         last: tuple[int, Floats, Floats],
         out: Floats,

@@ -31,7 +31,7 @@ RUNGS = 2.0 ** (np.arange(-40, 180) / 4.0)
 APART = 16
 
 
-class LineTable(NamedTuple):
+class StepMoments(NamedTuple):
     """Log moments of each law at the nodes; of each kind, what these may be wrong by, and how they fall.
 
     ``falls`` has the logarithm of a bound, from some nodes on, of the moment over the first.
@@ -92,7 +92,7 @@ class StepTables:
         """Return ``log E e^{c loss}`` at ``RUNGS``, about; infinite where it overflows."""
         return self._of_kinds(self._real)
 
-    def line(self, c: float, h: float, first: int, nodes: int, lengths: NDArray[np.intp]) -> LineTable:
+    def line(self, c: float, h: float, first: int, nodes: int, lengths: NDArray[np.intp]) -> StepMoments:
         """Return the first nodes of a line of so many; the others are looked at here and there.
 
         With ``g(y) = |E e^{(c + iy) loss}/E e^{c loss}|^2``, ``|g''|`` is at most twice the variance of the loss under
@@ -118,9 +118,9 @@ class StepTables:
             log[j], wrong[j] = own, lost
             top = np.maximum.accumulate(np.append(g, beyond)[::-1])[::-1]
             falls[j] = np.log(np.clip(np.sqrt(top[lengths]) + 2.0 * wrong[j], math.exp(-300.0), 1.0))
-        return LineTable(log, self._of_kinds(wrong) + (MIXED_MOMENTS if self._mixed else 0.0), self._of_kinds(falls))
+        return StepMoments(log, self._of_kinds(wrong) + (MIXED_MOMENTS if self._mixed else 0.0), self._of_kinds(falls))
 
-    def logs(self, table: LineTable, kinds: NDArray[np.intp], n: int) -> NDArray[np.complex128]:
+    def logs(self, table: StepMoments, kinds: NDArray[np.intp], n: int) -> NDArray[np.complex128]:
         """Return the log moments of some kinds at the first n nodes."""
         rows = np.searchsorted(self.kinds, kinds)
         low = np.ascontiguousarray(table.log[self.low[rows], :n])
