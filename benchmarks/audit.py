@@ -7,7 +7,6 @@ threads together) are both told: on a machine that others use too, only the latt
 
     python -m benchmarks.audit                # the three sizes, one and two threads
     python -m benchmarks.audit --threads 1 16 --widths 4 8 20 50 100 200 300      # other widths, and how threads scale
-    python -m benchmarks.audit --threads 1 16 --ceiling     # and how far this machine's threads scale at all
     python -m benchmarks.audit --peers        # against statsmodels + dp_accounting
 """
 
@@ -23,7 +22,6 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
 
 import perinstance as pi
-from benchmarks.ceiling import Ceiling, ceiling
 from perinstance.engines import Local
 
 SIZES = [(1_000_000, 50), (1_000_000, 200), (10_000_000, 20)]
@@ -100,37 +98,12 @@ def against_the_floor(X: np.ndarray, y: np.ndarray, threads: int, repeats: int) 
     return best
 
 
-def passes(X: np.ndarray, y: np.ndarray, release: object, repeats: int) -> tuple[float, float]:
-    """Return what both passes of one thread take: until the first is through, and from there on."""
-    engine, best = Local(threads=1), (np.inf, 0.0)
-    for _ in range(repeats):
-        ends: dict[str, list[float]] = {}
-
-        def note(stage: str, done: int, total: int | None, ends: dict[str, list[float]] = ends) -> None:
-            if not (stage == "fold" and "map" in ends):
-                ends.setdefault(stage, []).append(time.perf_counter())
-
-        begin = time.perf_counter()
-        pi.audit(release, X, y, delta=1e-6, engine=engine, progress=note)
-        end, middle = time.perf_counter(), ends["fold"][-1]
-        best = min(best, (middle - begin, end - middle), key=sum)
-    return best
-
-
-def by_threads(n: int, d: int, threads: list[int], repeats: int, most: Ceiling | None = None) -> None:
+def by_threads(n: int, d: int, threads: list[int], repeats: int) -> None:
     X, y = table(n, d)
     best = [against_the_floor(X, y, some, repeats) for some in threads]
     if len(threads) > 1:
         faster = ", ".join(f"{name} {best[0][name][0] / best[-1][name][0]:.1f}" for name in best[0])
         print(f"n={n:>10,} d={d:>3} {threads[-1]} threads instead of {threads[0]}, times faster: {faster}", flush=True)
-    for name, release in releases().items() if most is not None else ():
-        one, many = best[0][name][0], best[-1][name][0]
-        limit = most.of_audit(*passes(X, y, release, repeats), n, d)
-        print(
-            f"n={n:>10,} d={d:>3} {name}: {many * 1e3:.1f} ms, scales {one / many:.1f} of the {limit:.1f} that this "
-            f"machine's {most.threads} threads allow ({one / many / limit:.0%})",
-            flush=True,
-        )
 
 
 def against_peers(n: int, d: int, repeats: int) -> None:
@@ -172,19 +145,15 @@ def main() -> None:
     parser.add_argument("--shrink", type=int, default=1, help="divide the numbers of people by this, for a quick look")
     parser.add_argument("--only", type=int, help="only this number of features")
     parser.add_argument("--widths", type=int, nargs="*", help="tables of these widths, instead of the three sizes")
-    parser.add_argument("--ceiling", action="store_true", help="how far this machine's threads scale at all, beside")
     options = parser.parse_args()
     if options.widths is None:
         against_peers(20_000 // options.shrink, 20, max(1, options.repeats // 4))
     if options.peers:
         return
-    most = ceiling(options.threads[-1]) if options.ceiling else None
-    if most is not None:
-        print(f"the machine, {most}", flush=True)
     sizes = SIZES if options.widths is None else [(min(NUMBERS // d, 4_000_000), d) for d in options.widths]
     for n, d in sizes:
         if options.only in (None, d):
-            by_threads(n // options.shrink, d, options.threads, options.repeats, most)
+            by_threads(n // options.shrink, d, options.threads, options.repeats)
 
 
 if __name__ == "__main__":

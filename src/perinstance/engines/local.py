@@ -6,8 +6,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,21 +17,16 @@ from threadpoolctl import ThreadpoolController
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.kept_threads import KEPT
-from perinstance.engines.ordered_results import Crew, Job, ordered, waited_for
+from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
-from perinstance.folds.shared_turns import Cuts, SharedCall, Turns, WholeTable
 from perinstance.folds.sweep import M
-from perinstance.numerics.compilation.outlined_calls import MORE
 
-A = TypeVar("A")
 T = TypeVar("T")
 
 WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
-WORTH_SPREADING = 64  #: pieces of little work each: fewer are done before threads have begun
 #: matrices of more columns are worth a library's own threads, between the passes over the rows
 WORTH_THREADS = 512
 MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
@@ -86,7 +80,6 @@ class LocalSweep:
         self._store: Scratch | None = None  # all blocks, once the first pass is through
         self._checked = False
         self._crew: Crew | None = None
-        self._whole: tuple[WholeTable | None] | None = None  # once it was asked for
 
     @property
     def n_features(self) -> int:
@@ -110,60 +103,6 @@ class LocalSweep:
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order."""
         return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
-
-    @property
-    def whole_table(self) -> WholeTable | None:
-        """See ``SharingSweep``."""
-        if self._whole is None:
-            found = getattr(self.source, "whole", None) if self._block_bytes is None else None
-            table = None if found is None else found()
-            self._whole = (table if table is not None and len(table.blocks) > 2 else None,)
-        return self._whole[0]
-
-    @property
-    def looked_at(self) -> bool:
-        """See ``SharingSweep``."""
-        return self._checked
-
-    def all_finite(self) -> None:
-        """See ``SharingSweep``."""
-        self._checked = True
-
-    def share(self, enter: Callable[[Turns], object], cuts: Cuts, stage: str, last: bool = False) -> None:
-        """See ``SharingSweep``."""
-        turns = Turns.of(cuts)
-        try:
-            with ONE_BLAS_THREAD:
-                if self.threads == 1:
-                    enter(turns)
-                elif not self._led(enter, turns, last):
-                    jobs: list[Job] = [(enter, turns, Future()) for _ in range(self.threads)]
-                    crew = self.crew(jobs)
-                    if last and crew is not None:
-                        crew.dismiss()
-                    waited_for(jobs)
-            if last:
-                self.dismiss()
-            self.tell(stage, int(cuts[-1]), self.n_rows)
-        except BaseException:
-            self.dismiss()
-            raise
-
-    def _led(self, enter: Callable[[Turns], object], turns: Turns, last: bool) -> bool:
-        """Take turns with the threads that are kept; False where they are not to be had, and nothing was done."""
-        if self._crew is not None or not isinstance(enter, SharedCall):
-            return False
-        with KEPT.lent(self.threads - 1) as mailbox:  # this one works too
-            if mailbox is not None:
-                mailbox[MORE] = not last
-                enter.lead(mailbox, turns)
-            return mailbox is not None
-
-    def spread(self, work: Callable[[A], T], pieces: Sequence[A]) -> Generator[T, None, None]:
-        """See ``SharingSweep``."""
-        several = len(pieces) >= WORTH_SPREADING and self.threads > 1
-        with ONE_BLAS_THREAD:
-            yield from ordered(work, pieces, *((self.threads, WAITING, self.crew()) if several else (1,)))
 
     def close(self) -> None:
         """Give back memory, scratch space and threads; a later pass reads the source again."""
@@ -211,13 +150,10 @@ class LocalSweep:
                 keep.close()
             raise
 
-    def crew(self, jobs: Sequence[Job] = ()) -> Crew | None:
+    def crew(self) -> Crew | None:
         """Return the threads, who wait for the next pass until this is closed, let go of, or a pass fails."""
-        if self._crew is not None:
-            for job in jobs:
-                self._crew.put(job)
-        elif self.threads > 1:
-            self._crew = Crew(self.threads, jobs)
+        if self._crew is None and self.threads > 1:
+            self._crew = Crew(self.threads)
             weakref.finalize(self, self._crew.end)
         return self._crew
 

@@ -1,7 +1,8 @@
-"""Some consecutive rows of a table: what a fold and a map are given."""
+"""Some consecutive rows of a table, what a fold and a map are given; and pieces of it that stay in the cache."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,3 +34,14 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.y)
+
+
+#: bytes of one piece of a block: its rows and their image together stay in the second-level cache
+PIECE_BYTES = 1 << 19
+
+
+def pieces(X: NDArray, width: int, rows: int | None = None) -> Iterator[slice]:
+    """Cut the rows of a block into runs of so many; None: that stay in the cache together with ``width`` numbers."""
+    rows = rows or max(64, PIECE_BYTES // (8 * max(width, 1)))
+    for start in range(0, len(X), rows):
+        yield slice(start, min(start + rows, len(X)))

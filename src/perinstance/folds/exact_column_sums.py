@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.folds.block import Block
-from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.block import Block, pieces
 from perinstance.numerics.numba_compile import exact_kernel
 
 # The bits of a float64, highest first: a sign, 11 of the exponent, 52 of the fraction below an unwritten one.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.block import pieces
 from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue

@@ -11,39 +11,24 @@ from perinstance import sampling
 from perinstance.checked_numbers import positive, real_values
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.first_touch import Touches, touch
-from perinstance.folds.shared_turns import Cuts, SharedCall
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference import About, Estimated, PublishedInference
 from perinstance.models.interface.problem import Movement, Problem
-from perinstance.models.linear.loops.finished_rows import TOGETHER, three_statistics
-from perinstance.models.linear.loops.grid_kernels import add_moments
-from perinstance.models.linear.loops.grid_sums import Grid, sums_of_turns
-from perinstance.models.linear.residuals_in_pairs import moment_grid
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,
     LinearProblem,
     Without,
-    distances,
     movement_of,
-    row_map,
-    settled_rows,
 )
-from perinstance.models.linear.row_statistics import AT_A_TIME, cut_for_rows, labelled
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, multipliers
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import all_within, divide_each, in_units
-from perinstance.numerics.compilation.outlined_calls import lead, outlined
-from perinstance.numerics.compilation.turn_counters import next_turn
-from perinstance.numerics.numba_compile import kernel
-from perinstance.numerics.rounding import ASYMMETRY, TINY
+from perinstance.numerics.charged_rounding import in_units
+from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
-from perinstance.pairs.closed_form.many_epsilons import solve_shifts, start_table
 from perinstance.pairs.interface.kinds import Method, kind_codes
-from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
 from perinstance.releases.base.model_document import no_intervals, only_the_table
 from perinstance.releases.base.predicting import AnsweringModel
@@ -118,40 +103,6 @@ class OutputPerturbation(AnsweringModel):
     def people(self, fit: Any, block: Block, inside: bool = True) -> People:
         """Map: the pairs of the people of one block."""
         return self._people(self.problem().movement(fit, block, inside))
-
-    def loss_loop(self, fit: Any, X: NDArray, delta: float) -> LossLoop | None:
-        """Map: ``people`` of those inside and epsilon, by compiled code; None: not for such rows."""
-        if not isinstance(fit, LinearFit) or type(self).people is not OutputPerturbation.people:
-            return None
-        rows_map = row_map(fit)
-        cut = cut_for_rows(rows_map, X)
-        if cut is None:
-            return None
-        limits, table = rows_map.rounding.limits(0.0), start_table(delta)
-        scale = float(self.scale), Shift.EXACT_UP_TO["distance"]
-        open_people = not rows_map.large and fit.n_people >= OFTEN_OPEN
-        grid = (moment_grid(fit) if open_people else None) or Grid.nothing()
-
-        def call(
-            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], results: TurnResults, touches: Touches
-        ) -> SharedCall:
-            out = room.leverage, room.residual, room.parameter, room.epsilon
-            given = rows, cut, (limits, scale, rows_map.large), (table, grid), out, (codes, room.code), results
-            return SharedCall(_touched_turns, _led_turns, (touches, given))
-
-        def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
-            found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)  # lengths are not kept
-            rows, changed = settled_rows(fit, block.X, block.y, labelled(rows_map, found, hard != 0))
-            if changed or hard < 0:
-                return None
-            pairs = Shift.of_checked(room.code, {"distance": room.parameter})
-            return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
-
-        def keep(sums: Floats, cuts: Cuts) -> None:
-            fit.made["moments"] = sums_of_turns(grid, sums, cuts)
-
-        more = open_people and not grid.columns
-        return LossLoop(call, settle, Shift, "distance", TOGETHER, more, grid.columns, keep)
 
     def refine(self, fit: Any, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -228,72 +179,6 @@ class OutputPerturbation(AnsweringModel):
         else:
             pairs = Shift(found.value, kind=found.kind_code)  # which labels them, or says what is wrong
         return People(move.leverage, move.residual, pairs, move.open)
-
-
-@kernel
-def _most_shifts(r, length, scale, codes, shift, kind):  # pragma: no cover - compiled
-    """``|r| ||H^-1x||``, in units of the noise; tell whether nobody's underflows or is beyond what is answered."""
-    outside = 0
-    for i in range(len(r)):
-        distance = abs(r[i]) * length[i]
-        quotient = distance / scale[0]
-        shift[i] = quotient
-        outside += 0 if (distance >= TINY) & (quotient >= TINY) & (quotient <= scale[1]) else 1
-    for i in range(len(r)):
-        kind[i] = codes[i]
-    return outside == 0
-
-
-@kernel
-def _losses(rows, W, given, solve, out, labels, sums):  # pragma: no cover - compiled
-    """Fill in everything of a block's people; count the hard, and tell whether all distances are within bounds."""
-    (x, y, d), (limits, scale, _), (code, kind) = rows, given, labels
-    mu, r, distance, epsilon = out
-    table, grid = solve
-    hard, within, length = 0, True, np.empty(2 * AT_A_TIME)
-    count = max(1, len(y) // AT_A_TIME)
-    for k in range(count):
-        a, b = k * AT_A_TIME, (k + 1) * AT_A_TIME if k + 1 < count else len(y)
-        lengths, D = length[: b - a], distance[a:b]
-        if sums.shape[1] > 0:  # their rows are in a cache now
-            add_moments(x[a * d : b * d], y[a:b], grid, sums[0], sums[1])
-        hard += three_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], lengths, code[a:b])
-        if not _most_shifts(r[a:b], lengths, scale, code[a:b], D, kind[a:b]):
-            labels = np.empty(b - a, dtype=np.uint8)
-            distances(r[a:b], lengths, code[a:b], D, labels)
-            divide_each(D, scale[0], labels, D, kind[a:b])
-            within &= all_within(D, scale[1])
-        solve_shifts(D, table, epsilon[a:b])
-    return hard, within
-
-
-@kernel
-def _loss_turns(turns, rows, W, given, solve, out, labels, results):  # pragma: no cover - compiled
-    """Do it to the people of one turn after the other, from the last on, whose rows may still lie in a cache."""
-    (counter, cuts), (x, y, d), (codes, kinds), (hard, sums) = turns, rows, labels, results
-    mu, r, distance, epsilon = out
-    code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
-    last = len(cuts) - 2
-    k = last - next_turn(counter, 0)
-    while k >= 0:
-        a, b = cuts[k], cuts[k + 1]
-        some, places = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], distance[a:b], epsilon[a:b])
-        counts = _losses(some, W, given, solve, places, (code[: b - a], kinds[a:b]), sums[k])
-        finish_turn(code, kinds[a:b], codes[a:b], counts, given[2], hard[k : k + 1])
-        k = last - next_turn(counter, 0)
-
-
-@kernel
-def _touched_turns(turns, touches, given):  # pragma: no cover - compiled
-    """The same, after pages were touched."""
-    touch(touches)
-    _loss_turns(turns, *given)
-
-
-@kernel
-def _led_turns(box, arguments):  # pragma: no cover - compiled
-    """The same by all threads that serve a mailbox."""
-    return lead(box, outlined(_touched_turns, arguments))
 
 
 def check_precision(precision: ArrayLike) -> Floats:

@@ -11,31 +11,22 @@ from perinstance import sampling
 from perinstance.checked_numbers import non_negative, positive, truth_value
 from perinstance.errors import NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
-from perinstance.folds.first_touch import Touches, touch
-from perinstance.folds.shared_turns import SharedCall
 from perinstance.folds.sweep import People, Sweep
 from perinstance.inference import About, PublishedInference, bounded_draw
-from perinstance.models.linear.loops.finished_rows import TOGETHER, two_statistics
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,
     Without,
     linear_fit,
     refined,
-    row_map,
-    settled_rows,
     without,
 )
-from perinstance.models.linear.row_statistics import cut_for_rows, labelled
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
-from perinstance.numerics.compilation.outlined_calls import lead, outlined
-from perinstance.numerics.compilation.turn_counters import next_turn
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
-from perinstance.pairs.closed_form.many_epsilons import solve_posteriors, start_table
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.block_losses import AnswerRoom, LossLoop, TurnResults, finish_turn
+from perinstance.releases.base.block_losses import AnswerRoom
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior_own_row
@@ -104,34 +95,6 @@ class PosteriorSample(Publishing):
         """Map: the pairs of the people of one block."""
         X, y = block.X, block.y
         return self.from_row_statistics(fit, without(fit, X, y, inside, self.residual_floor))
-
-    def loss_loop(self, fit: LinearFit | DualFit, X: NDArray, delta: float) -> LossLoop | None:
-        """Map: ``people`` of those inside and epsilon, by compiled code; None: not for such rows."""
-        if not isinstance(fit, LinearFit) or type(self).people is not PosteriorSample.people:
-            return None
-        rows_map = row_map(fit)
-        cut = cut_for_rows(rows_map, X)
-        if cut is None:
-            return None
-        limits, tables = rows_map.rounding.limits(self.residual_floor), start_table(delta)
-        scale = np.sqrt(float(self.gamma)), Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
-
-        def call(
-            rows: Any, room: AnswerRoom, codes: NDArray[np.uint8], results: TurnResults, touches: Touches
-        ) -> SharedCall:
-            out = room.leverage, room.residual, room.parameter, room.epsilon
-            given = rows, cut, (limits, scale, rows_map.large), tables, out, (codes, room.code), results.hard
-            return SharedCall(_touched_turns, _led_turns, (touches, given))
-
-        def settle(block: Block, room: AnswerRoom, codes: NDArray[np.uint8], hard: int) -> tuple[People, Floats] | None:
-            found = Without(room.leverage, room.residual, np.empty(0), np.empty(0), codes)
-            rows, changed = settled_rows(fit, block.X, block.y, labelled(rows_map, found, hard != 0))
-            if changed or hard < 0:
-                return None
-            pairs = Posterior.of_checked(room.code, {"leverage": room.leverage, "residual": room.parameter})
-            return People(room.leverage, room.residual, pairs, rows.open), room.epsilon
-
-        return LossLoop(call, settle, Posterior, "residual", TOGETHER)
 
     def refine(self, fit: LinearFit | DualFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Answer for the people that ``people`` left open."""
@@ -220,48 +183,3 @@ def standardise(leverage, residual, root, limits, codes, rho, kind):  # pragma: 
         beyond = limits[0] < leverage[i] < np.inf or limits[1] < rho[i] < np.inf
         kind[i] = max(codes[i], np.uint8(UPPER) if beyond else np.uint8(EXACT))
     return unsound == 0
-
-
-@kernel
-def _losses(rows, W, limits, scale, tables, out, code, kind):  # pragma: no cover - compiled
-    """Fill in everything of a block's people; count the hard, and tell whether all leverages are numbers >= 0."""
-    x, y, d = rows
-    mu, r, rho, epsilon = out
-    hard, sound = 0, True
-    count = max(1, len(y) // SOLVED)
-    for k in range(count):
-        a, b = k * SOLVED, (k + 1) * SOLVED if k + 1 < count else len(y)
-        hard += two_statistics((x[a * d : b * d], y[a:b], d), W, limits, mu[a:b], r[a:b], code[a:b])
-        beyond = scale[1], scale[2]
-        sound &= standardise(mu[a:b], r[a:b], scale[0], beyond, code[a:b], rho[a:b], kind[a:b])
-        solve_posteriors(mu[a:b], rho[a:b], tables, epsilon[a:b])
-    return hard, sound
-
-
-@kernel
-def _loss_turns(turns, rows, W, given, tables, out, labels, hard):  # pragma: no cover - compiled
-    """Do it to the people of one turn after the other, from the last on, whose rows may still lie in a cache."""
-    (counter, cuts), (x, y, d), (codes, kinds), (limits, scale, large) = turns, rows, labels, given
-    mu, r, rho, epsilon = out
-    code = np.empty(np.diff(cuts).max(), dtype=np.uint8)
-    last = len(cuts) - 2
-    k = last - next_turn(counter, 0)
-    while k >= 0:
-        a, b = cuts[k], cuts[k + 1]
-        some, places, kind = (x[a * d : b * d], y[a:b], d), (mu[a:b], r[a:b], rho[a:b], epsilon[a:b]), kinds[a:b]
-        counts = _losses(some, W, limits, scale, tables, places, code[: b - a], kind)
-        finish_turn(code, kind, codes[a:b], counts, large, hard[k : k + 1])
-        k = last - next_turn(counter, 0)
-
-
-@kernel
-def _touched_turns(turns, touches, given):  # pragma: no cover - compiled
-    """The same, after pages were touched."""
-    touch(touches)
-    _loss_turns(turns, *given)
-
-
-@kernel
-def _led_turns(box, arguments):  # pragma: no cover - compiled
-    """The same by all threads that serve a mailbox."""
-    return lead(box, outlined(_touched_turns, arguments))

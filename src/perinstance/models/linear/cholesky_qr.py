@@ -23,8 +23,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.gram_matrix import Gram, gram, gram_of_table
-from perinstance.models.linear.row_kernels import NARROWEST
+from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, SMALLEST, TINY, UNIT, USABLE_ERROR
 
@@ -73,7 +72,7 @@ class Solved:
 
 def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
     """Fold as often as the condition asks for."""
-    first = gram_of_table(sweep, intercept)
+    first: Gram = sweep.fold(partial(gram, intercept=intercept))
     H = first.cross + np.diag(penalty)
     if not (np.isfinite(H).all() and np.isfinite(first.moment).all()):
         raise NumericalTrouble(
@@ -117,7 +116,7 @@ def factorise(sweep: Sweep, penalty: Floats, intercept: bool) -> Solved:
         chol = np.linalg.cholesky(G).T
         inverse = _inverse(chol)
         if passes == 1 and fine:
-            error, image_error = _measured(values, lost.target, len(H))
+            error, image_error = _measured(values, lost.target)
         else:
             error, image_error = lost.factor(G, moment, W / scale[:, None], inverse)
         # a product with a diagonal matrix is the rows or columns, times a power of two
@@ -186,7 +185,7 @@ class _Lost:
         return error, image
 
 
-def _measured(values: Floats, target: float, p: int) -> tuple[float, float]:
+def _measured(values: Floats, target: float) -> tuple[float, float]:
     """Return the errors of one fold over a large table in good condition: measured, and doubled.
 
     Sums of many rows lose far less than the bound, which would leave open everybody whose residual is small. Over
@@ -194,8 +193,8 @@ def _measured(values: Floats, target: float, p: int) -> tuple[float, float]:
     image by ``2.6 u sqrt(cond) ||y||``, with fewer than eight columns, where a library adds, by 34.
     """
     condition = float(values[-1] / values[0])
-    moments = 8 if p > NARROWEST else 72
-    return UNIT * (2 * condition + 4 * float(np.sqrt(p))), UNIT * moments * float(np.sqrt(condition)) * target
+    moments = 72
+    return UNIT * (2 * condition + 4 * float(np.sqrt(len(values)))), UNIT * moments * float(np.sqrt(condition)) * target
 
 
 def _inverse(chol: Floats) -> Floats:

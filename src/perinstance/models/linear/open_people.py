@@ -1,42 +1,41 @@
 """People of whom floats do not say enough, answered in ball arithmetic: every number comes with a radius that holds.
 
 That is whoever determines a direction nearly alone, outsiders in a direction that only a small penalty holds, people
-whom the estimate fits almost exactly, and everybody where the columns are close to dependent. Those of whom only the
-residual is not known are answered by ``residuals_in_pairs`` where that is enough. For the others X'X is summed again
-with 32 digits (``sums_in_pairs``), those who dominate it are kept apart and added exactly, and H is inverted once with
-a proved radius. Where even that does not settle a person, the table is taken as exact rationals; there, whether an
-estimate exists without somebody is a fact.
+whom the estimate fits almost exactly, and everybody where the columns are close to dependent. X'X is summed again with
+32 digits (``sums_in_pairs``), those who dominate it are kept apart and added exactly, and H is inverted once with a
+proved radius. Where that does not settle a person, a small table is taken as exact rationals; there, whether an
+estimate exists without somebody is a fact. Whom neither settles has an upper bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from flint import arb
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.normal_equations import Balls, LinearEquations, Numbers, PersonBounds, Rationals
-from perinstance.models.linear.residuals_in_pairs import PairedEstimate, quick_estimate, sharper_estimate
-from perinstance.models.linear.row_statistics import RowMap, Without, leverages, row_statistics_of
+from perinstance.models.linear.normal_equations import LinearEquations, Numbers, PersonBounds, Setting
+from perinstance.models.linear.row_statistics import Without, leverages
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span
 from perinstance.numerics.exact_linear_algebra.exact_sums import RationalSums, rational_sums
-from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EXACT_PARAMETER, UNIT
+from perinstance.numerics.rounding import BOUND_UP, EXACT_PARAMETER, UNIT
 
-#: cells up to which a table is taken as exact rationals, and columns
+#: cells up to which a table is taken as exact rationals, and columns (they change the width: beyond, more people have
+#: upper bounds)
 EXACT_CELLS, EXACT_COLUMNS = 5_000_000, 24
-#: bits of the balls; the second try is for people whose squares are as far apart as floats can be
-PRECISIONS = (384, 6000)
-#: bits in which rationals are rounded
-LAST_PRECISION = 192
+#: bits of the balls around sums in pairs of floats, and of those to which rationals are rounded
+PRECISION, LAST_PRECISION = 384, 192
+#: an in-sample leverage beyond which a row is kept apart from the sums (changes the width)
+DOMINATES = 0.9
+#: people of a large table of whom it is decided whether they determine a direction alone, by a fold each
+MOST_ALONE = 32
 #: odd, and without a pattern: equal rows have equal hashes whatever it is (changes only speed)
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -136,69 +135,25 @@ def _distinct_rows(X: Floats, y: Floats) -> tuple[NDArray[np.intp], NDArray[np.i
 
 def _answered(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor: float) -> PeopleBounds:
     """Answer for distinct rows."""
-    found = PeopleBounds.unknown(len(X))
-    _answer_residuals(fit, sweep, found, (X, y), inside, floor)
-    todo = np.flatnonzero(found.rough(floor))
-    if not len(todo):
-        return found
+    found, n, p = PeopleBounds.unknown(len(X)), fit.n_people, len(fit.theta)
     Z = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
+    kept = list(range(p)) if fit.columns is None else fit.columns.tolist()
+    setting = Setting(fit.penalty, fit.precision, kept, fit.fit_intercept)
     apart, rest = _apart(fit, sweep)
-    for bits in PRECISIONS[: 1 + (len(apart.y) > 0)]:
-        with working_precision(bits):
-            equations = _in_balls(fit, apart, rest)
-            _answer(equations, found, todo, (Z, y), inside)
-        todo = np.flatnonzero(found.rough(floor))
-        if not len(todo):
-            return found
-    if fit.n_people * Z.shape[1] <= EXACT_CELLS and Z.shape[1] <= EXACT_COLUMNS:
-        sums = _rational_sums(fit, sweep)
+    with working_precision(PRECISION):
+        rows = list(zip(apart.X, apart.y, strict=True))
+        equations = LinearEquations.of(Numbers(exact=False), rest.balls(apart.sizes.exponents), setting, rows)
+        _answer(equations, found, np.arange(len(X)), (Z, y), inside)
+    todo = np.flatnonzero(found.rough(floor))
+    if len(todo) and n * p <= EXACT_CELLS and p <= EXACT_COLUMNS:
+        sums: RationalSums = sweep.fold(partial(_rational_sums, intercept=fit.fit_intercept))
         with working_precision(LAST_PRECISION):
-            _answer(_equations(fit, Rationals(), sums.cross, None), found, todo, (Z, y), inside)
-    elif inside:
-        for i in todo:
+            equations = LinearEquations.of(Numbers(exact=True), sums.cross, setting, [])
+            _answer(equations, found, todo, (Z, y), inside)
+    else:
+        for i in todo[:MOST_ALONE] if inside else ():
             found.lost[i] = _alone(fit, sweep, X[i], y[i])
     return found
-
-
-def _answer_residuals(
-    fit: Any, sweep: Sweep, found: PeopleBounds, people: tuple[Floats, Floats], inside: bool, floor: float
-) -> None:
-    """Fill in the people of whom only the residual was not known: a fold that costs less than the first does."""
-    X, y = people
-    rows_map = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, large=True)
-    rows = row_statistics_of(rows_map, X, y, inside)
-    at = np.arange(len(X)) if rows.open is None else np.flatnonzero(~rows.open)
-    for fold in (quick_estimate, sharper_estimate):
-        estimate = fold(fit, sweep) if len(at) else None
-        if estimate is not None:
-            _take_residuals(fit, estimate, found, people, (rows, at), inside)
-            at = at[found.rough(floor)[at]]
-
-
-def _take_residuals(
-    fit: Any,
-    estimate: PairedEstimate,
-    found: PeopleBounds,
-    people: tuple[Floats, Floats],
-    among: tuple[Without, NDArray[np.intp]],
-    inside: bool,
-) -> None:
-    """Fill in some people by an estimate in pairs."""
-    (X, y), (rows, at) = people, among
-    mu = rows.leverage[at]
-    rest = 1 + mu if inside else np.ones(len(at))  # 1/(1 - m)
-    e, lost = estimate.residuals(X[at], y[at], np.sqrt(mu / rest) * BOUND_UP)
-    # sqrt(m) is within ``total`` of itself; ``m/(1 - m)`` lies above its tangent
-    least = mu * np.maximum(1 - 4 * fit.rounding.total * rest * BOUND_UP, 0.0)
-    rest_least = 1 + least if inside else rest
-    found.leverage[:, at] = least, mu
-    found.residual[:, at] = (
-        np.maximum(np.abs(e) - lost, 0.0) * rest_least * BOUND_DOWN,
-        (np.abs(e) + lost) * rest * BOUND_UP,
-    )
-    length, share = (rows.length[at], rows.share[at]) if len(rows.length) else (np.zeros(len(at)), np.zeros(len(at)))
-    found.length[:, at] = length * np.maximum(1 - 2 * share, 0.0), length
-    found.negative[at] = e < 0
 
 
 def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
@@ -206,7 +161,7 @@ def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
     intercept, p = fit.fit_intercept, len(fit.theta)
 
     def dominates(X: NDArray) -> NDArray[np.bool_]:
-        return leverages(X, fit.basis, intercept) > 0.9
+        return leverages(X, fit.basis, intercept) > DOMINATES
 
     def take(block: Block) -> _Apart:
         out = dominates(block.X)
@@ -228,28 +183,9 @@ def _apart(fit: Any, sweep: Sweep) -> tuple[_Apart, PairedGram]:
     return apart, sweep.fold(step)
 
 
-def _in_balls(fit: Any, apart: _Apart, rest: PairedGram) -> LinearEquations | None:
-    numbers, p = Balls(), len(fit.theta)
-    unit = [arb(2) ** -int(k) for k in apart.sizes.exponents]
-    sums = rest.balls()
-    cross = numbers.matrix([[sums[i, j] * unit[i] * unit[j] for j in range(p + 1)] for i in range(p + 1)])
-    return _equations(fit, numbers, cross, apart)
-
-
-def _rational_sums(fit: Any, sweep: Sweep) -> RationalSums:
-    def step(block: Block) -> RationalSums:
-        ones = np.ones((len(block), int(fit.fit_intercept)))
-        y = np.asarray(block.y, dtype=np.float64)[:, None]
-        return rational_sums(np.hstack([np.asarray(block.X, dtype=np.float64), ones, y]))
-
-    sums: RationalSums = sweep.fold(step)
-    return sums
-
-
-def _equations(fit: Any, numbers: Numbers, cross: Any, apart: _Apart | None) -> LinearEquations | None:
-    kept = list(range(len(fit.theta))) if fit.columns is None else fit.columns.tolist()
-    rows = [] if apart is None else list(zip(apart.X, apart.y, strict=True))
-    return LinearEquations.of(numbers, cross, (fit.penalty, fit.precision, kept, fit.fit_intercept), rows)
+def _rational_sums(block: Block, intercept: bool) -> RationalSums:
+    ones, y = np.ones((len(block), int(intercept))), np.asarray(block.y, dtype=np.float64)[:, None]
+    return rational_sums(np.hstack([np.asarray(block.X, dtype=np.float64), ones, y]))
 
 
 def _answer(
@@ -260,26 +196,19 @@ def _answer(
     inside: bool,
 ) -> None:
     """Fill in what these equations say of the people ``todo``."""
-    if equations is None:
-        return
-    Z, y = rows
-    for i, answer in zip(todo, _answers(equations, Z[todo], y[todo], inside), strict=True):
-        if answer is None:
-            continue
-        found.narrow(int(i), answer)
-
-
-def _answers(equations: LinearEquations, Z: Floats, y: Floats, inside: bool) -> Iterator[Any]:
-    whole = equations.solved()
-    for x, target in zip(Z, y, strict=True):
+    whole = None if equations is None else equations.solved()
+    for i in todo.tolist() if equations is not None else ():
+        x, target = rows[0][i], rows[1][i]
         at = equations.position(x, target) if inside else None
         if at is not None:  # without somebody who dominates: never as a difference
-            others = equations.without(at).solved()
-            yield None if others is None else others.joining(x, target)
+            others = equations.solved(left_out=at)
+            answer = None if others is None else others.joining(x, target)
         elif whole is None:
-            yield None
+            answer = None
         else:
-            yield whole.leaving(x, target) if inside else whole.joining(x, target)
+            answer = whole.leaving(x, target) if inside else whole.joining(x, target)
+        if answer is not None:
+            found.narrow(i, answer)
 
 
 def _alone(fit: Any, sweep: Sweep, x: Floats, target: float) -> bool:

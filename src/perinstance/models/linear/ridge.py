@@ -14,7 +14,7 @@ somebody who alone determines a direction moves it without limit, and their loss
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,9 @@ from perinstance.numerics.rounding import (
     UNIT,
 )
 
-#: products beyond which nobody is left open only because the estimate almost fits: it would take seconds
-LARGE_TABLE = 200_000_000
+#: products beyond which nobody is left open only because the estimate almost fits: to sum again takes longer than the
+#: audit (changes the width)
+LARGE_TABLE = 10_000_000
 
 
 #: work of answering one by one, without a penalty and with more columns than people, that takes many seconds: an
@@ -68,7 +69,6 @@ class LinearFit(ShowsNoValue):
     rounding: RowRounding
     span: Span | None  #: of the rows, exactly; None when no direction is open
     columns: NDArray[np.intp] | None  #: where some are open, columns that determine all others
-    made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  #: "rows" by ``row_map``, "moments"
 
     @property
     def n_features(self) -> int:
@@ -240,14 +240,9 @@ def _square(precision: Floats, p: int, intercept: bool) -> Floats:
 
 
 def row_map(fit: LinearFit) -> RowMap:
-    """Return what a row is multiplied by for its statistics; it is made once, and keeps W as its loops want it."""
-    if "rows" not in fit.made:
-        triangular = fit.norm is None and fit.factor.triangular
-        large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
-        made = RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, triangular, large)
-        fit.made.setdefault("rows", made)
-    found: RowMap = fit.made["rows"]
-    return found
+    """Return what a row is multiplied by for its statistics."""
+    large = fit.n_people * len(fit.theta) ** 2 > LARGE_TABLE
+    return RowMap(fit.basis, fit.image, fit.norm, fit.fit_intercept, fit.rounding, large)
 
 
 def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = True, floor: float = 0.0) -> Without:
@@ -258,38 +253,25 @@ def without(fit: LinearFit | DualFit, X: NDArray, y: NDArray, inside: bool = Tru
     """
     if isinstance(fit, DualFit):
         return fit.without(X, y, inside, floor)
-    return _settled(fit, X, y, inside, row_statistics_of(row_map(fit), X, y, inside, floor))
-
-
-def settled_rows(fit: LinearFit, X: NDArray, y: NDArray, rows: Without) -> tuple[Without, bool]:
-    """Do what ``without`` does after the rows' statistics, to people inside; tell whether it changed a number."""
-    if rows.open is None:
-        return rows, False
-    hard = int(np.count_nonzero(rows.open))
-    found = _settled(fit, X, y, True, rows)
-    return found, hard != (0 if found.open is None else int(np.count_nonzero(found.open)))
-
-
-def _settled(fit: LinearFit, X: NDArray, y: NDArray, inside: bool, rows: Without) -> Without:
-    """Answer for whom nothing has to be computed: those in no equation, and outsiders beyond the span."""
+    rows = row_statistics_of(row_map(fit), X, y, inside, floor)
     hard, known = rows.open, np.zeros(len(y), dtype=bool)
     if not inside and fit.span is not None:
         known = ~fit.span.contains(X, fit.fit_intercept)
         rows.leverage[known], rows.residual[known] = np.inf, np.nan
         if len(rows.length):
             rows.length[known] = np.inf
-    if hard is not None and not fit.fit_intercept:
+    if hard is None:
+        return rows
+    if not fit.fit_intercept:
         nothing = np.flatnonzero(hard)
         nothing = nothing[~X[nothing].any(axis=1)]  # somebody without any feature is in no equation
         rows.leverage[nothing], rows.residual[nothing] = 0.0, y[nothing]
         if len(rows.length):
             rows.length[nothing] = 0.0
         known[nothing] = True
-    if hard is not None:
-        rows.kind_code[known] = EXACT
-        hard = hard & ~known
-        hard = hard if hard.any() else None
-    return Without(rows.leverage, rows.residual, rows.length, rows.share, rows.kind_code, hard)
+    rows.kind_code[known] = EXACT
+    hard = hard & ~known
+    return replace(rows, open=hard if hard.any() else None)
 
 
 def refined(

@@ -1,47 +1,31 @@
-"""One product per person gives everything a linear release asks: ``q = x W`` with ``H^-1 = W W'``.
+"""One product per person gives everything a linear release asks: ``q = [x 1] W`` with ``H^-1 = W W'``.
 
 - leverage ``m = x'H^-1x = sum_j q_j^2``
 - prediction ``x'theta = sum_j q_j b_j`` with ``b = W'X'y``, because ``theta = W W'X'y``
 - movement ``||H^-1x||_A^2 = sum_j a_j q_j^2`` when W is chosen such that ``W'AW = diag(a)``; where the a_j are so far
   apart that they are not known to full precision, by a second product: ``||C W q||^2`` with ``A = C'C``
 
-The sums come from compiled loops over the rows of a block (``row_kernels``, ``loops``), chosen by width, by how the
-table lies and by the registers of the machine; what follows from them (``mu``, ``r``, rounded outwards) in
-``loops.finished_rows``.
+What rounding took is a multiple of ``sqrt(m)``. It is added to each number, rounded away from zero, and decides who is
+left open.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.folds.cache_pieces import pieces
-from perinstance.models.linear.loops.column_kernels import ColumnPanels
-from perinstance.models.linear.loops.eight_lanes import EightPanels
-from perinstance.models.linear.loops.few_columns import FEWEST_COLUMNS, MOST_COLUMNS, Square, Triangle
-from perinstance.models.linear.loops.fewest_columns import THREE, Fewest
-from perinstance.models.linear.loops.finished_rows import HARD, finish
-from perinstance.models.linear.loops.library_loops import Products
-from perinstance.models.linear.row_kernels import (
-    WIDEST,
-    WIDEST_ROWS,
-    CutMatrix,
-    Panels,
-    by_columns,
-    contiguous,
-)
+from perinstance.models.linear.gram_matrix import placed_rows
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import TINY
-from perinstance.numerics.simd_vectors import eight_in_a_register
+from perinstance.numerics.numba_compile import kernel, sum_kernel
+from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
 
-#: people whose rows are multiplied and finished before the next: their numbers stay in the second-level cache
-AT_A_TIME = 2048
-#: who cuts W for the sums of rows that lie one after the other (``loops.finished_rows``)
-ROW_LOOP: type[Panels] = EightPanels if eight_in_a_register() else Panels
-
-Limits = tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]
+#: an in-sample leverage above this is answered by a factorisation without the person: 1 - m would lose digits
+HARD_LEVERAGE = 0.95
+#: codes of people who are not known well enough: only the residual is not, or something else
+ROUGH_RESIDUAL, HARD = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +50,6 @@ class RowRounding:
     def total(self) -> float:
         """The relative error of sqrt(m), whatever the row."""
         return self.leverage + self.leverage_row
-
-    def limits(self, floor: float) -> Limits:
-        """Return what compiled code takes."""
-        return (
-            (self.leverage, self.leverage_row),
-            (self.residual, self.residual_row),
-            (self.length, self.length_row),
-            (self.share, floor),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +82,6 @@ class Without:
     open: NDArray[np.bool_] | None = None  #: people of whom this does not say enough; they have a bound, or none
 
 
-def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
-    """Return ``x'H^-1x`` of each row."""
-    n, d = X.shape
-    out = np.empty(n)
-    inner, offset = _split(W, d, intercept)
-    for run in pieces(X, max(W.shape)):
-        q = X[run] @ inner
-        q += offset
-        out[run] = np.einsum("ij,ij->i", q, q)
-    return out
-
-
 @dataclass(frozen=True, slots=True)
 class RowMap:
     """What a row is multiplied by: ``W`` has one row per column of X and, with an intercept, one more at the end."""
@@ -128,86 +91,124 @@ class RowMap:
     norm: Norm | None
     intercept: bool
     rounding: RowRounding
-    triangular: bool = False
     large: bool = False  #: a residual that is not known well enough stays an upper bound: to fold again takes too long
-    loops: dict[type, Panels | Products] = field(default_factory=dict, repr=False, compare=False)  #: W, cut for them
+
+
+def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
+    """Return ``x'H^-1x`` of each row, as floats have it."""
+    return np.concatenate([np.square(Z @ W).sum(axis=1) for _, Z in placed_rows(X, intercept)] or [np.empty(0)])
+
+
+class RowErrors(NamedTuple):
+    """``RowRounding`` as compiled code takes it."""
+
+    leverage: float
+    leverage_row: float
+    residual: float
+    residual_row: float
+    length: float
+    length_row: float
+    share: float
+    floor: float
+
+
+class RowPlaces(NamedTuple):
+    """Where the numbers of some rows are written; length and share are empty where no length is wanted."""
+
+    leverage: Floats
+    residual: Floats
+    length: Floats
+    share: Floats
+    code: NDArray[np.uint8]
 
 
 def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, floor: float = 0.0) -> Without:
     """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor``'s
     (see ``ridge.without``).
     """
-    n, d = X.shape
-    norm, rounding = rows_map.norm, rows_map.rounding
-    lift = None if norm is None else norm.lift
-    how = 0 if norm is None else 1 if lift is None else 2
-    mu, r, length = np.empty(n), np.empty(n), np.empty(n if how else 0)
-    share = np.empty(len(length))
-    kind_code = np.empty(n, dtype=np.uint8)
-    limits = rounding.limits(floor)
-    rows = _loop_for(rows_map, X)
-    part = np.empty(0 if rounding.column_cost is None else n)
-    whole = X.dtype == np.float64 and X.flags.aligned and (X.flags.c_contiguous or by_columns(X))
-    for run in [slice(0, n)] if whole else pieces(X, max(rows_map.W.shape)):
-        rows.sums(X[run], mu[run], r[run], length[run])
-    if rounding.column_cost is not None:
-        for run in pieces(X, d):
-            part[run] = _parts(X[run], mu[run], rounding.column_cost, rows_map.intercept)
-    hard = finish(contiguous(y), part, limits, inside, mu, r, (length, share), kind_code)
-    return labelled(rows_map, Without(mu, r, length, share, kind_code), hard > 0)
-
-
-def labelled(rows_map: RowMap, rows: Without, hard: bool) -> Without:
-    """Turn the codes of people who are not known well enough into labels, and say who is left open."""
+    n, norm, rounding = len(X), rows_map.norm, rows_map.rounding
+    lift, moved = (None, 0) if norm is None else (norm.lift, n)
+    errors = RowErrors(*(getattr(rounding, name) for name in RowErrors._fields[:-1]), floor)
+    weights = np.empty(0) if norm is None or lift is not None else norm.weights
+    out = RowPlaces(np.empty(n), np.empty(n), np.empty(moved), np.empty(moved), np.empty(n, dtype=np.uint8))
+    y, hard, room = np.ascontiguousarray(y, dtype=np.float64), 0, np.empty((0, 0))
+    for run, Z in placed_rows(X, rows_map.intercept):
+        room = room if len(room) >= len(Z) else np.empty((len(Z), rows_map.W.shape[1]))
+        Q = np.matmul(Z, rows_map.W, out=room[: len(Z)])
+        squares = np.empty(0) if lift is None else np.square(Q @ lift).sum(axis=1)
+        part = np.empty(0) if rounding.column_cost is None else np.abs(Z) @ rounding.column_cost
+        places = RowPlaces(*(column[run] for column in out))
+        hard += finish_rows(Q, (rows_map.image, weights, squares), y[run], part, errors, inside, places)
+    rows = Without(*out)
     if not hard:
         return rows
-    code = rows.kind_code
-    left = code == HARD if rows_map.large else code > 0
-    return Without(rows.leverage, rows.residual, rows.length, rows.share, np.minimum(code, 1), left)
+    left = out.code == HARD if rows_map.large else out.code > 0
+    return Without(*out[:4], np.minimum(out.code, 1), left)
 
 
-def cut_for_rows(rows_map: RowMap, X: NDArray) -> CutMatrix | None:
-    """Return W cut for ``loops.finished_rows``; None where such rows are not for it, or each is looked at."""
-    if not (X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned and len(X) >= AT_A_TIME):
-        return None
-    rows = None if rows_map.rounding.column_cost is not None else _loop_for(rows_map, X)
-    return rows.cut if type(rows) in (ROW_LOOP, Triangle, Square, Fewest) and isinstance(rows, Panels) else None
+@sum_kernel
+def _row_sums(Q, image, weights, m, t, square):  # pragma: no cover - compiled
+    """Write ``sum q_j^2``, ``sum q_j image_j`` and, where there are weights, ``sum weights_j q_j^2`` of each row."""
+    for i in range(len(Q)):
+        a = b = 0.0
+        for j in range(Q.shape[1]):
+            a += Q[i, j] * Q[i, j]
+            b += Q[i, j] * image[j]
+        m[i], t[i] = a, b
+    for i in range(len(Q) if len(weights) else 0):
+        a = 0.0
+        for j in range(Q.shape[1]):
+            a += weights[j] * (Q[i, j] * Q[i, j])
+        square[i] = a
 
 
-def _loop_for(rows_map: RowMap, X: NDArray) -> Panels | Products:
-    """Return the loop that is fastest for this width, order of the table, and machine, with W cut for it."""
-    d, columns, norm = X.shape[1], by_columns(X), rows_map.norm
-    lift = None if norm is None else norm.lift
-    loop: type[Panels] | type[Products]
-    if lift is not None or d > (WIDEST if columns else WIDEST_ROWS):
-        loop = Products
-    else:
-        loop = ColumnPanels if columns else _row_loop(rows_map, d)
-    if loop not in rows_map.loops:
-        weights = np.zeros(len(rows_map.image)) if norm is None or lift is not None else norm.weights
-        given = (*_split(rows_map.W, d, rows_map.intercept), rows_map.image, weights, rows_map.triangular)
-        rows_map.loops.setdefault(loop, loop.of(*given) if issubclass(loop, Panels) else Products.of(*given, lift))
-    return rows_map.loops[loop]
+@kernel
+def finish_rows(Q, sums, y, part, errors, inside, out):  # pragma: no cover - compiled
+    """Turn q into mu, r and the length, rounded away from zero; tell whether anybody is hard.
 
-
-def _row_loop(rows_map: RowMap, d: int) -> type[Panels]:
-    """Return the loop over rows that lie one after the other: of a few columns and nothing else, people are lanes."""
-    few = FEWEST_COLUMNS <= d <= MOST_COLUMNS and rows_map.W.shape == (d, d) and not rows_map.intercept
-    if few and d <= THREE:
-        return Fewest
-    if few and rows_map.norm is not None:
-        return Square
-    return Triangle if few and rows_map.triangular else ROW_LOOP
-
-
-def _split(W: Floats, d: int, intercept: bool) -> tuple[Floats, Floats]:
-    return np.ascontiguousarray(W[:d]), np.ascontiguousarray(W[d]) if intercept else np.zeros(W.shape[1])
-
-
-def _parts(X: NDArray, m: Floats, column_cost: Floats, intercept: bool) -> Floats:
-    """Return what of the worst row's error each row has: ``|x| column_cost / sqrt(m)``, at most 1."""
-    size = np.abs(X) @ column_cost[: X.shape[1]]
-    if intercept:
-        size = size + column_cost[-1]
-    with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(1.0, size / np.sqrt(np.maximum(m, TINY))), dtype=np.float64)
+    ``part`` is ``|x| column_cost``, and becomes the share of the worst row's error that each row has; empty where every
+    row is taken to be the worst.
+    """
+    image, weights, squares = sums
+    mu, r, length, share, code = out
+    wanted, looked, hard = len(length) > 0, len(part) > 0, 0
+    _row_sums(Q, image, weights, mu, r, length)
+    if len(squares):
+        length[:] = squares
+    for i in range(len(part)):
+        part[i] = min(1.0, part[i] / np.sqrt(max(mu[i], TINY)))
+    for i in range(len(y)):
+        m, e = mu[i], y[i] - r[i]
+        size, worst = abs(e), part[i] if looked else 1.0
+        away = errors.leverage + worst * errors.leverage_row
+        root = np.sqrt(m) * (1.0 + away)
+        lost = root * (errors.residual + worst * errors.residual_row) + UNIT * size
+        up = root * root
+        near = inside & (not m <= HARD_LEVERAGE)  # answered elsewhere
+        rest = 1.0 / (1.0 - up) if inside & (not near) & (up < 1.0) else 1.0
+        known = up >= 0.0  # zero times an error that has no bound is not
+        mu[i] = up * rest if known else np.inf
+        # a larger leverage tells more of a posterior sample only together with sqrt((1 + mu')/(1 + mu)) times the
+        # residual; of those inside both are divided by 1 - m, which is more than that
+        along = 1.0 if inside else 1.0 + 2.5 * away * min(1.0, up)
+        stated = (size + lost) * rest * along
+        r[i] = stated if e >= 0.0 else -stated
+        rough = (not 4.0 * away * rest <= EXACT_PARAMETER) | (not m > UNDERFLOWN) | (not m < LARGEST_SQUARE)
+        least = max(size, errors.floor * min(np.sqrt(mu[i]), 1.0))
+        faint = not lost <= EXACT_PARAMETER * least
+        found = HARD if near | rough else (ROUGH_RESIDUAL if faint else 0)
+        code[i] = found
+        hard += found
+    for i in range(len(y) if wanted else 0):
+        worst = part[i] if looked else 1.0
+        away = 4.0 * (errors.leverage + worst * errors.leverage_row)
+        square, m = length[i], mu[i] / (1.0 + mu[i]) if inside else mu[i]
+        b = np.sqrt(square)
+        lost = np.sqrt(m) * (errors.length + worst * errors.length_row) + b * errors.share
+        stated = (b + lost) / (1.0 if inside else 1.0 + m * max(1.0 - away, 0.0))
+        length[i] = stated if lost < np.inf else np.inf
+        share[i] = lost / b + away
+        rough = (not share[i] <= EXACT_PARAMETER) | (not square > UNDERFLOWN) | (not square < LARGEST_SQUARE)
+        code[i] = HARD if rough else code[i]
+        hard += rough
+    return hard

@@ -27,12 +27,9 @@ def sharpened(sweep: Sweep, penalty: Floats, intercept: bool, W: Floats) -> tupl
     sums: PairedGram = sweep.fold(partial(paired_gram, intercept=intercept, exponents=sizes.exponents))
     p = len(W)
     with working_precision(PRECISION):
-        unit = [arb(2) ** -int(k) for k in sizes.exponents]
-        balls = sums.balls()
-        H = arb_mat(
-            [[balls[i, j] * unit[i] * unit[j] + (arb(penalty[i]) if i == j else 0) for j in range(p)] for i in range(p)]
-        )
-        moment = arb_mat([[balls[i, p] * unit[i] * unit[p]] for i in range(p)])
+        balls = sums.balls(sizes.exponents)
+        H = arb_mat([[balls[i, j] + (arb(penalty[i]) if i == j else 0) for j in range(p)] for i in range(p)])
+        moment = arb_mat([[balls[i, p]] for i in range(p)])
         seen, _ = _seen(H, W)
         step = np.triu(seen, 1) + np.diag(np.diag(seen)) / 2
         W = W - W @ step

@@ -52,17 +52,17 @@ class PairedGram:
         both = added_pairs(self.high, self.low, other.high, other.low)
         return PairedGram(self.runs + other.runs + 1, self.n + other.n, *both)
 
-    def balls(self) -> arb_mat:
-        """Return the sums with a radius that covers what was lost."""
-        size = len(self.high)
+    def balls(self, exponents: NDArray[np.int64]) -> arb_mat:
+        """Return the sums of ``[X 1 y]``, scaled back, with a radius that covers what was lost."""
+        size, unit = len(self.high), [arb(2) ** -int(k) for k in exponents]
         root = np.sqrt(np.diag(self.high)) + PAIR_UNDERFLOW  # sum |a b| <= |a| |b|
         share, least = (ROWS * ROWS + self.runs) * PAIR_SUM, (1 + self.n) * PAIR_UNDERFLOW
         entries = [[arb(0)] * size for _ in range(size)]
         for i in range(size):
             for j in range(i, size):
                 radius = arb(share * root[i] * root[j] + least) if root[i] * root[j] > 0 else arb(least)
-                value = arb(self.high[i, j]) + arb(self.low[i, j])
-                entries[i][j] = entries[j][i] = value + arb(0, radius)
+                value = arb(self.high[i, j]) + arb(self.low[i, j]) + arb(0, radius)
+                entries[i][j] = entries[j][i] = value * unit[i] * unit[j]
         return arb_mat(entries)
 
 

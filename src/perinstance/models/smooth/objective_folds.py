@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 
 from perinstance.errors import InvalidTable
-from perinstance.folds.block import Block
-from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.block import Block, pieces
 from perinstance.folds.named_operations import NamelessSweep
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import SmoothObjective, design, predictor

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.block import pieces
 from perinstance.numerics.array_types import Floats
 
 HALVINGS = 8  # at most: a row of a sixteenth of the bound

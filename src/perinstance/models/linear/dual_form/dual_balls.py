@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from perinstance.models.linear.normal_equations import Balls, PersonBounds, ends, root_ends
+from perinstance.models.linear.normal_equations import Numbers, PersonBounds, person_bounds
 from perinstance.models.linear.open_people import PeopleBounds
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 
 #: bits; the last ones are for squares as far apart as floats can be, and for few people
-PRECISIONS, LAST_PRECISIONS, FEW_PEOPLE = (192, 640), (2560, 6000), 64
+PRECISIONS, LAST_PRECISIONS, FEW_PEOPLE = (384,), (6000,), 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class BallSystem:
         rows = [[K[i, j] + (arb(data.alpha) if i == j else 0) for j in range(n)] for i in range(n)]
         if data.intercept:
             rows = [[*row, arb(1)] for row in rows] + [[arb(1)] * n + [arb(0)]]
-        inverse = Balls().inverse(arb_mat(rows))
+        inverse = Numbers(exact=False).inverse(arb_mat(rows))
         if inverse is None:
             return None
         right = [[arb(v)] for v in data.y.tolist()] + [[arb(0)]] * int(data.intercept)
@@ -103,7 +103,7 @@ class BallSystem:
             if moved is not None:
                 last = [inverse[n, i]] if self.data.intercept else []
                 square = self._square([moved[j, column] for j in range(moved.nrows())] + last)
-            yield _person(1 / (alpha * k) - 1, self.solved[i, 0] / k, square)
+            yield person_bounds(1 / (alpha * k) - 1, self.solved[i, 0] / k, square)
 
     def _outside(self, X: Floats, y: Floats) -> Iterator[PersonBounds | None]:
         alpha, intercept = arb(self.data.alpha), self.data.intercept
@@ -122,17 +122,13 @@ class BallSystem:
             if across is not None:
                 last = [-beta[b.nrows() - 1, 0] / alpha] if intercept else []
                 square = self._square([(v - across[i, j]) / alpha for i, v in enumerate(x)] + last)
-            yield _person(mu, r, square / ((1 + mu) * (1 + mu))) if mu > -1 else None
+            yield person_bounds(mu, r, square / ((1 + mu) * (1 + mu))) if mu > -1 else None
 
     def _square(self, moved: list[Any]) -> Any:
         if self.data.precision is None:
             return _dot(moved, moved)
         column = arb_mat([[v] for v in moved])
         return (column.transpose() * (_matrix(self.data.precision) * column))[0, 0]
-
-
-def _person(mu: Any, r: Any, square: Any) -> PersonBounds:
-    return PersonBounds(ends(mu), ends(r), root_ends(square), bool(r < 0))
 
 
 def _matrix(rows: Floats) -> Any:
