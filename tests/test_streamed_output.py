@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
+from perinstance.engines.kept_threads import KEPT
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
 from perinstance.auditing import streamed_output
 from perinstance.data import LossWriter, write_losses
 from perinstance.engines import Local
-from perinstance.engines.kept_threads import KEPT
 
 RELEASES = [
     pi.PosteriorSample(alpha=1.0, gamma=0.5),

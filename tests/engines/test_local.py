@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from perinstance.engines.kept_threads import KEPT
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
-from perinstance.engines.kept_threads import KEPT
 from perinstance.engines.local import ONE_BLAS_THREAD, quiet_libraries
 from perinstance.engines.ordered_results import ordered
 from perinstance.errors import InvalidInput, InvalidTable

@@ -56,7 +56,7 @@ def test_pieces_hold_every_row_once_with_the_ones_behind(small_pieces, layout, i
     X = LAYOUTS[layout](table(300, 3)[0])
     parts = [(run, Z.copy()) for run, Z in placed_rows(X, intercept)]
     whole = np.hstack([np.asarray(X, dtype=np.float64), np.ones((300, int(intercept)))])
-    assert len(parts) > 1 and all((Z == whole[run]).all() and Z.dtype == np.float64 for run, Z in parts)
+    assert len(parts) > 1 and all((whole[run] == Z).all() and Z.dtype == np.float64 for run, Z in parts)
     assert np.concatenate([np.arange(run.start, run.stop) for run, _ in parts]).tolist() == list(range(300))
 
 

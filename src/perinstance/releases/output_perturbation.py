@@ -37,9 +37,6 @@ from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
-#: people of whom mostly somebody is fitted so well that further sums over all rows are needed to know their residual
-OFTEN_OPEN = 1_000_000
-
 
 class OutputPerturbation(AnsweringModel):
     """``theta + N(0, scale^2 A^-1)``: the loss depends on ``||theta_with - theta_without||_A / scale``.

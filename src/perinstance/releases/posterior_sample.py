@@ -35,9 +35,6 @@ from perinstance.releases.base.release import Mechanism
 from perinstance.releases.base.ridge_ratios import ridge_log_ratios
 from perinstance.sampling import GRID
 
-#: people whose losses are found before the next: their numbers stay in the second-level cache
-SOLVED = 8192
-
 
 class PosteriorSample(Publishing):
     """``theta ~ N(H^-1 X'y, H^-1 / gamma)``, ``H = X'X + alpha I``.

@@ -57,7 +57,7 @@ class PersonBounds(NamedTuple):
 LOST = PersonBounds((np.inf, np.inf), (np.inf, np.inf), (np.inf, np.inf), False, lost=True)
 
 
-class Setting(NamedTuple):
+class AskedOfSums(NamedTuple):
     """What the equations are besides sums over rows."""
 
     penalty: Floats
@@ -79,7 +79,7 @@ class LinearEquations:
 
     @classmethod
     def of(
-        cls, numbers: Numbers, cross: Any, setting: Setting, rows: list[tuple[Floats, float]]
+        cls, numbers: Numbers, cross: Any, setting: AskedOfSums, rows: list[tuple[Floats, float]]
     ) -> LinearEquations | None:
         """Take the sums ``[Z y]'[Z y]``; None where columns are not certainly independent."""
         kept, p = setting.kept, len(setting.penalty)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.normal_equations import LinearEquations, Numbers, PersonBounds, Setting
+from perinstance.models.linear.normal_equations import LinearEquations, Numbers, PersonBounds, AskedOfSums
 from perinstance.models.linear.row_statistics import Without, leverages
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats
@@ -138,7 +138,7 @@ def _answered(fit: Any, sweep: Sweep, X: Floats, y: Floats, inside: bool, floor:
     found, n, p = PeopleBounds.unknown(len(X)), fit.n_people, len(fit.theta)
     Z = np.hstack([X, np.ones((len(X), int(fit.fit_intercept)))])
     kept = list(range(p)) if fit.columns is None else fit.columns.tolist()
-    setting = Setting(fit.penalty, fit.precision, kept, fit.fit_intercept)
+    setting = AskedOfSums(fit.penalty, fit.precision, kept, fit.fit_intercept)
     apart, rest = _apart(fit, sweep)
     with working_precision(PRECISION):
         rows = list(zip(apart.X, apart.y, strict=True))

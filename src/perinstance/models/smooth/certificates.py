@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import exprel
 
-from perinstance.folds.block import Block
-from perinstance.folds.cache_pieces import pieces
+from perinstance.folds.block import Block, pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design, predictor
