@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from perinstance.engines.kept_threads import KEPT
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
@@ -152,7 +151,6 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, err
             raise error
 
     monkeypatch.setattr("perinstance.auditing.audit_call.LossWriter", Full)
-    KEPT.end()  # of other tests in this process
     X, y = table(RELEASES[0], dominant=290)
     X[200, 0] = 7.0
     (tmp_path / f"losses.{suffix}").write_text("of last year")

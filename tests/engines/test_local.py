@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from perinstance.engines.kept_threads import KEPT
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
@@ -24,11 +23,6 @@ from perinstance.errors import InvalidInput, InvalidTable
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(4000, 6)) * 10.0 ** RNG.integers(-8, 8, (4000, 1))
 Y = RNG.normal(size=4000)
-
-
-@pytest.fixture(autouse=True)
-def nobody_is_kept():
-    KEPT.end()  # of other tests in this process
 
 
 def workers() -> list[str]:

@@ -12,11 +12,11 @@ from sklearn.linear_model import Ridge
 import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.linear.dual_form import dual_system
-from perinstance.models.linear.dual_form import wide_fit as module
-from perinstance.models.linear.dual_form.dual_system import DualSystem
-from perinstance.models.linear.dual_form.wide_fit import DualFit
+from perinstance.models.linear import dual_system
+from perinstance.models.linear import wide_fit as module
+from perinstance.models.linear.dual_system import DualSystem
 from perinstance.models.linear.ridge import by_columns, fit_by_columns, linear_fit, refined, without
+from perinstance.models.linear.wide_fit import DualFit
 from perinstance.numerics.rounding import EXACT_PARAMETER
 from tests.models.test_dual_form import DESIGNS, table
 from tests.neighbours.refit import distance, leave_out, neighbours, to_float

@@ -9,8 +9,8 @@ from sklearn.linear_model import Ridge
 
 import perinstance as pi
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.linear.dual_form.wide_fit import answer_in_dual_form
 from perinstance.models.linear.ridge import fit_by_columns
+from perinstance.models.linear.wide_fit import answer_in_dual_form
 from tests.neighbours.refit import distance, leave_out, to_float
 
 DESIGNS = ("plain", "spread", "far", "twins", "mean", "zeros")

@@ -11,7 +11,7 @@ import pytest
 from flint import arb, ctx
 
 import perinstance
-from perinstance.models.linear.dual_form.wide_fit import _theta_in_balls
+from perinstance.models.linear.wide_fit import _theta_in_balls
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 
 SETS = re.compile(r"workprec|workdps|extraprec|extradps|ctx\.(prec|dps)\s*=[^=]|setprec")

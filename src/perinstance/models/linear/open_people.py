@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.linear.normal_equations import LinearEquations, Numbers, PersonBounds, AskedOfSums
+from perinstance.models.linear.normal_equations import AskedOfSums, LinearEquations, Numbers, PersonBounds
 from perinstance.models.linear.row_statistics import Without, leverages
 from perinstance.models.linear.sums_in_pairs import ColumnSizes, PairedGram, column_sizes, paired_gram
 from perinstance.numerics.array_types import Floats

@@ -28,9 +28,9 @@ from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
-from perinstance.models.linear.dual_form.wide_fit import DualFit, answer_in_dual_form, dual_fit
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, Without, row_statistics_of
+from perinstance.models.linear.wide_fit import DualFit, answer_in_dual_form, dual_fit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
 from perinstance.numerics.exact_linear_algebra.exact_rank import Span, span

@@ -19,7 +19,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import MAX_PEOPLE, gather
 from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.models.linear.dual_form.dual_system import DualAnswers, DualSystem, Lengths
+from perinstance.models.linear.dual_system import DualAnswers, DualSystem, Lengths
 from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER, parameters_too_rough
@@ -135,7 +135,7 @@ class DualFit(ShowsNoValue):
 
     def refined(self, X: NDArray, y: NDArray, inside: bool, floor: float) -> Without:
         """Answer for those whom ``without`` left open, in balls."""
-        from perinstance.models.linear.dual_form.dual_balls import WideRows, answers_in_balls
+        from perinstance.models.linear.dual_balls import WideRows, answers_in_balls
 
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         data = WideRows(self.X, self.y, self.alpha, self.fit_intercept, self.precision, self.moves)
@@ -181,21 +181,6 @@ class DualFit(ShowsNoValue):
         return nothing
 
 
-@dataclass(frozen=True, slots=True)
-class _FewRows:
-    """Rows, as long as there are at most so many."""
-
-    X: tuple[Floats, ...]
-    y: tuple[Floats, ...]
-    count: int
-    most: int
-
-    def __add__(self, other: _FewRows) -> _FewRows:
-        count = self.count + other.count
-        keep = count <= self.most
-        return _FewRows(self.X + other.X if keep else (), self.y + other.y if keep else (), count, self.most)
-
-
 def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats | None, moves: bool) -> DualFit | None:
     """Fit with everyone where that is an n x n problem; None where the columns are the smaller side, or few."""
     p = sweep.n_features + int(fit_intercept)
@@ -203,19 +188,17 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
     if not alpha > 0 or p <= FEW_COLUMNS or (known is not None and known >= p):
         return None
 
-    def step(block: Block) -> _FewRows:
-        if len(block) >= p:
-            return _FewRows((), (), len(block), p - 1)
-        X, y = np.array(block.X, dtype=np.float64), np.array(block.y, dtype=np.float64)
-        return _FewRows((X,), (y,), len(block), p - 1)
+    def copied(block: Block) -> tuple[Floats, Floats] | None:
+        few = len(block) < p
+        return (np.array(block.X, dtype=np.float64), np.array(block.y, dtype=np.float64)) if few else None
 
-    rows = _FewRows((), (), 0, p - 1)
-    with closing(cast("Generator[_FewRows, None, None]", sweep.map(step))) as parts:
+    kept: list[tuple[Floats, Floats]] = []
+    with closing(cast("Generator[tuple[Floats, Floats] | None, None, None]", sweep.map(copied))) as parts:
         for part in parts:
-            rows = rows + part
-            if rows.count >= p:  # a long table whose length only reading tells is not read for this
-                return None
-    X, y = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in (rows.X, rows.y))
+            if part is None or sum(len(y) for _, y in kept) + len(part[1]) >= p:
+                return None  # a long table whose length only reading tells is not read for this
+            kept.append(part)
+    X, y = kept[0] if len(kept) == 1 else (np.concatenate([part[k] for part in kept]) for k in (0, 1))
     system = DualSystem.of(X, y, alpha, fit_intercept) if len(y) > int(fit_intercept) else None
     answers = None
     if system is not None:
@@ -230,7 +213,7 @@ def dual_fit(sweep: Sweep, alpha: float, fit_intercept: bool, precision: Floats 
 
 
 def _theta_in_balls(X: Floats, y: Floats, alpha: float, fit_intercept: bool) -> Floats:
-    from perinstance.models.linear.dual_form.dual_balls import LAST_PRECISIONS, PRECISIONS, BallSystem, WideRows
+    from perinstance.models.linear.dual_balls import LAST_PRECISIONS, PRECISIONS, BallSystem, WideRows
 
     for bits in PRECISIONS + LAST_PRECISIONS:
         with working_precision(bits):
