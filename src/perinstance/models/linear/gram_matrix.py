@@ -47,32 +47,41 @@ class Gram:
 
 def gram(block: Block, intercept: bool, W: Floats | None = None) -> Gram:
     """Return the statistic of one block; no temporary is larger than a piece of it."""
-    p = block.X.shape[1] + int(intercept) if W is None else W.shape[1]
+    d = block.X.shape[1]
+    p = d + int(intercept) if W is None else W.shape[1]
     y = np.ascontiguousarray(block.y, dtype=np.float64)
     cross, moment, square, longest, count = np.zeros((p, p)), np.zeros(p), 0.0, 0, 0
+    own = d if W is None else p  # the sums that are products of columns
     rows = min(MOST_ROWS, max(FEWEST_ROWS, CROSS_NUMBERS // max(p, 1)))
-    for run, Z in placed_rows(block.X, intercept, rows):
-        Q, target = (Z if W is None else Z @ W), y[run]
-        cross += Q.T @ Q
-        moment += target @ Q
+    for run, Z in placed_rows(block.X, rows):
+        Q = Z if W is None else Z @ W[:d] + (W[d] if intercept else 0.0)
+        target, ones = y[run], np.ones(len(Z))
+        cross[:own, :own] += Q.T @ Q
+        moment[:own] += target @ Q
         square += float(target @ target)
+        if own < p:
+            cross[d, :d] += ones @ Q
+            cross[d, d] += len(Q)
+            moment[d] += float(ones @ target)
         longest, count = max(longest, len(Q)), count + 1
+    if own < p:
+        cross[:d, d] = cross[d, :d]
     return Gram(len(y), cross, moment, square, float(longest + count))
 
 
-def placed_rows(X: NDArray, intercept: bool, rows: int | None = None) -> Iterator[tuple[slice, Floats]]:
-    """Yield pieces of so many rows of X as a library reads them: float64, row by row, the ones behind.
+def placed_rows(X: NDArray, rows: int | None = None) -> Iterator[tuple[slice, Floats]]:
+    """Yield pieces of so many rows of X (None: as many as stay in the cache) as a library reads them: float64, row by
+    row.
 
     Only this knows how a table lies. A piece is overwritten by the next one, unless X lay so already.
     """
-    d = X.shape[1]
-    ready = not intercept and X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned
-    room = np.ones((0, 0))
-    for run in pieces(X, d + int(intercept), rows):
+    ready = X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned
+    room = np.empty((0, X.shape[1]))
+    for run in pieces(X, X.shape[1], rows):
         if ready:
             yield run, X[run]
             continue
         n = run.stop - run.start
-        room = room if len(room) >= n else np.ones((n, d + int(intercept)))
-        room[:n, :d] = X[run]
+        room = room if len(room) >= n else np.empty((n, X.shape[1]))
+        room[:n] = X[run]
         yield run, room[:n]

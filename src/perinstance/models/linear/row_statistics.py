@@ -96,7 +96,8 @@ class RowMap:
 
 def leverages(X: NDArray, W: Floats, intercept: bool) -> Floats:
     """Return ``x'H^-1x`` of each row, as floats have it."""
-    return np.concatenate([np.square(Z @ W).sum(axis=1) for _, Z in placed_rows(X, intercept)] or [np.empty(0)])
+    d, offset = X.shape[1], W[-1] if intercept else 0.0
+    return np.concatenate([np.square(Z @ W[:d] + offset).sum(axis=1) for _, Z in placed_rows(X)] or [np.empty(0)])
 
 
 class RowErrors(NamedTuple):
@@ -126,19 +127,23 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
     """Answer for one block; a residual counts as known when it is to a share of itself or of ``floor``'s
     (see ``ridge.without``).
     """
-    n, norm, rounding = len(X), rows_map.norm, rows_map.rounding
+    (n, d), norm, rounding, W = X.shape, rows_map.norm, rows_map.rounding, rows_map.W
     lift, moved = (None, 0) if norm is None else (norm.lift, n)
     errors = RowErrors(*(getattr(rounding, name) for name in RowErrors._fields[:-1]), floor)
     weights = np.empty(0) if norm is None or lift is not None else norm.weights
+    offset = W[d] if rows_map.intercept else np.zeros(W.shape[1])
+    sums = offset, rows_map.image, weights
     out = RowPlaces(np.empty(n), np.empty(n), np.empty(moved), np.empty(moved), np.empty(n, dtype=np.uint8))
     y, hard, room = np.ascontiguousarray(y, dtype=np.float64), 0, np.empty((0, 0))
-    for run, Z in placed_rows(X, rows_map.intercept):
-        room = room if len(room) >= len(Z) else np.empty((len(Z), rows_map.W.shape[1]))
-        Q = np.matmul(Z, rows_map.W, out=room[: len(Z)])
-        squares = np.empty(0) if lift is None else np.square(Q @ lift).sum(axis=1)
-        part = np.empty(0) if rounding.column_cost is None else np.abs(Z) @ rounding.column_cost
+    for run, Z in placed_rows(X):
+        room = room if len(room) >= len(Z) else np.empty((len(Z), W.shape[1]))
+        Q = np.matmul(Z, W[:d], out=room[: len(Z)])
+        squares = np.empty(0) if lift is None else np.square((Q + offset) @ lift).sum(axis=1)
+        cost, part = rounding.column_cost, np.empty(0)
+        if cost is not None:
+            part = np.abs(Z) @ cost[:d] + (cost[d] if rows_map.intercept else 0.0)
         places = RowPlaces(*(column[run] for column in out))
-        hard += finish_rows(Q, (rows_map.image, weights, squares), y[run], part, errors, inside, places)
+        hard += finish_rows(Q, sums, squares, y[run], part, errors, inside, places)
     rows = Without(*out)
     if not hard:
         return rows
@@ -147,32 +152,34 @@ def row_statistics_of(rows_map: RowMap, X: NDArray, y: NDArray, inside: bool, fl
 
 
 @sum_kernel
-def _row_sums(Q, image, weights, m, t, square):  # pragma: no cover - compiled
+def _row_sums(Q, sums, m, t, square):  # pragma: no cover - compiled
     """Write ``sum q_j^2``, ``sum q_j image_j`` and, where there are weights, ``sum weights_j q_j^2`` of each row."""
+    offset, image, weights = sums
     for i in range(len(Q)):
         a = b = 0.0
         for j in range(Q.shape[1]):
-            a += Q[i, j] * Q[i, j]
-            b += Q[i, j] * image[j]
+            q = Q[i, j] + offset[j]
+            a += q * q
+            b += q * image[j]
         m[i], t[i] = a, b
     for i in range(len(Q) if len(weights) else 0):
         a = 0.0
         for j in range(Q.shape[1]):
-            a += weights[j] * (Q[i, j] * Q[i, j])
+            q = Q[i, j] + offset[j]
+            a += weights[j] * (q * q)
         square[i] = a
 
 
 @kernel
-def finish_rows(Q, sums, y, part, errors, inside, out):  # pragma: no cover - compiled
-    """Turn q into mu, r and the length, rounded away from zero; tell whether anybody is hard.
+def finish_rows(Q, sums, squares, y, part, errors, inside, out):  # pragma: no cover - compiled
+    """Turn ``q = Q + offset`` into mu, r and the length, rounded away from zero; tell whether anybody is hard.
 
     ``part`` is ``|x| column_cost``, and becomes the share of the worst row's error that each row has; empty where every
     row is taken to be the worst.
     """
-    image, weights, squares = sums
     mu, r, length, share, code = out
     wanted, looked, hard = len(length) > 0, len(part) > 0, 0
-    _row_sums(Q, image, weights, mu, r, length)
+    _row_sums(Q, sums, mu, r, length)
     if len(squares):
         length[:] = squares
     for i in range(len(part)):
