@@ -9,7 +9,7 @@ of X and y at the speed of a copy from pinned memory, for the fit and for the wh
 peer is torch.linalg's leverages and residuals of the same rows, with the epsilons of the processor's own inversion, all
 cores.
 
-    python -m benchmarks.gpu                   # the table by n and d, the whole audit, the stream, the peer, objectives
+    python -m benchmarks.gpu                   # the table by n and d, the whole audit, the stream, the peer
     python -m benchmarks.gpu --sizes 1e7x50    # some sizes only
     python -m benchmarks.gpu --device cpu --sizes 2e4x20   # the same code through torch on the processor
 """
@@ -28,8 +28,7 @@ import torch
 
 import perinstance as pi
 from perinstance.engines.cuda import Cuda, DeviceTable
-from perinstance.engines.cuda.linear_losses import LinearWalk
-from perinstance.engines.cuda.operations.objective_kernel import epsilons_of_objectives
+from perinstance.engines.cuda.row_losses import LinearWalk
 from perinstance.engines.local import available_cores
 from perinstance.folds.block import Block
 
@@ -100,6 +99,8 @@ def compared(release: Any, fit: Any, found: Any, X: Any, y: Any, rows: int = 50_
     part = Block(X[:rows].cpu().numpy(), y[:rows].cpu().numpy())
     people = release.people(fit, part)
     epsilon = people.pairs.epsilon(DELTA)
+    if found.epsilon is None:
+        return "no kernels here: left to the host"
     got, codes = found.epsilon[:rows].cpu().numpy(), found.code[:rows].cpu().numpy()
     left = np.isnan(got) | (codes > 1)
     known = ~left & (epsilon > 0)
@@ -204,36 +205,12 @@ def peer(text: str, device: str) -> None:
     )
 
 
-def objective(text: str, device: str) -> None:
-    """Print the whole audit of objective perturbation, and its inversion there and by all cores."""
-    n, d = (int(float(one)) for one in text.split("x"))
-    release, engine, source = pi.ObjectivePerturbation(scale=10.0), Cuda(device), DeviceTable(*table(n, d, device))
-    found = []
-    whole = seconds(lambda: found.append(pi.audit(release, source, delta=DELTA, engine=engine)), 4)
-    pairs = found[-1].pairs
-    mu, r, xx, vv = (
-        torch.tensor(one, device=device) for one in (pairs.leverage, pairs.residual, pairs.x_squared, pairs.v_squared)
-    )
-    there = seconds(lambda: epsilons_of_objectives(mu, r, xx, vv, DELTA), 3)
-    left = float(epsilons_of_objectives(mu, r, xx, vv, DELTA).isnan().double().mean())
-    few, cores = pairs[: 1 << 18], available_cores()
-    cuts = np.linspace(0, len(few), 4 * cores + 1).astype(int)
-    with ThreadPoolExecutor(cores) as pool:
-        run = lambda: list(pool.map(lambda a, b: few[a:b].epsilon(DELTA), cuts[:-1], cuts[1:]))  # noqa: E731
-        here = seconds(run, 1) / len(few)
-    print(
-        f"{text:>8}  objective perturbation, whole audit: {whole:.3f} s; inversion {there / n * 1e9:.1f} ns a person "
-        f"({left:.1e} of them left), by {cores} cores {here * 1e9:.0f} ns",
-        flush=True,
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", nargs="*", default=SIZES)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", choices=["resident", "audit", "stream", "peer", "objective"])
+    parser.add_argument("--only", choices=["resident", "audit", "stream", "peer"])
     given = parser.parse_args()
     copy, peak = ceilings(given.device)
     name = torch.cuda.get_device_name() if given.device != "cpu" else "processor"
@@ -250,8 +227,6 @@ def main() -> None:
             streamed(text, given.device)
     if given.only in (None, "peer"):
         peer(small or "1e7x50", given.device)
-    if given.only in (None, "objective"):
-        objective(small or "1e7x50", given.device)
 
 
 if __name__ == "__main__":

@@ -14,19 +14,14 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from perinstance import NoisyDescent, ObjectivePerturbation, OutputPerturbation, audit
 from perinstance.data import read_table
 from perinstance.engines import Cuda, Local
-from perinstance.engines.cuda import device_source
+from perinstance.engines.cuda import device_source, newton_sums, transfers
 from perinstance.engines.cuda import engine as engine_file
-from perinstance.engines.cuda.operations import certificate_sums, newton_sums, run_sums
-from perinstance.engines.cuda.operations.catalogue import FOLDS, LOSS_FOLDS, device_fold
-from perinstance.engines.cuda.operations.descent_sums import longest_there
-from perinstance.engines.cuda.operations.device_losses import device_loss
-from perinstance.engines.cuda.operations.row_walks import DescentPeople, RowWalk
-from perinstance.engines.cuda.transfers import grouped_uploads
+from perinstance.engines.cuda.catalogue import FOLDS, LOSS_FOLDS, device_fold
+from perinstance.engines.cuda.device_losses import device_loss
 from perinstance.engines.local import LocalSweep
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.named_operations import NamelessSweep
-from perinstance.folds.sweep import ArraySweep
 from perinstance.models import (
     Gamma,
     Logistic,
@@ -41,8 +36,6 @@ from perinstance.models.smooth.objective_folds import Outsider, slopes
 from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.rounding import HALF_UNIT
 from perinstance.pairs import Objective
-from perinstance.pairs.bounded_shift import Dominated
-from perinstance.releases.descent.clipped_steps import PersonGradients, Steps, folded_path, quiet_path
 
 from ..models.sharp_minima import exact, many_digits, minimum, one_predictor
 from .devices import DELTA, DEVICES, torch
@@ -56,14 +49,11 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 @pytest.fixture
 def short_runs(monkeypatch):
     """Small tables have many runs, chunks and blocks."""
-    for module in (run_sums, newton_sums, certificate_sums):
-        monkeypatch.setattr(module, "RUN", 16)
-    for module in (run_sums, newton_sums):
-        monkeypatch.setattr(module, "SHORT_RUN", 8)
-    monkeypatch.setattr(run_sums, "RUNS", 4)
+    for name, small in (("RUN", 16), ("SHORT_RUN", 8), ("RUNS", 4)):
+        monkeypatch.setattr(newton_sums, name, small)
     for name in ("STREAMED_BYTES", "VIEWED_BYTES"):
         monkeypatch.setattr(engine_file, name, 1 << 10)
-    monkeypatch.setattr(grouped_uploads, "GROUP_BYTES", 1 << 11)
+    monkeypatch.setattr(transfers, "GROUP_BYTES", 1 << 11)
     monkeypatch.setattr(engine_file, "KEPT_SHARE", 0.0)
 
 
@@ -109,16 +99,16 @@ def test_the_same_answers_as_here(device, case, short_runs):
 
 
 @DEVICES
-def test_nothing_is_walked_by_the_processor(device, monkeypatch):
-    """Tables on the device: every fold and the map of these audits has an implementation there."""
+def test_sums_with_a_name_are_taken_there(device, monkeypatch):
+    """Tables on the device: whatever fold has an implementation there is not walked by the processor."""
     X, y = people(5000)
-    table = torch.tensor(X, device=device)
+    table, folded = torch.tensor(X, device=device), LocalSweep.fold
 
-    def refused(self, step):
-        raise AssertionError(f"{step} ran on the processor")
+    def others(self, step):
+        assert device_fold(step) is None, f"{step} ran on the processor"
+        return folded(self, step)
 
-    monkeypatch.setattr(LocalSweep, "fold", refused)
-    monkeypatch.setattr(LocalSweep, "map", refused)
+    monkeypatch.setattr(LocalSweep, "fold", others)
     for case in ("bounds", "objective, logistic", "descent, own row", "descent, reading"):
         release, target, arguments, _ = CASES[case]
         source = device_source(table, torch.tensor(y[target].astype(np.int32), device=device))
@@ -176,21 +166,15 @@ def test_objective_perturbation_is_never_below(device):
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_losses_are_the_processors(loss):
     rng = np.random.default_rng(1)
-    eta, step, radius = rng.normal(size=400) * 8, rng.normal(size=400) * 3, rng.gamma(1.0, size=400)
+    eta = rng.normal(size=400) * 8
     y = rng.integers(0, 2, size=400).astype(float) + (0.5 if isinstance(loss, Gamma) else 0.0)
     there = device_loss(loss)
     assert there is not None
-    at = [torch.tensor(one) for one in (y, eta)]
-    with np.errstate(over="ignore"):
-        for name, more in (
-            ("value", ()),
-            ("slope_change", (step,)),
-            ("largest_third", (radius,)),
-        ):
-            want, got = getattr(loss, name)(y, eta, *more), getattr(there, name)(*at, *map(torch.tensor, more))
-            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13 * np.abs(want).max(), err_msg=name)
-        for got, want in zip(there.derivatives(*at), loss.derivatives(y, eta), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-13)
+    value, *derivatives = there(torch.tensor(y), torch.tensor(eta))
+    want = loss.value(y, eta)
+    np.testing.assert_allclose(value, want, rtol=1e-12, atol=1e-13 * np.abs(want).max())
+    for got, want in zip(derivatives, loss.derivatives(y, eta), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
     assert device_loss(SmoothHinge()) is None
 
 
@@ -308,68 +292,17 @@ def test_outsiders_of_another_width_or_class_are_refused(device):
         assert words[0] == words[1]
 
 
-def test_own_rows_are_never_below():
-    """Lengths of rows against exact squares; huge and tiny cells."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(60, 5)) * 10.0 ** rng.integers(-150, 151, size=(60, 1))
-    X[0] = 0.0
-    for intercept in (False, True):
-        gradients = PersonGradients(SmoothObjective(Logistic(), RidgePenalty(1.0), fit_intercept=intercept))
-        got = longest_there(torch.tensor(X), gradients).numpy()
-        for row, length in zip(X.tolist(), got.tolist(), strict=True):
-            square = sum((Fraction(v) ** 2 for v in row), Fraction(int(intercept)))
-            assert Fraction(length) ** 2 >= square
-            assert Fraction(length) ** 2 <= square * (1 + Fraction(1, 10**12)) + Fraction(1, 10**600)
-    assert torch.isinf(longest_there(torch.tensor(X), PersonGradients(SmoothObjective(Squared())))).all()
-
-
-def test_a_path_by_folds_is_the_path_of_all_rows(short_runs):
-    X, y = people(200)
-    gradients = PersonGradients(SmoothObjective(Logistic(), RidgePenalty(0.5), fit_intercept=True))
-    steps = Steps(6, 0.01, 0.8, 3.0, 0.5, 2.0**-40)
-    want = quiet_path(gradients, X, y["class"], steps)
-    labelled = y["class"] * 2 - 1  # classes -1 and 1
-    np.testing.assert_allclose(
-        folded_path(gradients, ArraySweep(X, labelled, 64), steps, (-1.0, 1.0)), want, rtol=1e-12
-    )
-    with Cuda("cpu").sweep(read_table(X, labelled)) as sweep:
-        np.testing.assert_allclose(folded_path(gradients, sweep, steps, (-1.0, 1.0)), want, rtol=1e-9)
-
-
-def test_sampled_readings():
-    """Below rate 1 lengths are counted by levels."""
-    X, y = people(60)
-    release = NoisyDescent(LogisticRegression(), noise=5.0, steps=3, rate=0.5)
-    fit = release.confidential_fit(ArraySweep(X, y["class"]), "estimate")
-    here = release.people(fit, Block(X, y["class"])).pairs
-    there = DescentPeople(release, fit, True, torch.device("cpu")).people(torch.tensor(X), torch.tensor(y["class"]))
-    np.testing.assert_array_equal(there.pairs._counts, here._counts)
-
-
 def test_rows_are_copied_once_and_are_the_hosts_own():
     X, y = people(10)
     table = device_source(torch.tensor(X), torch.tensor(y["class"].astype(np.int32)))
-    block = table.host_block(2, 6)
-    assert block.X.dtype == block.y.dtype == np.float64 and block.start == 2
+    block = [piece() for piece in table.pieces(4 * 32)][1]
+    assert block.X.dtype == block.y.dtype == np.float64 and block.start == 4 and len(block) == 4
     block.X[:] = 0.0
     np.testing.assert_array_equal(table.X.numpy(), X)
     turned = device_source(torch.tensor(np.ascontiguousarray(X.T), dtype=torch.float32).T, y["real"])
-    np.testing.assert_array_equal(turned.host_block(0, 10).X, X.astype(np.float32))
-    assert turned.host_block(0, 10).X.flags.c_contiguous
-
-
-@DEVICES
-@pytest.mark.parametrize("delta", [1e-6, 1e-10, 1e-11, 0.3, 0.9])
-def test_bounded_shifts_are_inverted_as_here(device, delta):
-    """Two kinds of tails; where delta does not exceed one, the processor answers."""
-    rng = np.random.default_rng(3)
-    D, offset = 10.0 ** rng.uniform(-6, 2, size=300), rng.gamma(1.0, size=300)
-    D[:2] = 0.0, np.inf
-    pairs = Dominated(D, offset, np.where(rng.random(300) < 0.5, 1e-10, 0.0))
-    got = RowWalk(None, delta, torch.device(device))._epsilon(pairs)
-    np.testing.assert_allclose(got, pairs.epsilon(delta), rtol=1e-9, atol=1e-13)
-    with np.errstate(invalid="ignore"):
-        assert (pairs.delta(np.where(np.isfinite(got), got, 1e6)) <= delta * (1 + 1e-11))[np.isfinite(got)].all()
+    (whole,) = (piece() for piece in turned.pieces())
+    np.testing.assert_array_equal(whole.X, X.astype(np.float32))
+    assert whole.X.flags.c_contiguous
 
 
 def test_every_operation_has_a_name():
@@ -387,14 +320,14 @@ def test_a_chain_is_as_long_as_the_longest_way(short_runs):
     for n in (1, 5, 64, 1000, 5003):
         v = torch.linspace(0.1, 0.3, n, dtype=torch.float64)
         want = math.fsum(v.tolist())
-        bound = run_sums.chain(n, 1, 16) * HALF_UNIT * want
-        by_total, by_cross = run_sums.PairedSum(), run_sums.PairedSum()
-        for x, t in run_sums.chunks(v[:, None], v, 1):
-            by_total.add(run_sums.total(t, 16))
-            by_cross.add(run_sums.cross(x, torch.ones_like(x), 16))
+        bound = newton_sums.chain(n, 1, 16) * HALF_UNIT * want
+        by_total, by_cross = newton_sums.PairedSum(), newton_sums.PairedSum()
+        for x, t in newton_sums.chunks(v[:, None], v, 1):
+            by_total.add(newton_sums.total(t, 16))
+            by_cross.add(newton_sums.cross(x, torch.ones_like(x), 16))
         assert abs(float(by_total.total) - want) <= bound
         assert abs(float(by_cross.total) - want) <= bound
-    counted = run_sums.PairedSum()
+    counted = newton_sums.PairedSum()
     for _ in range(1000):
         counted.add(Counted(0))
     assert counted.total.additions <= 2 * (1000).bit_length()

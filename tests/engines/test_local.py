@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from perinstance.data import read_table
 from perinstance.engines import Engine, Local, LocalSweep
-from perinstance.engines.local import ONE_BLAS_THREAD, quiet_libraries
-from perinstance.engines.ordered_results import ordered
+from perinstance.engines.local import ONE_BLAS_THREAD, ordered, quiet_libraries
 from perinstance.errors import InvalidInput, InvalidTable
 
 RNG = np.random.default_rng(2)

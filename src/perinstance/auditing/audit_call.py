@@ -18,7 +18,7 @@ from perinstance.data import LossWriter, Recipe
 from perinstance.data.checks.identifiers import warn_of_identifiers
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
-from perinstance.engines.engine_choice import default_engine
+from perinstance.engines import default_engine
 from perinstance.engines.local import quiet_libraries
 from perinstance.engines.protocol import Engine, Progress, TableSweep
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
@@ -116,8 +116,6 @@ def audit(
     name = type(release).__name__
     LOG.info("audit of %s begins: %d features", name, table.n_features)
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
-        if targets is None and hasattr(sweep, "expect_answers"):  # an engine with time for it while rows are moved
-            sweep.expect_answers()
         fit = release.confidential_fit(sweep, method)
         LOG.debug("audit: the confidential fit is made")
         if targets is None:

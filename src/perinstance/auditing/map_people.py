@@ -43,7 +43,7 @@ def walk_people(
     stream: LossStream | None = None,
 ) -> Answer:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
-    gather = _Gather(who.n_rows, getattr(who, "answer_array", np.empty))
+    gather = _Gather(who.n_rows)
     step: Callable[[Block], BlockLosses] = partial(
         losses_of_block, release=release, fit=fit, inside=inside, delta=delta
     )
@@ -87,9 +87,8 @@ def with_better(pairs: Pairs, better: Pairs, at: NDArray) -> Pairs:
 class _Gather:
     """Collects the parts. With the number of people known, each array is written once and the parts are let go."""
 
-    def __init__(self, n: int | None, new_array: Callable[..., NDArray] = np.empty) -> None:
+    def __init__(self, n: int | None) -> None:
         self.n = n
-        self._new_array = new_array
         self.done = 0
         self.columns: dict[str, NDArray] = {}  #: by the names of ``_columns_of``
         self.kind: type[ColumnPairs] | None = None
@@ -110,9 +109,6 @@ class _Gather:
             self.place(part, self.done)
         self.done += len(part.epsilon)
 
-    def room(self, start: int, n: int) -> None:
-        """Return no places: parts are written by ``place``."""
-
     def place(self, part: BlockLosses, start: int) -> None:
         """Write the numbers of a part where they belong; parts may come in any order, from several threads."""
         values = _columns_of(part)
@@ -121,7 +117,7 @@ class _Gather:
         with self._lock:
             if not self.columns:
                 self.kind = type(part.people.pairs)  # type: ignore[assignment]
-                self.columns = {name: self._new_array(self.n, column.dtype) for name, column in values.items()}
+                self.columns = {name: np.empty(self.n, column.dtype) for name, column in values.items()}
         for name, column in self.columns.items():
             column[start : start + len(part.epsilon)] = values[name]
 

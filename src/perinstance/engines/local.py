@@ -6,7 +6,9 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,17 +19,17 @@ from threadpoolctl import ThreadpoolController
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Piece, Source
 from perinstance.engines.first_look import CellNames, checked_step
-from perinstance.engines.ordered_results import Crew, ordered
 from perinstance.engines.protocol import Progress
 from perinstance.engines.scratch_files import Scratch
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
 
+A = TypeVar("A")
 T = TypeVar("T")
 
-WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece
-#: matrices of more columns are worth a library's own threads, between the passes over the rows
+WAITING = 3  #: pieces that wait for a thread, so that none waits for a piece; changes only speed
+#: matrices of more columns are worth a library's own threads, between the passes over the rows; changes only speed
 WORTH_THREADS = 512
 MEMORY_BYTES = 16 << 20  #: of decoded blocks that are kept in memory; the rest goes to the scratch file
 
@@ -79,7 +81,7 @@ class LocalSweep:
         self._progress = progress
         self._store: Scratch | None = None  # all blocks, once the first pass is through
         self._checked = False
-        self._crew: Crew | None = None
+        self._pool: ThreadPoolExecutor | None = None
 
     @property
     def n_features(self) -> int:
@@ -94,7 +96,7 @@ class LocalSweep:
     def fold(self, step: Callable[[Block], M]) -> M:
         """Return the sum of ``step(block)`` over all blocks, added in row order."""
         total: M | None = None
-        with closing(self._walk(step, "fold")) as parts:
+        with closing(self.walk(step, "fold")) as parts:
             for part in parts:
                 total = part if total is None else total + part
         assert total is not None  # a table without rows was refused by the walk
@@ -102,7 +104,11 @@ class LocalSweep:
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order."""
-        return self._walk(step, "map")  # a caller who stops early closes it, or lets it go
+        return self.walk(step, "map")  # a caller who stops early closes it, or lets it go
+
+    def all_finite(self) -> None:
+        """Take note that a pass over all rows saw finite cells only."""
+        self._checked = True
 
     def close(self) -> None:
         """Give back memory, scratch space and threads; a later pass reads the source again."""
@@ -117,7 +123,8 @@ class LocalSweep:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _walk(self, step: Callable[[Block], T], stage: str) -> Generator[T, None, None]:
+    def walk(self, step: Callable[[Block], T], stage: str) -> Generator[T, None, None]:
+        """Yield ``step(block)`` of every block, in row order, and report the rows as those of a stage."""
         keep = None if self.source.rereadable or self._store else Scratch(self._memory_bytes, self._folder)
         pieces = self._store.pieces() if self._store else self.source.pieces(self._block_bytes, self.threads)
 
@@ -137,7 +144,7 @@ class LocalSweep:
         try:
             # One BLAS thread: spinning ones would take the cores from the threads over blocks.
             with ONE_BLAS_THREAD:
-                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self.crew()):
+                for size, ids, part in ordered(work, enumerate(pieces), self.threads, ahead, self.pool()):
                     rows += size
                     if ids is not None:
                         names.append(ids)
@@ -150,18 +157,18 @@ class LocalSweep:
                 keep.close()
             raise
 
-    def crew(self) -> Crew | None:
+    def pool(self) -> ThreadPoolExecutor | None:
         """Return the threads, who wait for the next pass until this is closed, let go of, or a pass fails."""
-        if self._crew is None and self.threads > 1:
-            self._crew = Crew(self.threads)
-            weakref.finalize(self, self._crew.end)
-        return self._crew
+        if self._pool is None and self.threads > 1:
+            self._pool = ThreadPoolExecutor(self.threads, THREAD_NAME)
+            weakref.finalize(self, _let_go, self._pool)
+        return self._pool
 
     def dismiss(self) -> None:
         """Let the threads go; a later pass begins with new ones."""
-        if self._crew is not None:
-            self._crew.end()
-            self._crew = None
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def _finish(self, rows: int, names: list[pa.Array], keep: Scratch | None) -> None:
         """Remember what a whole pass has taught."""
@@ -174,8 +181,46 @@ class LocalSweep:
         self._checked = True
         self.n_rows = rows
         if keep is not None:
-            keep.finish()
             self._store = keep
+
+
+THREAD_NAME = "perinstance"
+
+
+def _let_go(pool: ThreadPoolExecutor) -> None:
+    """Wait for the threads of a table that nobody holds any more, unless one of them was the last to."""
+    pool.shutdown(wait=not threading.current_thread().name.startswith(THREAD_NAME))
+
+
+def ordered(
+    work: Callable[[A], T],
+    pieces: Iterable[A],
+    threads: int,
+    ahead: int = 1,
+    pool: ThreadPoolExecutor | None = None,
+) -> Iterator[T]:
+    """Yield ``work(piece)`` in the order of the pieces; at most ``threads + ahead`` are under way or waiting.
+
+    When the caller stops early, is interrupted, or a piece fails, what has not begun is dropped and what runs is
+    waited for. Without a pool there is one for this loop alone, and no thread outlives it.
+    """
+    if threads == 1:
+        for piece in pieces:
+            yield work(piece)
+        return
+    workers = ThreadPoolExecutor(threads, THREAD_NAME) if pool is None else pool
+    window: deque[Future[T]] = deque()
+    try:
+        for piece in pieces:
+            window.append(workers.submit(work, piece))
+            if len(window) >= threads + ahead:
+                yield window.popleft().result()
+        while window:
+            yield window.popleft().result()
+    finally:
+        wait([future for future in window if not future.cancel()])
+        if pool is None:
+            workers.shutdown(cancel_futures=True)
 
 
 def quiet_libraries(width: int) -> AbstractContextManager[Any]:
@@ -190,7 +235,8 @@ def quiet_libraries(width: int) -> AbstractContextManager[Any]:
 class _OneBlasThread:
     """Holds BLAS to one thread while anybody is inside; whoever comes in later finds it done.
 
-    To tell the libraries takes some time, and every pass of an audit asks for it once more.
+    Libraries are asked by themselves: ``ThreadpoolController.limit`` describes each first, which takes ten times as
+    long, and every pass of an audit asks once more.
     """
 
     def __init__(self) -> None:
@@ -201,10 +247,8 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                # by themselves: ``limit`` describes every library first, which takes ten times as long
-                libraries = [one for one in blas_libraries().lib_controllers if one.user_api == "blas"]
-                self._before = [(one, one.num_threads) for one in libraries]
-                for one in libraries:
+                self._before = [(one, one.num_threads) for one in blas_libraries()]
+                for one, _ in self._before:
                     one.set_num_threads(1)
             self._inside += 1
 
@@ -221,15 +265,13 @@ ONE_BLAS_THREAD = _OneBlasThread()
 
 
 @functools.cache
-def blas_libraries() -> ThreadpoolController:
+def blas_libraries() -> list[Any]:
     """Find the BLAS libraries once: looking for them takes milliseconds, and a pass over a small table takes less."""
     import scipy.linalg  # noqa: F401 - whose library compiled code calls: it has to be among them
 
-    return ThreadpoolController()
+    return [one for one in ThreadpoolController().lib_controllers if one.user_api == "blas"]
 
 
 def available_cores() -> int:
     """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

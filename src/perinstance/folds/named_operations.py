@@ -10,11 +10,9 @@ Operations that have a second implementation today:
 - linear models: ``gram`` (X'X, X'y and y'y, also seen through a factor) of ``models.linear.gram_matrix``;
 - smooth models, as folds: ``classes_of`` and ``on_codes`` of ``folds.class_labels``; the Newton sums of a loss
   (``slopes``, ``values_along``, ``farthest``, ``check_targets`` and ``gradient_rounding`` of
-  ``models.smooth.objective_folds``); the sums of the certificates (``highest``, ``steepest``, ``weighted_grams``) and
-  of refits (``gradient_changes``);
-- training: ``clipped_total`` of ``releases.descent.clipped_steps``;
-- every audit's map: ``losses_of_block`` of ``releases.base.block_losses`` (statistics of the rows, the pairs' columns
-  and epsilon at a delta), where the release says how its people follow from what the device computes.
+  ``models.smooth.objective_folds``);
+- an audit's map of a linear model: ``losses_of_block`` of ``releases.base.block_losses`` (statistics of the rows, and
+  epsilon at a delta), where the release says how its people follow from what the device computes.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.numba_compile import kernel
 from perinstance.pairs import Posterior
 from perinstance.pairs.interface.kinds import Method
-from perinstance.releases.base.block_losses import AnswerRoom
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, posterior_own_row
@@ -132,10 +131,10 @@ class PosteriorSample(Publishing):
         """A residual of this size moves a sample about as much as the leverage does."""
         return float(self.gamma) ** -0.5
 
-    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without, room: AnswerRoom | None = None) -> People:
-        """Return the pairs of people of whom leverage and residual are known; made in ``room`` where it is given."""
+    def from_row_statistics(self, fit: LinearFit | DualFit, loo: Without) -> People:
+        """Return the pairs of people of whom leverage and residual are known."""
         n = len(loo.residual)
-        rho, kind = (np.empty(n), np.empty(n, dtype=np.uint8)) if room is None else (room.parameter, room.code)
+        rho, kind = np.empty(n), np.empty(n, dtype=np.uint8)
         if standardise(loo.leverage, loo.residual, *self.standardising, loo.kind_code, rho, kind):
             pairs = Posterior.of_checked(kind, {"leverage": loo.leverage, "residual": rho})
         else:
@@ -147,11 +146,6 @@ class PosteriorSample(Publishing):
         """What ``standardise`` wants besides a person's numbers."""
         limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
         return Standardising(float(np.sqrt(float(self.gamma))), limits)
-
-    def people_in(self, room: AnswerRoom) -> People:
-        """Return the people whose numbers are standardised and lie in a room."""
-        columns = {"leverage": room.leverage, "residual": room.parameter}
-        return People(room.leverage, room.residual, Posterior.of_checked(room.code, columns), None)
 
 
 class Standardising(NamedTuple):

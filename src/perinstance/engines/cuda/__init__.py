@@ -1,11 +1,10 @@
-"""A GPU: rows that lie on it or stream over, products and inversions there, in float64 (read ``engine.py`` first).
+"""A GPU: rows that lie on it or stream over, sums and row statistics there, in float64 (read ``engine.py`` first).
 
-``device_tables`` takes arrays that lie on a device, ``transfers`` brings blocks over, and the operations are in
-``gram_products`` (X'X and X'y), ``row_sums`` (row statistics of a factor), ``epsilons`` (epsilon at a delta),
-``linear_losses`` (all of it for a block; ``loss_chunks`` takes the answers back) and ``operations`` (the other models).
-They are written for torch, which also runs them on a processor; ``fused_kernels`` and, for more columns,
-``wide_kernels`` have the same in CUDA, one reading of X each, where CuPy can compile it (``compiled_kernels``, of the
-files in ``sources``).
+``device_tables`` takes arrays that lie on a device, ``transfers`` brings blocks over and answers back, ``catalogue``
+says which steps have an operation there: ``gram_products`` (X'X and X'y), ``newton_sums`` (smooth fits) and
+``row_losses`` (leverage, residual and epsilon of every row, by ``row_sums``). They are written for torch, which also
+runs them on a processor; ``kernels`` has some of them in CUDA (the ``.cu`` files), one reading of X each, where CuPy
+can compile it. Steps without an operation there are walked by threads of the processor, over blocks that come back.
 """
 
 from __future__ import annotations

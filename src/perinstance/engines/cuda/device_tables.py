@@ -76,23 +76,16 @@ class DeviceTable:
         """See ``Source``."""
         step = rows_per_block(self.n_features, VIEW_BYTES if block_bytes is None else block_bytes)
         for start in range(0, self.n_rows, step):
-            yield partial(self.host_block, start, min(start + step, self.n_rows))
+            yield partial(self._host_block, start, min(start + step, self.n_rows))
 
-    def host_block(self, start: int, stop: int) -> Block:
-        """Copy some rows to the processor's memory."""
-        double = torch_module().float64
-        return Block(copied(self.X[start:stop], double), copied(self.y[start:stop], double), start)
-
-
-def copied(tensor: Any, dtype: Any = None, pinned: bool = False) -> Any:
-    """Return a tensor as an array of the host's own, copied once: it may lie in the host's memory itself.
-
-    ``pinned`` is for numbers that travel back in many small parts: it is fast, and there is not much of it.
-    """
-    torch = torch_module()
-    found = tensor.dtype if dtype is None else dtype
-    there = torch.empty(tensor.shape, dtype=found, pin_memory=pinned and tensor.device.type == "cuda")
-    return there.copy_(tensor).numpy()
+    def _host_block(self, start: int, stop: int) -> Block:
+        """Copy some rows to the processor's memory, once: they may lie there already."""
+        torch = torch_module()
+        found = []
+        for one in (self.X[start:stop], self.y[start:stop]):
+            there = torch.empty(one.shape, dtype=torch.float64, pin_memory=self.device.type == "cuda")
+            found.append(there.copy_(one).numpy())
+        return Block(*found, start)
 
 
 def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable:
@@ -128,11 +121,7 @@ def device_source(X: Any, y: Any, ids: Any = None, **others: Any) -> DeviceTable
 def _tensor(torch: Any, array: Any) -> Any:
     """Take an array as a tensor, without a copy; numbers alone."""
     found = array.detach() if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
-    if found.is_complex() or not (found.is_floating_point() or found.dtype in _whole(torch)):
+    whole = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)  # whose numbers are floats exactly
+    if found.is_complex() or not (found.is_floating_point() or found.dtype in whole):
         raise InvalidTable(f"X and y must be real numbers, got {found.dtype}; convert them")
     return found
-
-
-def _whole(torch: Any) -> tuple[Any, ...]:
-    """Types whose numbers are floats exactly."""
-    return (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.engines.cuda.kernels import gram_sums
 from perinstance.models.linear.gram_matrix import Gram
 from perinstance.numerics.array_types import Floats
 
@@ -23,90 +25,43 @@ SHORT_RUN, LONG_RUN, LONG = 1024, 4096, 1 << 22
 RUNS = 1024
 #: bytes of a chunk of rows, and of the products that are added at a time
 CHUNK_BYTES = 1 << 30
-#: columns from which the half of X'X below the diagonal is left out
-WIDE = 96
-
-
-def chain(n: int) -> float:
-    """Return how many additions a term goes through at most, here and in the CUDA kernels."""
-    return 2048.0 + n / 1024.0
+WIDE = 96  #: columns from which the half of X'X below the diagonal is left out; changes only speed
 
 
 def device_gram(X: Any, y: Any, intercept: bool, W: Floats | None = None) -> Gram:
     """Return the statistic of rows on a device; ``X`` and ``y`` are torch tensors."""
-    import torch
-
-    from perinstance.engines.cuda import fused_kernels
-
-    n, d = X.shape
-    if W is None:
-        found = fused_kernels.gram_sums(X, y, intercept)
-        if found is not None:
-            return _from_sums(n, d + int(intercept), found)
+    torch, (n, d) = torch_module(), X.shape
+    p, chain = d + int(intercept), 2048.0 + n / 1024.0
+    sums = gram_sums(X, y, intercept) if W is None else None
+    if sums is not None:
+        return Gram(n, sums[:p, :p].copy(), sums[:p, p].copy(), float(sums[p, p]), chain)
     lift = None if W is None else torch.as_tensor(W, device=X.device)
-    r = d + int(intercept) if W is None else W.shape[1]
-    cross = torch.zeros((r, r), dtype=torch.float64, device=X.device)
-    moment = torch.zeros(r, dtype=torch.float64, device=X.device)
-    square = torch.zeros((), dtype=torch.float64, device=X.device)
-    run = SHORT_RUN if n < LONG else LONG_RUN
-    step = _rows(run, d, r)
+    r = p if lift is None else lift.shape[1]
+    run, cross, moment, square = SHORT_RUN if n < LONG else LONG_RUN, 0.0, 0.0, 0.0
+    runs = min(CHUNK_BYTES // (8 * run * max(p, r)), CHUNK_BYTES // (8 * r * r), RUNS)
+    step = run * max(runs, 1)
     for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
-        Z, t = X[part].to(torch.float64), y[part].to(torch.float64)
-        square += _total(t[:, None], t, run)[0]
-        if lift is not None:
-            Q = Z @ lift[:d]
-            Z = Q + lift[d] if intercept else Q
-        inner = Z.shape[1]
-        sums, aims = _runs(Z, t, run)
-        cross[:inner, :inner] += sums
-        moment[:inner] += aims
-        if lift is None and intercept:
-            ones = torch.ones(len(t), dtype=torch.float64, device=X.device)
-            total = _total(Z, ones, run)
-            cross[d, :d] += total
-            cross[:d, d] += total
-            cross[d, d] += len(t)
-            moment[d] += _total(t[:, None], ones, run)[0]
-    return Gram(n, cross.cpu().numpy(), moment.cpu().numpy(), float(square), chain(n))
+        part = slice(start, start + step)
+        Z, t = X[part].to(torch.float64), y[part].to(torch.float64)[:, None]
+        Z = torch.cat([Z, torch.ones_like(t)], dim=1) if intercept else Z
+        Z = Z if lift is None else Z @ lift
+        half = r // 2 // 8 * 8 if r >= WIDE else 0
+        below = _products(Z, slice(half, r), Z, slice(half, r), run)
+        if half:  # [[A, B], [B', C]]
+            above = _products(Z, slice(0, half), Z, slice(0, r), run)
+            below = torch.cat([above, torch.cat([above[:, half:].T, below], dim=1)])
+        everything = slice(None)
+        cross = cross + below
+        moment = moment + _products(Z, everything, t, everything, run)
+        square = square + _products(t, everything, t, everything, run)
+    return Gram(n, cross.cpu().numpy(), moment[:, 0].cpu().numpy(), float(square), chain)
 
 
-def _rows(run: int, d: int, r: int) -> int:
-    """Return how many rows a chunk has: neither they nor the products of their runs take more memory than allowed."""
-    runs = min(CHUNK_BYTES // (8 * run * max(d, r)), CHUNK_BYTES // (8 * r * r), RUNS)
-    return int(run * max(runs, 1))
-
-
-def _runs(Z: Any, t: Any, run: int) -> tuple[Any, Any]:
-    """Return ``Z'Z`` and ``Z't``: of whole runs in one batch of products, and of the rest."""
-    import torch
-
-    whole = len(Z) // run * run
-    rest = Z[whole:]
-    cross = rest.T @ rest
+def _products(A: Any, left: slice, B: Any, right: slice, run: int) -> Any:
+    """Return ``A'B`` of some columns: of whole runs in one batch of products, and of the rest."""
+    whole = len(A) // run * run
+    total = A[whole:, left].T @ B[whole:, right]
     if whole:
-        parts, r = Z[:whole].reshape(-1, run, Z.shape[1]), Z.shape[1]
-        turned = parts.transpose(1, 2)
-        if r < WIDE:
-            cross = cross + (turned @ parts).sum(dim=0)
-        else:  # [[A, B], [B', C]]
-            half = r // 2 // 8 * 8
-            upper = (turned[:, :half] @ parts).sum(dim=0)
-            lower = (turned[:, half:] @ parts[:, :, half:]).sum(dim=0)
-            cross = cross + torch.cat([upper, torch.cat([upper[:, half:].T, lower], dim=1)])
-    return cross, _total(Z, t, run)
-
-
-def _total(Z: Any, t: Any, run: int) -> Any:
-    """Return ``Z't``."""
-    whole = len(Z) // run * run
-    moment = Z[whole:].T @ t[whole:]
-    if whole:
-        parts, aims = Z[:whole].reshape(-1, run, Z.shape[1]), t[:whole].reshape(-1, run, 1)
-        moment = moment + (parts.transpose(1, 2) @ aims).sum(dim=0)[:, 0]
-    return moment
-
-
-def _from_sums(n: int, p: int, sums: Floats) -> Gram:
-    """Take apart ``[X 1 y]'[X 1 y]``."""
-    return Gram(n, sums[:p, :p].copy(), sums[:p, p].copy(), float(sums[p, p]), chain(n))
+        rows, others = (M[:whole].reshape(-1, run, M.shape[1]) for M in (A, B))
+        total = total + (rows[:, :, left].transpose(1, 2) @ others[:, :, right]).sum(dim=0)
+    return total

@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.models.linear.loops.finished_rows import HARD, HARD_LEVERAGE, ROUGH_RESIDUAL
-from perinstance.models.linear.row_statistics import RowMap
+from perinstance.engines.cuda.device_tables import torch_module
+from perinstance.models.linear.row_statistics import HARD, HARD_LEVERAGE, ROUGH_RESIDUAL, RowMap
+from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import EXACT_PARAMETER, LARGEST_SQUARE, TINY, UNDERFLOWN, UNIT
-
-#: columns up to which the kernels take all tiles of W, whether it is triangular or not
-FEW_COLUMNS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,62 +32,34 @@ class DeviceStatistics:
 
 
 class DeviceFactor:
-    """What rows are multiplied by; copied to a device when it is first needed there."""
+    """What rows are multiplied by, copied to a device: the parts of a ``RowMap``, None for those that it has not."""
 
     def __init__(self, rows_map: RowMap, n_features: int, device: Any) -> None:
-        self.rows_map = rows_map
-        self.device = device
+        self.rows_map, self.device = rows_map, device
         self.inner_shape = (n_features, rows_map.W.shape[1])
+        self.triangular = not np.tril(rows_map.W[:n_features], -1).any()
+        norm, cost = rows_map.norm, rows_map.rounding.column_cost
+        weights = norm.weights if norm is not None and norm.lift is None else None
+        self.inner, self.image = self._there(rows_map.W[:n_features]), self._there(rows_map.image)
+        self.offset = self._there(rows_map.W[n_features] if rows_map.intercept else None)
+        self.weights, self.lift = self._there(weights), self._there(None if norm is None else norm.lift)
+        self.column_cost = self._there(cost)
 
-    def _there(self, array: Any) -> Any:
-        import torch
-
-        return torch.tensor(np.ascontiguousarray(array), dtype=torch.float64, device=self.device)
+    def _there(self, array: Floats | None) -> Any:
+        double = torch_module().float64
+        return None if array is None else torch_module().tensor(array, dtype=double, device=self.device)
 
     @property
     def plain(self) -> bool:
         """Whether leverage and residual are all that is asked, with the same limits for every row."""
-        return self.rows_map.norm is None and self.rows_map.rounding.column_cost is None
-
-    @functools.cached_property
-    def inner(self) -> Any:
-        """W, without the row of the intercept."""
-        return self._there(self.rows_map.W[: self.inner_shape[0]])
-
-    @functools.cached_property
-    def offset(self) -> Any:
-        """The row of the intercept, or None."""
-        return self._there(self.rows_map.W[self.inner_shape[0]]) if self.rows_map.intercept else None
-
-    @functools.cached_property
-    def image(self) -> Any:
-        """W'X'y."""
-        return self._there(self.rows_map.image)
-
-    @functools.cached_property
-    def weights(self) -> Any:
-        """Of the squares of q in a length; None without a norm, or where ``lift`` is used."""
-        norm = self.rows_map.norm
-        return self._there(norm.weights) if norm is not None and norm.lift is None else None
-
-    @functools.cached_property
-    def lift(self) -> Any:
-        """What q is multiplied by for a length, or None."""
-        norm = self.rows_map.norm
-        return self._there(norm.lift) if norm is not None and norm.lift is not None else None
-
-    @functools.cached_property
-    def column_cost(self) -> Any:
-        """See ``RowRounding``; None where rows are not looked at."""
-        cost = self.rows_map.rounding.column_cost
-        return None if cost is None else self._there(cost)
+        return self.rows_map.norm is None and self.column_cost is None
 
     @functools.cached_property
     def fragments(self) -> Any:
         """W in the order in which the lanes of the kernels read it, and behind it offset and image.
 
-        A tile (s, j) is rows 8 s to 8 s + 7 and columns 8 j to 8 j + 7; lane 4 g + k has of it rows 2 k and 2 k + 1 of
-        column g. For few columns all tiles, j by j; for many those with j >= s, s by s.
+        A tile (s, j) is rows 8 s to 8 s + 7 and columns 8 j to 8 j + 7, and comes j by j; lane 4 g + k has of it rows
+        2 k and 2 k + 1 of column g.
         """
         d, rank = self.inner_shape
         tiles, depth = -(-rank // 8), -(-d // 8)
@@ -98,27 +68,14 @@ class DeviceFactor:
         if self.rows_map.intercept:
             ends[0, :rank] = self.rows_map.W[d]
         ends[1, :rank] = self.rows_map.image
-        cut = W.reshape(depth, 4, 2, tiles, 8).transpose(0, 3, 4, 1, 2)  # [s, j, g, k, i]
-        if max(d, rank) <= FEW_COLUMNS:
-            cut = cut.swapaxes(0, 1)
-        else:
-            cut = cut[np.nonzero(np.arange(tiles) >= np.arange(depth)[:, None])]
+        cut = W.reshape(depth, 4, 2, tiles, 8).transpose(3, 0, 4, 1, 2)  # [j, s, g, k, i]
         return self._there(np.concatenate([cut.reshape(-1), ends.reshape(-1)]))
-
-    def image_of(self, X: Any) -> Any:
-        """Return ``q = x W``, of ``[x 1]`` with an intercept."""
-        import torch
-
-        return X @ self.inner if self.offset is None else torch.addmm(self.offset, X, self.inner)
 
     def sums(self, X: Any) -> tuple[Any, Any, Any]:
         """Return ``sum q_j^2``, ``sum q_j image_j`` and the squared length (None without a norm) of each row."""
-        q = self.image_of(X)
+        q = X @ self.inner if self.offset is None else torch_module().addmm(self.offset, X, self.inner)
         predicted = q @ self.image
-        square = None
-        if self.lift is not None:
-            v = q @ self.lift
-            square = v.mul_(v).sum(dim=1)
+        square = None if self.lift is None else (q @ self.lift).square_().sum(dim=1)
         q *= q
         if self.weights is not None:
             square = q @ self.weights
@@ -136,8 +93,7 @@ class DeviceFactor:
 
 def row_answers(factor: DeviceFactor, X: Any, y: Any, inside: bool, floor: float) -> DeviceStatistics:
     """Answer for some rows: mu, r, the length and whether they are known well enough."""
-    import torch
-
+    torch = torch_module()
     m, predicted, square = factor.sums(X)
     part = factor.share_of_worst(X, m)
     limits = factor.rows_map.rounding

@@ -8,6 +8,7 @@ over either, ``graph_runs`` asks the cluster and says what went wrong there. Das
 from __future__ import annotations
 
 from perinstance.engines.dask.engine import Dask, DaskSweep
+from perinstance.engines.dask.graph_runs import active_client
 from perinstance.engines.dask.tables import DaskFrame, DaskTable, dask_source, is_dask, zeros_for
 
-__all__ = ["Dask", "DaskFrame", "DaskSweep", "DaskTable", "dask_source", "is_dask", "zeros_for"]
+__all__ = ["Dask", "DaskFrame", "DaskSweep", "DaskTable", "active_client", "dask_source", "is_dask", "zeros_for"]

@@ -5,34 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.release import Release
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRoom:
-    """Where the answers of one block may be written at once: pairs of one parameter besides the leverage."""
-
-    leverage: Floats
-    residual: Floats
-    parameter: Floats
-    epsilon: Floats
-    code: NDArray[np.uint8]
-
-    @classmethod
-    def empty(cls, n: int) -> AnswerRoom:
-        """Make room for n people."""
-        return cls(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.uint8))
-
-    def part(self, rows: slice) -> AnswerRoom:
-        """Return the places of some of the people."""
-        numbers = (self.leverage[rows], self.residual[rows], self.parameter[rows], self.epsilon[rows])
-        return AnswerRoom(*numbers, self.code[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +25,6 @@ class AnswerPlaces(Protocol):
 
     def place(self, part: BlockLosses, start: int) -> None:
         """Write the numbers of some people, from row ``start`` on, where they belong."""
-
-    def room(self, start: int, n: int) -> AnswerRoom | None:
-        """Return the places of some people; None: they are written part by part."""
 
 
 def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:

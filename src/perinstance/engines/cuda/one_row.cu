@@ -1,13 +1,15 @@
-// One person: what follows from leverage and prediction, and the epsilon of a posterior sample. fused_kernels.py compiles
-// this and says what the macros are; models/linear/row_statistics.py and pairs/closed_form/many_epsilons.py have the
-// same formulas. MILLS_LIST are the coefficients of the Mills ratio.
+// What follows from the leverage and the prediction of one row, and the epsilon of a posterior sample.
+// models/linear/row_statistics.py and pairs/closed_form/many_epsilons.py have these formulas; kernels.py compiles this
+// and writes the macros. MILLS_LIST are the coefficients of the Mills ratio.
 
 #ifdef __CUDACC__
 #define FUNCTION __device__ __forceinline__
-#else  // a test compiles the functions of one person with a C++ compiler
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+#else  // a test compiles the functions with a C++ compiler
 #include <cmath>
 #include <cstring>
 #define FUNCTION static inline
+#define INFINITE HUGE_VAL
 using std::fabs; using std::fmax; using std::fmin; using std::sqrt; using std::exp; using std::log1p; using std::copysign;
 #endif
 
@@ -45,7 +47,7 @@ FUNCTION double inverse_series(double X, double T, double W, double V, double u,
     const double q1 = -gT * over_X, q2 = -bend * over_X, q3 = -(2.0 * mu * T1 + g * (bend + V)) * over_X;
     const double a = (q2 - q1 * q1) * over_F1, b = (q3 - q1 * (3.0 * q2 - 2.0 * q1 * q1)) * over_F1;
     const double r = -F * over_F1, last = r * r * r * (0.5 * a * a - b * (1.0 / 6.0));
-    *third = fabs(x) < 0.03 ? fabs(last) : HUGE_STEP;
+    *third = fabs(x) < 0.03 ? fabs(last) : INFINITE;
     return r - 0.5 * a * r * r + last;
 }
 
@@ -92,7 +94,7 @@ FUNCTION whole bits_of(double x) {
 FUNCTION double posterior_epsilon(double mu, double rho, const Delta& known) {
     const double s = sqrt(mu), drift = s * rho, y = drift + mu;
     if (y < 2.0 * known.delta) return 0.0;  // the total variation distance is at most y/2
-    const double missing = NOT_A_NUMBER;
+    const double missing = INFINITE - INFINITE;
     const whole bits = bits_of(y), row = (bits >> ROW_BITS) - known.first_row;
     if (!(y == y) || row < 0 || row >= known.rows) return missing;
     const double across = (double)(bits & ((1LL << ROW_BITS) - 1)) * (1.0 / (double)(1LL << ROW_BITS));
@@ -103,7 +105,7 @@ FUNCTION double posterior_epsilon(double mu, double rho, const Delta& known) {
     const double low = cell[0] + along * (cell[1] - cell[0]);
     const double high = cell[COLUMNS + 1] + along * (cell[COLUMNS + 2] - cell[COLUMNS + 1]);
     const double start = low + across * (high - low);
-    double third = HUGE_STEP, q = 0.0, u = start;
+    double third = INFINITE, q = 0.0, u = start;
     bool far = 2.0 * rho * (rho + start * s) > 36.0 * mu;
 #pragma unroll 1
     for (int step = 0; step < STEPS; step++) {  // one is enough for nearly everybody
@@ -123,19 +125,19 @@ struct Limits {  // what rounding can have taken; see RowRounding
     int inside;
 };
 
-struct Person {
+struct Row {
     double mu, r;
     unsigned char code;
 };
 
-FUNCTION Person finished(double m, double predicted, double y, const Limits& limits) {
+FUNCTION Row finished(double m, double predicted, double y, const Limits& limits) {
     const double e = y - predicted;
     const double root = sqrt(m) * (1.0 + limits.away), up = root * root;
     const double lost = root * limits.residual + UNIT * fabs(e);
     const bool near = limits.inside && !(m <= HARD_LEVERAGE);
     const double left = limits.inside && !near ? 1.0 - up : 1.0;
     const double rest = left > 0.0 ? 1.0 / left : INFINITE;
-    Person found;
+    Row found;
     found.mu = up >= 0.0 ? up * rest : INFINITE;
     const double along = limits.inside ? 1.0 : 1.0 + 2.5 * limits.away * fmin(1.0, up);
     found.r = copysign((fabs(e) + lost) * rest * along, e);
@@ -145,26 +147,3 @@ FUNCTION Person finished(double m, double predicted, double y, const Limits& lim
     found.code = near || rough ? 2 : rough_residual ? 1 : 0;
     return found;
 }
-
-struct Answers {  // one entry per row
-    double *mu, *r, *epsilon;
-    unsigned char* code;
-};
-
-#ifndef __CUDACC__
-
-extern "C" void one_by_one(const double* m, const double* predicted, const double* y, whole n, const double* limits,
-                           const double* table, const whole* place, const double* delta, double* mu, double* r,
-                           double* epsilon, unsigned char* code) {
-    const Limits given = {limits[0], limits[1], limits[2], limits[3], (int)place[2]};
-    const Delta known = {table, place[0], place[1], delta[0], delta[1]};
-    for (whole i = 0; i < n; i++) {
-        const Person found = finished(m[i], predicted[i], y[i], given);
-        mu[i] = found.mu;
-        r[i] = found.r;
-        code[i] = found.code;
-        epsilon[i] = posterior_epsilon(found.mu, given.root * fabs(found.r), known);
-    }
-}
-
-#endif

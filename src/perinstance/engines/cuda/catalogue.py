@@ -1,0 +1,75 @@
+"""Which operation a device does by what: folds that return a statistic of the rows, and the walk of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from perinstance.engines.cuda.device_losses import device_loss
+from perinstance.engines.cuda.gram_products import device_gram
+from perinstance.engines.cuda.newton_sums import (
+    classes_there,
+    codes_there,
+    farthest_there,
+    gradient_rounding_there,
+    slopes_there,
+    targets_there,
+    values_there,
+)
+from perinstance.engines.cuda.row_losses import LinearWalk
+from perinstance.folds.class_labels import classes_of, on_codes
+from perinstance.folds.named_operations import Step, operation_of
+from perinstance.models.linear.gram_matrix import gram
+from perinstance.models.linear.ridge import LinearFit
+from perinstance.models.smooth.objective_folds import (
+    check_targets,
+    farthest,
+    gradient_rounding,
+    slopes,
+    values_along,
+)
+from perinstance.releases.base.block_losses import losses_of_block
+
+#: a function of rows and targets on a device; None where the processor has to be asked
+DeviceFold = Callable[..., Any]
+
+FOLDS: dict[Any, DeviceFold] = {
+    gram: device_gram,
+    classes_of: classes_there,
+    check_targets: targets_there,
+    farthest: farthest_there,
+}
+#: those that want the loss of their objective in torch
+LOSS_FOLDS: dict[Any, DeviceFold] = {
+    slopes: slopes_there,
+    gradient_rounding: gradient_rounding_there,
+    values_along: values_there,
+}
+
+
+def device_fold(step: Step) -> DeviceFold | None:
+    """Return the device's way of a step, as a function of X and y there; None for steps that it does not have."""
+    operation, parameters = operation_of(step)
+    if operation is on_codes:
+        inner = device_fold(parameters["step"])
+        return None if inner is None else partial(_on_codes, inner=inner, classes=parameters["classes"])
+    found = FOLDS.get(operation)
+    if operation in LOSS_FOLDS and device_loss(parameters["objective"].loss) is not None:
+        found = LOSS_FOLDS[operation]
+    return None if found is None else partial(found, **parameters)
+
+
+def _on_codes(X: Any, y: Any, inner: DeviceFold, classes: Any) -> Any:
+    codes = codes_there(y, classes)
+    return None if codes is None else inner(X, codes)
+
+
+def device_walk(step: Step, device: Any) -> LinearWalk | None:
+    """Return the device's way of a map, for releases of linear models that say how people follow from row sums."""
+    operation, parameters = operation_of(step)
+    if operation is not losses_of_block:
+        return None
+    release, fit, inside = (parameters[name] for name in ("release", "fit", "inside"))
+    linear = isinstance(fit, LinearFit) and bool(fit.basis.size) and (inside or fit.span is None)
+    return LinearWalk(**parameters, device=device) if linear and hasattr(release, "from_row_statistics") else None
