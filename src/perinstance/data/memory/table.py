@@ -32,7 +32,6 @@ from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block, 
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.row_order import in_order_of
-from perinstance.folds.shared_turns import WholeTable, as_compiled_code_reads
 
 Target = Vector | RecipeTarget | CodedTarget
 
@@ -77,16 +76,6 @@ class Table:
     def classes(self) -> tuple[str, ...]:
         """The words that the target's codes stand for, in their order; none when it came as numbers."""
         return self.target.words if isinstance(self.target, CodedTarget) else ()
-
-    def whole(self) -> WholeTable | None:
-        """Return all rows as they lie in memory, where compiled code can read them so; None elsewhere."""
-        if not (self.rereadable and self.columns.viewed and isinstance(self.target, Vector)):
-            return None
-        X, y = self.columns.rows(0, self.n_rows), self.target.values
-        if not (isinstance(y, np.ndarray) and as_compiled_code_reads(X) and as_compiled_code_reads(y)):
-            return None
-        step = rows_per_view(self.n_rows, self.n_features)
-        return WholeTable(X, y, np.append(np.arange(0, self.n_rows, step), self.n_rows))
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
