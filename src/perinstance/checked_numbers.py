@@ -146,7 +146,7 @@ def got(value: Any) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether a text can be stored: half a character (a lone surrogate) cannot.
+    r"""Tell whether a text can be stored: half a character (a lone surrogate) cannot.
 
     >>> is_unicode("Ä"), is_unicode("\ud800")
     (True, False)
