@@ -91,7 +91,7 @@ def _case(seed):
 
 def _truths(case, fit, inside, people):
     """Distances of these people, None where Newton's method does not find a minimum."""
-    start = fit.minimum.theta if hasattr(fit, "minimum") else fit.theta
+    start = fit.model.fit.theta
     design = [np.column_stack([x, np.ones(len(x))]) if case.intercept else x for x in (case.X, case.Z)]
     rows, more = exact(design[0]), exact(design[1])
     targets, theirs, weights = exact(case.y), exact(case.z), exact(case.weights)

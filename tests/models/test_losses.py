@@ -14,7 +14,7 @@ from perinstance.errors import InvalidInput
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.smooth import Logistic, Poisson, PseudoHuber, SmoothHinge
 from perinstance.models.losses.with_knots import Huber
-from perinstance.models.multinomial.neighbour_refits import probability_change
+from perinstance.models.softmax.objective import probability_change
 
 from .dumb import FORMULAS
 

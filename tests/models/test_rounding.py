@@ -158,6 +158,7 @@ def test_the_rounding_of_a_gradient_is_part_of_the_certificate(model, seed):
     else:
         y = 1e3 + X[:, 0] + rng.standard_t(2, size=40)
         fit = problem_of(HuberRegressor(alpha=0.5, fit_intercept=False)).fit(ArraySweep(X, y), None, "upper")
-        true = _huber_gradient(X, y, fit.minimum.theta, 1.35, mpmath.mpf(0.5))
-    off = np.array([float(a - mpmath.mpf(b)) for a, b in zip(true, fit.minimum.slopes.gradient.tolist(), strict=True)])
-    assert 0 < fit.around.norm(off) <= fit.gradient_rounding <= 1e-9
+        true = _huber_gradient(X, y, fit.model.fit.theta, 1.35, mpmath.mpf(0.5))
+    off = np.array([float(a - mpmath.mpf(b)) for a, b in zip(true, fit.model.fit.gradient.tolist(), strict=True)])
+    around = fit.model.inside.around
+    assert 0 < around.norm(off) <= around.norm_bound(fit.model.fit.rounding) <= 1e-9

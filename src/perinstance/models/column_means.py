@@ -19,7 +19,6 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
-from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import SMALLEST, UNIT
 
 #: Norms between these have squares that neither overflow nor lose digits; others are scaled by a power of two.
@@ -111,48 +110,28 @@ def gaps_from_zero(X: NDArray, order: int) -> Gaps:
 
 
 def _gaps(X: NDArray, theta: Floats, low: Floats, error: Floats, order: int) -> Gaps:
-    norm, exponent, safe = np.empty(len(X)), None, True
+    norm, exponent = np.empty(len(X)), None
     for run in pieces(X, X.shape[1]):
-        safe = _norms(np.asarray(X[run], dtype=np.float64), theta, low, order == 2, norm[run]) and safe
-    if not safe:
-        exponent = _rescaled(norm, X, theta, low, order)
+        norm[run] = _norms(X[run], theta, low, order, 0)
+    small, large = np.flatnonzero(norm < SMALL), np.flatnonzero(~(norm <= LARGE))
+    if len(small) or len(large):  # in other units; norms that are small are zero mostly
+        exponent = np.zeros(len(X), dtype=np.int64)
+        for rows, power in ((small, RESCALING), (large, -RESCALING)):
+            norm[rows], exponent[rows] = _norms(X[rows], theta, low, order, power), -power
     # of a norm: the differences three halves of a unit, the sum of d terms half a unit each, root and divisions
     rounding = (len(theta) + 10) * UNIT
     return Gaps(norm, exponent, rounding, math.fsum(error))  # the l1 norm of errors, no less than the other
 
 
-def _rescaled(norm: Floats, X: NDArray, theta: Floats, low: Floats, order: int) -> NDArray[np.int64]:
-    """Take the norms beyond ``SMALL`` and ``LARGE`` again, in units that are returned; theirs are zero mostly."""
-    small, large = np.flatnonzero(norm < SMALL), np.flatnonzero(~(norm <= LARGE))
-    norm[small] = _norm(np.ldexp((X[small].astype(np.float64) - theta) - low, RESCALING), order)
-    x, t, rest = (np.ldexp(a, -RESCALING) for a in (X[large].astype(np.float64), theta, low))
-    norm[large] = _norm((x - t) - rest, order)
-    exponent = np.zeros(len(X), dtype=np.int64)
-    exponent[small], exponent[large] = -RESCALING, RESCALING
-    return exponent
-
-
-def _norm(gaps: Floats, order: int) -> Floats:
-    return np.asarray(np.linalg.norm(gaps, ord=order, axis=-1))
-
-
-@kernel
-def _norms(X, theta, low, squared, out):  # pragma: no cover - compiled
-    """Norms of ``(x - theta) - low``, row by row. Tell whether all are between ``SMALL`` and ``LARGE``."""
-    for i in range(len(out)):
-        out[i] = 0.0
-    for j in range(X.shape[1]):  # one column after the other: a piece stays in the cache
-        t, rest = theta[j], low[j]
-        if squared:
-            for i in range(len(out)):
-                gap = (X[i, j] - t) - rest
-                out[i] += gap * gap
-        else:
-            for i in range(len(out)):
-                out[i] += abs((X[i, j] - t) - rest)
-    safe = True
-    for i in range(len(out)):
-        if squared:
-            out[i] = math.sqrt(out[i])
-        safe &= SMALL <= out[i] <= LARGE
-    return safe
+def _norms(X: NDArray, theta: Floats, low: Floats, order: int, power: int) -> Floats:
+    """Norms of ``2^power ((x - theta) - low)``, column by column: the same order of sums for one row and for many."""
+    total = np.zeros(len(X))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for j in range(X.shape[1]):
+            x = X[:, j].astype(np.float64)
+            if power < 0:  # before the difference, which might overflow; others are small only where it cancels
+                gap = (np.ldexp(x, power) - np.ldexp(theta[j], power)) - np.ldexp(low[j], power)
+            else:
+                gap = np.ldexp((x - theta[j]) - low[j], power)
+            total += gap * gap if order == 2 else np.abs(gap)
+    return np.sqrt(total) if order == 2 else total

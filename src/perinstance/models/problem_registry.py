@@ -21,7 +21,7 @@ REGISTRY: dict[str, str] = {
     "GammaRegressor": "perinstance.models.sklearn_estimators:glm_problem",
     "TweedieRegressor": "perinstance.models.sklearn_estimators:glm_problem",
     "LinearSVC": "perinstance.models.sklearn_estimators:squared_hinge_problem",
-    "HuberRegressor": "perinstance.models.huber_regression.problem:huber_problem",
+    "HuberRegressor": "perinstance.models.huber_regression:huber_problem",
     "KernelRidge": "perinstance.models.kernel_ridge.problem:refuse_without_points",
     "GaussianProcessRegressor": "perinstance.models.kernel_ridge.problem:refuse_without_points",
 }

@@ -47,7 +47,7 @@ def logistic_problem(estimator: Any) -> Problem:
             "LogisticRegression(solver='liblinear') with an intercept_scaling other than 1 is refused: "
             "it penalises the intercept by another weight; use solver='lbfgs'"
         )
-    from perinstance.models.multinomial.problem import ClassifierProblem
+    from perinstance.models.softmax.problem import ClassifierProblem
 
     return ClassifierProblem(alpha, bool(estimator.fit_intercept), liblinear, _fitted_classes(estimator))
 

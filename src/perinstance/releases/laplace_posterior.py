@@ -13,13 +13,13 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import ArraySweep, People, Sweep, refits_told
-from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.laplace_covariance import whitened
 from perinstance.models.smooth.movement_bounds import prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, first_steps, leave_one_out, measured
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem
 from perinstance.models.smooth.whitening import whiten
+from perinstance.models.softmax.problem import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import EXACT_SHARE

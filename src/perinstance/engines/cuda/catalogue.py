@@ -55,8 +55,9 @@ def device_fold(step: Step) -> DeviceFold | None:
         inner = device_fold(parameters["step"])
         return None if inner is None else partial(_on_codes, inner=inner, classes=parameters["classes"])
     found = FOLDS.get(operation)
-    if operation in LOSS_FOLDS and device_loss(parameters["objective"].loss) is not None:
-        found = LOSS_FOLDS[operation]
+    if operation in LOSS_FOLDS:
+        loss = getattr(parameters["objective"], "loss", None)  # None: several scores, or a scale of its own
+        found = None if loss is None or device_loss(loss) is None else LOSS_FOLDS[operation]
     return None if found is None else partial(found, **parameters)
 
 

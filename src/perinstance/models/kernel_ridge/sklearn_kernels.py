@@ -6,7 +6,6 @@ they come: nobody knows what they round, or that they are positive definite, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,8 @@ from perinstance.models.kernel_ridge import covariance_functions as functions
 from perinstance.models.kernel_ridge.covariance_functions import CovarianceFunction
 from perinstance.numerics.array_types import Floats
 
-
-@dataclass(frozen=True, slots=True)
-class CovarianceAndNoise:
-    """What a Gaussian process' kernel says: a covariance function (None: zero), and the variance of white noise."""
-
-    function: CovarianceFunction | None
-    white: float
+#: What a Gaussian process' kernel says: a covariance function (None: zero), and the variance of white noise.
+FunctionAndNoise = tuple[CovarianceFunction | None, float]
 
 
 def ridge_kernel(estimator: Any, d: int) -> CovarianceFunction:
@@ -41,16 +35,10 @@ def ridge_kernel(estimator: Any, d: int) -> CovarianceFunction:
         degree, coef0 = float(estimator.degree), float(estimator.coef0)
         if degree == int(degree) >= 1 and coef0 >= 0 and gamma >= 0:
             return functions.polynomial(d, gamma, coef0, int(degree))
-    return _foreign_ridge(estimator)
-
-
-def _foreign_ridge(estimator: Any) -> CovarianceFunction:
     from sklearn.metrics.pairwise import pairwise_kernels
 
-    name = estimator.kernel
-    parameters = dict(estimator.kernel_params or {})
-    if not callable(name):
-        parameters = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    known = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    parameters = dict(estimator.kernel_params or {}) if callable(name) else known
     return functions.foreign(
         lambda a, b: pairwise_kernels(a, b, metric=name, filter_params=not callable(name), **parameters)
     )
@@ -63,27 +51,28 @@ def process_kernel(kernel: Any, at: Floats) -> tuple[CovarianceFunction, float]:
     k = ConstantKernel(1.0) * RBF(1.0) if kernel is None else kernel
     found = _read(k, at.shape[1])
     if found is not None:
-        return found.function or functions.constant(0.0), found.white
+        return found[0] or functions.constant(0.0), found[1]
     white = float(k.diag(at[:1])[0] - k(at[:1], at[:1].copy())[0, 0])
     return functions.foreign(lambda a, b: np.asarray(k(a, b), dtype=np.float64)), white
 
 
-def _read(k: Any, d: int) -> CovarianceAndNoise | None:
+def _read(k: Any, d: int) -> FunctionAndNoise | None:
     """Read a tree of kernels; None if a part of it is not known."""
     name = type(k).__name__
     if name == "WhiteKernel":
-        return CovarianceAndNoise(None, float(k.noise_level))
-    if name == "Sum":
-        return _read_sum(_read(k.k1, d), _read(k.k2, d))
-    if name == "Product":
-        return _read_product(_read(k.k1, d), _read(k.k2, d))
+        return None, float(k.noise_level)
+    if name in ("Sum", "Product"):
+        a, b = _read(k.k1, d), _read(k.k2, d)
+        if a is None or b is None:
+            return None
+        return _added(a, b) if name == "Sum" else _multiplied(a, b)
     if name == "Exponentiation":
         inner, exponent = _read(k.kernel, d), float(k.exponent)
-        if inner is None or inner.function is None or inner.white or not exponent == int(exponent) >= 1:
+        if inner is None or inner[0] is None or inner[1] or not exponent == int(exponent) >= 1:
             return None
-        return CovarianceAndNoise(functions.power(inner.function, int(exponent)), 0.0)
+        return functions.power(inner[0], int(exponent)), 0.0
     leaf = _read_leaf(name, k, d)
-    return None if leaf is None else CovarianceAndNoise(leaf, 0.0)
+    return None if leaf is None else (leaf, 0.0)
 
 
 def _read_leaf(name: str, k: Any, d: int) -> CovarianceFunction | None:
@@ -96,29 +85,24 @@ def _read_leaf(name: str, k: Any, d: int) -> CovarianceFunction | None:
     if name == "RationalQuadratic":
         return functions.rational_quadratic(d, float(k.alpha), float(k.length_scale))
     if name == "DotProduct":
-        square = functions.constant(float(k.sigma_0) ** 2)
-        return functions.added(functions.polynomial(d), square)
+        return functions.added(functions.polynomial(d), functions.constant(float(k.sigma_0) ** 2))
     return None
 
 
-def _read_sum(a: CovarianceAndNoise | None, b: CovarianceAndNoise | None) -> CovarianceAndNoise | None:
-    if a is None or b is None:
-        return None
-    both = a.function and b.function and functions.added(a.function, b.function)
-    return CovarianceAndNoise(both or a.function or b.function, a.white + b.white)
+def _added(a: FunctionAndNoise, b: FunctionAndNoise) -> FunctionAndNoise:
+    both = a[0] and b[0] and functions.added(a[0], b[0])
+    return both or a[0] or b[0], a[1] + b[1]
 
 
-def _read_product(a: CovarianceAndNoise | None, b: CovarianceAndNoise | None) -> CovarianceAndNoise | None:
+def _multiplied(a: FunctionAndNoise, b: FunctionAndNoise) -> FunctionAndNoise:
     """``(k_a + w_a I)(k_b + w_b I)``, entry by entry: white noise times k(x, x) must not depend on x."""
-    if a is None or b is None:
-        return None
-    white = a.white * b.white
-    for one, other in ((a, b), (b, a)):
-        if one.white and other.function is not None:
-            if other.function.diagonal is None:
+    white = a[1] * b[1]
+    for (_, noise), (other, _) in ((a, b), (b, a)):
+        if noise and other is not None:
+            if other.diagonal is None:
                 raise RefusedModel(
                     "a WhiteKernel times a kernel whose k(x, x) varies is refused: the noise must be the same for "
                     "everyone; add a WhiteKernel instead"
                 )
-            white += one.white * other.function.diagonal
-    return CovarianceAndNoise(a.function and b.function and functions.multiplied(a.function, b.function), white)
+            white += noise * other.diagonal
+    return a[0] and b[0] and functions.multiplied(a[0], b[0]), white

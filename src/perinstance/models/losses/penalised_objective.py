@@ -9,6 +9,7 @@ theta is the coefficients, then the intercept if there is one (a column of ones 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +19,99 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.models.losses.base import Loss
 from perinstance.numerics.array_types import Floats
+from perinstance.numerics.rounding import UNIT
+
+
+class RowObjective(ABC):
+    """What every smooth model minimises: a sum over rows of a convex loss of K scores, and a penalty.
+
+    A generalised linear model has one score ``x'theta``; a classifier one for each class, ``Theta x`` with Theta laid
+    out row by row; Huber's regression two, the prediction and the scale. With ``scores = Z(x)'theta`` a row's gradient
+    is ``Z r``, r the residuals ``dl/dscores``, and its Hessian ``Z R R' Z'`` with a root R of the loss's own Hessian.
+    Rows come without the one of an intercept. ``models.smooth`` folds, fits and refits by these methods alone.
+    """
+
+    __slots__ = ()
+
+    fit_intercept: bool
+
+    @property
+    def outputs(self) -> int:
+        """K, the number of scores."""
+        return 1
+
+    @property
+    @abstractmethod
+    def concordance(self) -> float:
+        """Kappa with ``|l'''| <= kappa max_k |score_k| l''`` along a step of the scores; inf where there is none."""
+
+    @abstractmethod
+    def value(self, y: Floats, scores: Floats) -> Floats:
+        """``l`` of each row; scores have K places at the end."""
+
+    @abstractmethod
+    def residuals(self, y: Floats, scores: Floats) -> Floats:
+        """``dl/dscores``, in the shape of the scores."""
+
+    @abstractmethod
+    def residual_changes(self, y: Floats, scores: Floats, step: Floats) -> Floats:
+        """Return by how much the residuals change along a step of the scores, without cancellation."""
+
+    @abstractmethod
+    def steepness(self, y: Floats, scores: Floats) -> Floats:
+        """Bound by how much each residual changes where all scores change by one, per unit and next to these scores."""
+
+    @abstractmethod
+    def root(self, y: Floats, scores: Floats) -> Floats:
+        """R of each row, (rows, K, m)."""
+
+    @abstractmethod
+    def sums(self, X: NDArray, y: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Sum value, gradient and Hessian of the losses of some rows."""
+
+    @abstractmethod
+    def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
+        """Value, gradient and Hessian of the penalty among n people."""
+
+    @abstractmethod
+    def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
+        """Return by how much the penalty's gradient changes along each of many steps D from theta."""
+
+    def penalty_share(self, theta: Floats) -> Floats:
+        """Gradient of the penalty that each person brings."""
+        return np.zeros_like(theta)
+
+    def penalty_rounding(self, theta: Floats, n: int) -> Floats:
+        """Bound what rounding does to the penalty's gradient."""
+        return UNIT * np.abs(self.penalised(theta, n)[1])
+
+    def in_domain(self, theta: Floats, start: Floats) -> NDArray[np.bool_]:
+        """Tell which of many thetas a search that starts at another one may go to."""
+        return np.ones(theta.shape[:-1], dtype=np.bool_)
+
+    def slope_lost(self, X: NDArray, y: Floats, theta: Floats) -> Floats:
+        """Bound what rounding does to each residual, (rows, K): through the scores, and in its formula."""
+        scores, size = self.scores(X, theta[None])[:, 0], self.scores(np.abs(X), np.abs(theta)[None])[:, 0]
+        slopes, width = self.outputs * np.abs(self.residuals(y, scores)), len(theta) // self.outputs
+        return slope_rounding(slopes, self.steepness(y, scores), size.max(axis=1, keepdims=True), width)
+
+    def scores(self, X: NDArray, thetas: Floats) -> Floats:
+        """``Z(x)'theta`` of each row and theta, (rows, thetas, K)."""
+        flat = thetas.reshape(len(thetas) * self.outputs, -1)
+        return predictor(X, flat.T, self.fit_intercept).reshape(len(X), len(thetas), self.outputs)
+
+    def gather(self, r: Floats, X: NDArray) -> Floats:
+        """``sum_j Z(x_j) r_j``, (thetas, parameters), of r with (rows, thetas, K)."""
+        flat = r.reshape(len(X), -1).T
+        out = flat @ X
+        if self.fit_intercept:
+            out = np.column_stack([out, flat.sum(axis=1)])
+        return np.asarray(out.reshape(r.shape[1], -1), dtype=np.float64)
+
+    def lift(self, X: NDArray, T: Floats) -> Floats:
+        """``T Z(x)`` of each row, (rows, parameters, K)."""
+        width = T.shape[1] // self.outputs
+        return predictor(X, T.reshape(-1, width).T, self.fit_intercept).reshape(len(X), len(T), self.outputs)
 
 
 @runtime_checkable
@@ -100,7 +194,7 @@ class SmoothL1Penalty:
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothObjective:
+class SmoothObjective(RowObjective):
     """A loss, a penalty on the coefficients and the convention (see above).
 
     >>> from perinstance.models.losses.smooth import Logistic
@@ -118,13 +212,13 @@ class SmoothObjective:
         """Return the length of theta."""
         return n_features + int(self.fit_intercept)
 
+    def _penalised(self, theta: Floats) -> Floats:
+        return theta[..., :-1] if self.fit_intercept and not self.penalize_intercept else theta
+
     def _pad(self, theta: Floats, part: Floats) -> Floats:
         out = np.zeros_like(theta)
         out[..., : part.shape[-1]] = part
         return out
-
-    def _penalised(self, theta: Floats) -> Floats:
-        return theta[..., :-1] if self.fit_intercept and not self.penalize_intercept else theta
 
     def penalty_value(self, theta: Floats) -> float:
         """R, once."""
@@ -141,6 +235,67 @@ class SmoothObjective:
     def times(self, n: int) -> float:
         """How often R counts in the objective of n people."""
         return float(n) if self.mean else 1.0
+
+    @property
+    def concordance(self) -> float:
+        """That of the loss."""
+        return self.loss.concordance
+
+    def value(self, y: Floats, scores: Floats) -> Floats:
+        """``l``."""
+        return self.loss.value(y, scores[..., 0])
+
+    def residuals(self, y: Floats, scores: Floats) -> Floats:
+        """``l'``."""
+        return self.loss.slope(y, scores[..., 0])[..., None]
+
+    def residual_changes(self, y: Floats, scores: Floats, step: Floats) -> Floats:
+        """``l'(eta + step) - l'(eta)``."""
+        return self.loss.slope_change(y, scores[..., 0], step[..., 0])[..., None]
+
+    def steepness(self, y: Floats, scores: Floats) -> Floats:
+        """``l''``."""
+        return self.loss.curvature(y, scores[..., 0])[..., None]
+
+    def root(self, y: Floats, scores: Floats) -> Floats:
+        """The root of ``l''``."""
+        return np.sqrt(self.steepness(y, scores))[..., None]
+
+    def sums(self, X: NDArray, y: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Sum value, gradient and Hessian of the losses of some rows."""
+        d = X.shape[1]
+        eta = predictor(X, theta, self.fit_intercept)
+        l1, l2 = self.loss.derivatives(y, eta)
+        root, Z, gradient = np.sqrt(l2), np.empty((len(eta), len(theta))), np.empty(len(theta))
+        np.multiply(X, root[:, None], out=Z[:, :d])
+        gradient[:d] = l1 @ X
+        if self.fit_intercept:
+            Z[:, d], gradient[d] = root, l1.sum()
+        return float(self.loss.value(y, eta).sum()), gradient, Z.T @ Z
+
+    def penalised(self, theta: Floats, n: int) -> tuple[float, Floats, Floats]:
+        """R, R' and R'' as often as they count."""
+        k = self.times(n)
+        return k * self.penalty_value(theta), k * self.penalty_slope(theta), np.diag(k * self.penalty_curvature(theta))
+
+    def penalty_change(self, theta: Floats, D: Floats, n: int) -> Floats:
+        """Changes of R', as often as it counts; of a quadratic without cancellation."""
+        if self.penalty.concordance == 0:
+            return self.times(n) * self.penalty_curvature(theta) * D
+        return self.times(n) * (self.penalty_slope(theta + D) - self.penalty_slope(theta))
+
+    def penalty_share(self, theta: Floats) -> Floats:
+        """R', where it belongs to the people."""
+        return self.penalty_slope(theta) if self.mean else np.zeros_like(theta)
+
+
+def slope_rounding(l1: Floats, l2: Floats, size: Floats, p: int) -> Floats:
+    """Bound what rounding does to each ``l'``: through eta = x'theta (``size`` is |x|'|theta|), and in its formula.
+
+    The formula may be a difference of two terms of the size of ``l''`` that cancel, like ``e^eta - y``. A sum of p
+    products loses at most ``p + 1`` half units of ``size``, in any order.
+    """
+    return UNIT / 2 * (l2 * (max(8 * np.sqrt(p), p + 2) * size + 4) + 4 * np.abs(l1))
 
 
 def design(X: NDArray, intercept: bool) -> Floats:

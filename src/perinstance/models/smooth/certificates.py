@@ -50,8 +50,6 @@ from perinstance.numerics.rounding import (
 
 #: Above this kappa^2 max h the constant c would cost more than half a percent: average instead. Changes the width.
 AVERAGE_ABOVE = 1e-2
-#: The share of the rows whose leverage is computed in the first try. Changes only speed.
-FIRST_SHARE = 0.03
 #: Radii that are tabulated for losses with knots. Changes the width.
 RADII = 24
 
@@ -81,10 +79,10 @@ class WeightedGrams:
 
 
 def highest(block: Block, T: Floats, intercept: bool) -> Highest:
-    """Bound the largest ``|T x|^2`` of a block from above, computing it only for rows that could hold it.
+    """Bound the largest ``|T x|^2`` of a block from above.
 
     Columns scaled by the lengths of T's columns, ``|T x|^2 = u'Mu``, M of unit diagonal. With M's top eigenvectors V
-    taken apart, ``u'Mu <= |diag(lam - tau)^(1/2) V'u|^2 + tau |u|^2``: a few products instead of d for most rows.
+    taken apart, ``u'Mu <= |diag(lam - tau)^(1/2) V'u|^2 + tau |u|^2``: a few products instead of d for each row.
     """
     X = block.X
     d = X.shape[1]
@@ -103,19 +101,7 @@ def highest(block: Block, T: Floats, intercept: bool) -> Highest:
             bound += scale[d]
             few += P[d]
         bound += np.einsum("ij,ij->i", few, few)
-        if not bound.max(initial=0.0) > best:
-            continue
-        k = max(8, int(FIRST_SHARE * len(x)))
-        while True:
-            k = min(k, len(x))
-            order = np.argpartition(-bound, k - 1)[:k] if k < len(x) else np.arange(len(x))
-            t = x[order] @ T[:, :d].T
-            if intercept:
-                t += T[:, d]
-            best = max(best, float(np.einsum("ij,ij->i", t, t).max(initial=0.0)))
-            if k == len(x) or np.partition(bound, len(x) - k - 1)[len(x) - k - 1] <= best:
-                break  # the largest bound that was not looked at is below
-            k *= 4
+        best = max(best, float(bound.max(initial=0.0)))
     return Highest(best)
 
 

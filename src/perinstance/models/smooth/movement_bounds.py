@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
-from perinstance.models.losses.penalised_objective import SmoothObjective, predictor
+from perinstance.models.losses.penalised_objective import SmoothObjective, predictor, slope_rounding
 from perinstance.models.smooth.certificates import (
     HessianBounds,
     Step,
@@ -25,7 +25,7 @@ from perinstance.models.smooth.certificates import (
     step_ball,
     undecided,
 )
-from perinstance.models.smooth.objective_folds import SmoothFit, slope_rounding
+from perinstance.models.smooth.objective_folds import SmoothFit
 from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.interface.kinds import Kind
@@ -142,12 +142,11 @@ def prepare(sweep: Sweep, fit: SmoothFit, precision: Floats | None = None, kind:
     """Fold for the constants of the certificates (nothing to fold for the other kinds)."""
     objective = fit.objective
     own = objective.penalty_curvature(fit.theta) if objective.mean else np.zeros_like(fit.theta)
-    gradient = objective.penalty_slope(fit.theta) if objective.mean else np.zeros_like(fit.theta)
 
     def side(sign: int) -> Neighbourhood:
         around = whiten(fit.hessian + sign * np.diag(own), precision, fit.chain)
         bounds = bound_hessian(fit.walk(sweep), fit, around) if kind == "upper" else None
-        return Neighbourhood(around, around.T @ gradient, fit.gradient_bound(around), bounds)
+        return Neighbourhood(around, around.T @ objective.penalty_share(fit.theta), fit.gradient_bound(around), bounds)
 
     inside = side(-1)
     return SmoothModel(fit, precision, kind, inside, side(+1) if objective.mean else inside)

@@ -7,8 +7,6 @@ only those it cannot bound, "estimate" is one Newton step. "auto" is exact while
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,24 +27,21 @@ from perinstance.models.smooth.movement_bounds import (
     sensitivity_of,
 )
 from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
-from perinstance.models.smooth.newton import Slopes
-from perinstance.models.smooth.objective_folds import fit_smooth, slopes
+from perinstance.models.smooth.objective_folds import Folded, SmoothFit, fit_smooth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT
 from perinstance.pairs.interface.kinds import Kind, check_method
 
-T = TypeVar("T")
-
-#: n^2 d up to which "auto" refits everyone: a few seconds
+#: n^2 d up to which "auto" refits everyone: a few seconds. Changes the width.
 AUTO_EXACT = 5e8
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SmoothAudit(ShowsNoValue):
-    """The confidential state of one audit."""
+class MinimumAudit(ShowsNoValue):
+    """The confidential state of one audit of a model that is the minimum of an objective."""
 
     model: SmoothModel
-    classes: Classes | None
+    classes: Classes | None = None  #: of a classifier, whose targets are taken as codes
 
     @property
     def theta(self) -> Floats:
@@ -72,6 +67,35 @@ class SmoothAudit(ShowsNoValue):
     def gram(self) -> None:
         """None: predictions are not linear in theta."""
         return None
+
+    def codes(self, y: NDArray) -> Floats:
+        """Return targets as the objective sees them."""
+        return np.asarray(y, dtype=np.float64) if self.classes is None else self.classes.codes(y)
+
+    def alone(self, codes: Floats, inside: bool) -> NDArray[np.bool_]:
+        """Tell without whom a class is gone, so that there is nothing to publish."""
+        return np.zeros(len(codes), dtype=np.bool_) if self.classes is None else self.classes.alone(codes, inside)
+
+    def movement(self, found: Sensitivity, codes: Floats, inside: bool) -> Movement:
+        """Return what the map answers."""
+        kind = np.full(len(codes), "estimate" if self.model.kind == "estimate" else "upper")
+        alone = self.alone(codes, inside)
+        distance, opened = np.where(alone, np.inf, found.distance), found.open | alone
+        return Movement(found.leverage, found.residual, distance, kind, opened if opened.any() else None)
+
+    def refitted(self, first: Sensitivity, sweep: Sweep, block: Block, inside: bool) -> Movement:
+        """Return what refits without (or with) each of these people answer, with the leverages and residuals known."""
+        inner, codes = sweep if self.classes is None else CodedSweep(sweep, self.classes), self.codes(block.y)
+        found = leave_one_out(self.model, inner, block.X, codes, inside, refits_told(inner))
+        charged, alone = distances(found, self.model.precision), self.alone(codes, inside)
+        distance, kind = np.where(alone, np.inf, charged.value), np.where(alone, EXACT, charged.kind_code)
+        return Movement(first.leverage, first.residual, distance, kind)
+
+
+class SmoothAudit(MinimumAudit):
+    """That of a generalised linear model."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,77 +125,49 @@ class SmoothProblem:
             classes = binary_classes(sweep)
             sweep = CodedSweep(sweep, classes)
         fit = fit_smooth(sweep, self.objective)
-        if self.fitted is not None:
-            self._check(sweep, fit.value, np.array(self.fitted), fit.theta)
-        return SmoothAudit(prepare(sweep, fit, precision, kind_asked(method, fit.n, len(fit.theta))), classes)
+        check_fitted(sweep, fit, self.fitted)
+        return SmoothAudit(prepare(sweep, fit, precision, kind_asked(method, fit)), classes)
 
     def movement(self, fit: SmoothAudit, block: Block, inside: bool = True) -> Movement:
         """Map: the people of one block."""
-        codes = _coded(fit, block.y)
-        return _movement(fit, sensitivity(fit.model, block.X, codes, inside), codes, inside)
+        codes = fit.codes(block.y)
+        return fit.movement(sensitivity(fit.model, block.X, codes, inside), codes, inside)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> Movement:
         """Refit without (or with) each of these people."""
-        X, y = block.X, block.y
-        inner = sweep if fit.classes is None else CodedSweep(sweep, fit.classes)
-        target = _coded(fit, y)
-        found = leave_one_out(fit.model, inner, X, target, inside, refits_told(inner))
-        first: Sensitivity = sensitivity(_estimating(fit.model), X, target, inside)
-        charged = distances(found, fit.model.precision)
-        distance, kind_code = charged.value, charged.kind_code
-        if fit.classes is not None:
-            alone = fit.classes.alone(target, inside)  # without them a class is gone: nothing to publish
-            distance, kind_code = np.where(alone, np.inf, distance), np.where(alone, EXACT, kind_code)
-        return Movement(first.leverage, first.residual, distance, kind_code)
-
-    def _check(self, sweep: Sweep, value: float, theta: Floats, ours: Floats) -> None:
-        """Refuse an estimator that was fitted to something else: its objective is too far above the minimum."""
-        if theta.shape != ours.shape:
-            raise InvalidInput(
-                f"the estimator was fitted with {len(theta)} parameters and the data needs {len(ours)}; "
-                "pass an unfitted estimator, or the data it was fitted on"
-            )
-        with np.errstate(over="ignore", invalid="ignore"):
-            there: Slopes = sweep.fold(partial(slopes, objective=self.objective, theta=theta))
-        excess = there.value + self.objective.times(there.n) * self.objective.penalty_value(theta) - value
-        if not excess <= max(0.5, 1e-3 * abs(value)):
-            raise InvalidInput(
-                "the fitted estimator is not at the minimum of its objective on this data; pass the data it was "
-                "fitted on, fit it to a smaller tol, or pass it unfitted"
-            )
+        sides = [replace(side, hessian_bounds=None) for side in (fit.model.inside, fit.model.outside)]
+        estimating = replace(fit.model, kind="estimate", inside=sides[0], outside=sides[1])
+        first = sensitivity(estimating, block.X, fit.codes(block.y), inside)
+        return fit.refitted(first, sweep, block, inside)
 
 
 def movement_of_products(fit: SmoothAudit, products: RowProducts, inside: bool = True) -> Movement:
     """Return how the people move the fit whose rows' products are known; y are codes."""
-    return _movement(fit, sensitivity_of(fit.model, products, inside), products.y, inside)
+    return fit.movement(sensitivity_of(fit.model, products, inside), products.y, inside)
 
 
-def _movement(fit: SmoothAudit, found: Sensitivity, codes: Floats, inside: bool) -> Movement:
-    kind = np.full(len(found.distance), "estimate" if fit.model.kind == "estimate" else "upper")
-    distance, opened = found.distance, found.open
-    if fit.classes is not None:
-        alone = fit.classes.alone(codes, inside)
-        distance, opened = np.where(alone, np.inf, distance), opened | alone
-    return Movement(found.leverage, found.residual, distance, kind, opened if opened.any() else None)
+def check_fitted(sweep: Sweep, fit: SmoothFit, theirs: tuple | None) -> None:
+    """Refuse an estimator that was fitted to something else: its objective is too far above the minimum."""
+    if theirs is None:
+        return
+    theta = np.ravel(np.array(theirs, dtype=np.float64))
+    if theta.shape != fit.theta.shape:
+        raise InvalidInput(
+            f"the estimator was fitted with {len(theta)} parameters and the data needs {len(fit.theta)} (other "
+            "features or classes); pass an unfitted estimator, or the data it was fitted on"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        there = Folded(sweep, fit.objective, None, fit.n).at(theta)
+    if not there.value - fit.value <= max(0.5, 1e-3 * abs(fit.value)):
+        raise InvalidInput(
+            "the fitted estimator is not at the minimum of its objective on this data; pass the data it was "
+            "fitted on, fit it to a smaller tol, or pass it unfitted"
+        )
 
 
-def _coded(fit: SmoothAudit, y: NDArray) -> Floats:
-    return np.asarray(y, dtype=np.float64) if fit.classes is None else fit.classes.codes(y)
-
-
-def _estimating(model: SmoothModel) -> SmoothModel:
-    """The same model without certificates: for the leverages and residuals that go with an exact distance."""
-    return replace(
-        model,
-        kind="estimate",
-        inside=replace(model.inside, hessian_bounds=None),
-        outside=replace(model.outside, hessian_bounds=None),
-    )
-
-
-def kind_asked(method: str, n: int, width: int) -> Kind:
+def kind_asked(method: str, fit: SmoothFit) -> Kind:
     """Return the kind that a method asks for; "auto" refits everybody while that costs seconds."""
     if method == "estimate":
         return "estimate"
-    cheap = method == "auto" and float(n) ** 2 * width <= AUTO_EXACT
+    cheap = method == "auto" and float(fit.n) ** 2 * len(fit.theta) <= AUTO_EXACT
     return "exact" if method == "exact" or cheap else "upper"

@@ -18,8 +18,8 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.problem import Problem
 from perinstance.models.kernel_ridge.problem import KernelProblem
-from perinstance.models.multinomial.problem import ClassifierProblem
 from perinstance.models.smooth.problem import SmoothProblem
+from perinstance.models.softmax.problem import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import refuse_mask, validated
 from perinstance.releases.base.model_document import PublishedNumbers
