@@ -11,7 +11,6 @@ from typing import Any
 from perinstance.auditing.map_people import walk_people
 from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, read_rows
 from perinstance.auditing.result import Audit
-from perinstance.auditing.scattered.folder_names import is_folder
 from perinstance.auditing.streamed_output import LossStream
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
@@ -207,3 +206,12 @@ def _same_features(table: Source, asked: Source) -> None:
         )
     if table.names is not None and asked.names is not None and tuple(table.names) != tuple(asked.names):
         raise InvalidTable("the features of targets have other names, or another order, than those of the table")
+
+
+def is_folder(out: Any) -> bool:
+    """Tell whether losses are to go to a folder: anything that is not called like a file of losses.
+
+    >>> is_folder("losses/"), is_folder("losses.parquet"), is_folder(None)
+    (True, False, False)
+    """
+    return out is not None and Path(out).suffix.lower() not in (".csv", ".parquet")

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.raw_tables import read_again
+from perinstance.auditing.raw_tables import read_again, refuse_other_people
 from perinstance.auditing.refit_check import WithoutRows, picked_rows
-from perinstance.auditing.same_people import refuse_other_people
 from perinstance.checked_numbers import is_whole, non_negative
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
@@ -127,7 +126,7 @@ def deletions_together(
     epsilon = non_negative("epsilon", epsilon)
     _inside(audit)
     asked = positions_of(audit, people)
-    table = _source(audit, X, y, columns)
+    table = read_again(audit, X, y, **columns)
     with closing(Local(threads=1).sweep(table)) as sweep:
         refuse_other_people(audit, table, sweep)
         group = _group_pairs(audit, asked, sweep)
@@ -155,7 +154,7 @@ def republished(audit: Audit, people: Sequence[Any], X: Any, y: Any = None, **co
     stay = np.delete(np.arange(len(audit)), deleted)
     if not len(stay):
         raise InvalidInput("nobody would be left to publish about; take the output down instead")
-    table = _source(audit, X, y, columns)
+    table = read_again(audit, X, y, **columns)
     with closing(Local(threads=1).sweep(table)) as sweep:
         refuse_other_people(audit, table, sweep)
         rest: Any = WithoutRows(sweep, deleted)
@@ -188,10 +187,6 @@ def positions_of(audit: Audit, people: Sequence[Any]) -> tuple[int, ...]:
 def _inside(audit: Audit) -> None:
     if not audit.inside:
         raise InvalidInput("only people of the table can be deleted from it; these are outsiders")
-
-
-def _source(audit: Audit, X: Any, y: Any, columns: dict[str, Any]) -> Any:
-    return read_again(audit, X, y, **columns)
 
 
 def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[list[int]], Pairs]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from perinstance.data import read_table
 from perinstance.data.files.target_words import two_classes, yes_or_no
@@ -16,7 +17,8 @@ from perinstance.data.recipes.preparation import Preparation
 from perinstance.data.source import Source
 from perinstance.engines.cuda import device_source, is_on_device
 from perinstance.engines.dask import dask_source, is_dask, zeros_for
-from perinstance.errors import InvalidTable
+from perinstance.engines.protocol import TableSweep
+from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.releases.base.predicting import is_classifier
 from perinstance.releases.base.release import Release
 
@@ -140,3 +142,23 @@ def declared_words(release: Any) -> tuple[str, ...]:
     classes: Any = getattr(release, "classes", None)
     words = [one for one in classes if isinstance(one, str)] if hasattr(classes, "__len__") else []
     return DeclaredWords(sorted(words)) if len(words) == 2 else ()
+
+
+def refuse_other_people(audit: Any, table: Source, sweep: TableSweep) -> None:
+    """Refuse a table whose ids (or index) are not those of the audit; ``sweep`` goes over the table."""
+    if audit.ids is not None and table.has_ids:
+        if sweep.ids is None:  # they are known after a pass
+            sweep.fold(lambda block: len(block))
+        same = sweep.ids is not None and _texts(audit.ids).equals(_texts(sweep.ids))
+    else:
+        before, now = audit.flavour.index, table.flavour.index
+        same = before is None or now is None or before.equals(now)
+    if not same:
+        raise InvalidInput(
+            "the table has other people than the audit, or the same ones in another order; pass the table that was "
+            "audited, with its rows in the same order"
+        )
+
+
+def _texts(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    return ids.cast(pa.large_string())

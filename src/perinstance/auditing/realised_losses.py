@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.audit_call import outsiders_of
-from perinstance.auditing.raw_tables import read_again, refuse_other_names
-from perinstance.auditing.same_people import refuse_other_people
+from perinstance.auditing.raw_tables import read_again, refuse_other_names, refuse_other_people
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.numerics.array_types import Floats

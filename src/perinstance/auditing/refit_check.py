@@ -8,56 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.raw_tables import read_again
-from perinstance.auditing.same_people import refuse_other_people
-from perinstance.data.recipes.preparation import Preparation
+from perinstance.auditing.raw_tables import read_again, refuse_other_people
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.base import Pairs
 from perinstance.pairs.interface.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
-from perinstance.releases.base.release import Release
 
 if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
     from perinstance.engines.protocol import TableSweep
-
-
-class AuditedPeople(Protocol):
-    """What a refit asks of an audit."""
-
-    @property
-    def release(self) -> Release:
-        """What is published."""
-
-    @property
-    def delta(self) -> float:
-        """Where the losses hold."""
-
-    @property
-    def losses(self) -> Floats:
-        """One epsilon per person."""
-
-    @property
-    def pairs(self) -> Pairs:
-        """One pair per person."""
-
-    @property
-    def inside(self) -> bool:
-        """Whether these people are in the data."""
-
-    @property
-    def preparation(self) -> Preparation | None:
-        """What turned the raw rows into numbers."""
-
-    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +45,7 @@ class Recheck(ShownAsTable):
 
 
 def recheck(
-    audit: AuditedPeople, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
+    audit: Audit, X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None
 ) -> tuple[Recheck, ...]:
     """Refit without the most exposed, the median and the least exposed person; pass the table that was audited."""
     if not audit.inside:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.auditing.raw_tables import read_again
-from perinstance.auditing.refit_check import AuditedPeople, picked_rows
-from perinstance.auditing.same_people import refuse_other_people
+from perinstance.auditing.raw_tables import read_again, refuse_other_people
+from perinstance.auditing.refit_check import picked_rows
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
@@ -20,6 +19,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.record_tables import ShownAsTable
 
 if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
     from perinstance.engines.protocol import TableSweep
 
 MOST_FEATURES = 2000  # of a table whose rare features are named: their second moments are one matrix
@@ -59,7 +59,7 @@ class RareFeatures(ShownAsTable):
 
 @contextmanager
 def _reading(
-    audit: AuditedPeople, X: Any, y: Any, columns: dict[str, Any]
+    audit: Audit, X: Any, y: Any, columns: dict[str, Any]
 ) -> Iterator[tuple[TableSweep, tuple[str, ...] | None]]:
     source = read_again(audit, X, y, **columns)
     sweep = Local(threads=1).sweep(source)
@@ -71,9 +71,7 @@ def _reading(
         sweep.close()
 
 
-def rows_beyond(
-    audit: AuditedPeople, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any
-) -> RowsBeyond:
+def rows_beyond(audit: Audit, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any) -> RowsBeyond:
     """Count the people of a table who break ``||x|| <= x_bound`` (a box: each column its own) or ``|y| <= y_bound``."""
     bound = np.asarray(x_bound, dtype=np.float64)
 
@@ -87,7 +85,7 @@ def rows_beyond(
         return sweep.fold(count)
 
 
-def rare_features(audit: AuditedPeople, count: int, X: Any, y: Any = None, **columns: Any) -> tuple[RareFeatures, ...]:
+def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: Any) -> tuple[RareFeatures, ...]:
     """Name what is rare about the rows of the ``count`` most exposed people.
 
     Without column j the leverage ``x'G^-1 x``, ``G = X'X`` (centred when the model has an intercept), is smaller by

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy.special import gammainccinv
 
-from perinstance.auditing.raw_tables import read_again, refuse_other_names
-from perinstance.auditing.same_people import refuse_other_people
+from perinstance.auditing.raw_tables import read_again, refuse_other_names, refuse_other_people
 from perinstance.checked_numbers import positive, probability
 from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
 from perinstance.disclosure.published_losses.loss_bins import Bins, bins_of, checked_edges
