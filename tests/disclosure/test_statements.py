@@ -221,7 +221,7 @@ def test_nothing_is_overwritten_unless_asked(tmp_path):
     write_statements(place, ["a", "b"], told_to("ab"), format="text", again=True)
     assert not before & {path.name for path in place.iterdir()} and (place / "notes.txt").read_text() == "mine"
     assert len(list(place.glob("[0-9a-f]*.txt"))) == 2
-    with pytest.raises(InvalidInput, match="two people"):
+    with pytest.raises(InvalidInput, match="ids repeat"):
         write_statements(tmp_path / "twice", ["a", "a"], told_to("aa"))
     (tmp_path / "open").mkdir(mode=0o755)
     with pytest.raises(UnsafeFile):

@@ -115,7 +115,7 @@ class LaplacePosterior(AnsweringModel):
         w = whitened(fit.model, inner, X, codes, refits.D, float(self.gamma), inside)
         size, found = measured(refits.D, smooth.hessian), distances(refits, smooth.hessian)
         # nothing bounds what rounding takes from the spectrum: where it takes too much, the answer is an estimate
-        rough = (found.kind_code != EXACT) | ~(model.inside.around.error <= EXACT_SHARE)
+        rough = (found.kind_code != EXACT) | np.logical_not(model.inside.around.error <= EXACT_SHARE)
         none = ~np.isfinite(found.value)  # no minimum without the person: no finite loss can be stated
         if fit.classes is not None:
             alone = fit.classes.alone(codes, inside)  # without the person there is one class less
