@@ -19,7 +19,7 @@ from perinstance.cli import terminal
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import People
 from perinstance.pairs import Gaussian, Laplace, Objective, Pairs, Posterior, Shift, compose, from_columns
-from perinstance.pairs.interface.kinds import KINDS, is_bound, kind_codes, weakest
+from perinstance.pairs.kinds import KINDS, is_bound, kind_codes, weakest
 from perinstance.report import notebook
 from perinstance.report.content import gather
 

@@ -11,7 +11,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.gaussian_shift import Shift
 
 RNG = np.random.default_rng(21)

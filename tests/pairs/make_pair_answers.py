@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from perinstance.pairs import Gaussian, Laplace, Objective, Pairs, Posterior, Shift, StudentShift, compose
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.bounded import Dominated
 
 FILE = Path(__file__).parents[1] / "data" / "pair_answers.csv"
 DELTAS = (0.0, 1e-300, 1e-100, 1e-30, 1e-15, 1e-9, 1e-6, 1e-5, 1e-3, 0.05, 0.3, 0.6, 0.9, 0.999)

@@ -9,8 +9,8 @@ import pytest
 
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Gaussian, Laplace, PairSchema, Posterior, Shift, compose, from_columns
-from perinstance.pairs.bounded_shift import Dominated
-from perinstance.pairs.stored_pairs import single_pairs
+from perinstance.pairs.bounded import Dominated
+from perinstance.pairs.stored import single_pairs
 
 from .test_catalogue import CATALOGUE
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perinstance.pairs import Composed, Laplace, Posterior, Shift, compose
-from perinstance.pairs.bounded_shift import Dominated, _left
+from perinstance.pairs.bounded import Dominated, _left
 
 
 def _profile(p, q, epsilon, rest=None):
@@ -113,3 +113,12 @@ def test_what_a_tail_leaves_of_delta_is_rounded_down(delta, share):
     tail = delta * share
     left = float(_left(delta, np.array([tail]))[0])
     assert Fraction(left) <= Fraction(delta) - Fraction(tail) and left >= (delta - tail) * (1 - 1e-15) - 1e-320
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.05, 0.4])
+def test_power_of_a_sum_with_a_bounded_shift_is_the_least_of_its_lines(rate):
+    """Every epsilon bounds the power by ``delta(epsilon) + e^epsilon r``; the offset moves where the least lies."""
+    pair = Composed([Dominated([0.5], [0.3], [1e-9]), Posterior([0.05], [2.0])])
+    epsilons = np.linspace(-12, 12, 2001)
+    lines = pair[np.zeros(2001, dtype=int)].delta(epsilons, "with") + np.exp(epsilons) * rate
+    assert pair.attack_power(rate)[0] == pytest.approx(lines.min(), rel=1e-4)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, SampledGaussian, Shift
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.composition import pairs_of_promise
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import loss_at, make_step, step_bound
 from perinstance.pairs.loss_sums.sampled.few_steps.strips import box_bound, value_at

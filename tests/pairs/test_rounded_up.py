@@ -11,7 +11,7 @@ import pytest
 from flint import arb
 
 from perinstance.pairs import Composed, Gaussian, Laplace, Posterior, Shift, StudentShift
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.bounded import Dominated
 
 from . import truth
 

@@ -12,7 +12,7 @@ import perinstance as pi
 from perinstance.checked_numbers import is_number
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.kinds import KINDS
 from perinstance.releases.base.release import Mechanism
 from perinstance.report.audit_sections import other_noise
 

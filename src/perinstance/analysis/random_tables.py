@@ -21,8 +21,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 
 

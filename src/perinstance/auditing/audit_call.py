@@ -23,7 +23,7 @@ from perinstance.engines.protocol import Engine, Progress, TableSweep
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
 from perinstance.numerics.compile_notice import compilation_as_stage
-from perinstance.pairs.interface.kinds import Method, check_method
+from perinstance.pairs.kinds import Method, check_method
 from perinstance.releases.base.release import instead_of_a_release, is_release
 
 MANY_CLIPPED = 0.05  # a share of the people

@@ -28,7 +28,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Laplace, Pairs, Shift
-from perinstance.pairs.interface.kinds import KINDS, Kind, is_bound, weakest
+from perinstance.pairs.kinds import KINDS, Kind, is_bound, weakest
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.noisy_sums import MovesTogether
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.kinds import Kind, weakest_of_codes
+from perinstance.pairs.kinds import Kind, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
 

@@ -17,7 +17,7 @@ from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
-from perinstance.pairs.interface.column_pairs import ColumnPairs
+from perinstance.pairs.columns import ColumnPairs
 from perinstance.releases.base.block_losses import BlockLosses, losses_of_block
 from perinstance.releases.base.release import Release
 

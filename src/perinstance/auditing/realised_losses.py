@@ -15,7 +15,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import REALISED_ERROR
-from perinstance.pairs.interface.kinds import KINDS, Kind, weakest_of_codes
+from perinstance.pairs.kinds import KINDS, Kind, weakest_of_codes
 from perinstance.releases.base.log_ratios import HasDensity, LogRatios
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 
 if TYPE_CHECKING:

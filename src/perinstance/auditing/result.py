@@ -18,7 +18,7 @@ from perinstance.folds.row_order import in_order_of
 from perinstance.models.interface.fit_health import ConfidentialFit, FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.base import Pairs
 from perinstance.record_tables import ShownAsTable
 
 if TYPE_CHECKING:

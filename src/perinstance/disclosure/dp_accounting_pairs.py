@@ -18,9 +18,9 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, PROFILE_UP
 from perinstance.pairs import Laplace, Pairs, Shift
+from perinstance.pairs.arguments import Direction
 from perinstance.pairs.composition import compose
-from perinstance.pairs.interface.arguments import Direction
-from perinstance.pairs.interface.kinds import is_bound
+from perinstance.pairs.kinds import is_bound
 
 LARGEST_SUPPORT = 1_000_000  # multiples of the interval in one PLD
 LEFT_OUT = 2.0**-60  # delta that is charged as an infinite loss beyond the support

@@ -3,7 +3,7 @@
 A pair that is handed out keeps its profile. A profile that comes in says less than a pair: the answer is the smallest
 Gaussian shift that, with a probability of anything at all, is nowhere below it. If ``delta(e) <= T(e) + tail`` for all
 ``e >= 0`` in both directions, T the shift's profile, then at ``-e`` ``1 - exp(-e) (1 - delta(e)) <= T(-e) + tail``: it
-holds at every real number, which is what composition needs (``pairs.bounded_shift``). So it is a pair like any other.
+holds at every real number, which is what composition needs (``pairs.bounded``). So it is a pair like any other.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, PROFILE_UP
 from perinstance.pairs import Pairs, Shift
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.composition import pairs_of_promise
-from perinstance.pairs.interface.kinds import is_bound
+from perinstance.pairs.kinds import is_bound
 
 POINTS = 1500  # at which an incoming profile is looked at; the pair is above it by at most one step of epsilon:
 FIRST_STEP = 2.0**-12  # of the whole range; then each is half a percent longer than the one before

@@ -20,7 +20,7 @@ from perinstance._version import __version__
 from perinstance.checked_numbers import probability
 from perinstance.disclosure.wording import Wording
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.own_row import KnowsOwnRow, OwnRowLoss, PublicFacts
 from perinstance.releases.base.release import mechanism_of

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.base import Pairs
 
 
 class Mergeable(Protocol):

@@ -31,7 +31,7 @@ from perinstance.models.smooth.objective_folds import Folded, minimum_of
 from perinstance.models.smooth.problem import MinimumAudit, check_fitted, kind_asked
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LEAST_DIVISOR, UNIT
-from perinstance.pairs.interface.kinds import check_method
+from perinstance.pairs.kinds import check_method
 
 NO_SCALE = (
     "HuberRegressor fits a scale too, which has no minimum above zero when about as many people as there are "

@@ -25,7 +25,7 @@ from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import MovedByPerson, Movement
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CONJUGATE_LEFT, NETWORK_GRADIENT, NETWORK_MINIMUM, NETWORK_OBJECTIVE
-from perinstance.pairs.interface.kinds import check_method
+from perinstance.pairs.kinds import check_method
 
 #: layers with two continuous derivatives; everything else is refused by name
 SMOOTH_LAYERS = ("Linear", "Bilinear", "Tanh", "Sigmoid", "Softplus", "GELU", "SiLU", "LogSigmoid", "Softmax")

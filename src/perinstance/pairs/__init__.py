@@ -1,8 +1,8 @@
 """Two distributions per person, and every number that follows from them.
 
-Each module here is one kind of pair, named by the mechanism it belongs to; ``interface`` says what all of them can do.
+Each module here is one kind of pair, named by the mechanism it belongs to; ``base`` says what all of them can do.
 Below lie the mathematics: ``closed_form`` for one coordinate, ``loss_sums`` for sums of independent losses. Above lie
-``composition`` and ``stored_pairs`` (pairs read back from plain columns).
+``composition`` and ``stored`` (pairs read back from plain columns).
 """
 
 from perinstance._lazy_loading import load_when_used

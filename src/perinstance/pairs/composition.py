@@ -12,15 +12,14 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.double_double import plus, raised, root, two_product
 from perinstance.numerics.numba_compile import exact_kernel
 from perinstance.numerics.rounding import BOUND_UP, PAIR_ROOT
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.arguments import check_parts, real_array
+from perinstance.pairs.base import Pairs, PairSchema
+from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.gaussian_shift import Shift
-from perinstance.pairs.interface.arguments import check_parts, real_array
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import kind_codes, weakest_codes
-from perinstance.pairs.interface.schema import PairSchema
+from perinstance.pairs.kinds import kind_codes, weakest_codes
 from perinstance.pairs.laplace_shift import Laplace
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed_pairs import SummedPairs
+from perinstance.pairs.summed import SummedPairs
 
 #: people whose distances are added at a time: inner loops over them use the registers, and stay in the cache
 PEOPLE = 256
@@ -35,7 +34,7 @@ class Composed(SummedPairs):
     4,095 releases of one distance next to another, and no Gaussian shift of a twentieth of their sum) gets an
     ``"upper"`` bound. So does whoever took a sampled step (see ``sampled_gaussian.py``), and everybody with a
     ``Dominated`` release: it counts as its shift, the offsets and the tails are added to the result (see
-    ``bounded_shift.py``).
+    ``bounded.py``).
 
     Examples
     --------

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import TEST_ROUNDING, TINY
-from perinstance.pairs.interface.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    noise_factor,
-    order_array,
-    rate_array,
-    real_array,
-    spread,
-)
-from perinstance.pairs.interface.base import MANY
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
-
-if TYPE_CHECKING:
-    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
+from perinstance.pairs.base import MANY
+from perinstance.pairs.closed_form.many_epsilons import shift_epsilon, shift_epsilons
+from perinstance.pairs.closed_form.profile import shift_deltas
+from perinstance.pairs.closed_form.renyi import shift_renyi
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.kinds import Kind
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.epsilon import settle
 
 
 class Shift(ColumnPairs):
@@ -52,53 +45,29 @@ class Shift(ColumnPairs):
     def __init__(self, distance: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
         super().__init__(kind, distance=distance)
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up; both directions agree."""
-        from perinstance.pairs.closed_form.profile import shift_deltas
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        return filled(shift_deltas, self._distance, epsilon)
 
-        check_direction(direction)
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
         n = len(self)
-        out = np.empty(n)
-        shift_deltas(spread(self._distance, n), spread(real_array("epsilon", epsilon, n), n), out)
-        return out
-
-    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.closed_form.many_epsilons import shift_epsilon, shift_epsilons
-
-        check_direction(direction)
-        n = len(self)
-        delta = delta_array(delta, n)
         out = np.empty(n)
         if delta.ndim == 0 and n >= MANY:
             doubt = shift_epsilon(spread(self._distance, n), float(delta), out)
         else:
             doubt = shift_epsilons(spread(self._distance, n), spread(delta, n), out)
         if doubt is not None and doubt.any():
-            from perinstance.pairs.loss_sums.epsilon import settle
-
             settle(out, doubt, delta, "without", self[doubt].coordinates())
         return out
 
-    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``alpha D^2/2``, rounded up to the next float."""
-        from perinstance.pairs.closed_form.renyi import shift_renyi
-
-        check_direction(direction)
-        n = len(self)
-        out = np.empty(n)
-        shift_renyi(spread(self._distance, n), spread(order_array(alpha, n), n), out)
-        return raised_from_underflow(out, self._distance > 0)
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
+        return raised_from_underflow(filled(shift_renyi, self._distance, alpha), self._distance > 0)
 
     def zcdp(self) -> Floats:
         """``D^2/2``, rounded up to the next float."""
         return self.renyi(1.0)
 
-    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``Phi(Phi^-1(rate) + D)``, rounded up: the test looks along the line between the two means."""
-        from scipy.special import ndtr, ndtri
-
-        rate = spread(rate_array(false_positive_rate, len(self)), len(self))
+    def _power(self, rate: Floats) -> Floats:
+        """``Phi(Phi^-1(rate) + D)``: the test looks along the line between the two means."""
         power = np.ones(len(self))  # of an infinite distance
         finite = np.isfinite(self._distance)
         z = ndtri(np.where(rate[finite] > 0, np.maximum(rate[finite], TINY), 0.0))
@@ -110,8 +79,6 @@ class Shift(ColumnPairs):
 
     def coordinates(self) -> LossCoordinates:
         """One Gaussian coordinate: ``nu = 0``, ``m = D``."""
-        from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-
         return LossCoordinates.gaussian(np.zeros((len(self), 1)), self._distance[:, None])
 
     def with_noise(self, factor: float) -> Shift:

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.arguments import check_parts
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.arguments import check_parts
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed_pairs import SummedPairs
+from perinstance.pairs.summed import SummedPairs
 
 
 class Gaussian(ColumnPairs, SummedPairs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,21 +10,11 @@ from numpy.typing import ArrayLike
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, SMALLEST, TWO_ROUNDINGS
-from perinstance.pairs.interface.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    noise_factor,
-    order_array,
-    rate_array,
-    real_array,
-    spread,
-)
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
-
-if TYPE_CHECKING:
-    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.arguments import Direction, filled, noise_factor
+from perinstance.pairs.closed_form.renyi import laplace_renyi
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.kinds import Kind
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
 class Laplace(ColumnPairs):
@@ -52,51 +41,33 @@ class Laplace(ColumnPairs):
     def __init__(self, distance: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
         super().__init__(kind, distance=distance)
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up; both directions agree."""
-        check_direction(direction)
-        D = self._distance
-        size = np.minimum(real_array("epsilon", epsilon, len(self)), LARGEST)
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        D, size = self._distance, np.minimum(epsilon, LARGEST)
         exponent = np.where(size < -D, size, np.minimum(0.5 * (size - D), 0.0))
         raised = np.abs(np.expm1(exponent)) * (1.0 + FEW_ROUNDINGS) + SMALLEST
         return np.where(size < np.where(D > 0, D, 0.0), np.minimum(raised, 1.0), 0.0)
 
-    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``max(0, D + 2 log(1 - delta))``, rounded up; exactly D at delta = 0."""
-        check_direction(direction)
-        D, delta = self._distance, delta_array(delta, len(self))
-        off = 2.0 * np.log1p(-delta)
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
+        """Exactly D at delta = 0."""
+        D, off = self._distance, 2.0 * np.log1p(-delta)
         # one ulp for the logarithm, one half for the sum
         with np.errstate(over="ignore"):
             raised = (D + off) + TWO_ROUNDINGS * (np.where(np.isfinite(D), D, 0.0) - off) * (off < 0)
         return np.where(D > 0, np.maximum(0.0, raised), 0.0)
 
-    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``log( a/(2a-1) e^((a-1)D) + (a-1)/(2a-1) e^(-aD) ) / (a-1)`` with a = alpha; KL is ``D - (1 - e^-D)``.
-
-        Rounded up.
-        """
-        from perinstance.pairs.closed_form.renyi import laplace_renyi
-
-        check_direction(direction)
-        n = len(self)
-        out = np.empty(n)
-        order = spread(order_array(alpha, n), n)
-        laplace_renyi(spread(self._distance, n), order, out)
-        raised = raised_from_underflow(out, self._distance > 0)
-        return np.where(order == np.inf, out, raised)  # of the largest loss, D itself, nothing was lost
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
+        """``log( a/(2a-1) e^((a-1)D) + (a-1)/(2a-1) e^(-aD) ) / (a-1)`` with a = alpha; KL is ``D - (1 - e^-D)``."""
+        out = filled(laplace_renyi, self._distance, alpha)
+        # of the largest loss, D itself, nothing was lost
+        return np.where(alpha == np.inf, out, raised_from_underflow(out, self._distance > 0))
 
     def zcdp(self) -> Floats:
         """``D - (1 - e^-D)``: ``renyi(alpha)/alpha`` is largest as alpha tends to 1."""
         return self.renyi(1.0)
 
-    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``e^D r`` up to ``r = e^-D/2``, then ``1 - e^-D/(4r)`` up to one half, then ``1 - e^-D (1 - r)``.
-
-        Rounded up.
-        """
-        D = self._distance
-        r = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
+    def _power(self, rate: Floats) -> Floats:
+        """``e^D r`` up to ``r = e^-D/2``, then ``1 - e^-D/(4r)`` up to one half, then ``1 - e^-D (1 - r)``."""
+        D, r = self._distance, rate
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             fade = np.maximum(np.exp(-D) * (1.0 - FEW_ROUNDINGS) - SMALLEST, 0.0)  # less of it is more power
             low, middle, high = r / fade, 1.0 - fade / (4.0 * r), 1.0 - fade * (1.0 - r)
@@ -107,8 +78,6 @@ class Laplace(ColumnPairs):
 
     def coordinates(self) -> LossCoordinates:
         """One Laplace loss."""
-        from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-
         return LossCoordinates.laplace(self._distance)
 
     def with_noise(self, factor: float) -> Laplace:

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
-from perinstance.pairs.interface.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    noise_factor,
-    order_array,
-    rate_array,
-    real_array,
-    spread,
-)
-from perinstance.pairs.interface.base import MANY
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
-
-if TYPE_CHECKING:
-    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
+from perinstance.pairs.base import MANY
+from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, posterior_epsilons
+from perinstance.pairs.closed_form.membership_test import posterior_power
+from perinstance.pairs.closed_form.profile import posterior_deltas
+from perinstance.pairs.closed_form.renyi import posterior_renyi
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.kinds import Kind
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.epsilon import settle
 
 
 class Posterior(ColumnPairs):
@@ -56,69 +49,40 @@ class Posterior(ColumnPairs):
     def __init__(self, leverage: ArrayLike, residual: ArrayLike, kind: Kind | ArrayLike = "exact") -> None:
         super().__init__(kind, leverage=leverage, residual=residual)
 
-    def _arrays(self) -> tuple[Floats, Floats]:
-        return spread(self._leverage, len(self)), spread(self._residual, len(self))
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        return filled(posterior_deltas, self._leverage, self._residual, epsilon, _CODES[direction])
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon."""
-        from perinstance.pairs.closed_form.profile import posterior_deltas
-
-        check_direction(direction)
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
         n = len(self)
-        out = np.empty(n)
-        posterior_deltas(*self._arrays(), spread(real_array("epsilon", epsilon, n), n), _CODES[direction], out)
-        return out
-
-    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, posterior_epsilons
-
-        check_direction(direction)
-        n = len(self)
-        delta = delta_array(delta, n)
-        out = np.empty(n)
+        mu, rho, out = spread(self._leverage, n), spread(self._residual, n), np.empty(n)
         if delta.ndim == 0 and n >= MANY and direction != "with":
-            doubt = posterior_epsilon(*self._arrays(), float(delta), out)
+            doubt = posterior_epsilon(mu, rho, float(delta), out)
         else:
-            doubt = posterior_epsilons(*self._arrays(), spread(delta, n), direction == "with", out)
+            doubt = posterior_epsilons(mu, rho, spread(delta, n), direction == "with", out)
         if doubt is not None and doubt.any():
-            from perinstance.pairs.loss_sums.epsilon import settle
-
-            larger: Direction = "with" if direction == "with" else "without"
+            larger = "with" if direction == "with" else "without"
             settle(out, doubt, delta, larger, self[doubt].coordinates())
         return out
 
-    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the Renyi divergence; P over Q is infinite from ``alpha = (1 + mu)/mu`` on. With ``a = alpha - 1``:
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
+        """P over Q it is infinite from ``alpha = (1 + mu)/mu`` on. With ``a = alpha - 1``:
 
         P over Q: ``alpha mu q^2/(2 (1 - a mu)) - log1p(-a mu)/(2a) - log1p(mu)/2``;
         Q over P: ``alpha mu q^2/(2 (1 + alpha mu)) + (alpha log1p(mu) - log1p(alpha mu))/(2a)``.
         """
-        from perinstance.pairs.closed_form.renyi import posterior_renyi
-
-        check_direction(direction)
-        n = len(self)
-        out = np.empty(n)
-        posterior_renyi(*self._arrays(), spread(order_array(alpha, n), n), _CODES[direction], out)
-        return raised_from_underflow(out, self._leverage > 0)
+        found = filled(posterior_renyi, self._leverage, self._residual, alpha, _CODES[direction])
+        return raised_from_underflow(found, self._leverage > 0)
 
     def zcdp(self) -> Floats:
         """Infinite unless the leverage is zero: the two variances differ, so large orders diverge."""
         return np.where(self._leverage > 0, np.inf, 0.0)
 
-    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """Return the true-positive rate of the test that says "in" when ``|w|`` is small."""
-        from perinstance.pairs.closed_form.membership_test import posterior_power
-
-        n = len(self)
-        out = np.empty(n)
-        posterior_power(*self._arrays(), spread(rate_array(false_positive_rate, n), n), out)
-        return out
+    def _power(self, rate: Floats) -> Floats:
+        """The test says "in" when ``|w|`` is small."""
+        return filled(posterior_power, self._leverage, self._residual, rate)
 
     def coordinates(self) -> LossCoordinates:
         """One Gaussian coordinate: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
-        from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-
         return LossCoordinates.posterior(self._leverage, self._residual)
 
     def with_noise(self, factor: float) -> Posterior:

@@ -12,14 +12,7 @@ from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, LARGEST, LEAST_PARAMETER, PROMISED
-from perinstance.pairs.closed_form.sampled_step import (
-    step_delta_with,
-    step_delta_without,
-    step_epsilon_with,
-    step_epsilon_without,
-)
-from perinstance.pairs.gaussian_shift import Shift
-from perinstance.pairs.interface.arguments import (
+from perinstance.pairs.arguments import (
     Direction,
     check_direction,
     check_parts,
@@ -30,13 +23,20 @@ from perinstance.pairs.interface.arguments import (
     real_array,
     spread,
 )
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind, kind_codes, weakest_codes
+from perinstance.pairs.closed_form.sampled_step import (
+    step_delta_with,
+    step_delta_without,
+    step_epsilon_with,
+    step_epsilon_without,
+)
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.kinds import Kind, kind_codes, weakest_codes
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
 from perinstance.pairs.loss_sums.records import EXACT, Tolerance
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
-from perinstance.pairs.summed_pairs import SummedPairs
+from perinstance.pairs.summed import SummedPairs
 
 #: Floats count steps one by one up to here.
 MOST_STEPS = 2.0**53

@@ -11,18 +11,10 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TWO_ROUNDINGS
-from perinstance.pairs.interface.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    noise_factor,
-    order_array,
-    rate_array,
-    real_array,
-    spread,
-)
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
+from perinstance.pairs.closed_form.student import student_deltas, student_epsilons, student_powers, student_renyi
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.kinds import Kind
 
 #: Degrees of freedom and dimensions for which the quadrature is fast enough to be of use.
 LEAST_FREEDOM, MOST = 0.1, 1e4
@@ -77,45 +69,20 @@ class StudentShift(ColumnPairs):
         All that is asked grows with the distance: it is raised by what it lost, and by what the hyperbolic sine of a
         loss loses that is compared with it.
         """
-        n = len(self)
         with np.errstate(over="ignore"):
             b = self._distance / np.sqrt(self._degrees_of_freedom)
             b = b * (1.0 + TWO_ROUNDINGS * (4.0 + np.arcsinh(b)))
-        return (
-            spread(b, n),
-            spread(self._degrees_of_freedom, n),
-            spread(self._dimension, n),
-        )
+        return b, self._degrees_of_freedom, self._dimension
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up; both directions agree."""
-        from perinstance.pairs.closed_form.student import student_deltas
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        return filled(student_deltas, epsilon, *self._arrays())
 
-        check_direction(direction)
-        n = len(self)
-        out = np.empty(n)
-        student_deltas(spread(real_array("epsilon", epsilon, n), n), *self._arrays(), out)
-        return out
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
+        return filled(student_epsilons, spread(delta, len(self)), *self._arrays())
 
-    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.closed_form.student import student_epsilons
-
-        check_direction(direction)
-        n = len(self)
-        out = np.empty(n)
-        student_epsilons(spread(delta_array(delta, n), n), *self._arrays(), out)
-        return out
-
-    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``log E_P[(p/q)^(alpha - 1)]/(alpha - 1)`` by quadrature, rounded up."""
-        from perinstance.pairs.closed_form.student import student_renyi
-
-        check_direction(direction)
-        n = len(self)
-        out = np.empty(n)
-        student_renyi(spread(order_array(alpha, n), n), *self._arrays(), out)
-        return raised_from_underflow(out, self._distance > 0)
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
+        """``log E_P[(p/q)^(alpha - 1)]/(alpha - 1)`` by quadrature."""
+        return raised_from_underflow(filled(student_renyi, alpha, *self._arrays()), self._distance > 0)
 
     def zcdp(self) -> Floats:
         """An upper bound: of a loss bounded by E, ``renyi(alpha) <= min(alpha E^2/2, E)``."""
@@ -123,14 +90,9 @@ class StudentShift(ColumnPairs):
         with np.errstate(over="ignore"):
             return raised_from_underflow(np.minimum(0.5 * most**2 * (1 + FEW_ROUNDINGS), most), self._distance > 0)
 
-    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``min_epsilon delta(epsilon) + e^epsilon r``, rounded up: the trade-off curve is the dual of the profile."""
-        from perinstance.pairs.closed_form.student import student_powers
-
-        n = len(self)
-        out = np.empty(n)
-        student_powers(spread(rate_array(false_positive_rate, n), n), *self._arrays(), out)
-        return out
+    def _power(self, rate: Floats) -> Floats:
+        """``min_epsilon delta(epsilon) + e^epsilon r``: the trade-off curve is the dual of the profile."""
+        return filled(student_powers, rate, *self._arrays())
 
     def with_noise(self, factor: float) -> StudentShift:
         """``D / factor``."""

@@ -20,7 +20,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import DEPENDENT_POINTS, STEP_UP, UNIT
 from perinstance.pairs import Posterior
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.publishing import Law, refuse_weights, warn_inside_search

@@ -24,7 +24,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import EXACT_SHARE
 from perinstance.pairs.general_gaussian import Gaussian
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.kinds import Method
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law
 from perinstance.releases.base.release import Mechanism, estimator_words

@@ -20,7 +20,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import Laplace, Shift
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, output_of
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel

@@ -26,8 +26,8 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
 from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST
 from perinstance.pairs import Objective
-from perinstance.pairs.bounded_shift import Dominated
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.bounded import Dominated
+from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.model_document import AT_MOST, no_intervals, only_the_table
 from perinstance.releases.base.predicting import AnsweringModel

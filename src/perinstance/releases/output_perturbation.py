@@ -28,7 +28,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.numerics.rounding import ASYMMETRY
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Method, kind_codes
+from perinstance.pairs.kinds import Method, kind_codes
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
 from perinstance.releases.base.model_document import no_intervals, only_the_table
 from perinstance.releases.base.predicting import AnsweringModel

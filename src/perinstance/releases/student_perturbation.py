@@ -19,7 +19,7 @@ from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, 
 from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
-from perinstance.pairs.interface.kinds import Method, kind_codes
+from perinstance.pairs.kinds import Method, kind_codes
 from perinstance.pairs.student_shift import StudentShift
 from perinstance.releases.base.log_ratios import LogRatios, output_of
 from perinstance.releases.base.predicting import AnsweringModel

@@ -31,7 +31,7 @@ from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel

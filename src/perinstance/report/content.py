@@ -14,7 +14,7 @@ import numpy as np
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.kinds import Kind, is_bound
+from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.report import words
 from perinstance.report.audit_sections.figures import (
     accuracy_section,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.pairs.interface.kinds import Kind, is_bound
+from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
 

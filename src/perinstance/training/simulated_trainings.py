@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from perinstance.checked_numbers import is_number, probability, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.predicting import is_classifier
 from perinstance.releases.descent.clipped_steps import PersonGradients, Steps, gradients_of

@@ -25,7 +25,7 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.base import Pairs
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps
 from perinstance.training.watched_training import NoFit, WatchedTraining
 

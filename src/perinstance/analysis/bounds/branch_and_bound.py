@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import VANISHING
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)

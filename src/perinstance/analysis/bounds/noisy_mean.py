@@ -21,7 +21,7 @@ import numpy as np
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, SMALLEST, UNIT
 from perinstance.pairs import Laplace, Shift
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.release import Release, mechanism_of
 
 

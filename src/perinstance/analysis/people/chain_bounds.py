@@ -17,8 +17,8 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION
 from perinstance.pairs import Pairs
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 
 EXPONENT = 1e3  # beyond, exponentials are infinite

@@ -29,8 +29,8 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, BUDGET_DOWN
 from perinstance.pairs import Pairs
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind, is_bound, weakest, weakest_of_codes
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind, is_bound, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
 from perinstance.releases.promises.promise import renyi_to_epsilon as renyi_to_epsilon

@@ -33,8 +33,8 @@ from perinstance.analysis.people.loss_moments import quantile
 from perinstance.checked_numbers import is_number, real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Kind, weakest
+from perinstance.pairs.base import Pairs
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.shown_decimals import short_loss_text
 

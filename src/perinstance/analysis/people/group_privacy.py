@@ -31,8 +31,8 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
 from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind, weakest_codes
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind, weakest_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor

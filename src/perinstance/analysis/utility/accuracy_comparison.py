@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import mechanism_of
 

@@ -17,7 +17,7 @@ from scipy.special import chdtrc, chdtri
 
 from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 
 

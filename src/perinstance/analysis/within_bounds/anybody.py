@@ -24,8 +24,8 @@ from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import PROMISED, UNIT
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind, weakest, weakest_of_codes
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind, weakest, weakest_of_codes
 from perinstance.record_tables import ShownAsTable
 
 

@@ -25,8 +25,8 @@ from perinstance.analysis.bounds.declared_bounds import declared_bound, ridge_me
 from perinstance.analysis.bounds.monotone_losses import objective_upper, posterior_upper, shift_upper
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import BOUND_UP, LARGEST, NORM_UP
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism
 

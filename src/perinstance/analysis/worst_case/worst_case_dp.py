@@ -21,8 +21,8 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CANCELLED, SAME
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.arguments import delta_array
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.arguments import delta_array
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism, mechanism_of
 

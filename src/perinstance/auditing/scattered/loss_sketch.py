@@ -17,7 +17,7 @@ from perinstance.auditing.loss_statistics import Summary
 from perinstance.checked_numbers import is_whole
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import weakest_of_codes
+from perinstance.pairs.kinds import weakest_of_codes
 
 CUT_BITS = 42  #: of the 52 behind the binary point; 10 are kept
 POWERS = 4

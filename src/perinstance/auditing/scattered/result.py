@@ -31,7 +31,7 @@ from perinstance.engines.dask.parquet_parts import file_parts
 from perinstance.errors import InvalidInput
 from perinstance.models.interface.fit_health import ConfidentialFit
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import KINDS, kind_codes
+from perinstance.pairs.kinds import KINDS, kind_codes
 from perinstance.releases.base.release import Release
 
 

@@ -17,7 +17,7 @@ from perinstance.disclosure.published_losses.loss_bins import bins_of
 from perinstance.disclosure.published_losses.split_promise import SplitPromise
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 
 FORMAT, FORMAT_VERSION = "perinstance.losses", 1

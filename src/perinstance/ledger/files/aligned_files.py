@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perinstance.ledger.files.charge_files import ChargeFile
 from perinstance.ledger.files.sorted_pairs import plain_columns
 from perinstance.pairs import Pairs, from_columns
-from perinstance.pairs.stored_pairs import without_loss
+from perinstance.pairs.stored import without_loss
 
 Place = tuple[str, int]  #: the hash of a row group's ids, and a place in it
 

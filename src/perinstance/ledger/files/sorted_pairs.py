@@ -31,8 +31,8 @@ from perinstance.data.checks.ids import read_ids, repeated_people, several_rows
 from perinstance.data.confidential.private_files import private_file
 from perinstance.errors import InvalidInput
 from perinstance.pairs import Pairs
-from perinstance.pairs.interface.column_pairs import ColumnPairs
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.columns import ColumnPairs
+from perinstance.pairs.kinds import KINDS
 
 #: people in a row group: a person's history reads one of them per release
 ROWS = 1 << 14

@@ -18,7 +18,7 @@ from typing import Literal
 from perinstance.errors import LedgerConflict, LedgerTrouble
 from perinstance.ledger.files.sorted_pairs import StoredCharge, synchronise_folder
 from perinstance.ledger.log.event_log import TAG, Event, EventLog, OpenLog
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 
 #: the names that files of charges get: after which event, and a random number
 CHARGE = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.parquet")

@@ -16,7 +16,7 @@ from perinstance.ledger.log.charged_releases import ChargedRelease
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ADDITION, NORM_UP
 from perinstance.pairs import Pairs, compose
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.kinds import KINDS
 
 #: Renyi orders of which the best bound is taken
 ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0)

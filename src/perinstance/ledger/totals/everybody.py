@@ -18,7 +18,7 @@ from perinstance.ledger.log.charged_releases import ChargedRelease
 from perinstance.ledger.totals.composed_people import blocks_of, exact_total, renyi_total, worth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
-from perinstance.pairs.interface.kinds import KINDS, Kind
+from perinstance.pairs.kinds import KINDS, Kind
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

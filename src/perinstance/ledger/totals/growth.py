@@ -20,7 +20,7 @@ from perinstance.ledger.totals.composed_people import PersonTotal, blocks_of, ex
 from perinstance.ledger.totals.loss_counts import LossCounts
 from perinstance.numerics.rounding import ADDITION
 from perinstance.pairs import Pairs, Shift
-from perinstance.pairs.interface.kinds import KINDS, Kind
+from perinstance.pairs.kinds import KINDS, Kind
 
 #: compositions that are made to see how totals grew: of Gaussian shifts, and of anything else
 COMPOSITIONS = {True: 4_000_000, False: 20_000}

@@ -15,7 +15,7 @@ from perinstance.ledger.files.charge_files import opened
 from perinstance.ledger.log.charged_releases import ChargedRelease, State
 from perinstance.ledger.totals.composed_people import ABSENT, total_of, worth
 from perinstance.pairs import from_columns
-from perinstance.pairs.interface.kinds import KINDS, Kind
+from perinstance.pairs.kinds import KINDS, Kind
 from perinstance.releases.base.shown_decimals import short_loss_text
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 
 #: What a person moves: the coefficients of ridge regression (closed form) or of a smooth model, or the predictions of
 #: a kernel model at public points.

@@ -28,7 +28,7 @@ from perinstance.models.smooth.certificates import (
 from perinstance.models.smooth.objective_folds import SmoothFit
 from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 
 #: With less than this left of a person's information in the others, only a refit is trusted. Changes the width.
 THIN = 1e-4

@@ -30,7 +30,7 @@ from perinstance.models.smooth.neighbour_refits import distances, leave_one_out
 from perinstance.models.smooth.objective_folds import Folded, SmoothFit, fit_smooth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT
-from perinstance.pairs.interface.kinds import Kind, check_method
+from perinstance.pairs.kinds import Kind, check_method
 
 #: n^2 d up to which "auto" refits everyone: a few seconds. Changes the width.
 AUTO_EXACT = 5e8

@@ -20,7 +20,7 @@ from perinstance.models.smooth.problem import MinimumAudit, SmoothAudit, SmoothP
 from perinstance.models.softmax.certificate import bound_softmax, softmax_sensitivity
 from perinstance.models.softmax.objective import SoftmaxObjective
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import check_method
+from perinstance.pairs.kinds import check_method
 
 
 class SoftmaxAudit(MinimumAudit):

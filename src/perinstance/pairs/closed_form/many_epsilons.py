@@ -50,8 +50,6 @@ COLUMNS, ROW_BITS = 32, 48
 LOWEST, HIGHEST = 2.0**-40, 2.0**31
 #: people at a time: all scratch stays in the first-level cache
 BLOCK = 512
-#: steps that a person may take before the bracketed solver is asked
-STEPS = 6
 
 
 class DeltaTable(NamedTuple):
@@ -241,8 +239,9 @@ def solve_posteriors(mu, rho, table, out):
             u[i], third[i] = _posterior_step(m[i], r[i], u[i], table.log_goal)
             epsilon[i] = _posterior_at(m[i], r[i], u[i])
         for i in range(n):
-            if not third[i] < THIRD_TERM:
-                epsilon[i] = _posterior_again(m[i], r[i], u[i], table)
+            if not third[i] < THIRD_TERM:  # the total variation distance is at most y/2
+                nothing = math.sqrt(m[i]) * r[i] + m[i] < 2.0 * table.delta
+                epsilon[i] = 0.0 if nothing else solve_without(m[i], r[i], table.delta)
 
 
 @kernel
@@ -257,42 +256,14 @@ def solve_shifts(D, table, out):
             u[i], third[i] = _shift_step(distance[i], u[i], table.log_goal)
             epsilon[i] = _shift_at(distance[i], u[i])
         for i in range(n):
-            if not third[i] < THIRD_TERM:
-                epsilon[i] = _shift_again(distance[i], u[i], table)
+            if not third[i] < THIRD_TERM:  # the total variation distance is at most D phi(0)
+                epsilon[i] = 0.0 if distance[i] < 2.5 * table.delta else solve_shift(distance[i], table.delta)
 
 
 @kernel
 def _improve(mu, rho, u, log_goal):
     """``_posterior_step`` where it need not be copied into a loop."""
     return _posterior_step(mu, rho, u, log_goal)
-
-
-@kernel
-def _posterior_again(mu, rho, u, table):
-    """Return epsilon of a person whom the table served badly: by further steps, or by the bracketed solver."""
-    if math.sqrt(mu) * rho + mu < 2.0 * table.delta:  # the total variation distance is at most half of it
-        return 0.0
-    for _ in range(STEPS):
-        if not -1.5 < u < 40.0:
-            break
-        u, third = _improve(mu, rho, u, table.log_goal)
-        if third < THIRD_TERM and -1.5 < u < 40.0:
-            return _posterior_at(mu, rho, u)
-    return solve_without(mu, rho, table.delta)
-
-
-@kernel
-def _shift_again(D, u, table):
-    """Return epsilon of a shift that the table served badly: by further steps, or by the bracketed solver."""
-    if 2.5 * table.delta > D:  # the total variation distance is at most D phi(0)
-        return 0.0
-    for _ in range(STEPS):
-        if not -1.5 < u < 40.0:
-            break
-        u, third = _shift_step(D, u, table.log_goal)
-        if third < THIRD_TERM and -1.5 < u < 40.0:
-            return _shift_at(D, u)
-    return solve_shift(D, table.delta)
 
 
 @kernel

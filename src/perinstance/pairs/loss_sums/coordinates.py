@@ -44,7 +44,7 @@ class LossCoordinates:
     ``nu_low`` and ``m2_low`` are what nu and m^2 are rounded by. A coordinate of zeros changes nothing, which pads
     ragged dimensions. ``rounded`` marks the people whose Laplace distances had to be raised to common values.
     ``bounded`` marks those of whom only a bound is known: the profile is at most that of the coordinates, moved by
-    ``offset`` and raised by ``tail`` (``bounded_shift.py``). ``sampled`` are steps whose characteristic function is an
+    ``offset`` and raised by ``tail`` (``bounded.py``). ``sampled`` are steps whose characteristic function is an
     integral (``sampled/``); None where nobody took any.
     """
 
@@ -88,7 +88,7 @@ class LossCoordinates:
 
     @classmethod
     def objective(cls, mu: Floats, r: Floats, x_squared: Floats, v_squared: Floats) -> LossCoordinates:
-        """Return the two coordinates of objective perturbation (see ``objective_perturbation.py``)."""
+        """Return the two coordinates of objective perturbation (see ``objective.py``)."""
         x, v = np.sqrt(x_squared), np.sqrt(v_squared)
         here = x > 0.0  # somebody without any feature is in no equation
         with np.errstate(invalid="ignore", over="ignore"):  # zero times infinity, of people who are lost or not there

@@ -62,7 +62,7 @@ def posterior_coordinate(mu, rho, m2, m2_low):
 
 @kernel
 def objective_plane(mu, r, x_squared, v_squared, out):
-    """Fill the two coordinates of objective perturbation (``objective_perturbation.py``), the larger variance first.
+    """Fill the two coordinates of objective perturbation (``objective.py``), the larger variance first.
 
     ``out`` holds nu, v and m^2, each followed by its low part.
     """

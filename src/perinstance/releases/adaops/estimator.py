@@ -19,7 +19,7 @@ from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
 from perinstance.pairs import Composed, Posterior, Shift
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.kinds import Method
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
 from perinstance.releases.base.log_ratios import LogRatios, Output, cell, check_same_release, refuse_outside

@@ -17,7 +17,7 @@ from perinstance.models.linear.ridge import Without, linear_fit, refined, withou
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Kind, Method
+from perinstance.pairs.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.intervals import known
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, refuse_outside

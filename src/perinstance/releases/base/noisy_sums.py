@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from flint import arb
 
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.base import Pairs
 from perinstance.releases.base.log_ratios import Output
 from perinstance.sampling.ball_arithmetic import Ball, exact
 from perinstance.sampling.variates import Noise

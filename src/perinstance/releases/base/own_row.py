@@ -16,8 +16,8 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.pairs import Posterior
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.base import Pairs
+from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.log_ratios import Output
 from perinstance.sampling.ball_arithmetic import Ball
 

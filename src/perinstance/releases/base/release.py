@@ -12,7 +12,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
 from perinstance.models.interface.problem import MovedByPerson
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.kinds import Method
 from perinstance.record_tables import ShownAsTable
 
 

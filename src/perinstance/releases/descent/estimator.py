@@ -21,8 +21,8 @@ from perinstance.models.interface.problem import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, STEP_UP
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Method
+from perinstance.pairs.base import Pairs
+from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.log_ratios import LogRatios, check_same_release, output_of, refuse_outside
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row

@@ -13,7 +13,7 @@ from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
 from perinstance.models.interface.problem import Problem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
-from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.base import Pairs
 from perinstance.releases.descent.clipped_steps import OwnClips, PersonGradients, Steps, clipped_lengths, coded_targets
 from perinstance.releases.descent.ridge_iterates import RidgeMoments
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, equal_steps

@@ -21,8 +21,8 @@ from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, NORM_UP, STEP_UP
 from perinstance.pairs import SampledGaussian, Shift
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.base import Pairs
+from perinstance.pairs.kinds import Kind
 from perinstance.releases.promises.promise import renyi_to_delta, renyi_to_epsilon
 
 #: Lengths are counted at so many levels between 0 and the clip, each length at the level above it.

@@ -22,7 +22,7 @@ from perinstance.models.linear.ridge import Without, linear_fit, refined, withou
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
 from perinstance.pairs import Shift
-from perinstance.pairs.interface.kinds import Kind, Method
+from perinstance.pairs.kinds import Kind, Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
 from perinstance.releases.base.own_row import OwnRowLoss, PublicFacts, one_pair, one_row

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from perinstance.checked_numbers import probability, real_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import STEP_UP
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.promises.promise import Promise, noise_scale, tail_quantile
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import AXIS_RANGE
-from perinstance.pairs.interface.kinds import Kind, is_bound, weakest
+from perinstance.pairs.kinds import Kind, is_bound, weakest
 from perinstance.report import charts, words
 from perinstance.report.audit_sections.other_noise import QUANTILES, noise_sweep
 from perinstance.report.charts.svg import around

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.ledger.totals.composed_people import worth
-from perinstance.pairs.interface.kinds import is_bound, weakest
+from perinstance.pairs.kinds import is_bound, weakest
 from perinstance.report import words
 from perinstance.report.charts.svg import clean
 from perinstance.report.content import Card

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perinstance.pairs.interface.kinds import KINDS
+from perinstance.pairs.kinds import KINDS
 from perinstance.report.charts.svg import clean
 from perinstance.report.ledger_page.page_request import PageRequest
 from perinstance.report.sections import Section, SectionTable, TableLine

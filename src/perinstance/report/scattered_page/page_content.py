@@ -11,7 +11,7 @@ import numpy as np
 from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR, LossSketch
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.kinds import KINDS, Kind
+from perinstance.pairs.kinds import KINDS, Kind
 from perinstance.report import words
 from perinstance.report.audit_sections.figures import attack_bounds, distribution_of
 from perinstance.report.audit_sections.group_lines import SMALL_GROUP, all_groups, shared_groups

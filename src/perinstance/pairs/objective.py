@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CAUCHY_SCHWARZ, LARGEST
-from perinstance.pairs.interface.arguments import noise_factor
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
+from perinstance.pairs.arguments import noise_factor
+from perinstance.pairs.columns import Column, ColumnPairs
+from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.summed_pairs import SummedPairs
+from perinstance.pairs.summed import SummedPairs
 
 
 class Objective(ColumnPairs, SummedPairs):

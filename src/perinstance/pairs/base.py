@@ -6,7 +6,9 @@ product states about privacy is a functional of such pairs; a ``Pairs`` holds on
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -14,23 +16,66 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.arguments import Direction
-from perinstance.pairs.interface.kinds import KINDS, Kind, weakest_of_codes
-from perinstance.pairs.interface.schema import PairSchema
+from perinstance.pairs.arguments import (
+    Direction,
+    check_direction,
+    delta_array,
+    order_array,
+    rate_array,
+    real_array,
+    spread,
+)
+from perinstance.pairs.kinds import KINDS, Kind, weakest_of_codes
 
 if TYPE_CHECKING:  # its kernels are compiled by those who compose, and by nobody else
     from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
-#: From this many people on it pays to prepare tables for their common delta.
+#: From this many people on it pays to prepare a table for their common delta.
 MANY = 512
 
 Self = TypeVar("Self", bound="Pairs")
 
 
+@dataclass(frozen=True, slots=True)
+class PairSchema:
+    """What a file must say besides the columns: the name of a pair and the version of its columns.
+
+    Of a composition also those of its parts. As text it is ``"shift/1"`` or ``"composed/1(posterior/1,laplace/1)"``.
+
+    Examples
+    --------
+    >>> from perinstance.pairs import Laplace, Posterior
+    >>> str((Posterior([0.1], [1.0]) + Laplace([0.5])).schema())
+    'composed/1(posterior/1,laplace/1)'
+    """
+
+    name: str
+    version: int
+    parts: tuple[PairSchema, ...] = ()
+
+    def __str__(self) -> str:
+        parts = ",".join(str(part) for part in self.parts)
+        return f"{self.name}/{self.version}" + (f"({parts})" if parts else "")
+
+    @classmethod
+    def parse(cls, text: str) -> PairSchema:
+        """Read what ``str`` wrote."""
+        one = r"([a-z_]+)/([0-9]{1,9})"
+        found = re.fullmatch(rf"{one}(?:\(({one}(?:,{one})*)\))?", text)
+        if found is None:
+            raise InvalidInput(
+                f"schema must read like 'shift/1' or 'composed/1(posterior/1,laplace/1)', got {text[:80]!r}; "
+                "pass the text that str(pairs.schema()) gave"
+            )
+        parts = (part.split("/") for part in (found[3] or "").split(",") if part)
+        return cls(found[1], int(found[2]), tuple(cls(name, int(version)) for name, version in parts))
+
+
 class Pairs(ABC):
     """One pair of distributions per person.
 
-    ``direction`` is ``"without"`` for P over Q, ``"with"`` for Q over P and ``"worst"`` for the larger of the two.
+    ``direction`` is ``"without"`` for P over Q, ``"with"`` for Q over P and ``"worst"`` for the larger of the two. The
+    public methods check their arguments and spread them over the people; the pairs know the formulas.
     """
 
     __slots__ = ("_codes",)
@@ -52,13 +97,15 @@ class Pairs(ABC):
     def __getitem__(self: Self, index: Any) -> Self:
         """Return the pairs of some people: a slice, a mask, an array of positions or one position."""
 
-    @abstractmethod
     def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon."""
+        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up."""
+        check_direction(direction)
+        return self._delta(spread(real_array("epsilon", epsilon, len(self)), len(self)), direction)
 
-    @abstractmethod
     def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
         """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
+        check_direction(direction)
+        return self._epsilon(delta_array(delta, len(self)), direction)
 
     def near_epsilon(self, delta: ArrayLike, crowds_only: bool = False) -> Floats:
         """Return the same, or a bound up to a thousandth of itself above it: for readings and figures.
@@ -67,20 +114,37 @@ class Pairs(ABC):
         """
         return self.epsilon(delta)
 
-    @abstractmethod
     def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the Renyi divergence of order alpha >= 1 (alpha = 1 is the Kullback-Leibler limit)."""
+        """Return the Renyi divergence of order alpha >= 1 (alpha = 1 is the Kullback-Leibler limit), rounded up."""
+        check_direction(direction)
+        return self._renyi(spread(order_array(alpha, len(self)), len(self)), direction)
 
     @abstractmethod
     def zcdp(self) -> Floats:
         """Return the smallest rho such that ``renyi(alpha) <= rho alpha`` for all alpha > 1, in both directions."""
 
-    @abstractmethod
     def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """Return the true-positive rate of the most powerful membership test at a false-positive rate.
+        """Return the true-positive rate of the most powerful membership test at a false-positive rate, rounded up.
 
         The null hypothesis is that the person is **not** in the data.
         """
+        return self._power(spread(rate_array(false_positive_rate, len(self)), len(self)))
+
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        """Return ``delta`` at one epsilon per person."""
+        raise NotImplementedError
+
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
+        """Return ``epsilon`` at a delta for all (no dimension) or one per person."""
+        raise NotImplementedError
+
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
+        """Return ``renyi`` of one order per person."""
+        raise NotImplementedError
+
+    def _power(self, rate: Floats) -> Floats:
+        """Return ``attack_power`` at one rate per person."""
+        raise NotImplementedError
 
     @abstractmethod
     def to_columns(self) -> dict[str, NDArray[Any]]:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
-from perinstance.pairs.interface.arguments import check_parts, frozen, people_array, positions, same_length
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.kinds import KINDS, Kind, kind_codes
+from perinstance.pairs.arguments import check_parts, frozen, people_array, positions, same_length
+from perinstance.pairs.base import Pairs
+from perinstance.pairs.kinds import KINDS, Kind, kind_codes
 
 Self = TypeVar("Self", bound="ColumnPairs")
 

@@ -6,27 +6,22 @@ from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TINY, TWO_ROUNDINGS, UNIT
-from perinstance.pairs.interface.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    order_array,
-    rate_array,
-    real_array,
-    spread,
-)
-from perinstance.pairs.interface.base import Pairs
+from perinstance.pairs.arguments import Direction, filled, spread
+from perinstance.pairs.base import Pairs
+from perinstance.pairs.closed_form.renyi import laplace_renyi
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
+from perinstance.pairs.loss_sums.profile import deltas, powers
+from perinstance.pairs.loss_sums.renyi import renyis
 
 
 class SummedPairs(Pairs):
     """Pairs whose loss is a sum of independent Gaussian and Laplace losses; the subclasses say which.
 
-    Where a release is known from above only (see ``bounded_shift.py``), offsets move and tails raise the result.
+    Where a release is known from above only (see ``bounded.py``), offsets move and tails raise the result.
     """
 
     __slots__ = ()
@@ -35,18 +30,12 @@ class SummedPairs(Pairs):
     def coordinates(self) -> LossCoordinates:
         """Return the coordinates of P in units of Q."""
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``sup_S P(S) - e^epsilon Q(S)`` for any real epsilon, rounded up by the quadrature's error."""
-        from perinstance.pairs.loss_sums.profile import deltas
-
-        check_direction(direction)
-        n = len(self)
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
         here = self.coordinates()
-        e = spread(real_array("epsilon", epsilon, n), n)
         lost = np.isinf(here.offset)
         offset = np.where(lost, 0.0, here.offset)
-        e = np.where(offset > 0, np.nextafter(e - offset, -np.inf), e)
-        out = np.zeros((2, n))
+        e = np.where(offset > 0, np.nextafter(epsilon - offset, -np.inf), epsilon)
+        out = np.zeros((2, len(self)))
         for i, view in enumerate(here.views(direction)):
             deltas(e, view.losses, view.swapped().losses, view.terms, out[i])
             rows = np.flatnonzero(here.samples)
@@ -59,19 +48,12 @@ class SummedPairs(Pairs):
         worst = np.where(here.tail > 0, (worst + here.tail) * (1 + TWO_ROUNDINGS), worst)
         return np.where(lost, 1.0, np.minimum(worst, 1.0))
 
-    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; never below the true value."""
-        from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
+        return epsilon_of_sum(self.coordinates(), spread(delta, len(self)), direction)
 
-        check_direction(direction)
-        n = len(self)
-        return epsilon_of_sum(self.coordinates(), spread(delta_array(delta, n), n), direction)
-
-    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
-        """``K(alpha - 1)/(alpha - 1)``, summed over coordinates, rounded up; infinite where one is only bounded."""
-        check_direction(direction)
-        n = len(self)
-        return _renyi(self.coordinates(), spread(order_array(alpha, n), n), direction)
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
+        """``K(alpha - 1)/(alpha - 1)``, summed over coordinates; infinite where one is only bounded."""
+        return _renyi(self.coordinates(), alpha, direction)
 
     def zcdp(self) -> Floats:
         """``sum m^2/2`` plus the KL divergences of the Laplace losses; infinite where two variances differ.
@@ -85,19 +67,15 @@ class SummedPairs(Pairs):
         plain = _renyi(replace(here, sampled=None), np.ones(len(self)), "worst")
         return np.where(finite, plain + here.sampled.zcdp(), np.inf)
 
-    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
-        """``min_epsilon delta_QP(epsilon) + e^epsilon r``, rounded up: the trade-off curve is dual to the profile."""
-        from perinstance.pairs.loss_sums.profile import powers
-
-        n = len(self)
-        rate = spread(rate_array(false_positive_rate, n), n)
+    def _power(self, rate: Floats) -> Floats:
+        """``min_epsilon delta_QP(epsilon) + e^epsilon r``: the trade-off curve is dual to the profile."""
         rate = np.where(rate > 0, np.maximum(rate, TINY), 0.0)
         here = self.coordinates()
         there = here.swapped()
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite offset, at a rate of zero too
             moved = np.where(here.offset > 0, rate * np.exp(here.offset) * (1 + FEW_ROUNDINGS), rate)
         moved = np.where(np.isinf(here.offset), 1.0, np.minimum(moved, 1.0))
-        out = np.empty(n)
+        out = np.empty(len(self))
         powers(moved, there.losses, here.losses, there.terms, out)
         rows = np.flatnonzero(here.samples)
         if rows.size:
@@ -112,11 +90,7 @@ class SummedPairs(Pairs):
 
 def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats:
     """Return the Renyi divergences of the coordinates."""
-    from perinstance.pairs.closed_form.renyi import laplace_renyi
-    from perinstance.pairs.loss_sums.renyi import renyis
-
-    n = len(order)
-    out = np.zeros((2, n))
+    out = np.zeros((2, len(order)))
     for i, view in enumerate(here.views(direction)):
         renyis(order, view.losses, view.nu_low, out[i])
         if view.sampled is not None:
@@ -124,9 +98,7 @@ def _renyi(here: LossCoordinates, order: Floats, direction: Direction) -> Floats
 
             out[i] += renyi_of_steps(view, order)
     worst = out.max(axis=0)
-    one = np.empty(n)
     for lap, count in zip(here.lap.T, here.count.T, strict=True):
-        laplace_renyi(spread(lap, n), order, one)
-        worst += count * one
+        worst += count * filled(laplace_renyi, lap, order)
     worst[here.infinite | here.bounded] = np.inf
     return worst * (1.0 + UNIT * here.lap.shape[1])

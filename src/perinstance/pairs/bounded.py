@@ -18,27 +18,16 @@ loss L of the other releases, so offsets and tails add.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TWO_ROUNDINGS
+from perinstance.pairs.arguments import Direction
+from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.gaussian_shift import Shift
-from perinstance.pairs.interface.arguments import (
-    Direction,
-    check_direction,
-    delta_array,
-    order_array,
-    rate_array,
-    real_array,
-)
-from perinstance.pairs.interface.column_pairs import Column, ColumnPairs
-from perinstance.pairs.interface.kinds import Kind
-
-if TYPE_CHECKING:
-    from perinstance.pairs.loss_sums.coordinates import LossCoordinates
+from perinstance.pairs.kinds import Kind
+from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
 class Dominated(ColumnPairs):
@@ -46,7 +35,7 @@ class Dominated(ColumnPairs):
 
     Examples
     --------
-    >>> from perinstance.pairs.bounded_shift import Dominated
+    >>> from perinstance.pairs.bounded import Dominated
     >>> Dominated([0.5], [0.01], [1e-12]).epsilon(1e-6).round(3)
     array([2.264])
     """
@@ -65,27 +54,24 @@ class Dominated(ColumnPairs):
     ) -> None:
         super().__init__(kind, distance=distance, offset=offset, tail=tail)
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "worst") -> Floats:
-        """Return the bounds above, rounded up; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
-        check_direction(direction)
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        """Return the bounds above; for epsilon < 0 through ``d_PQ(e) = 1 - e^e + e^e d_QP(-e)``."""
         if direction == "worst":
-            return np.maximum(self.delta(epsilon, "without"), self.delta(epsilon, "with"))
-        e = real_array("epsilon", epsilon, len(self)) + np.zeros(len(self))
-        size = np.abs(e)
+            return np.maximum(self._delta(epsilon, "without"), self._delta(epsilon, "with"))
+        size = np.abs(epsilon)
         # below zero the roles change: the other direction's bound counts
-        moved = (direction == "with") == (e >= 0)
+        moved = (direction == "with") == (epsilon >= 0)
         with np.errstate(invalid="ignore"):
             argument = np.where(moved & (self._offset > 0), np.nextafter(size - self._offset, -np.inf), size)
         # the shift's bound holds for arguments >= 0 only; below it is total variation, the same in both directions
         at = Shift(self._distance).delta(np.maximum(argument, 0.0), "without")
         bound = np.minimum(np.where(self._tail > 0, (at + self._tail) * (1 + TWO_ROUNDINGS), at), 1.0)
         below_zero = (-np.expm1(-size) + np.exp(-size) * bound) * (1 + FEW_ROUNDINGS)
-        return np.where(e >= 0, bound, np.minimum(below_zero, 1.0))
+        return np.where(epsilon >= 0, bound, np.minimum(below_zero, 1.0))
 
-    def epsilon(self, delta: ArrayLike, direction: Direction = "worst") -> Floats:
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
         """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
-        check_direction(direction)
-        room = _left(delta_array(delta, len(self)), self._tail)
+        room = _left(delta, self._tail)
         inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
         return self._moved(inner, room, direction)
 
@@ -98,23 +84,20 @@ class Dominated(ColumnPairs):
         moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
         return np.where(room > 0, moved * (1 + TWO_ROUNDINGS), np.inf)
 
-    def renyi(self, alpha: ArrayLike, direction: Direction = "worst") -> Floats:
+    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
         """Nothing is known of the loss in the tail, so no Renyi divergence can be bounded."""
-        check_direction(direction)
-        order_array(alpha, len(self))
         return np.full(len(self), np.inf)
 
     def zcdp(self) -> Floats:
         """Infinite, like every Renyi divergence here."""
         return np.full(len(self), np.inf)
 
-    def attack_power(self, false_positive_rate: ArrayLike) -> Floats:
+    def _power(self, rate: Floats) -> Floats:
         """Return the smallest ``delta(e) + e^e rate`` over some e: a bound on every test's power."""
-        r = rate_array(false_positive_rate, len(self)) + np.zeros(len(self))
         best = np.ones(len(self))
         for e in np.concatenate([-np.geomspace(1e-3, 30, 60), [0.0], np.geomspace(1e-3, 30, 120)]):
-            best = np.minimum(best, (self.delta(e, "with") + np.exp(e) * r) * (1 + FEW_ROUNDINGS))
-        return np.maximum(best, r)
+            best = np.minimum(best, (self.delta(e, "with") + np.exp(e) * rate) * (1 + FEW_ROUNDINGS))
+        return np.maximum(best, rate)
 
     def coordinates(self) -> LossCoordinates:
         """The shift's coordinate, with what its loss may have on top."""

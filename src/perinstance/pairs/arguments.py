@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -75,6 +75,14 @@ def spread(array: ArrayLike, n: int) -> Floats:
     return array if array.flags.carray else np.require(array, requirements=["C", "W"])
 
 
+def filled(kernel: Callable[..., None], *given: Floats | int) -> Floats:
+    """Return the number of each person that a kernel fills in; arrays come spread, the first of them per person."""
+    n = len(given[0])  # type: ignore[arg-type]
+    out = np.empty(n)
+    kernel(*(one if isinstance(one, int) else spread(one, n) for one in given), out)
+    return out
+
+
 def frozen(array: Floats) -> Floats:
     """Return a view through which nobody can change the pairs."""
     view = array.view()
@@ -109,9 +117,7 @@ def check_direction(direction: str) -> None:
 
 def delta_array(delta: ArrayLike, n: int, *, zero: bool = True) -> Floats:
     """Validate delta: in [0, 1), one number or one per person."""
-    array = real_values("delta", delta)
-    if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
-        raise InvalidInput(f"delta must be one number or one per person ({n}), got shape {array.shape}")
+    array = _one_or_each("delta", delta, n)
     bad = ~((array >= 0) & (array < 1)) if zero else ~((array > 0) & (array < 1))
     if bad.any():
         first = float(array.ravel()[int(np.argmax(bad))])
@@ -121,9 +127,14 @@ def delta_array(delta: ArrayLike, n: int, *, zero: bool = True) -> Floats:
 
 def real_array(name: str, values: ArrayLike, n: int) -> Floats:
     """Validate a real argument (an epsilon, an order): one number or one per person, no NaN."""
+    array = _one_or_each(name, values, n)
+    if np.isnan(array).any():
+        raise InvalidInput(f"{name} must be a number, got NaN")
+    return array
+
+
+def _one_or_each(name: str, values: ArrayLike, n: int) -> Floats:
     array = real_values(name, values)
     if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
         raise InvalidInput(f"{name} must be one number or one per person ({n}), got shape {array.shape}")
-    if np.isnan(array).any():
-        raise InvalidInput(f"{name} must be a number, got NaN")
     return array

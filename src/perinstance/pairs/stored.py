@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput
-from perinstance.pairs.bounded_shift import Dominated
+from perinstance.pairs.base import Pairs, PairSchema
+from perinstance.pairs.bounded import Dominated
+from perinstance.pairs.columns import ColumnPairs
 from perinstance.pairs.composition import Composed
-from perinstance.pairs.interface.base import Pairs
-from perinstance.pairs.interface.column_pairs import ColumnPairs
-from perinstance.pairs.interface.kinds import KINDS
-from perinstance.pairs.interface.schema import PairSchema
+from perinstance.pairs.kinds import KINDS
 
 
 def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> Pairs:
