@@ -9,7 +9,7 @@ import pytest
 
 from perinstance.numerics.rounding import TIGHT
 from perinstance.pairs.loss_sums import profile
-from perinstance.pairs.loss_sums.contour_integral import contour
+from perinstance.pairs.loss_sums.contour import contour
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.quadrature import NODES
 from perinstance.pairs.loss_sums.records import ContourScratch, LinePlace, Losses
@@ -23,7 +23,7 @@ from perinstance.pairs.loss_sums.saddlepoint import (
     slopes,
     variance,
 )
-from perinstance.pairs.loss_sums.solve_epsilon import solve
+from perinstance.pairs.loss_sums.solve import solve
 
 
 def _rows(nu, m2):

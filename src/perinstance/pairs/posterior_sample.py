@@ -18,7 +18,7 @@ from perinstance.pairs.closed_form.renyi import posterior_renyi
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.epsilon import settle
+from perinstance.pairs.loss_sums.solve import settle
 
 
 class Posterior(ColumnPairs):

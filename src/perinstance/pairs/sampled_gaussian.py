@@ -33,9 +33,9 @@ from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.gaussian_shift import Shift
 from perinstance.pairs.kinds import Kind, kind_codes, weakest_codes
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
 from perinstance.pairs.loss_sums.records import EXACT, Tolerance
 from perinstance.pairs.loss_sums.sampled.steps import SampledSteps
+from perinstance.pairs.loss_sums.solve import epsilon_of_sum
 from perinstance.pairs.summed import SummedPairs
 
 #: Floats count steps one by one up to here.

@@ -11,11 +11,10 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TINY, TWO_ROUNDINGS, UNIT
 from perinstance.pairs.arguments import Direction, filled, spread
 from perinstance.pairs.base import Pairs
-from perinstance.pairs.closed_form.renyi import laplace_renyi
+from perinstance.pairs.closed_form.renyi import laplace_renyi, renyis
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.epsilon import epsilon_of_sum
 from perinstance.pairs.loss_sums.profile import deltas, powers
-from perinstance.pairs.loss_sums.renyi import renyis
+from perinstance.pairs.loss_sums.solve import epsilon_of_sum
 
 
 class SummedPairs(Pairs):

@@ -18,8 +18,10 @@ import numpy as np
 from perinstance.numerics.double_double import one_less_product, raised, two_product, two_sum
 from perinstance.numerics.normal_tails import excess_of_log, expm1px, log1pmx
 from perinstance.numerics.numba_compile import exact_kernel, kernel
-from perinstance.numerics.rounding import DIVERGENCE_UP, PAIR_ROOT, UNDERFLOWN
+from perinstance.numerics.rounding import DIVERGENCE_UP, PAIR_ROOT, UNDERFLOWN, UNIT
 from perinstance.pairs.closed_form.profile import HUGE
+from perinstance.pairs.loss_sums.records import Losses
+from perinstance.pairs.loss_sums.saddlepoint import largest_loss
 
 #: Below this m is its series: the square would underflow before it is divided.
 SHORT = 2.0**-30
@@ -96,3 +98,35 @@ def shift_renyi(D, alpha, out):
         total, rest = two_product(square, 0.5 * alpha[i])
         rest += 0.5 * low * alpha[i]
         out[i] = raised(total, rest + PAIR_ROOT * total * (rest != 0.0)) if total < np.inf else total
+
+
+@kernel
+def renyis(alpha, losses, nu_low, out):
+    """Fill in ``K(t)/t`` at ``t = alpha - 1``, the KL divergence at t = 0 and the largest loss at t = infinity.
+
+    Of the Gaussian coordinates alone:
+    ``K(t)/t = sum m^2/2 + t v m^2/(2a) + (nu - log v)/2 + (x - log(1 + x))/(2t)``, ``x = -t nu``, ``a = 1 + x > 0``.
+    ``nu_low`` is what nu was rounded by: next to the order from which all is infinite, a is a small difference.
+    """
+    nu, v, m2, levels, _lap, _count = losses
+    none = np.empty(0)
+    for i in range(out.size):
+        t = alpha[i] - 1.0
+        if t == np.inf:
+            out[i] = largest_loss(Losses(nu[i], v[i], m2[i], levels[i], none, none))
+            continue
+        total = 0.0
+        for j in range(nu.shape[1]):
+            n, m = nu[i, j], m2[i, j]
+            if n == 0.0:
+                total += 0.5 * m * alpha[i]
+                continue
+            a = one_less_product(*two_sum(alpha[i], -1.0), n, nu_low[i, j]) if n > 0.0 else 1.0 - t * n
+            if not a > 0.0:
+                total = np.inf
+                break
+            total += 0.5 * m + 0.5 * t * v[i, j] * m / a + 0.5 * excess_of_log(n, v[i, j])
+            if t > 0.0:
+                total += 0.5 * excess_of_log(-t * n, a) / t
+        total *= DIVERGENCE_UP + UNIT * nu.shape[1]
+        out[i] = max(total, 0.0) if math.isfinite(total) else np.inf

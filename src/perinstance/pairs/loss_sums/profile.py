@@ -22,7 +22,7 @@ from perinstance.numerics.rounding import (
     TINY,
     UNDERFLOWN_PROFILE,
 )
-from perinstance.pairs.loss_sums.contour_integral import contour
+from perinstance.pairs.loss_sums.contour import contour
 from perinstance.pairs.loss_sums.laplace_atoms import leftmost
 from perinstance.pairs.loss_sums.quadrature import NODES
 from perinstance.pairs.loss_sums.records import ContourScratch, Inverted, LinePlace, Losses, Profiled

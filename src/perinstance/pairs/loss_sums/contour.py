@@ -22,16 +22,6 @@ import numpy as np
 from perinstance.numerics.double_double import two_product, two_sum
 from perinstance.numerics.numba_compile import kernel
 from perinstance.numerics.rounding import NODE_ROUNDING
-from perinstance.pairs.loss_sums.integrand import (
-    ABOVE,
-    BELOW,
-    PLAIN,
-    SMOOTH,
-    TURN,
-    GaussianFactors,
-    Integrand,
-    decay_length,
-)
 from perinstance.pairs.loss_sums.laplace_atoms import (
     Atoms,
     cancellation,
@@ -41,7 +31,19 @@ from perinstance.pairs.loss_sums.laplace_atoms import (
     multiply_out,
     partial_sum,
 )
-from perinstance.pairs.loss_sums.quadrature import STEP, evaluate, integral
+from perinstance.pairs.loss_sums.quadrature import (
+    ABOVE,
+    BELOW,
+    PLAIN,
+    SMOOTH,
+    STEP,
+    TURN,
+    GaussianFactors,
+    Integrand,
+    decay_length,
+    evaluate,
+    integral,
+)
 from perinstance.pairs.loss_sums.records import Inverted
 from perinstance.pairs.loss_sums.saddlepoint import room, slopes
 
