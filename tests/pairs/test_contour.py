@@ -9,7 +9,7 @@ import pytest
 
 from perinstance.numerics.rounding import TIGHT
 from perinstance.pairs.loss_sums import profile
-from perinstance.pairs.loss_sums.contour import contour
+from perinstance.pairs.loss_sums.contour import integrate_along
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.quadrature import NODES
 from perinstance.pairs.loss_sums.records import ContourScratch, LinePlace, Losses
@@ -23,7 +23,7 @@ from perinstance.pairs.loss_sums.saddlepoint import (
     slopes,
     variance,
 )
-from perinstance.pairs.loss_sums.solve import solve
+from perinstance.pairs.loss_sums.solve import solve_one
 
 
 def _rows(nu, m2):
@@ -54,7 +54,7 @@ def test_the_integral_does_not_depend_on_the_contour(laplace, count):
     compared = 0
     for rows, laps, delta in _people(count, 5, laplace):
         person, scratch = Losses(*rows, *laps), _scratch(4096)
-        epsilon = solve(delta, person, scratch)
+        epsilon = solve_one(delta, person, scratch)
         log_delta, rate, error = profile.above(epsilon, TIGHT, person, scratch)[:3]
         if not -690 < log_delta < 0 or error > 1e-6:
             continue  # at the end of a bounded loss a rounding of epsilon is all there is
@@ -69,7 +69,7 @@ def test_the_integral_does_not_depend_on_the_contour(laplace, count):
         for off in (-0.4, 0.4):
             here = place(x + off * w / (t * a if top > 0 else t), top)
             t, a, _top = here
-            base, unit, _n, other, total = contour(here, epsilon, TIGHT, person, scratch)[:5]
+            base, unit, _n, other, total = integrate_along(here, epsilon, TIGHT, person, scratch)[:5]
             assert abs(base + math.log(unit / math.pi * total) - log_delta) <= 2 * (error + other) + 1e-13
             compared += 1
     assert compared > count
@@ -83,11 +83,11 @@ def test_left_of_the_pole_the_contour_gives_the_complement():
         for epsilon in (0.5, 5.0, 15.0, 25.0):
             t = middle(epsilon, person)
             assert -1 < t < 0
-            base, w, _n, error, total = contour(LinePlace(t, 1.0, 0.0), epsilon, TIGHT, person, scratch)[:5]
+            base, w, _n, error, total = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, TIGHT, person, scratch)[:5]
             rest = math.exp(base) * w / math.pi * total
             guess = first_guess(kl - epsilon, variance(person), 0.3)
             x = saddle(guess, 0.3, epsilon, person)
-            base, w, _n, other, total = contour(place(x, 0.3), epsilon, TIGHT, person, scratch)[:5]
+            base, w, _n, other, total = integrate_along(place(x, 0.3), epsilon, TIGHT, person, scratch)[:5]
             assert abs(math.exp(base) * w / math.pi * total + rest - 1) < 1e-11 + error + other
 
 

@@ -122,7 +122,7 @@ def _exponent(here, epsilon, w, losses, factors):
 
 
 @kernel
-def contour(here, epsilon, tight, losses, scratch):
+def integrate_along(here, epsilon, tight, losses, scratch):
     """Lay the contour through t, right of 0 or (without atoms to be multiplied out) between -1 and 0, and integrate.
 
     Unless atoms were multiplied out n nodes are kept, from which ``evaluate`` moves epsilon.

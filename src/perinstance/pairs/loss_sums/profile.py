@@ -22,7 +22,7 @@ from perinstance.numerics.rounding import (
     TINY,
     UNDERFLOWN_PROFILE,
 )
-from perinstance.pairs.loss_sums.contour import contour
+from perinstance.pairs.loss_sums.contour import integrate_along
 from perinstance.pairs.loss_sums.laplace_atoms import leftmost
 from perinstance.pairs.loss_sums.quadrature import NODES
 from perinstance.pairs.loss_sums.records import ContourScratch, Inverted, LinePlace, Losses, Profiled
@@ -64,7 +64,7 @@ def above(epsilon, tight, losses, scratch):
         return Profiled(-np.inf, np.inf, 0.0, 0, 0.0, 0.0)
     here = place(x, top)
     t = here.t
-    base, w, n, error, total, moved = contour(here, epsilon, tight, losses, scratch)
+    base, w, n, error, total, moved = integrate_along(here, epsilon, tight, losses, scratch)
     if not (total > 0.0 and error < 0.1):
         # beyond the quadrature: Chernoff's bound, (1 - e^-x)_+ <= e^{tx} t^t/(1 + t)^{1 + t}
         rounding = CHERNOFF * (10.0 + abs(base))
@@ -103,7 +103,7 @@ def below(epsilon, tight, losses, scratch):
     for turn in range(2):
         if turn == 1:
             t = left
-        found = contour(LinePlace(t, 1.0, 0.0), epsilon, tight, losses, scratch)
+        found = integrate_along(LinePlace(t, 1.0, 0.0), epsilon, tight, losses, scratch)
         if found.error < 1e-6 or lap.size == 0 or t >= left:
             break
     base, w, n, error, total, moved = found

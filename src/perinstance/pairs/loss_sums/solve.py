@@ -121,7 +121,7 @@ def _along_contour(epsilon, step, excess, found, scratch):
 
 
 @kernel
-def solve(delta, losses, scratch):
+def solve_one(delta, losses, scratch):
     """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``, never below it."""
     edge, s2 = largest_loss(losses), variance(losses)
     if delta == 0.0:
@@ -176,7 +176,7 @@ def epsilons(delta, losses, terms, out):
     nu, v, m2, levels, lap, count = losses
     scratch = scratch_for(terms)
     for i in range(out.size):
-        out[i] = solve(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]), scratch)
+        out[i] = solve_one(delta[i], Losses(nu[i], v[i], m2[i], levels[i], lap[i], count[i]), scratch)
 
 
 def epsilon_of_sum(coordinates: LossCoordinates, delta: Floats, direction: str, most: Tolerance = EXACT) -> Floats:
