@@ -98,11 +98,6 @@ THIRD_TERM = 2e-11
 THIRD_TERM_OF_START = 1e-10
 #: The smallest share of leverage in a table: no leverage at all would leave no residual to speak of.
 LEAST_SHARE = 1e-9
-#: The table of a shift at its checks: what a polynomial of degree eight loses, absolutely and relatively.
-SHIFT_TABLE_ABSOLUTE = 1e-14
-#: The relative part: two hundred times less than what answers are raised by.
-SHIFT_TABLE_RELATIVE = 1e-12
-
 #: Halving the step of a double exponential rule must move an integral by less than this share; the move is charged.
 HALVED_STEP = 1e-12
 #: Roundings of an integrand for each unit of its exponents (powers of cosines, beta functions).

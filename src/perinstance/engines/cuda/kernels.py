@@ -31,7 +31,10 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.normal_tails import MILLS
 from perinstance.numerics.rounding import KERNEL_AGREES
 from perinstance.pairs import Posterior
-from perinstance.pairs.closed_form.many_epsilons import COLUMNS, ROW_BITS, STEPS, start_table
+from perinstance.pairs.closed_form.many_epsilons import COLUMNS, ROW_BITS, start_table
+
+#: steps that a person may take on a device before the processor is asked
+STEPS = 6
 
 CAPABILITY = (9, 0)  #: the first kind of device with the instruction for tiles of 16 x 8 float64
 WIDEST = 64  #: columns of [X 1 y], and of W, whose tiles stay in registers
