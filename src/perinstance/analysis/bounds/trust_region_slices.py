@@ -21,7 +21,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, FORM_UNITS, LEAST_WEIGHT, UNIT, VANISHING, ZERO_FORM
-from perinstance.numerics.trust_region.secular_equation import secular_root
+from perinstance.numerics.secular_equation import secular_root
 
 #: on the secular equation
 NEWTON_STEPS = 8
