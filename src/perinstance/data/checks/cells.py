@@ -55,18 +55,13 @@ _ADVICE = {
 }
 
 
-def refuse_type(label: str, kind: str) -> NoReturn:
-    """Refuse a column for what it is made of."""
-    advice = _ADVICE.get(kind, "convert it to float64")
-    raise InvalidTable(f"{label} holds {kind}, a table to audit holds numbers only; {advice}")
-
-
 def refuse_types(kinds: Mapping[str, str]) -> None:
     """Refuse all columns that are not made of numbers, at once; ``kinds`` says what each holds."""
+    several = "; ".join(f"{label} holds {kind}" for label, kind in kinds.items())
     if len(kinds) == 1:
-        refuse_type(*next(iter(kinds.items())))
+        advice = _ADVICE.get(next(iter(kinds.values())), "convert it to float64")
+        raise InvalidTable(f"{several}, a table to audit holds numbers only; {advice}")
     if kinds:
-        several = "; ".join(f"{label} holds {kind}" for label, kind in kinds.items())
         raise InvalidTable(
             f"{several}; a table to audit holds numbers only: declare these columns in a perinstance.Recipe, "
             "pass the one that names people as ids=, or leave them out"
@@ -74,17 +69,14 @@ def refuse_types(kinds: Mapping[str, str]) -> None:
 
 
 _KINDS = {"U": "text", "S": "text", "T": "text", "O": "objects", "c": "complex numbers"}
-_KINDS |= {"M": "dates or times", "m": "dates or times", "V": "records"}
+_KINDS |= {"M": "dates or times", "m": "dates or times", "V": "records", **dict.fromkeys("fiub", "")}
 
 
 def check_dtype(dtype: np.dtype, label: str) -> None:
     """Refuse numpy types that are not plain numbers."""
-    if dtype.kind in _KINDS:
-        refuse_type(label, _KINDS[dtype.kind])
-    if dtype.kind not in "fiub":
-        refuse_type(label, "something that is not a number")
-    if dtype.kind == "f" and dtype.itemsize > 8:
-        refuse_type(label, "extended precision")
+    wide = dtype.kind == "f" and dtype.itemsize > 8
+    kind = "extended precision" if wide else _KINDS.get(dtype.kind, "something that is not a number")
+    refuse_types({label: kind} if kind else {})
 
 
 def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
@@ -94,13 +86,11 @@ def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
     """
     if array.dtype == np.float64 or array.dtype == np.float32:
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        wide = array > LARGEST_INTEGER
-        if array.dtype.kind == "i":
-            wide |= array < -LARGEST_INTEGER
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        wide = (array > LARGEST_INTEGER) | (array < -LARGEST_INTEGER if array.dtype.kind == "i" else False)
         if wide.any():
-            row, column = _first(wide)
-            refuse_integer(label or column_label(column), start + row)
+            place = np.argwhere(wide)[0]
+            refuse_integer(label or column_label(int(place[-1])), start + int(place[0]))
     return array.astype(np.float64)
 
 
@@ -118,20 +108,17 @@ def refuse_missing(
     ``columns`` are the numbers of the features in the caller's table, when a target or ids stood between them.
     """
     bad, wrong = ~np.isfinite(X), ~np.isfinite(y)
+    columns = tuple(range(X.shape[1])) if columns is None else columns
+    suspects = [
+        (column_label(columns[at], names[at] if names else None), X[:, at]) for at in np.flatnonzero(bad.any(axis=0))
+    ]
+    suspects += [(column_label(None), y)] if wrong.any() else []
     found = {}
-    for at in np.flatnonzero(bad.any(axis=0)).tolist():
-        label = column_label(at if columns is None else columns[at], names[at] if names else None)
-        found[label] = _not_finite(X[:, at], start)
-    if wrong.any():
-        found[column_label(None)] = _not_finite(y, start)
+    for label, column in suspects:
+        row = int((~np.isfinite(column)).argmax())
+        found[label] = (start + row, "a missing value (NaN)" if np.isnan(column[row]) else "an infinity")
     count = bad.sum() + wrong.sum()
     refuse_cells(found, f" (the block of rows {start} to {start + len(y) - 1} has {count} such cells)")
-
-
-def _not_finite(column: NDArray, start: int) -> tuple[int, str]:
-    """Return the row of the first cell that is no finite number, and what it is."""
-    row = int((~np.isfinite(column)).argmax())
-    return start + row, "a missing value (NaN)" if np.isnan(column[row]) else "an infinity"
 
 
 def refuse_cells(found: Mapping[str, tuple[int, str]], more: str = "") -> None:
@@ -167,11 +154,3 @@ def is_absent(value: Any) -> bool:
 def whole_text(value: Any) -> str:
     """Write a cell; a whole number that a missing neighbour made a float is 1, not 1.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _first(mask: NDArray) -> tuple[int, int]:
-    """Row and column of the first True, in row order."""
-    if mask.ndim == 1:
-        return int(mask.argmax()), 0
-    row = int(mask.any(axis=1).argmax())
-    return row, int(mask[row].argmax())

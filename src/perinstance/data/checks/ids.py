@@ -25,9 +25,7 @@ def read_ids(values: Any, start: int = 0) -> pa.Array:
     if pa.types.is_dictionary(kind):
         array, kind = array.cast(kind.value_type), kind.value_type
     if not (is_text(kind) or pa.types.is_integer(kind)):
-        raise InvalidTable(
-            f"ids must be strings or whole numbers, got {_words(kind)}; convert them to strings as they are written"
-        )
+        raise InvalidTable(f"ids must be strings or whole numbers, got {kind}; convert them to text as it is written")
     if array.null_count:
         raise InvalidTable(f"ids, row {start + _first_true(pc.is_null(array))}: an id is missing; give everyone one")
     try:
@@ -123,7 +121,7 @@ def _as_arrow(values: Any) -> pa.Array:
     try:
         array = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
     except UnicodeError:
-        raise InvalidTable(f"ids must be text that can be stored{_SURROGATE}") from None
+        raise InvalidTable("ids must be text that can be stored, got a lone surrogate; write them in UTF-8") from None
     if array.ndim != 1:
         raise InvalidTable(f"ids must have one dimension, got {array.ndim}; pass one id per row")
     try:
@@ -138,21 +136,10 @@ def _as_arrow(values: Any) -> pa.Array:
         ) from None
 
 
-_SURROGATE = ", got a lone surrogate (half a character); write them in UTF-8"
-
-
 def is_text(kind: pa.DataType) -> bool:
     """Tell whether cells of this type are texts."""
     view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
     return view or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _words(kind: pa.DataType) -> str:
-    if pa.types.is_null(kind):
-        return "nothing but missing values"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return "bytes"
-    return "floating-point numbers" if pa.types.is_floating(kind) else "another type"
 
 
 def _first_true(mask: pa.BooleanArray) -> int:

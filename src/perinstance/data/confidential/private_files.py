@@ -57,20 +57,20 @@ def private_file(path: str | os.PathLike[str], mode: str = "wb", **open_options:
 
 def private_folder(path: str | os.PathLike[str]) -> Path:
     """Make a folder 0700, or accept one that is closed to others; refuse any other."""
-    try:
-        usable = b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:
-        usable = False
-    if not usable:
-        raise UnsafeFile("the path of the folder cannot be used; choose another")
     folder = Path(path)
+    try:
+        found: os.stat_result | None = os.lstat(folder)
+    except FileNotFoundError:
+        found = None
+    except (OSError, ValueError):  # NUL, half a character
+        raise UnsafeFile("the path of the folder cannot be used; choose another") from None
     name = os.path.basename(os.path.abspath(folder))  # "." has one too
-    if folder.is_symlink():
-        raise UnsafeFile(f"{name!r} is a link; name the folder itself")
-    if not folder.exists():
+    if found is None:
         folder.mkdir(mode=0o700)
         os.chmod(folder, 0o700)  # whatever the umask
-    found = folder.stat()
+        found = folder.stat()
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeFile(f"{name!r} is a link; name the folder itself")
     if not stat.S_ISDIR(found.st_mode):
         raise UnsafeFile(f"{name!r} is no folder; choose another name")
     if stat.S_IMODE(found.st_mode) & 0o077:

@@ -128,13 +128,13 @@ class DelimitedReader:
         for batch in self._read(numbers, None, pa.string(), 1):
             for at, column in zip(numbers, batch.columns, strict=True):
                 label, cells = column_label(at, self.labels[at]), read_numbers(column, self.decimal)
-                if cells.missing is not None:
+                if cells.missing.any():
                     gaps.setdefault(label, start + int(cells.missing.argmax()))
-                if cells.unreadable is not None and label not in texts:
+                if cells.unreadable.any() and label not in texts:
                     bad = int(cells.unreadable.argmax())
                     texts[label] = start + bad
                     comma = self.decimal == "." and self.delimiter != ","
-                    if comma and read_numbers(column.slice(bad, 1), ",").unreadable is None:
+                    if comma and not read_numbers(column.slice(bad, 1), ",").unreadable.any():
                         raise InvalidTable(
                             f"{label}, row {start + bad}: a number with a decimal comma; pass decimal=','"
                         )

@@ -28,12 +28,12 @@ class ReadCells:
     """One value per row; where a cell is missing or unreadable the value is without meaning."""
 
     values: NDArray
-    missing: NDArray[np.bool_] | None  #: None: no cell is
-    unreadable: NDArray[np.bool_] | None = None
+    missing: NDArray[np.bool_]
+    unreadable: NDArray[np.bool_]
 
     def answered(self, answer: float | None) -> NDArray:
         """Return the values, with the answer where a cell is missing."""
-        return self.values if self.missing is None or answer is None else np.where(self.missing, answer, self.values)
+        return self.values if answer is None else np.where(self.missing, answer, self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def as_arrow(values: Any) -> pa.Array:
         return pa.array(array, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         # a mixture: True beside "yes", 1 beside "1"; None and NaN stay missing
-        return pa.array([None if is_absent(one) else _text(one) for one in array.tolist()], pa.string())
+        texts = [str(one).lower() if isinstance(one, bool) else whole_text(one) for one in array.tolist()]
+        absent = [is_absent(one) for one in array.tolist()]
+        return pa.array([None if gone else text for text, gone in zip(texts, absent, strict=True)], pa.string())
 
 
 def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
@@ -76,14 +78,8 @@ def read_numbers(array: pa.Array, decimal: str) -> ReadCells:
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return _all_unreadable(array)
     values = _floats(array)
-    if not pa.types.is_floating(array.type):
-        return ReadCells(values, _nulls(array))
-    finite = np.isfinite(values)
-    if finite.all():
-        return ReadCells(values, None)
-    gaps = np.isnan(values)  # nulls have become NaN
-    infinite = np.isinf(values)
-    return ReadCells(values, gaps if gaps.any() else None, infinite if infinite.any() else None)
+    missing = np.isnan(values) if pa.types.is_floating(array.type) else _nulls(array)  # nulls have become NaN
+    return ReadCells(values, missing, np.isinf(values))
 
 
 def read_words(array: pa.Array, vocabulary: Vocabulary) -> ReadCells:
@@ -104,11 +100,9 @@ def read_days(array: pa.Array, form: str | None) -> ReadCells:
         return _through_dictionary(array, lambda words: read_days(words, form))
     if is_text(kind):
         return _through_dictionary(array.dictionary_encode(), lambda words: _parsed_days(words, form))
-    if pa.types.is_null(kind):
-        return ReadCells(np.zeros(len(array)), np.ones(len(array), dtype=bool))
-    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+    if not (pa.types.is_null(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return _all_unreadable(array)
-    return ReadCells(_days(array), _nulls(array))
+    return ReadCells(_days(array), _nulls(array), np.zeros(len(array), dtype=bool))
 
 
 def _codes_of(words: pa.Array, vocabulary: Vocabulary) -> ReadCells:
@@ -117,37 +111,26 @@ def _codes_of(words: pa.Array, vocabulary: Vocabulary) -> ReadCells:
     known = pa.array([one.lower() if vocabulary.fold_case else one for one in vocabulary.words], asked.type)
     at = pc.fill_null(pc.index_in(asked, value_set=known), -1).to_numpy(zero_copy_only=False)
     codes = np.append(np.asarray(vocabulary.codes, dtype=np.int32), np.int32(-1))[at]
-    gaps = (codes < 0) & _gaps(trimmed)
-    return ReadCells(codes, gaps if gaps.any() else None)
+    return ReadCells(codes, (codes < 0) & _gaps(trimmed), np.zeros(len(codes), dtype=bool))
 
 
 def _parsed_numbers(array: pa.Array, decimal: str) -> ReadCells:
     text = pc.utf8_trim_whitespace(array)
     gaps = _gaps(text)
-    other = None
-    if decimal != ".":
-        other = pc.fill_null(pc.match_substring(text, "."), False).to_numpy(zero_copy_only=False)
-        text = pc.replace_substring(text, decimal, ".")
+    if decimal != ".":  # a point was no decimal there, and is none now
+        text = pc.replace_substring(pc.replace_substring(text, ".", "_"), decimal, ".")
     readable = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False).to_numpy(zero_copy_only=False)
-    if other is not None:
-        readable = readable & ~other
     values = _floats(pc.cast(pc.if_else(pa.array(readable), text, None), pa.float64()))
-    bad = ~readable & ~gaps
-    bad |= readable & ~np.isfinite(values)
-    return ReadCells(values, gaps if gaps.any() else None, bad if bad.any() else None)
+    return ReadCells(values, gaps, np.where(readable, ~np.isfinite(values), ~gaps))
 
 
 def _parsed_days(words: pa.Array, form: str | None) -> ReadCells:
     text = pc.utf8_trim_whitespace(words)
     gaps = _gaps(text)
-    found = [pc.strptime(text, format=one, unit="us", error_is_null=True) for one in _forms(form)]
-    days = pc.coalesce(*found)
+    forms = (form,) if form else ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+    days = pc.coalesce(*(pc.strptime(text, format=one, unit="us", error_is_null=True) for one in forms))
     bad = pc.is_null(days).to_numpy(zero_copy_only=False) & ~gaps
-    return ReadCells(_days(days), gaps if gaps.any() else None, bad if bad.any() else None)
-
-
-def _forms(form: str | None) -> tuple[str, ...]:
-    return (form,) if form else ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+    return ReadCells(_days(days), gaps, bad)
 
 
 def _days(array: pa.Array) -> Floats:
@@ -162,19 +145,12 @@ def _days(array: pa.Array) -> Floats:
 
 def _through_dictionary(array: pa.DictionaryArray, read: Any) -> ReadCells:
     """Read the distinct words once, and hand them out by the column's codes."""
-    indices = array.indices
-    missing = _nulls(indices)
-    at = pc.fill_null(indices, 0).to_numpy(zero_copy_only=False) if missing is not None else indices.to_numpy()
-    words: ReadCells = read(array.dictionary)
+    missing = _nulls(array.indices)
     if not len(array.dictionary):
-        return ReadCells(np.zeros(len(array)), np.ones(len(array), dtype=bool))
-    gaps = None if words.missing is None else words.missing[at]
-    if missing is not None:
-        gaps = missing if gaps is None else gaps | missing
-    bad = None if words.unreadable is None else words.unreadable[at]
-    if bad is not None and missing is not None:
-        bad = bad & ~missing
-    return ReadCells(words.values[at], gaps, bad)
+        return ReadCells(np.zeros(len(array)), missing, ~missing)
+    at = pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False)
+    words: ReadCells = read(array.dictionary)
+    return ReadCells(words.values[at], words.missing[at] | missing, words.unreadable[at] & ~missing)
 
 
 def _written_out(array: pa.Array) -> pa.Array:
@@ -194,9 +170,7 @@ def _written_out(array: pa.Array) -> pa.Array:
 
 
 def _all_unreadable(array: pa.Array) -> ReadCells:
-    missing = _nulls(array)
-    bad = np.ones(len(array), dtype=bool) if missing is None else ~missing
-    return ReadCells(np.zeros(len(array)), missing, bad)
+    return ReadCells(np.zeros(len(array)), _nulls(array), ~_nulls(array))
 
 
 def _gaps(text: pa.Array) -> NDArray[np.bool_]:
@@ -204,16 +178,10 @@ def _gaps(text: pa.Array) -> NDArray[np.bool_]:
     return pc.or_(pc.is_null(text), listed).to_numpy(zero_copy_only=False)
 
 
-def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
-    return pc.is_null(array).to_numpy(zero_copy_only=False) if array.null_count else None
+def _nulls(array: pa.Array) -> NDArray[np.bool_]:
+    return pc.is_null(array).to_numpy(zero_copy_only=False)
 
 
 def _floats(array: pa.Array) -> Floats:
     """Nulls become NaN."""
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _text(one: Any) -> str:
-    if isinstance(one, bool):
-        return "true" if one else "false"
-    return whole_text(one)

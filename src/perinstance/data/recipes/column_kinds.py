@@ -120,10 +120,9 @@ class DeclaredCategories(ColumnKind):
 
     def fill(self, cells: ReadCells, out: NDArray) -> None:
         """Set the one column of each cell; an unknown word is "other"."""
-        codes = np.where(cells.values < 0, len(self.words), cells.values)
-        if cells.missing is not None:
-            answer = self.words.index(self.missing) if self.missing in self.words else len(self.words)
-            codes[cells.missing] = answer
+        other = len(self.words)
+        answer = self.words.index(self.missing) if self.missing in self.words else other
+        codes = np.where(cells.missing, answer, np.where(cells.values < 0, other, cells.values))
         for k in range(out.shape[1]):
             out[:, k] = codes == k
 
@@ -146,10 +145,7 @@ class DeclaredYesNo(ColumnKind):
             return read_numbers(array, decimal)
         codes = (1,) * len(self.yes) + (0,) * len(self.no)
         cells = read_words(array, Vocabulary((*self.yes, *self.no), codes, fold_case=True))
-        unknown = cells.values < 0
-        if cells.missing is not None:
-            unknown &= ~cells.missing
-        return ReadCells(cells.values, cells.missing, unknown if unknown.any() else None)
+        return ReadCells(cells.values, cells.missing, (cells.values < 0) & ~cells.missing)
 
     def fill(self, cells: ReadCells, out: NDArray) -> None:
         """Copy the codes."""

@@ -16,6 +16,7 @@ from perinstance.data.recipes.stateless_steps import refuse_learning, refuse_mix
 from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
 
 EXAMPLE_ROWS = 16  #: raw rows that scikit-learn's transformers are shown, to know how many columns there are
+_NO_ROWS = "the steps before the release must give one row of numbers per person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,15 @@ class Preparation:
             with _without_quotes(step):
                 values = one.fit_transform(values)
             ready.append(one)
-            names = _names_after(one, names)
-        rows = PreparedRows(tuple(ready), _checked_names(names, values))
+            try:
+                names = [str(name) for name in one.get_feature_names_out(None if isinstance(one, Recipe) else names)]
+            except Exception:  # FunctionTransformer knows no names unless it is told; that costs the names only
+                names = None
+        if getattr(values, "ndim", 0) != 2:
+            raise InvalidTable(_NO_ROWS)
+        width = values.shape[1]
+        names = names if names is not None and len(names) == width else [f"x{k}" for k in range(width)]
+        rows = PreparedRows(tuple(ready), tuple(names))
         whole = rows.numbers(example, 0)
         refuse_mixed_rows(self.steps, whole, [rows.numbers(_row(example, k), k)[0] for k in range(len(whole))])
         return rows
@@ -69,15 +77,13 @@ class PreparedRows:
         dense = values.toarray() if hasattr(values, "toarray") else values
         numbers = np.asarray(dense)
         if numbers.ndim != 2 or numbers.shape[1] != len(self.names) or numbers.dtype.kind not in "fiub":
-            raise InvalidTable("the steps before the release must give one row of numbers per person")
+            raise InvalidTable(_NO_ROWS)
         return numbers if numbers.dtype in (np.float32, np.float64) else numbers.astype(np.float64)
 
 
 def preparation_of(recipe: Any) -> Preparation | None:
     """Return what ``audit(recipe=...)`` asks for."""
-    if recipe is None:
-        return None
-    if isinstance(recipe, Preparation):
+    if recipe is None or isinstance(recipe, Preparation):
         return recipe
     if not isinstance(recipe, Recipe):
         raise InvalidInput(f"recipe must be a perinstance.Recipe, got {type(recipe).__name__}")
@@ -92,11 +98,10 @@ def split_pipeline(release: Any, recipe: Any) -> tuple[Any, Preparation | None]:
         return release, preparation_of(recipe)
     if recipe is not None:
         raise InvalidInput("a Pipeline has its recipe inside; leave recipe= away")
-    named, last = release.steps[:-1], release.steps[-1][1]
-    steps = tuple(step for _, step in named if step is not None and step != "passthrough")
-    for label, step in named:
+    for label, step in release.steps[:-1]:
         refuse_learning(step, label)
-    return last, Preparation(steps) if steps else None
+    steps = tuple(step for _, step in release.steps[:-1] if step is not None and step != "passthrough")
+    return release.steps[-1][1], Preparation(steps) if steps else None
 
 
 def refuse_target_of_recipe(preparation: Preparation | None, target: Any) -> None:
@@ -127,20 +132,6 @@ def _labels(example: Any) -> Any:
     arrow = isinstance(example, (pa.Table, pa.RecordBatch))
     names = example.schema.names if arrow else getattr(example, "columns", None)
     return None if names is None else [str(name) for name in names]
-
-
-def _names_after(step: Any, names: Any) -> Any:
-    try:
-        return [str(name) for name in step.get_feature_names_out(None if isinstance(step, Recipe) else names)]
-    except Exception:  # FunctionTransformer knows no names unless it is told; whatever else fails costs the names only
-        return None
-
-
-def _checked_names(names: Any, values: Any) -> tuple[str, ...]:
-    if getattr(values, "ndim", 0) != 2:
-        raise InvalidTable("the steps before the release must give one row of numbers per person")
-    width = values.shape[1]
-    return tuple(names) if names is not None and len(names) == width else tuple(f"x{k}" for k in range(width))
 
 
 def _row(example: Any, k: int) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from perinstance.data.recipes.arrow_cells import as_arrow
 from perinstance.errors import InvalidTable
@@ -44,23 +43,18 @@ def raw_table(X: Any) -> RawTable:
         return RawTable(frame, list(frame.columns), len(frame.columns), len(frame))
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InvalidTable("Sparse data was passed for X, but dense data is required; use '.toarray()'")
-    values = X if isinstance(X, np.ndarray) else _matrix(X)
+    try:
+        values = np.asarray(X)
+        values = np.asarray(X, dtype=object) if values.dtype.kind in "US" and values is not X else values
+    except Exception:  # whatever a foreign __array__ raises may quote a cell
+        raise InvalidTable("X is no rectangular table; pass a matrix or a table") from None
     if values.ndim != 2:
         raise InvalidTable(
             f"Expected 2D array, got {values.ndim}D array instead: X must have one row per person. Reshape your data."
         )
-    if values.shape[1] == 0:
-        raise InvalidTable(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
-    if values.shape[0] == 0:
-        raise InvalidTable("Found array with 0 sample(s) while a minimum of 1 is required.")
+    for axis, what in ((1, f"feature(s) (shape={values.shape})"), (0, "sample(s)")):
+        if values.shape[axis] == 0:
+            raise InvalidTable(f"Found array with 0 {what} while a minimum of 1 is required.")
     if values.dtype.kind == "c":
         raise InvalidTable("Complex data not supported: split it into real and imaginary parts")
     return RawTable(values, None, values.shape[1], values.shape[0])
-
-
-def _matrix(X: Any) -> NDArray:
-    try:
-        values = np.asarray(X)
-        return np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
-    except Exception:  # whatever a foreign __array__ raises may quote a cell
-        raise InvalidTable("X is no rectangular table; pass a matrix or a table") from None

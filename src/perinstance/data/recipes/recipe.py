@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
-from perinstance.data.recipes.arrow_cells import ReadCells, as_arrow
+from perinstance.data.recipes.arrow_cells import as_arrow
 from perinstance.data.recipes.column_kinds import (
     AsItIs,
     ColumnKind,
@@ -22,7 +22,7 @@ from perinstance.data.recipes.column_kinds import (
 )
 from perinstance.data.recipes.raw_columns import RawTable, raw_table
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
-from perinstance.data.recipes.refused_cells import RefusedCells
+from perinstance.data.recipes.refused_cells import RefusedCells, fill_column
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
@@ -131,7 +131,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         refused = RefusedCells(first, refuse)
         at = 0
         for name, kind, array in zip(names, kinds, cells, strict=True):
-            _fill(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)], refused)
+            fill_column(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)], refused)
             at += len(kind.suffixes)
         if self.intercept:
             out[:, -1] = 1.0
@@ -154,7 +154,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         kind, name = self._target()
         out = np.empty((len(array), 1), order="F")
         refused = RefusedCells(start, refuse)
-        _fill(name, kind, array, self.decimal, out, refused)
+        fill_column(name, kind, array, self.decimal, out, refused)
         refused.refuse_any()
         return out[:, 0]
 
@@ -294,36 +294,32 @@ class Recipe(TransformerMixin, BaseEstimator):
 
     def _looked_at(self, raw: RawTable) -> list[int]:
         """Return which columns of a raw table are used, in the recipe's order."""
-        if self.columns is None:
-            return list(range(raw.n_columns))
-        names = list(self.columns)
-        if raw.names is None:
-            if raw.n_columns != len(names):
+        names = raw.names if self.columns is None else list(self.columns)
+        if self.columns is None or raw.names is None:
+            if self.columns is not None and raw.n_columns != len(self.columns):
                 raise InvalidTable(
-                    f"X has {raw.n_columns} features, but Recipe is expecting {len(names)} features as input; "
+                    f"X has {raw.n_columns} features, but Recipe is expecting {len(self.columns)} features as input; "
                     "a matrix has no names, so its columns are those of the recipe"
                 )
-            return list(range(len(names)))
-        absent = [str(name) for name in names if name not in raw.names]
+            return list(range(raw.n_columns))
+        absent = [str(name) for name in names or () if name not in raw.names]
         if absent:
             raise InvalidTable(f"the table lacks {', '.join(absent)}, which the recipe names; check the names")
-        return [raw.names.index(name) for name in names]
+        return [raw.names.index(name) for name in names or ()]
 
     def _names_as_they_are(self, input_features: Any) -> list[str]:
         own = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = [str(name) for name in input_features]
-            if own is not None and given != list(own):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            expected = getattr(self, "n_features_in_", len(given))
-            if len(given) != expected:
-                raise ValueError(f"input_features should have length equal to number of features ({expected})")
-            return given
-        if own is not None:
-            return [str(name) for name in own]
-        if not hasattr(self, "n_features_in_"):
+        if input_features is None and own is None and not hasattr(self, "n_features_in_"):
             raise InvalidInput("a recipe without columns has the names of its table: fit it, or pass input_features")
-        return [f"x{k}" for k in range(self.n_features_in_)]
+        if input_features is None:
+            return [f"x{k}" for k in range(self.n_features_in_)] if own is None else [str(name) for name in own]
+        given = [str(name) for name in input_features]
+        if own is not None and given != list(own):
+            raise ValueError("input_features is not equal to feature_names_in_")
+        expected = getattr(self, "n_features_in_", len(given))
+        if len(given) != expected:
+            raise ValueError(f"input_features should have length equal to number of features ({expected})")
+        return given
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -333,24 +329,6 @@ class Recipe(TransformerMixin, BaseEstimator):
         tags.requires_fit = False
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-
-def _fill(name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray, refused: RefusedCells) -> None:
-    """Write one column's numbers, or take note of the cells that have none."""
-    cells = kind.read(as_arrow(array), decimal)
-    if cells.unreadable is not None:
-        refused.add(name, cells.unreadable, next(iter(kind.plain())))
-    gaps = cells.missing if kind.missing is None else None
-    if gaps is not None:
-        refused.add(name, gaps, "missing")
-        if refused.refuse:
-            return
-        cells = ReadCells(np.where(gaps, np.zeros((), dtype=cells.values.dtype), cells.values), None, cells.unreadable)
-    kind.fill(cells, out)
-    if not refused.refuse:
-        for lost in (gaps, cells.unreadable):
-            if lost is not None:
-                out[lost] = np.nan
 
 
 def _range_of(kind: ColumnKind) -> tuple[float, float]:

@@ -159,9 +159,7 @@ def word_of_texts(texts: pa.Array, decimal: str) -> TypeWord:
     """Say what most of some texts are: a CSV file has no types. One person's cell cannot tip the answer alone."""
     texts = pc.cast(texts, pa.string())
     for word, cells in (("number", read_numbers(texts, decimal)), ("date", _any_day(texts))):
-        gaps = 0 if cells.missing is None else int(cells.missing.sum())
-        bad = 0 if cells.unreadable is None else int(cells.unreadable.sum())
-        if 2 * bad < len(texts) - gaps:
+        if 2 * cells.unreadable.sum() < len(texts) - cells.missing.sum():
             return "number" if word == "number" else "date"
     return "text"
 
@@ -169,4 +167,4 @@ def word_of_texts(texts: pa.Array, decimal: str) -> TypeWord:
 def _any_day(texts: pa.Array) -> ReadCells:
     forms = (None, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
     read = [read_days(texts, form) for form in forms]
-    return min(read, key=lambda cells: 0 if cells.unreadable is None else int(cells.unreadable.sum()))
+    return min(read, key=lambda cells: cells.unreadable.sum())

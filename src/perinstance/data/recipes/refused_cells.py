@@ -1,4 +1,4 @@
-"""Cells that a recipe has no number for: all columns at once, by name and row, never by what is in them."""
+"""One column's numbers; cells that have none are refused, all columns at once, by name and row, never by content."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import named_column
+from perinstance.data.recipes.arrow_cells import as_arrow
+from perinstance.data.recipes.column_kinds import ColumnKind
 from perinstance.errors import InvalidTable
 
 _SHOWN = 10  # columns named in one message
+_WRONG = {
+    "missing": "missing (null, NaN or empty), and the recipe has no answer for it",
+    "range": "not a finite number",
+    "as_is": "not a finite number (text, NaN or infinity)",
+    "yes": "neither a word for yes nor one for no",
+    "dates": "not a date as declared",
+}
 
 
 @dataclass(slots=True)
@@ -27,21 +36,23 @@ class RefusedCells:
         count, row = int(cells.sum()), self.start + int(cells.argmax())
         last = self.start + len(cells) - 1  # of this block: the rows behind it have not been read
         more = f" (and {count - 1} more up to row {last})" if count > 1 else ""
-        self.found.append(f"{named_column(name)}, row {row}{more}: {_WORDS[what]}")
+        self.found.append(f"{named_column(name)}, row {row}{more}: {_WRONG[what]}")
 
     def refuse_any(self) -> None:
         """Refuse, if anything was found."""
-        if not self.found or not self.refuse:
-            return
         left_out = len(self.found) - _SHOWN
         shown = "; ".join(self.found[:_SHOWN]) + (f"; and {left_out} more columns" if left_out > 0 else "")
-        raise InvalidTable(f"{shown}. Declare missing = ..., correct the cells, or declare the column otherwise")
+        if self.found and self.refuse:
+            raise InvalidTable(f"{shown}. Declare missing = ..., correct the cells, or declare the column otherwise")
 
 
-_WORDS = {
-    "missing": "missing (null, NaN or empty), and the recipe has no answer for it",
-    "range": "not a finite number",
-    "as_is": "not a finite number (text, NaN or infinity)",
-    "yes": "neither a word for yes nor one for no",
-    "dates": "not a date as declared",
-}
+def fill_column(name: str, kind: ColumnKind, array: Any, decimal: str, out: NDArray, refused: RefusedCells) -> None:
+    """Write one column's numbers, or take note of the cells that have none."""
+    cells = kind.read(as_arrow(array), decimal)
+    gaps = cells.missing & (kind.missing is None)
+    for lost, what in ((cells.unreadable, next(iter(kind.plain()))), (gaps, "missing")):
+        if lost.any():
+            refused.add(name, lost, what)
+    kind.fill(cells, out)
+    if not refused.refuse:
+        out[gaps | cells.unreadable] = np.nan

@@ -18,30 +18,28 @@ from perinstance.errors import RefusedModel
 #: scikit-learn's transformers that learn nothing, whatever their parameters are
 _STATELESS = ("FunctionTransformer", "PolynomialFeatures", "Normalizer", "Binarizer", "AdditiveChi2Sampler")
 _ENCODERS = ("OneHotEncoder", "OrdinalEncoder")
-_SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PowerTransformer", "QuantileTransformer")
-_REASONS = {
-    **dict.fromkeys(_SCALERS, ("its scale is computed from everybody", "declare a range in a Recipe")),
-    **dict.fromkeys(
-        ("SimpleImputer", "KNNImputer", "IterativeImputer"),
-        ("what it fills in is computed from everybody", "declare the answer for missing cells in a Recipe"),
-    ),
+_REASONS = {  # of scikit-learn's transformers that learn: why they are refused, and the way out
+    "Scaler": ("its scale is computed from everybody", "declare a range in a Recipe"),
+    "PowerTransformer": ("its scale is computed from everybody", "declare a range in a Recipe"),
+    "QuantileTransformer": ("its scale is computed from everybody", "declare a range in a Recipe"),
+    "Imputer": ("what it fills in is computed from everybody", "declare the answer for missing cells in a Recipe"),
     "KBinsDiscretizer": ("its edges are computed from everybody", "cut at declared edges, with FunctionTransformer"),
     "SplineTransformer": ("its knots are computed from everybody", "use PolynomialFeatures of a Recipe"),
     "TargetEncoder": ("its codes are means of targets", "declare the categories in a Recipe"),
     **dict.fromkeys(
-        ("PCA", "TruncatedSVD", "KernelPCA", "NMF", "FastICA"),
+        ("PCA", "SVD", "NMF", "FastICA"),
         ("its directions are computed from everybody", "multiply by a fixed matrix, with FunctionTransformer"),
     ),
     **dict.fromkeys(
         ("SelectKBest", "SelectPercentile", "VarianceThreshold", "SelectFromModel", "RFE", "RFECV"),
         ("which columns it keeps is decided by everybody's data", "name the columns to use"),
     ),
-    **dict.fromkeys(
-        ("CountVectorizer", "TfidfVectorizer", "DictVectorizer"),
-        ("its vocabulary is learnt from the texts", "declare the categories in a Recipe"),
-    ),
+    "Vectorizer": ("its vocabulary is learnt from the texts", "declare the categories in a Recipe"),
 }
-_ADVICE = "use a Recipe, or a FunctionTransformer of a fixed function"
+_UNKNOWN = (
+    "nothing is known about what it learns from the data",
+    "use a Recipe, or a FunctionTransformer of a fixed function",
+)
 
 
 def refuse_learning(step: Any, name: str = "") -> None:
@@ -59,9 +57,17 @@ def refuse_learning(step: Any, name: str = "") -> None:
     if ours and kind in _STATELESS:
         return
     if ours and kind in _ENCODERS:
-        _refuse_learnt_categories(step, kind, where)
-        return
-    reason, way_out = _REASONS.get(kind, ("nothing is known about what it learns from the data", _ADVICE))
+        way_out = "pass categories=[[...], ...] that are publicly known, or declare them in a Recipe"
+        if isinstance(step.categories, str):
+            raise RefusedModel(
+                f"{kind}{where} with categories='auto' is refused: it learns them from the data; {way_out}"
+            )
+        if getattr(step, "min_frequency", None) is None and getattr(step, "max_categories", None) is None:
+            return
+        raise RefusedModel(
+            f"{kind}{where} with min_frequency or max_categories is refused: it counts everybody; {way_out}"
+        )
+    reason, way_out = next((why for end, why in _REASONS.items() if kind.endswith(end)), _UNKNOWN)
     raise RefusedModel(f"{kind}{where} is refused: {reason}, so one person would move everybody's numbers; {way_out}")
 
 
@@ -80,16 +86,6 @@ def _inner(step: Any) -> Iterator[tuple[str, Any]]:
                 raise RefusedModel(f"{label!r} chooses its columns by a function of the data; name the columns")
             yield label, one
         yield "remainder", step.remainder
-
-
-def _refuse_learnt_categories(step: Any, kind: str, where: str) -> None:
-    way_out = "pass categories=[[...], ...] that are publicly known, or declare them in a Recipe"
-    if isinstance(step.categories, str):
-        raise RefusedModel(f"{kind}{where} with categories='auto' is refused: it learns them from the data; {way_out}")
-    if getattr(step, "min_frequency", None) is not None or getattr(step, "max_categories", None) is not None:
-        raise RefusedModel(
-            f"{kind}{where} with min_frequency or max_categories is refused: it counts everybody; {way_out}"
-        )
 
 
 def refuse_mixed_rows(steps: tuple[Any, ...], whole: NDArray, alone: list[NDArray]) -> None:
