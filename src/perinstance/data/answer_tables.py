@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 
@@ -27,36 +28,25 @@ class Flavour:
             import polars as pl
 
             return pl.Series(name, np.asarray(values))
-        if self.kind == "pyarrow":
-            import pyarrow as pa
-
-            return pa.chunked_array([pa.array(values)])
-        return values
+        return pa.chunked_array([pa.array(values)]) if self.kind == "pyarrow" else values
 
     def frame(self, columns: Mapping[str, Any]) -> Any:
         """Several values per person: a table. Numpy has none, so it gets pandas where that is installed."""
-        if self.kind == "polars":
-            import polars as pl
-
-            return pl.DataFrame({name: _numpy_or_arrow(values) for name, values in columns.items()})
-        if self.kind != "pyarrow":
+        if self.kind not in ("polars", "pyarrow"):
             try:
                 import pandas as pd
             except ImportError:
                 pass
             else:
-                plain = {name: _plain(values) for name, values in columns.items()}
+                plain = {
+                    name: one.to_numpy(zero_copy_only=False) if hasattr(one, "chunks") else np.asarray(one)
+                    for name, one in columns.items()
+                }
                 return pd.DataFrame(plain, index=self.index)
-        import pyarrow as pa
+        arrow = (pa.Array, pa.ChunkedArray)
+        arrays = {name: one if isinstance(one, arrow) else pa.array(np.asarray(one)) for name, one in columns.items()}
+        if self.kind == "polars":
+            import polars as pl
 
-        return pa.table({name: _numpy_or_arrow(values) for name, values in columns.items()})
-
-
-def _numpy_or_arrow(values: Any) -> Any:
-    import pyarrow as pa
-
-    return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(np.asarray(values))
-
-
-def _plain(values: Any) -> Any:
-    return values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else np.asarray(values)
+            return pl.DataFrame(arrays)
+        return pa.table(arrays)

@@ -7,14 +7,16 @@ best person found (but for the tolerance) are settled; the others are split.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perinstance.analysis.bounds.monotone_losses import loss_upper, objective_below, objective_rough
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import VANISHING
 from perinstance.pairs.kinds import Kind
+from perinstance.releases.base.release import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +42,29 @@ class Bracket:
 class Landscape(Protocol):
     """Losses over cells: column j is ``cells[0, j] <= first <= cells[1, j]``, ``cells[2, j] <= second <= ..``."""
 
+    delta: float
+    mechanism: Mechanism
+
     @property
     def geometric(self) -> tuple[bool | None, ...]:
         """How to halve each parameter: at the geometric mean, at the arithmetic one, or (None) never."""
 
-    def rough(self, cells: Floats) -> Floats:
-        """Bound the loss in each cell, quickly."""
-
-    def full(self, cells: Floats) -> Floats:
-        """Bound the loss in each cell, as well as it goes."""
-
-    def below(self, cells: Floats, level: float) -> NDArray[np.bool_]:
-        """Tell the cells whose full bound is at most ``level``."""
+    def parameters(self, cells: Floats) -> tuple[Floats, ...]:
+        """Bound the mechanism's parameters in each cell; see ``loss_upper``."""
 
     def explore(self, cells: Floats) -> Found:
         """Look for somebody with a large loss in (or near) these cells."""
 
 
 def search(
-    landscape: Landscape, cells: Floats, start: Found, *, tolerance: float, rounds: int = 40, most: int = 4000
+    landscape: Any, cells: Floats, start: Found, *, tolerance: float, rounds: int = 40, most: int = 4000
 ) -> Found:
     """Split cells until every bound is at most ``1 + tolerance`` times a loss that was found, or patience ends."""
-    best, settled = start, 0.0
+    best, settled, delta, family = start, 0.0, landscape.delta, landscape.mechanism.family
     for step in range(rounds):
-        guess = landscape.rough(cells)
+        parameters = landscape.parameters(cells)
+        objective = family == "objective"
+        guess = objective_rough(*parameters, delta) if objective else loss_upper(family, parameters, delta)
         found = landscape.explore(cells if step == 0 else cells[:, _promising(guess)])
         if found.attained > best.attained:
             best = found
@@ -71,8 +72,8 @@ def search(
         done = guess <= level
         settled = max(settled, float(guess[done].max(initial=0.0)))
         close = ~done
-        if close.any():
-            done[close] = landscape.below(cells[:, close], level)
+        if objective and close.any():  # the rough bound was not the last word
+            done[close] = objective_below(*(one[close] for one in parameters), delta, level)
             if done[close].any():
                 settled = level
         cells, guess = cells[:, ~done], guess[~done]
@@ -81,9 +82,7 @@ def search(
         for axis, geometric in enumerate(landscape.geometric):
             if geometric is not None:
                 cells = _halved(cells, axis, geometric)
-    rest = 0.0
-    if cells.shape[1]:
-        rest = float(landscape.full(cells).max())
+    rest = float(loss_upper(family, landscape.parameters(cells), delta).max()) if cells.shape[1] else 0.0
     return replace(best, upper=max(settled, rest, best.attained))
 
 

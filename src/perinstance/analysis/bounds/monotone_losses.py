@@ -51,6 +51,15 @@ def posterior_upper(mu: ArrayLike, rho: ArrayLike, delta: float) -> Floats:
     return epsilon.reshape(mu.shape)
 
 
+def loss_upper(family: str, parameters: tuple[Floats, ...], delta: float) -> Floats:
+    """Return an epsilon that holds for all parameters that are nowhere larger.
+
+    They are mu and rho of a posterior sample, the distance of output perturbation, R, mu and kappa of the objective's.
+    """
+    bound = {"posterior": posterior_upper, "output": shift_upper, "objective": objective_upper}[family]
+    return bound(*parameters, delta)
+
+
 def objective_upper(R: ArrayLike, mu: ArrayLike, kappa: ArrayLike, delta: float) -> Floats:
     """Return an epsilon that holds at delta, in both directions, for all parameters that are nowhere larger."""
     R, mu, kappa = (np.asarray(a, dtype=np.float64) for a in np.broadcast_arrays(R, mu, kappa))

@@ -122,10 +122,20 @@ def enclosed(
     return answer
 
 
+def balls(M: Floats) -> Matrix:
+    """Return a matrix of floats as balls without radius."""
+    return arb_mat([[exact(value) for value in row] for row in M.tolist()])
+
+
+def identity(n: int) -> Matrix:
+    """Return the identity."""
+    return arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
+
+
 def _from_sums(fit: LinearFit | DualFit, people: GroupRows, without: ExactGram) -> GroupNeighbours:
     equations = without.normal_equations(fit.penalty)
     p = equations.d
-    lift = arb_mat([[arb(int(i == j)) for j in range(p)] for i in range(p)])
+    lift = identity(p)
     root = inverse_factor(equations.matrix())
     return _neighbours(fit, people, root, arb_mat(p, 1, equations.right_side()), lift)
 
@@ -140,7 +150,7 @@ def _from_fit(fit: LinearFit | DualFit, people: GroupRows) -> GroupNeighbours:
     if q < len(fit.theta):  # some directions are open: the shortest coefficients are published
         image, basis = fit.factor.R @ fit.theta, shortest(fit.factor, fit.fit_intercept)
     moment = arb_mat(q, 1, [arb(float(v), lost) for v in image])
-    lift = arb_mat([[exact(v) for v in row] for row in basis.tolist()])
+    lift = balls(basis)
     if people.inside:
         own = ExactGram.of(people.X, people.y, bool(fit.fit_intercept)).normal_equations()
         added = lift.transpose() * arb_mat(own.matrix()) * lift
@@ -161,7 +171,7 @@ def _neighbours(
     square = own.fraction(p, p)
     missed = exact(square) - (2 * z.transpose() * toward)[0, 0] + (z.transpose() * added * z)[0, 0]
     full = np.column_stack([people.X, np.ones((len(people.X), p - people.X.shape[1]))])
-    rows = arb_mat([[exact(v) for v in row] for row in full.tolist()]) * lift
+    rows = balls(full) * lift
     theta = lift * z
     return GroupNeighbours(
         rows=rows,

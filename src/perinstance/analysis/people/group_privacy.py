@@ -23,7 +23,15 @@ from numpy.typing import ArrayLike
 
 from perinstance.analysis.bounds.declared_bounds import ridge_mechanism
 from perinstance.analysis.people.chain_bounds import chain
-from perinstance.analysis.people.enclosed_groups import GroupNeighbours, GroupRows, enclosed, has_limit, spectrum
+from perinstance.analysis.people.enclosed_groups import (
+    GroupNeighbours,
+    GroupRows,
+    balls,
+    enclosed,
+    has_limit,
+    identity,
+    spectrum,
+)
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import DualFit, LinearFit, without
@@ -142,12 +150,11 @@ def _posterior(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool
 
 def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     inside = here.root * here.added * here.root.transpose()
-    for i in range(inside.nrows()):
-        inside[i, i] += 1
+    inside = inside + identity(inside.nrows())
     W = arb_mat(inverse_factor(inside.tolist()).tolist()) * here.root  # H_with^-1 = W'W
     move = here.lift * (W.transpose() * (W * here.toward))
     if mechanism.precision is not None:
-        A = arb_mat([[exact(v) for v in row] for row in np.asarray(mechanism.precision).tolist()])
+        A = balls(np.asarray(mechanism.precision))
         square = (move.transpose() * A * move)[0, 0]
     else:
         square = (move.transpose() * move)[0, 0]
@@ -162,11 +169,8 @@ def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
 def _objective(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     W = here.root * here.lift.transpose()
     M = here.raw * (W.transpose() * W)
-    for i in range(M.nrows()):
-        M[i, i] += 1
-    N = M * M.transpose()
-    for i in range(N.nrows()):
-        N[i, i] -= 1
+    M = M + identity(M.nrows())
+    N = M * M.transpose() - identity(M.nrows())
     found = spectrum(N, here.raw_toward / exact(mechanism.scale))
     nu, m = found.values, np.abs(found.along)
     least = float(found.above.min(initial=1.0))
@@ -198,7 +202,7 @@ def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> t
     """Join one person after the other; each number is the upper end of its ball."""
     K, z = here.root.transpose() * here.root, here.z
     A = np.eye(here.lift.nrows()) if mechanism.precision is None else np.asarray(mechanism.precision)
-    A = here.lift.transpose() * arb_mat([[exact(v) for v in row] for row in A.tolist()]) * here.lift
+    A = here.lift.transpose() * balls(A) * here.lift
     ends: list[list[tuple[float, float]]] = []
     for i, row in enumerate(here.rows.tolist()):
         x = arb_mat(len(row), 1, row)

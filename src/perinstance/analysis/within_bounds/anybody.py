@@ -97,7 +97,14 @@ def everyone(
         setting = setting_of(release, fit)
         bounds = declared_bounds_of(x_bound, y_bound, setting.n_features, domain)
         found = linear_bracket(JoiningPeople(release, fit, setting, bounds, delta), tolerance)
-    return _answer(found, delta, bounds, notes)
+    inside = "||x||" if bounds.domain == "ball" else "|x_j|"
+    assumptions = (
+        f"somebody with {inside} <= x_bound and |y| <= y_bound joins this data set",
+        "the data set is fixed; people who are in it already are in the audit",
+        *notes,
+    )
+    where = (found.x, found.y, bounds.domain, bounds.x, bounds.y)
+    return Everyone(found.epsilon, found.attained, delta, *where, found.kind, assumptions)
 
 
 def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Bracket:
@@ -115,24 +122,3 @@ def _mean(release: Any, fit: Any, delta: float, bounds: DeclaredBounds) -> Brack
     kind = weakest(weakest_of_codes(code), upper.kind)
     attained = upper.epsilon if kind == "exact" else noisy_mean.loss(release, sure, delta).attained * (1 - PROMISED)
     return Bracket(upper.epsilon, attained, x, 0.0, kind)
-
-
-def _answer(found: Bracket, delta: float, bounds: DeclaredBounds, notes: tuple[str, ...]) -> Everyone:
-    assumptions = (
-        f"somebody with {'||x||' if bounds.domain == 'ball' else '|x_j|'} <= x_bound and |y| <= y_bound joins this "
-        "data set",
-        "the data set is fixed; people who are in it already are in the audit",
-        *notes,
-    )
-    return Everyone(
-        found.epsilon,
-        found.attained,
-        delta,
-        found.x,
-        found.y,
-        bounds.domain,
-        bounds.x,
-        bounds.y,
-        found.kind,
-        assumptions,
-    )

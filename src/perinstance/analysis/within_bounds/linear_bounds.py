@@ -12,22 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.analysis.bounds.branch_and_bound import Found
 from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, Setting
-from perinstance.analysis.bounds.monotone_losses import (
-    objective_below,
-    objective_rough,
-    objective_upper,
-    posterior_upper,
-    shift_upper,
-)
 from perinstance.analysis.bounds.refitted_people import ascend_rows
 from perinstance.analysis.bounds.trust_region_slices import Domain, Slices, slices
 from perinstance.analysis.within_bounds.box_corners import Box, SlabMaxima
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP
+from perinstance.releases.base.release import Mechanism
 
 #: slopes psi: quantiles of those at rows that are largest, and multiples of their median beyond; negative ones are
 #: tight where the leverage is near its largest. More of them change the width
@@ -53,9 +46,14 @@ class SliceLandscape:
     corners: tuple[tuple[float | None, SlabMaxima], ...] = ()
 
     @property
+    def mechanism(self) -> Mechanism:
+        """See ``Landscape``."""
+        return self.setting.mechanism
+
+    @property
     def geometric(self) -> tuple[bool | None, ...]:
         """Halve slices; halve the leverage too where the loss does not grow with it."""
-        return (False, None if self.setting.mechanism.family == "posterior" else False)
+        return (False, None if self.mechanism.family == "posterior" else False)
 
     def corner(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
         """Return bounds of ``|r|``, of k and of the movement (see ``through``) in each cell."""
@@ -81,46 +79,26 @@ class SliceLandscape:
     ) -> Floats:
         """Bound ``sqrt(g)/(1+k)`` (output) or ``sqrt(x'x v'v - k^2)`` (objective) if k1 <= k <= k2, g <= W + psi k."""
         W = form.upper(low, high)
-        if self.setting.mechanism.family == "output":
+        if self.mechanism.family == "output":
             best = np.clip(1 - 2 * W / psi, k1, k2) if psi > 0 else k1
             return np.sqrt(np.maximum(W + psi * best, 0.0)) / (1 + best)
-        unit = self.domain.square * self.setting.mechanism.scale**2
+        unit = self.domain.square * self.mechanism.scale**2
         best = np.clip(0.5 * unit * psi, k1, k2)
         return np.sqrt(np.maximum(unit * (W + psi * best) - best**2, 0.0))
 
-    def parameters(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return R, mu and kappa of objective perturbation."""
-        r, k, kappa = self.corner(cells)
-        return r * np.sqrt(self.domain.square) / self.setting.mechanism.scale, k, kappa
-
-    def full(self, cells: Floats) -> Floats:
-        """Return an epsilon that holds for everybody in each cell."""
-        mechanism = self.setting.mechanism
-        if mechanism.family == "objective":
-            return objective_upper(*self.parameters(cells), self.delta)
+    def parameters(self, cells: Floats) -> tuple[Floats, ...]:
+        """See ``Landscape``."""
         r, k, moved = self.corner(cells)
-        if mechanism.family == "posterior":
-            return posterior_upper(k, r / mechanism.scale, self.delta)
-        return shift_upper(r * moved, self.delta)
-
-    def rough(self, cells: Floats) -> Floats:
-        """Return the same, quickly."""
-        if self.setting.mechanism.family == "objective":
-            return objective_rough(*self.parameters(cells), self.delta)
-        return self.full(cells)
-
-    def below(self, cells: Floats, level: float) -> NDArray[np.bool_]:
-        """Tell the cells whose bound is at most ``level``."""
-        if self.setting.mechanism.family == "objective":
-            return objective_below(*self.parameters(cells), self.delta, level)
-        return np.zeros(cells.shape[1], dtype=bool)  # the rough bound was the full one
+        if self.mechanism.family == "objective":
+            return r * np.sqrt(self.domain.square) / self.mechanism.scale, k, moved
+        return (k, r / self.mechanism.scale) if self.mechanism.family == "posterior" else (r * moved,)
 
     def explore(self, cells: Floats) -> Found:
         """Try the people at the trust-region maxima of these slices."""
         sigma = np.unique(0.5 * (cells[0] + cells[1]))
-        forms = [self.leverage] if self.setting.mechanism.family == "posterior" else [f for _, f in self.movement[::6]]
+        forms = [self.leverage] if self.mechanism.family == "posterior" else [f for _, f in self.movement[::6]]
         u = np.concatenate([form.maximisers(sigma) for form in forms])
-        if self.setting.mechanism.family == "output":  # a long row damps its own movement
+        if self.mechanism.family == "output":  # a long row damps its own movement
             u = np.concatenate([t * u for t in LENGTHS])
         return self.polish(self.domain.rows(u)[:, : self.setting.n_features])
 

@@ -18,17 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.analysis.bounds.branch_and_bound import Found, grid, search
-from perinstance.analysis.bounds.monotone_losses import (
-    objective_below,
-    objective_pairs,
-    objective_rough,
-    objective_upper,
-    posterior_upper,
-    shift_upper,
-)
+from perinstance.analysis.bounds.monotone_losses import objective_pairs
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP
 from perinstance.pairs import Posterior, Shift
@@ -91,32 +83,13 @@ class Region:
         movement = np.sqrt(self.stretch * ratio * k) / (1 + k)
         return r, movement * BOUND_UP, t2**2 * M2 * BOUND_UP, t2**2 * np.sqrt(c2 * bow) * BOUND_UP
 
-    def parameters(self, cells: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return R, mu and kappa of objective perturbation."""
-        r, _, mu, kappa = self.corner(cells)
-        return r * cells[5] / self.mechanism.scale, mu, kappa
-
-    def full(self, cells: Floats) -> Floats:
-        """Return an epsilon that holds for every data set and target in each cell."""
-        c = self.mechanism
-        if c.family == "objective":
-            return objective_upper(*self.parameters(cells), self.delta)
-        r, movement, mu, _ = self.corner(cells)
-        if c.family == "posterior":
-            return posterior_upper(mu, r / c.scale, self.delta)
-        return shift_upper(r * movement / c.scale, self.delta)
-
-    def rough(self, cells: Floats) -> Floats:
-        """Return the same, quickly."""
+    def parameters(self, cells: Floats) -> tuple[Floats, ...]:
+        """See ``Landscape``."""
+        r, movement, mu, kappa = self.corner(cells)
+        scaled = r / self.mechanism.scale
         if self.mechanism.family == "objective":
-            return objective_rough(*self.parameters(cells), self.delta)
-        return self.full(cells)
-
-    def below(self, cells: Floats, level: float) -> NDArray[np.bool_]:
-        """Tell the cells whose bound is at most ``level``."""
-        if self.mechanism.family == "objective":
-            return objective_below(*self.parameters(cells), self.delta, level)
-        return np.zeros(cells.shape[1], dtype=bool)  # the rough bound was the full one
+            return scaled * cells[5], mu, kappa
+        return (mu, scaled) if self.mechanism.family == "posterior" else (scaled * movement,)
 
     def explore(self, cells: Floats) -> Found:
         """Try the data sets at the corners of these cells."""

@@ -26,6 +26,8 @@ from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism, mechanism_of
 
+ONE_PERSON = "adding or removing one person"
+
 
 @dataclass(frozen=True, slots=True)
 class WorstCase(ShownAsTable):
@@ -70,23 +72,15 @@ def dp(
     if noisy_mean.is_mean(release):
         return _mean(release, delta, x_bound, n, 1 if d is None else int(d))
     if mechanism_of(release).promises:  # AdaOPS, AdaSSP: the statement is what they are made for
-        return _promised(release, delta, 2 if d is None else int(d), n)
+        delta, nobody = float(delta_array(delta, 1, zero=False)), np.zeros(2 if d is None else int(d))
+        notes = ("every data set and every target: rows are clipped to the declared bounds", ONE_PERSON)
+        promised = release.promise(len(nobody)).epsilon(delta)  # no data set is known that attains it
+        return WorstCase(promised, np.nan, delta, n, nobody, 0.0, nobody, 0.0, "upper", notes)
     _check_number("n", n, 0)
     _check_number("d", d, 1)
-    mechanism, x_bound, y_bound = _asked(release, x_bound, y_bound)
+    mechanism, bounds = ridge_mechanism(release), _bounds(x_bound, y_bound, n)
     unit = _most_measured(mechanism, 2 if d is None else int(d))
-    return _supremum(mechanism, Bounds(x_bound, y_bound, n), Target(unit, x_bound, y_bound, -1.0, False), delta)
-
-
-def _promised(release: Any, delta: float, d: int, n: int | None) -> WorstCase:
-    """Pass on the promise of a release that clips its rows; no data set is known that attains it."""
-    delta = float(delta_array(delta, 1, zero=False))
-    notes = (
-        "every data set and every target: rows are clipped to the declared bounds",
-        "adding or removing one person",
-    )
-    nobody = np.zeros(d)
-    return WorstCase(release.promise(d).epsilon(delta), np.nan, delta, n, nobody, 0.0, nobody, 0.0, "upper", notes)
+    return _supremum(mechanism, bounds, Target(unit, bounds.x, bounds.y, -1.0, False), delta)
 
 
 def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> WorstCase:
@@ -94,7 +88,7 @@ def _mean(release: Any, delta: float, x_bound: float, n: int | None, d: int) -> 
     delta = float(delta_array(delta, 1, zero=False))
     bounds = np.array([declared_bound("x_bound", x_bound)])
     row = -noisy_mean.farthest(release, np.full(d, -1.0), bounds, "ball")
-    notes: tuple[str, ...] = ("adding or removing one person", f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
+    notes: tuple[str, ...] = (ONE_PERSON, f"exactly n = {n} others, ||x_i|| <= {bounds[0]:g}")
     if release.mechanism().moved == "sum":
         most = noisy_mean.loss(release, row, delta)
         return WorstCase(most.epsilon, most.attained, delta, n, 0 * row, 0.0, -row, 0.0, most.kind, notes)
@@ -116,18 +110,14 @@ def personal_dp(
 ) -> WorstCase:
     """Return personal DP: the supremum over data sets for one fixed person (x, y)."""
     _check_number("n", n, 0)
-    mechanism, x_bound, y_bound = _asked(release, x_bound, y_bound)
+    mechanism, bounds = ridge_mechanism(release), _bounds(x_bound, y_bound, n)
     row, target = np.asarray(x, dtype=np.float64), float(y)
     if row.ndim != 1 or not len(row) or not np.isfinite(row).all() or not np.isfinite(target):
         raise InvalidInput("the person must be one row of finite numbers and one finite target")
     t = float(np.linalg.norm(row))
     unit = row / t if t > 0 else np.eye(len(row))[0]
     person = Target(unit, t, abs(target), -1.0 if target <= 0 else 1.0, True)
-    return _supremum(mechanism, Bounds(x_bound, y_bound, n), person, delta)
-
-
-def _asked(release: Any, x_bound: float, y_bound: float) -> tuple[Mechanism, float, float]:
-    return ridge_mechanism(release), declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound)
+    return _supremum(mechanism, bounds, person, delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +127,10 @@ class Bounds:
     x: float
     y: float
     n: int | None
+
+
+def _bounds(x_bound: float, y_bound: float, n: int | None) -> Bounds:
+    return Bounds(declared_bound("x_bound", x_bound), declared_bound("y_bound", y_bound), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +151,7 @@ def _supremum(mechanism: Mechanism, bounds: Bounds, target: Target, delta: float
     who = "this target" if target.fixed else "every target"
     assumptions = (
         f"every data set of at most n = {n} people with ||x_i|| <= {bounds.x:g} and |y_i| <= {bounds.y:g}, {who}",
-        "adding or removing one person",
+        ONE_PERSON,
     )
     known = _without_search(mechanism, bounds, target)
     if known is not None:

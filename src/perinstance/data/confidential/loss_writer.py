@@ -15,9 +15,11 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from perinstance.data.checks.ids import is_text
 from perinstance.data.confidential.private_files import private_file, refuse_unsafe_target
 from perinstance.errors import InvalidInput
 
@@ -66,15 +68,15 @@ class LossWriter:
             raise InvalidInput("a LossWriter is used in a with statement: with LossWriter(path) as writer")
         batch = pa.table(safe_columns(columns) if self._csv else {n: _arrow(v) for n, v in columns.items()})
         if self._sink is None:
-            self._sink = self._open(batch.schema)
+            needed = pcsv.WriteOptions(quoting_style="needed")
+            self._sink = (
+                pcsv.CSVWriter(self._file, batch.schema, write_options=needed)
+                if self._csv
+                else pq.ParquetWriter(self._file, batch.schema, compression="zstd")
+            )
             self._stack.callback(self._sink.close)  # a file whose end cannot be written goes like any other failure
         self._sink.write_table(batch)
         self.n_rows += batch.num_rows
-
-    def _open(self, schema: pa.Schema) -> Any:
-        if self._csv:
-            return pcsv.CSVWriter(self._file, schema, write_options=pcsv.WriteOptions(quoting_style="needed"))
-        return pq.ParquetWriter(self._file, schema, compression="zstd")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,30 +89,22 @@ class LossWriter:
 
 def safe_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns for CSV: names and texts that a spreadsheet would execute are escaped."""
-    arrays = {spreadsheet_safe(name): _arrow(values) for name, values in columns.items()}
-    texts = (pa.types.is_string, pa.types.is_large_string)
-    return {
-        name: _safe_texts(array) if any(is_text(array.type) for is_text in texts) else array
-        for name, array in arrays.items()
-    }
+    safe = {}
+    for name, values in columns.items():
+        array = _arrow(values)
+        # most blocks of ids need no escaping and stay as they are
+        if is_text(array.type) and pc.any(pc.match_substring_regex(array, r"^[^0-9A-Za-z]")).as_py():
+            array = pa.array([spreadsheet_safe(text) for text in array.to_pylist()], type=pa.large_string())
+        safe[spreadsheet_safe(name)] = array
+    return safe
 
 
 def _arrow(values: Any) -> Any:
-    arrow = isinstance(values, (pa.Array, pa.ChunkedArray))
     try:
+        arrow = isinstance(values, (pa.Array, pa.ChunkedArray))
         return values if arrow else pa.array(np.asarray(values), from_pandas=False)
     except UnicodeError:
         raise InvalidInput("a text holds half a character (a lone surrogate), which no file can; correct it") from None
-
-
-def _safe_texts(column: Any) -> Any:
-    """Escape the texts that need it; most blocks of ids need none and stay as they are."""
-    import pyarrow.compute as pc
-
-    suspicious = pc.match_substring_regex(column, r"^[^0-9A-Za-z]")
-    if not pc.any(suspicious).as_py():
-        return column
-    return pa.array([spreadsheet_safe(text) for text in column.to_pylist()], type=pa.large_string())
 
 
 def write_losses(path: str | os.PathLike[str], blocks: Iterable[Mapping[str, Any]]) -> int:

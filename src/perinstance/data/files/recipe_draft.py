@@ -32,21 +32,15 @@ def draft_of_file(
     reader: Any = scanned.reader
     if scanned.unnamed:
         raise InvalidInput("a .npy file holds numbers without names; a recipe needs a table with names")
-    unknown = [name for name in leave_out if name not in reader.labels]
-    if unknown:
+    if any(name not in reader.labels for name in leave_out):
         raise InvalidInput("a column to leave out is not among the columns of the table; check its name")
     used = [at for at, name in enumerate(reader.labels) if name not in leave_out]
-    types: Any = reader.types
-    if isinstance(reader, DelimitedReader):
-        words = _words_of_text(reader, used, decimal)
+    text = isinstance(reader, DelimitedReader)
+    if text:
+        first = next(reader.batches(Chosen(tuple(used), None, None), _ROWS, 1, raw=True), None)
+        texts = [pa.array([], pa.string()) for _ in used] if first is None else first.columns
+        words = [word_of_texts(one, decimal) for one in texts]
     else:
-        words = [word_of_type(types[at]) for at in used]
+        words = [word_of_type(reader.types[at]) for at in used]
     columns = [DraftColumn(reader.labels[at], word) for at, word in zip(used, words, strict=True)]
-    return draft_text(columns, target, decimal, mark if isinstance(reader, DelimitedReader) else None)
-
-
-def _words_of_text(reader: DelimitedReader, used: list[int], decimal: str) -> list[Any]:
-    batches = reader.batches(Chosen(tuple(used), None, None), _ROWS, 1, raw=True)
-    first = next(batches, None)
-    texts = [pa.array([], pa.string()) for _ in used] if first is None else first.columns
-    return [word_of_texts(one, decimal) for one in texts]
+    return draft_text(columns, target, decimal, mark if text else None)
