@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -16,16 +15,12 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.numerics.rounding import STEP_UP
-from perinstance.releases.adaops.mechanism import plan, run
-from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
+from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism
-from perinstance.releases.base.log_ratios import cell
-from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of, shortened
-from perinstance.releases.descent.realised_path import clipped_log_ratios
+from perinstance.releases.descent.clipped_steps import OwnClips, gradients_of
 from perinstance.releases.promises.promise import noise_scale
-from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log, replayed_log_ratios
-from perinstance.releases.promises.window import ExactWindow, SimulatedWindow
-from perinstance.sampling import GRID
+from perinstance.releases.promises.replayed_sums import ReplayedWindow, _Log
+from perinstance.releases.promises.window import ExactWindow
 from perinstance.sampling.simulation import simulated_draws
 
 mp.mp.dps = 60
@@ -287,50 +282,6 @@ def test_the_last_iterate_without_a_clip():
         assert abs(found.losses[i] - truth) <= found.errors[i] <= 1e-6
 
 
-@pytest.mark.parametrize("draws", [50, pytest.param(3000, marks=pytest.mark.slow)])
-def test_adaops_is_calibrated(draws):
-    """The same for AdaOPS, whose ridge and temperature follow from its noisy numbers."""
-    X, y = table(6)
-    release = pi.AdaOPS(epsilon=3.0, delta=1e-2, x_bound=4.0, y_bound=5.0, fit_intercept=False)
-    box = release._box(3)
-    spent, rows, rng = plan(release._request(box)), box.rows(X, y), np.random.default_rng(11)
-
-    def point(value):
-        return cell(np.atleast_1d(value), GRID)
-
-    weights = []
-    for _ in range(draws):
-        ran = run(spent, SimulatedWindow(rows.X[1:], rows.y[1:], rng))
-        drawn = DrawnNumbers(
-            eigenvalue=(point(ran.eigenvalue), spent.eigenvalue.scale),
-            count=(point(ran.count), spent.count.scale),
-            log_size=None if ran.log_size is None else (point(ran.log_size), spent.size_at(ran.floor).scale),
-            sample=point(ran.coef),
-            ridge=ran.ridge,
-            gamma=ran.gamma,
-            x_bound=spent.request.x_bound,
-            y_bound=spent.request.y_bound,
-        )
-        weights.append(np.exp(drawn_log_ratios(rows, drawn).value[0]))
-    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / draws**0.5
-
-
-@pytest.mark.parametrize("draws", [60, pytest.param(5000, marks=pytest.mark.slow)])
-def test_a_path_is_calibrated(draws):
-    """In a world without the person e^L has mean one; the steps are simulated, each from where the last one led."""
-    X, y = table(8)
-    release, rng, weights = DESCENTS[0], np.random.default_rng(7), []
-    steps, gradients = release.declared_steps(), gradients_of(release.problem())
-    for _ in range(draws):
-        path = np.zeros((steps.count + 1, 4))
-        for t in range(steps.count):
-            g = shortened(gradients.of(X[1:], y[1:], path[t]), np.full(7, steps.clip)).sum(axis=0)
-            noisy = g + steps.noise * rng.normal(size=4) + gradients.penalty(path[t])
-            path[t + 1] = path[t] - steps.learning_rate * noisy
-        weights.append(np.exp(clipped_log_ratios(gradients, X, y, path, steps).value[0]))
-    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / draws**0.5
-
-
 def test_the_classical_release_by_hand():
     """``(X'X, X'y)`` with noise, written down without the window."""
     X, y = table(30)
@@ -393,23 +344,6 @@ def test_odds_are_calibrated(release, people, draws):
         assert abs(turned.mean() - (inside > t).mean()) <= 5 * spread
     for delta in (0.5, 0.1, 0.01):
         assert (out >= np.log(1 / delta)).mean() <= delta + 5 * (delta / draws) ** 0.5
-
-
-def test_rounds_chosen_along_the_way_are_calibrated_too():
-    """AdaSSP asks what follows from its answers: e^L is a martingale all the same."""
-    X, y = table(10)
-    X, y = np.clip(X, -1, 1), np.clip(y, -1, 1)
-    release = pi.AdaSSP(epsilon=4.0, x_bound=2.0, y_bound=1.0, rounds=3)
-    box = release._box(3)
-    rows, run = box.rows(X, y), partial(mechanism.run, release._plan(box))
-    rng, weights = np.random.default_rng(3), []
-    for _ in range(300):
-        ran = run(SimulatedWindow(rows.X[1:], rows.y[1:], rng))
-        gram = ran.gram[np.triu_indices(len(ran.gram))]
-        drawn = {"totals": [ran.totals], "gram": [gram], "moment": list(ran.moments)}
-        own = replayed_log_ratios(run, drawn, rows, lambda i: box.rows(X[i : i + 1], y[i : i + 1]))
-        weights.append(np.exp(own.value[0]))
-    assert abs(np.mean(weights) - 1) <= 5 * np.std(weights) / 300**0.5
 
 
 def test_smooth_models_are_estimates():

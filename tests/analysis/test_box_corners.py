@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from perinstance.analysis.within_bounds.box_corners import MOST_FEATURES, box
 
@@ -34,35 +33,6 @@ def test_no_point_of_a_slab_beats_its_corners(seed):
         upper = form.upper(edges[:-1], edges[1:])
         cell = np.clip(np.searchsorted(edges, at, "right") - 1, 0, cells - 1)
         assert (value <= upper[cell]).all()
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_somebody_in_the_slab_reaches_it(seed):
-    """Climb on linear programs: a convex form grows towards the corner that its gradient points to."""
-    rng, d, intercept, M, theta, bounds, listed, sigma = world(seed)
-    form, size = listed.slab_maxima(M, sigma), np.abs(listed.x @ theta).max()
-    edges = np.linspace(sigma.min(), sigma.max(), 8)
-    upper = form.upper(edges[:-1], edges[1:])
-    for low, high, bound in zip(edges[:-1], edges[1:], upper, strict=True):
-        best = -np.inf
-        for _ in range(12):
-            z = np.append(rng.uniform(-1, 1, d) * bounds, np.ones(int(intercept)))
-            for _ in range(20):
-                slope = (M @ z)[:d] + (rng.standard_normal(d) if best == -np.inf else 0.0)
-                shift = theta[-1] if intercept else 0.0
-                found = linprog(
-                    -slope,
-                    A_ub=np.stack([theta[:d], -theta[:d]]),
-                    b_ub=[high * size - shift, shift - low * size],
-                    bounds=list(zip(-bounds, bounds, strict=True)),
-                )
-                if found.x is None:
-                    break
-                before, z = z, np.append(found.x, np.ones(int(intercept)))
-                best = max(best, z @ M @ z)
-                if (z == before).all():  # the corner that its own gradient points to
-                    break
-        assert best == pytest.approx(bound, rel=1e-6, abs=1e-7)
 
 
 def test_too_many_features_are_not_listed():

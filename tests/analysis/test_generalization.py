@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from perinstance.analysis import bounded, generalization, moments, prior, series, stability
+from perinstance.analysis import bounded, generalization, prior, stability
 from perinstance.analysis.random_tables import joined
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
@@ -148,14 +148,6 @@ def test_a_whole_population_gives_an_upper_bound():
     assert answer.kind == "upper"
     assert answer.bound == pytest.approx(mean**2 - 1 + 1e-6 * (1 + mean))
     assert answer.simple >= answer.bound
-
-
-def test_the_series_approaches_the_simple_bound_from_below():
-    rng = np.random.default_rng(1)
-    a, b = rng.random(200), rng.random(300)
-    full = generalization(a[None], 1e-5, epsilon_target=b[None]).simple
-    partial = [series(moments(a, k).raw, moments(b, k).raw, 1e-5, np.exp(a).mean()) for k in (1, 2, 5, 20)]
-    assert np.all(np.diff(partial) > 0) and partial[-1] == pytest.approx(full, rel=1e-9) and partial[0] < full
 
 
 def test_assumptions_are_enforced():

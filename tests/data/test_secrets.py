@@ -167,7 +167,3 @@ def test_raw_text(tmp_path, case, zipped):
 @pytest.mark.parametrize("case", CALLS)
 def test_calls(case):
     check(CALLS[case])
-
-
-def test_there_are_a_hundred():
-    assert len(CASES) + 2 * len(RAW) + len(CALLS) >= 100

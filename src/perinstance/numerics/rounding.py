@@ -389,9 +389,6 @@ BUDGET_DOWN = 1 - 1e-15
 #: A step from corner to corner must gain more than the rounding of a loss, or two equal corners would alternate.
 GAIN = 1 + 1e-12
 
-#: A refined bound that gains less than this is not worth one more form to evaluate in every cell.
-WORTH_REFINING = 1 - 1e-6
-
 #: A profile is asked in place of its inversion, which is done to better than this, relatively to delta.
 PROFILE_DOWN = 1 - 1e-6
 

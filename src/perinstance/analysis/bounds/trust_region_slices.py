@@ -20,11 +20,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import BOUND_UP, FORM_UNITS, LEAST_WEIGHT, UNIT, VANISHING, ZERO_FORM
-from perinstance.numerics.secular_equation import secular_root
+from perinstance.numerics.rounding import (
+    BOUND_UP,
+    FORM_UNITS,
+    LEAST_SQUARED_RADIUS,
+    LEAST_WEIGHT,
+    UNIT,
+    VANISHING,
+    ZERO_FORM,
+)
 
-#: on the secular equation
-NEWTON_STEPS = 8
+NEWTON_STEPS = 8  #: on the secular equation
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class Slices:
             return np.zeros(len(sigma))
         w = sigma[:, None] * self.alpha + self.beta
         floor = FORM_UNITS * UNIT * float(np.max(np.abs(self.a))) + ZERO_FORM
-        t = secular_root(w, self.top - self.a, 1.0 - sigma**2, floor, NEWTON_STEPS)
+        t = secular_root(w, self.top - self.a, 1.0 - sigma**2, floor)
         return self.top + t
 
     def upper(self, low: Floats, high: Floats) -> Floats:
@@ -147,6 +153,25 @@ class Slices:
             z *= np.where(norm > 0, radius / np.where(norm > 0, norm, 1.0), 0.0)[:, None]
             u[:, 1:] = z
         return u @ self.basis.T
+
+
+def secular_root(w: Floats, gap: Floats, radius2: Floats, floor: float) -> Floats:
+    """Solve ``sum_i w_i^2 / (t + gap_i)^2 = radius2`` for each row of w; every ``t >= floor`` gives a valid bound.
+
+    >>> float(secular_root(np.array([[3.0]]), np.array([1.0]), np.array([1.0]), 1e-12)[0])  # 9/(t + 1)^2 = 1
+    2.0
+    """
+    radius = np.sqrt(np.maximum(radius2, LEAST_SQUARED_RADIUS))
+    # Newton on 1/|x| - 1/radius grows to the root from below; each term alone gives a point below it
+    t = np.maximum(np.max(np.abs(w) / radius[:, None] - gap, axis=1), floor)
+    for _ in range(NEWTON_STEPS):
+        inverse = 1.0 / (t[:, None] + gap)
+        x2 = (w * inverse) ** 2
+        norm2, slope = x2.sum(axis=1), np.einsum("ij,ij->i", x2, inverse)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = (np.sqrt(norm2) / radius - 1.0) * norm2 / slope
+        t = np.maximum(t + np.where(slope > 0, step, 0.0), floor)
+    return t
 
 
 def slices(domain: Domain, theta: Floats, M: Floats) -> Slices:
