@@ -5,7 +5,6 @@ The codes of classes are those that ``fit`` gives them, the order of words. Peop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,35 +20,22 @@ _MOST = 1000  # classes
 class DeclaredWords(tuple[str, ...]):
     """Classes that a release declared: whatever else stands in a table is missing, as it is when the release is made.
 
-    >>> coded_target(["yes", "maybe", None, "no"], DeclaredWords(("no", "yes"))).codes.tolist()
+    >>> coded_target(["yes", "maybe", None, "no"], DeclaredWords(("no", "yes")))[0].tolist()
     [1.0, nan, nan, 0.0]
     """
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CodedTarget:
-    """Positions of words among the classes of the table; see ``Vector``."""
-
-    codes: NDArray[np.float64]
-    words: tuple[str, ...]
-
-    def rows(self, start: int, stop: int) -> NDArray:
-        """Return some rows as float64."""
-        return self.codes[start:stop]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-def coded_target(values: Any, words: tuple[str, ...] | None, label: str = "the target") -> CodedTarget:
-    """Code a column of words; ``words`` are the classes of the table that was fitted, None when this is it."""
+def coded_target(
+    values: Any, words: tuple[str, ...] | None, label: str = "the target"
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return positions of words among the classes, and these: ``words``, or, where that is None, all that occur."""
     array = np.asarray(values, dtype=object)
     if isinstance(words, DeclaredWords):
         code = {word: float(at) for at, word in enumerate(words)}
         cells = (code.get(one, np.nan) if isinstance(one, str) else np.nan for one in array)
-        return CodedTarget(np.fromiter(cells, np.float64, len(array)), words)
+        return np.fromiter(cells, np.float64, len(array)), words
     absent = np.array([is_absent(one) for one in array], dtype=bool)
     if absent.any():
         refuse_null(label, int(absent.argmax()))
@@ -62,7 +48,7 @@ def coded_target(values: Any, words: tuple[str, ...] | None, label: str = "the t
         codes = np.searchsorted(words, found)[codes]
     elif len(found) > _MOST:
         raise InvalidTable(f"{label} has {len(found)} different words; is it a name rather than a class?")
-    return CodedTarget(codes.astype(np.float64), tuple(found.tolist()) if words is None else words)
+    return codes.astype(np.float64), tuple(found.tolist()) if words is None else words
 
 
 def refuse_numbers(words: tuple[str, ...] | None, label: str = "the target") -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from perinstance.data.checks.cells import (
@@ -24,7 +23,6 @@ from perinstance.data.checks.cells import (
     refuse_types,
 )
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
-from perinstance.data.recipes.recipe import Recipe
 from perinstance.errors import InvalidTable
 
 
@@ -109,21 +107,6 @@ def _part_of(table: Any, start: int, stop: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeTarget:
-    """The target as a recipe declares it; see ``Vector``."""
-
-    values: pa.Array
-    recipe: Recipe
-
-    def rows(self, start: int, stop: int) -> NDArray:
-        """Return some rows as float64."""
-        return self.recipe.target_numbers(self.values.slice(start, stop - start), start)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-@dataclass(frozen=True, slots=True)
 class FrameColumns:
     """A narwhals DataFrame: columns of several types."""
 
@@ -201,6 +184,7 @@ class Vector:
 
     values: Any  #: a numpy array, or a narwhals Series
     label: str = "the target"
+    words: tuple[str, ...] = ()  #: that the numbers are positions of
 
     def rows(self, start: int, stop: int) -> NDArray:
         """Return some rows as float64."""

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.cells import check_dtype, column_label
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
-from perinstance.data.memory.class_words import CodedTarget, coded_target, refuse_numbers
+from perinstance.data.memory.class_words import coded_target, refuse_numbers
 from perinstance.data.memory.column_choice import Chosen, choose_columns
 from perinstance.data.memory.columns import (
     Columns,
     FrameColumns,
     Matrix,
-    RecipeTarget,
     Vector,
     check_series_types,
     plain_array,
@@ -33,15 +32,13 @@ from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.row_order import in_order_of
 
-Target = Vector | RecipeTarget | CodedTarget
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table in memory, checked for everything that can be known without reading its cells."""
 
     columns: Columns
-    target: Target
+    target: Vector
     ids: pa.ChunkedArray | None = None
     flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
     rereadable: bool = True
@@ -75,7 +72,7 @@ class Table:
     @property
     def classes(self) -> tuple[str, ...]:
         """The words that the target's codes stand for, in their order; none when it came as numbers."""
-        return self.target.words if isinstance(self.target, CodedTarget) else ()
+        return self.target.words
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
@@ -216,7 +213,7 @@ def _twins(labels: Any, X: Any) -> str:
     return ""
 
 
-def _from_matrix(X: Any, target: Any, features: Any, preparation: Preparation | None) -> tuple[Columns, Target | None]:
+def _from_matrix(X: Any, target: Any, features: Any, preparation: Preparation | None) -> tuple[Columns, Vector | None]:
     values = plain_array(X, "X")
     if values.ndim != 2:
         raise InvalidTable(f"X must have two dimensions, one row per person, got {values.ndim}; reshape it")
@@ -242,10 +239,10 @@ def _column_number(one: Any, d: int) -> int:
 
 def _from_frame(
     X: Any, frame: Any, chosen: Chosen, preparation: Preparation | None, classes: tuple[str, ...] | None
-) -> tuple[Columns, Target | None]:
+) -> tuple[Columns, Vector | None]:
     labels = list(frame.columns)
     used = tuple(labels[at] for at in chosen.features)
-    inner: Target | None = None
+    inner: Vector | None = None
     if chosen.target is not None:
         label = column_label(chosen.target, labels[chosen.target])
         inner = _column_target(frame.get_column(labels[chosen.target]), label, preparation, classes)
@@ -275,7 +272,7 @@ def _is_label(ids: Any) -> bool:
     return isinstance(ids, (str, int))
 
 
-def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Target:
+def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Vector:
     """Make a target of an array, a list or a column."""
     import narwhals.stable.v1 as nw
 
@@ -293,20 +290,22 @@ def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Target:
     if values.ndim != 1:
         raise InvalidTable(f"the target must have one number per person, got {values.ndim} dimensions")
     if classes is not None and values.dtype.kind in "UOT":
-        return coded_target(values, classes or None)
+        codes, words = coded_target(values, classes or None)
+        return Vector(codes, words=words)
     refuse_numbers(classes)
     check_dtype(values.dtype, "the target")
     return Vector(values)
 
 
-def _column_target(series: Any, label: str, preparation: Preparation | None, classes: tuple[str, ...] | None) -> Target:
+def _column_target(series: Any, label: str, preparation: Preparation | None, classes: tuple[str, ...] | None) -> Vector:
     """Make a target of a narwhals column: by the recipe, as classes written in words, or as numbers."""
     import narwhals.stable.v1 as nw
 
     if preparation is not None and preparation.target is not None:
-        return RecipeTarget(as_arrow(series), preparation.target)
+        return Vector(preparation.target.target_numbers(as_arrow(series), 0), label)
     if classes is not None and series.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object):
-        return coded_target(series.to_numpy(), classes or None, label)
+        codes, words = coded_target(series.to_numpy(), classes or None, label)
+        return Vector(codes, label, words)
     refuse_numbers(classes, label)
     check_series_types({label: series.dtype})
     return Vector(series, label)
