@@ -132,7 +132,7 @@ def test_a_failure_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_whose_end_cannot_be_written_does_not_appear(tmp_path):
+def test_a_file_whose_end_cannot_be_written_does_not_appear(tmp_path, monkeypatch):
     class Full:
         def close(self):
             raise OSError(28, "no space left")
@@ -140,9 +140,8 @@ def test_a_file_whose_end_cannot_be_written_does_not_appear(tmp_path):
         def write_table(self, batch):
             pass
 
-    writer = LossWriter(tmp_path / "losses.parquet")
-    writer._open = lambda schema: Full()
-    with pytest.raises(DiskFull, match="nothing was left half-written"), writer:
+    monkeypatch.setattr(pq, "ParquetWriter", lambda *_, **__: Full())
+    with pytest.raises(DiskFull, match="nothing was left half-written"), LossWriter(tmp_path / "l.parquet") as writer:
         writer.write({"epsilon": np.ones(3)})
     assert not list(tmp_path.iterdir())
 

@@ -16,7 +16,7 @@ from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, Setting
 from perinstance.analysis.bounds.refitted_people import ascend_corners
 from perinstance.analysis.bounds.trust_region_slices import ellipsoid, enclosing
 from perinstance.analysis.within_bounds.box_corners import Box, box
-from perinstance.analysis.within_bounds.linear_bounds import slice_landscape
+from perinstance.analysis.within_bounds.linear_bounds import leading_term_ascent, slice_landscape
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
@@ -61,7 +61,7 @@ class JoiningPeople:
     def polished(self, x: Floats) -> Found:
         """Return the best of these rows and of where they get to by ascent, in the domain."""
         x = self.bounds.nearest(x)
-        return self.best_of(x)
+        return self.best_of(np.concatenate([x, leading_term_ascent(self.setting, x, self.bounds)]))
 
     def bracket(self, found: Found, alone: bool = False) -> Bracket:
         """Name the person found: a loss that rounding may have raised is not attained; ``alone``: the only person."""

@@ -24,7 +24,7 @@ _ROWS = 1 << 16
 def read_labels(scanned: Any, column: str) -> NDArray[np.str_]:
     """Read one column of a scanned file as texts, one per person; a missing label becomes ``"missing"``."""
     labels = getattr(getattr(scanned, "reader", None), "labels", None)
-    if labels is None or scanned.unnamed:
+    if labels is None or isinstance(labels[0], int):
         raise InvalidTable("a .npy file has no column of labels; pass one label per person to to_html(groups=...)")
     if column not in labels:
         raise InvalidTable(
@@ -51,7 +51,7 @@ def two_classes(scanned: Any, target: Any) -> Preparation | None:
     The classes of a classifier are published with it, so they are no secret; finding them takes a pass over the column.
     """
     reader = scanned.reader
-    if scanned.unnamed or target not in reader.labels:
+    if isinstance(reader.labels[0], int) or target not in reader.labels:
         return None
     kind = pa.string() if reader.types is None else reader.types[reader.labels.index(target)]
     if not is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
