@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from perinstance.data.checks.ids import is_text
 from perinstance.data.confidential.private_files import private_file, refuse_unsafe_target
 from perinstance.errors import InvalidInput
 
@@ -92,8 +91,9 @@ def safe_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     safe = {}
     for name, values in columns.items():
         array = _arrow(values)
+        text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
         # most blocks of ids need no escaping and stay as they are
-        if is_text(array.type) and pc.any(pc.match_substring_regex(array, r"^[^0-9A-Za-z]")).as_py():
+        if text and pc.any(pc.match_substring_regex(array, r"^[^0-9A-Za-z]")).as_py():
             array = pa.array([spreadsheet_safe(text) for text in array.to_pylist()], type=pa.large_string())
         safe[spreadsheet_safe(name)] = array
     return safe
