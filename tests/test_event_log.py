@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import perinstance as pi
-from perinstance.report.audit_sections import other_noise
+from perinstance.report import figures
 from tests.releases.catalogue import CATALOGUE
 
 SECRET = "canary-4711"
@@ -24,7 +24,7 @@ def told(caplog):
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_steps_are_told_without_values(name, told, tmp_path, monkeypatch):
-    monkeypatch.setattr(other_noise, "FACTORS", other_noise.FACTORS[::12])
+    monkeypatch.setattr(figures, "FACTORS", figures.FACTORS[::12])
     example = CATALOGUE[name]
     X = example.X.copy()
     X[3, 1] = NUMBER

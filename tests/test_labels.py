@@ -20,7 +20,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import People
 from perinstance.pairs import Gaussian, Laplace, Objective, Pairs, Posterior, Shift, compose, from_columns
 from perinstance.pairs.kinds import KINDS, is_bound, kind_codes, weakest
-from perinstance.report import notebook
+from perinstance.report import exposed_people
 from perinstance.report.content import gather
 
 N = 4
@@ -201,14 +201,14 @@ def forbidden(text: str) -> None:
 
 def words_of(audit):
     content = gather(audit, groups=["a", "b"] * (len(audit) // 2))
-    yield content.verdict
+    yield content.verdicts[0]
     for card in content.cards:
         yield f"{card.name} {card.value} {card.unit}"
     for section in content.sections:
         yield from (section.lead, section.caption, str(section.figure or ""))
         for table in section.tables:
             yield table.lead
-    yield notebook.fragment(audit)
+    yield exposed_people.fragment(audit)
     out = io.StringIO()
     terminal.show_audit(audit, Console(file=out, width=200), terminal.Told())
     yield out.getvalue()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perinstance.errors import InvalidInput
-from perinstance.report.audit_sections.group_lines import SMALL_GROUP, group_rows
-from perinstance.report.audit_sections.other_noise import QUANTILES, noise_sweep
-from perinstance.report.charts.svg import LogScale, tick_label
+from perinstance.report.figures import QUANTILES, noise_sweep
+from perinstance.report.group_lines import SMALL_GROUP, group_rows
+from perinstance.report.svg import LogScale, tick_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,22 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import perinstance as pi
 from perinstance.disclosure import publish_losses
 from perinstance.disclosure.published_losses import noisy_matrix, publish
-from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, RowBounds, row_bounds
-from perinstance.disclosure.published_losses.loss_bins import EDGES, bins_of, checked_edges
-from perinstance.disclosure.published_losses.noisy_matrix import NoisyLook, _first, _in_frame, _second_frame, noisy_gram
-from perinstance.disclosure.published_losses.split_promise import SplitPromise
+from perinstance.disclosure.published_losses.bounds_by_row import (
+    EDGES,
+    PublicTerms,
+    RowBounds,
+    bins_of,
+    checked_edges,
+    row_bounds,
+)
+from perinstance.disclosure.published_losses.noisy_matrix import (
+    NoisyLook,
+    SplitPromise,
+    _first,
+    _in_frame,
+    _second_frame,
+    noisy_gram,
+)
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs import Posterior, Shift

@@ -14,7 +14,7 @@ from perinstance.engines import Local
 from perinstance.errors import InvalidInput
 from perinstance.pairs.kinds import KINDS
 from perinstance.releases.base.release import Mechanism
-from perinstance.report.audit_sections import other_noise
+from perinstance.report import figures
 
 from .catalogue import CATALOGUE, PROMISED
 
@@ -93,7 +93,7 @@ def test_what_it_publishes_lies_on_the_grid(name):
 
 @every
 def test_it_has_a_report(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(other_noise, "FACTORS", other_noise.FACTORS[::12])  # three in place of 25
+    monkeypatch.setattr(figures, "FACTORS", figures.FACTORS[::12])  # three in place of 25
     release, X, y = CATALOGUE[name]
     page = pi.audit(release, X, y).to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     first = next(word for word in release.mechanism().words if isinstance(word, str))

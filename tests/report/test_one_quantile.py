@@ -10,9 +10,9 @@ import pytest
 import perinstance as pi
 from perinstance.cli import terminal
 from perinstance.report import words
-from perinstance.report.audit_sections.group_lines import group_rows
-from perinstance.report.audit_sections.other_noise import FACTORS, QUANTILES, noise_sweep
 from perinstance.report.content import gather
+from perinstance.report.figures import FACTORS, QUANTILES, noise_sweep
+from perinstance.report.group_lines import group_rows
 
 LEVELS = (0.5, 0.95, 0.99, 1.0)
 

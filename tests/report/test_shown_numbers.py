@@ -12,7 +12,7 @@ import perinstance as pi
 from perinstance import analysis
 from perinstance.pairs import Shift
 from perinstance.report import words
-from perinstance.report.audit_sections.figures import ALL_RATES, RATES, attack_curves
+from perinstance.report.figures import ALL_RATES, RATES, attack_curves
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm
 
 DISTANCES = np.random.default_rng(0).uniform(0.01, 2.0, size=20)
@@ -53,12 +53,12 @@ def test_the_power_of_an_attack(kind, distance):
     at = float(power[-len(RATES) :][RATES.index(ODDS_RATE)])
     told = words.verdict(9, 0.1, 0.2, None, None, at, ODDS_RATE, kind)
     assert share_of(told[told.index("with probability") :]) >= Fraction(at)
-    (section,) = attack_curves({"somebody": power}, kind)
+    section = attack_curves({"somebody": power}, kind)
     powers, beliefs = (table.lines for table in section.tables)
     for line, value in zip(powers, power[-len(RATES) :], strict=True):
-        assert share_of(line.cells[1]) >= Fraction(float(value))
+        assert share_of(line[1]) >= Fraction(float(value))
     for line, prior in zip(beliefs, PRIORS, strict=True):
-        assert share_of(line.cells[1]) >= Fraction(belief_after_alarm(prior, at))
+        assert share_of(line[1]) >= Fraction(belief_after_alarm(prior, at))
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,6 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show header, quantiles and the worst ten in a notebook."""
-        from perinstance.report import notebook
+        from perinstance.report import exposed_people
 
-        return notebook.fragment(self)
+        return exposed_people.fragment(self)

@@ -11,8 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from perinstance.cli.audit_command import audit
-from perinstance.cli.examples.demo_command import demo
-from perinstance.cli.examples.reproduce_command import reproduce
+from perinstance.cli.examples_commands import demo, reproduce
 from perinstance.cli.explain_command import explain
 from perinstance.cli.intervals_command import intervals
 from perinstance.cli.ledger_command import app as ledger

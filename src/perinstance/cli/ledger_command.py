@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from perinstance.cli import options as o
+from perinstance.errors import InvalidInput
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -21,12 +23,31 @@ Place = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's folde
 app = typer.Typer(no_args_is_help=True, help="What each person has lost over all releases; all of it confidential.")
 
 
+def _say(*lines: str) -> None:
+    """Print some lines."""
+    from perinstance.cli import terminal  # not to say what options there are
+
+    for line in lines:
+        terminal.console().print(line, markup=False, soft_wrap=True)
+
+
+def _say_json(record: dict[str, Any]) -> None:
+    from perinstance.cli import terminal
+
+    terminal.print_json(record)
+
+
+def _flagged(numbers: dict[str, float | None]) -> dict[str, Any]:
+    from perinstance.cli import terminal
+
+    return dict(terminal.with_flags(numbers))
+
+
 def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
     """Open a ledger that is there; a mistyped name must not make a new one."""
     import os
 
     import perinstance as pi
-    from perinstance.errors import InvalidInput
 
     if not new and "://" not in place and not os.path.exists(os.path.join(place, "log.sqlite")):
         name = os.path.basename(os.path.abspath(place))
@@ -36,8 +57,6 @@ def opened(place: str, store: Path | None, new: bool = False) -> Ledger:
 
 def check_ledger(place: str | None, store: Path | None, key: str | None, id: str | None) -> None:
     """Refuse, before the long work, what could not be charged after it."""
-    from perinstance.errors import InvalidInput
-
     if place is None:
         if key is not None:
             raise InvalidInput("--key belongs to --ledger; name the ledger, or leave it out")
@@ -67,7 +86,7 @@ def reserved(
 ) -> Iterator[None]:
     """Charge before publishing and commit afterwards; rows that cannot be audited are charged with the promise."""
     import perinstance as pi
-    from perinstance.errors import InvalidInput, NumericalTrouble
+    from perinstance.errors import NumericalTrouble
     from perinstance.pairs.composition import pairs_of_promise
 
     if place is None or key is None:
@@ -106,8 +125,6 @@ def init(
 ) -> None:
     """Make a ledger, for its owner alone. One ledger for one population, not one per project."""
     import perinstance as pi
-    from perinstance.cli import terminal
-    from perinstance.errors import InvalidInput
     from perinstance.ledger import GaussianBudget, RenyiBudget
 
     if renyi is not None and gaussian is not None:
@@ -116,8 +133,7 @@ def init(
     budget = GaussianBudget(gaussian) if gaussian is not None else budget
     found = pi.Ledger(place, store=store, filter=budget)
     where = place if "://" not in place else str(store)
-    console = terminal.console()
-    console.print(f"Ledger with {len(found.releases())} releases: {Path(where).resolve().name}", markup=False)
+    _say(f"Ledger with {len(found.releases())} releases: {Path(where).resolve().name}")
 
 
 @app.command()
@@ -134,9 +150,6 @@ def charge(
     store: o.Store = None,
 ) -> None:
     """Charge a release of another tool: its promise, to everybody in FILE. Audits are charged by audit --ledger."""
-    from perinstance.cli import terminal
-    from perinstance.errors import InvalidInput
-
     if not epsilon >= 0:
         raise InvalidInput(f"--epsilon must be a number >= 0, got {epsilon:g}; pass what the other tool promised")
     names = o.ids_of(o.open_table(losses, delimiter, None), id)
@@ -145,7 +158,7 @@ def charge(
     charged = opened(place, store).charge_pairs(
         names, epsilon, key, delta=delta, note=note, fixed_in_advance=fixed_in_advance
     )
-    terminal.console().print(f"Charged {charged.people:,} people: {charged.key}", markup=False)
+    _say(f"Charged {charged.people:,} people: {charged.key}")
 
 
 @app.command()
@@ -155,28 +168,22 @@ def totals(
     out: Annotated[
         Path | None, typer.Option("--out", help="Also write everybody's total: .csv or .parquet (0600).")
     ] = None,
-    upper: Annotated[bool, typer.Option("--upper", help="Quick upper bounds from running sums.")] = False,
+    upper: Annotated[bool, typer.Option("--upper", help="Quick upper bounds, by Renyi divergences.")] = False,
     store: o.Store = None,
     json: o.Json = False,
 ) -> None:
     """Show what people have lost in total, at any delta."""
-    from perinstance.cli import terminal
-
     o.check_places(out)
     found = opened(place, store).totals(delta, "upper" if upper else "exact")
     if out is not None:
         found.write(out)
     if json:
-        record = {"releases": found.releases, "guarantee": found.guarantee, "assumption": found.assumption}
-        told = found.summary()
-        losses = terminal.with_flags(
-            {name: getattr(told, name) for name in ("mean", "median", "p95", "p99", "maximum")}
-        )
-        terminal.print_json({"people": told.people, "delta": told.delta, "kind": told.kind, **losses, **record})
+        told, names = found.summary(), ("mean", "median", "p95", "p99", "maximum")
+        record = {"people": told.people, "delta": told.delta, "kind": told.kind}
+        worth = {"releases": found.releases, "guarantee": found.guarantee, "assumption": found.assumption}
+        _say_json(record | _flagged({name: getattr(told, name) for name in names}) | worth)
     else:
-        console = terminal.console()
-        console.print(str(found.summary()), markup=False)
-        console.print(f"{found.releases} releases; {found.assumption}", markup=False)
+        _say(str(found.summary()), f"{found.releases} releases; {found.assumption}")
 
 
 @app.command()
@@ -192,12 +199,10 @@ def report(
     store: o.Store = None,
 ) -> None:
     """Write a page: how totals grew, who is near a limit, which release cost most, the log."""
-    from perinstance.cli import terminal
-
     o.check_places(out)
     named = {} if title is None else {"title": title}
     page = opened(place, store).report(out, delta, limit=limit, redact=redact, **named)
-    terminal.console().print(f"Report: {page.resolve()}", markup=False, soft_wrap=True)
+    _say(f"Report: {page.resolve()}")
 
 
 @app.command()
@@ -209,41 +214,28 @@ def person(
     json: o.Json = False,
 ) -> None:
     """Show the releases of one person and their total."""
-    from perinstance.cli import terminal
-
     found = opened(place, store).person(identity, delta)
     if json:
         entries = [
             {"key": e.key, "at": e.at, "state": e.state, "mechanism": e.mechanism, "kind": e.kind}
-            | terminal.with_flags({"epsilon": e.epsilon, "total": e.total})
+            | _flagged({"epsilon": e.epsilon, "total": e.total})
             for e in found.entries
         ]
-        record = {
-            "delta": found.delta,
-            "kind": found.kind,
-            "guarantee": found.guarantee,
-            "assumption": found.assumption,
-        }
-        terminal.print_json({"entries": entries, **terminal.with_flags({"epsilon": found.epsilon}), **record})
+        worth = {"kind": found.kind, "guarantee": found.guarantee, "assumption": found.assumption}
+        _say_json({"entries": entries, **_flagged({"epsilon": found.epsilon}), "delta": found.delta, **worth})
     else:
-        terminal.console().print(str(found), markup=False)
+        _say(str(found))
 
 
 @app.command()
 def releases(place: Place, store: o.Store = None, json: o.Json = False) -> None:
     """List what has been charged."""
-    from dataclasses import asdict
-
-    from perinstance.cli import terminal
-
     found = opened(place, store).releases()
     if json:
-        terminal.print_json({"releases": [asdict(release) for release in found]})
+        _say_json({"releases": [asdict(release) for release in found]})
         return
-    console = terminal.console()
-    for release in found:
-        line = f"{release.at[:10]}  {release.key}  {release.people:,} people, {release.state}: {release.mechanism}"
-        console.print(line, markup=False, soft_wrap=True)
+    for one in found:
+        _say(f"{one.at[:10]}  {one.key}  {one.people:,} people, {one.state}: {one.mechanism}")
 
 
 @app.command()
@@ -254,33 +246,21 @@ def settle(
     store: o.Store = None,
 ) -> None:
     """Settle a release that was reserved when something broke off: was it published, or not?"""
-    from perinstance.cli import terminal
-
     ledger = opened(place, store)
     found = ledger.commit(key) if published else ledger.cancel(key)
-    terminal.console().print(f"{found.key}: {found.state}", markup=False)
+    _say(f"{found.key}: {found.state}")
 
 
 @app.command()
 def verify(place: Place, store: o.Store = None, json: o.Json = False) -> None:
     """Check the log and every file; exit 1 when something was changed, lost or cut."""
-    from dataclasses import asdict
-
-    from perinstance.cli import terminal
-
     found = opened(place, store).verify()
     if json:
-        terminal.print_json({"ok": found.ok, **asdict(found)})
+        _say_json({"ok": found.ok, **asdict(found)})
     else:
-        console = terminal.console()
-        for problem in found.problems:
-            console.print(problem, markup=False, soft_wrap=True)
-        for key in found.reserved:
-            waiting = f"not settled: {key}; it counts: say with settle whether it was published"
-            console.print(waiting, markup=False, soft_wrap=True)
-        console.print(
-            f"{'In order' if found.ok else 'DAMAGED'}: {found.events} events, head {found.head}", soft_wrap=True
-        )
+        waiting = (f"not settled: {key}; it counts: say with settle whether it was published" for key in found.reserved)
+        state = "In order" if found.ok else "DAMAGED"
+        _say(*found.problems, *waiting, f"{state}: {found.events} events, head {found.head}")
     if not found.ok:
         raise typer.Exit(1)
 
@@ -292,6 +272,4 @@ def export(
     store: o.Store = None,
 ) -> None:
     """Copy a ledger in plain formats into a private folder."""
-    from perinstance.cli import terminal
-
-    terminal.console().print(f"Exported: {opened(place, store).export(folder).resolve()}", markup=False, soft_wrap=True)
+    _say(f"Exported: {opened(place, store).export(folder).resolve()}")

@@ -8,36 +8,14 @@ from __future__ import annotations
 
 import codecs
 import io
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 #: What an encoding without Greek gets instead; whatever else it lacks becomes a question mark.
-SPELLED = {
-    "ε": "epsilon",
-    "δ": "delta",
-    "γ": "gamma",
-    "α": "alpha",
-    "μ": "mu",
-    "θ": "theta",
-    "λ": "lambda",
-    "∞": "infinity",
-    "≤": "<=",
-    "≥": ">=",
-    "×": "x",
-    "·": "*",
-    "−": "-",
-    "–": "-",
-    "—": "-",
-    "…": "...",
-    "’": "'",
-    "“": '"',
-    "”": '"',
-    "•": "*",
-    "√": "sqrt",
-}
+_NAMES = 'epsilon delta gamma alpha mu theta lambda infinity <= >= x * - - - ... \' " " * sqrt'
+SPELLED = dict(zip("εδγαμθλ∞≤≥×·−–—…’“”•√", _NAMES.split(), strict=True))
 ERRORS = "perinstance.spelled"
 
 
@@ -53,31 +31,16 @@ def spell(error: UnicodeError) -> tuple[str, int]:
     return "".join(SPELLED.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
 
 
-class Descriptor(io.RawIOBase):
+class Descriptor(io.FileIO):
     """A file descriptor to write to; when its reader has left, what is written goes nowhere."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self._number = number
-        self.abandoned = False
-
-    def writable(self) -> bool:
-        """Yes."""
-        return True
-
-    def fileno(self) -> int:
-        """Return the descriptor's number."""
-        return self._number
-
-    def isatty(self) -> bool:
-        """Tell whether it is a terminal."""
-        return os.isatty(self._number)
+    abandoned = False
 
     def write(self, data: Any) -> int:
         """Write some of the data, or drop it when nobody reads."""
         if not self.abandoned:
             try:
-                return os.write(self._number, data)
+                return super().write(data)
             except OSError as error:
                 self.abandoned = True  # a full disk is told once, not again by each later flush
                 if not isinstance(error, BrokenPipeError):
@@ -103,14 +66,9 @@ def tolerant_streams() -> Iterator[None]:
 def _tolerant(stream: TextIO) -> Any:
     """Wrap a real stream; one that a test or an application put in its place stays as it is."""
     try:
-        number = stream.fileno()
         stream.flush()
+        raw = Descriptor(stream.fileno(), "wb", closefd=False)
     except (AttributeError, OSError, ValueError):  # no stream at all (pythonw), or none with a descriptor
         return stream
-    return io.TextIOWrapper(
-        io.BufferedWriter(Descriptor(number)),
-        encoding=stream.encoding,
-        errors=ERRORS,
-        line_buffering=getattr(stream, "line_buffering", False) or stream is sys.stderr,
-        newline=None,
-    )
+    lines = getattr(stream, "line_buffering", False) or stream is sys.stderr
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=stream.encoding, errors=ERRORS, line_buffering=lines)

@@ -37,7 +37,7 @@ def predict(
     """
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.report.charts.svg import clean
+    from perinstance.report.svg import clean
 
     if out is None and quiet:
         raise InvalidInput("--quiet without --out would do nothing; name a file with --out")

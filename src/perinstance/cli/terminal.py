@@ -23,9 +23,9 @@ from rich.table import Table
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.report import words
-from perinstance.report.charts.svg import clean
 from perinstance.report.exposed_people import most_exposed
 from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_losses
+from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
@@ -44,49 +44,32 @@ def console(quiet: bool = False) -> Console:
 
 @contextmanager
 def progress_callback(quiet: bool) -> Iterator[Any]:
-    """Give a callback ``(stage, done, total)``: a bar with rate and time left in a terminal, plain lines in a pipe."""
+    """Give a callback ``(stage, done, total)``: a bar with the time left in a terminal, plain lines in a pipe."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        with bar:
-            yield _BarReporter(bar)
+        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("people"))
+        with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+            tasks: dict[str, Any] = {}
+
+            def draw(stage: str, done: int, total: int | None) -> None:
+                if stage in STAGES:  # compiling has a line of its own, see ``notices``
+                    if stage not in tasks:
+                        tasks[stage] = bar.add_task(STAGES[stage], total=total)
+                    bar.update(tasks[stage], completed=done, total=total)
+
+            yield draw
     else:
-        yield _LineReporter()
+        last = time.monotonic()
 
+        def write(stage: str, done: int, total: int | None) -> None:
+            nonlocal last
+            if stage in STAGES and time.monotonic() - last >= PLAIN_EVERY:
+                last = time.monotonic()
+                of = f" of {total:,}" if total else ""
+                print(f"{STAGES[stage]}: {done:,}{of} people", file=sys.stderr, flush=True)
 
-class _BarReporter:
-    def __init__(self, bar: Progress) -> None:
-        self.bar, self.tasks, self.begun = bar, {}, {}  # type: tuple[Progress, dict[str, Any], dict[str, float]]
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        if stage not in STAGES:  # compiling has a line of its own, see ``notices``
-            return
-        if stage not in self.tasks:
-            self.tasks[stage] = self.bar.add_task(STAGES[stage], total=total, rate="")
-            self.begun[stage] = time.monotonic()
-        passed = max(time.monotonic() - self.begun[stage], 1e-6)
-        self.bar.update(self.tasks[stage], completed=done, total=total, rate=f"{done / passed:,.0f} people/s")
-
-
-class _LineReporter:
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if stage in STAGES and now - self.last >= PLAIN_EVERY:
-            self.last = now
-            of = f" of {total:,}" if total else ""
-            print(f"{STAGES[stage]}: {done:,}{of} people", file=sys.stderr, flush=True)
+        yield write
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +174,7 @@ def _groups(name: str, lines: list[dict[str, Any]], redact: bool) -> Table:
 
 def _group_records(epsilon: np.ndarray, labels: Any, redact: bool) -> list[dict[str, Any]]:
     """Return a line for each group, the most exposed first; redacted, of large groups what enough people share."""
-    from perinstance.report.audit_sections.group_lines import SIZE_STEP, by_group, group_rows
+    from perinstance.report.group_lines import SIZE_STEP, by_group, group_rows
 
     if not redact:
         return [

@@ -1,13 +1,12 @@
 """What may leave the room: statements to people, from their own row and what is public (``statements``, read first),
 their words (``wording``, data in ``wording_en.json``), pages in bulk (``statement_pages``), a summary for regulators
 (``summaries``), everybody's losses with noise (``published_losses``), and pairs for other tools
-(``dp_accounting_pairs``, ``privacy_profiles``).
+(``interchange``).
 """
 
 from __future__ import annotations
 
-from perinstance.disclosure.dp_accounting_pairs import from_dp_event, from_pld, to_dp_event, to_pld
-from perinstance.disclosure.privacy_profiles import from_profile, profile
+from perinstance.disclosure.interchange import from_dp_event, from_pld, from_profile, profile, to_dp_event, to_pld
 from perinstance.disclosure.published_losses.publish import publish_losses
 from perinstance.disclosure.published_losses.record import LossQuantile, PublishedLosses
 from perinstance.disclosure.statement_pages import write_statements

@@ -6,52 +6,26 @@ the page of a ledger.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
-
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
+    from perinstance.auditing.scattered.result import ScatteredAudit
 
 __all__ = ["render", "to_html"]
 
 
-def render(audit: Audit, **options: Any) -> str:
+def render(audit: Audit | ScatteredAudit, **options: Any) -> str:
     """Return the report as one HTML page; see ``perinstance.report.content.gather`` for the options."""
     from perinstance.report.content import gather  # not to explain one loss
 
-    return filled_page("report.html.j2", gather(audit, **options))
+    return gather(audit, **options).markup()
 
 
-def filled_page(template: str, content: Any) -> str:
-    """Fill a template of this folder, which finds what it says under ``c``."""
-    style = _text("report.css")
-    pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=FunctionLoader(_text))
-    # The policy allows exactly this style sheet and nothing else.
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return pages.get_template(template).render(c=content, style=Markup(style), style_hash=Markup(digest))
-
-
-def _text(name: str) -> str:
-    return resources.files("perinstance.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def to_html(audit: Audit, path: str | os.PathLike[str], **options: Any) -> Path:
+def to_html(audit: Audit | ScatteredAudit, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the report, readable by its owner alone."""
+    from perinstance.report.page import write_page
+
     return write_page(path, render(audit, **options))
-
-
-def write_page(path: str | os.PathLike[str], page: str) -> Path:
-    """Write a page, readable by its owner alone."""
-    from perinstance.data import private_file
-
-    path = Path(path)
-    with private_file(path) as stream:
-        stream.write(page.encode("utf-8"))
-    return path

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perinstance.numerics.quantiles import attained_quantile
+from perinstance.pairs.kinds import KINDS
 from perinstance.report import words
-from perinstance.report.charts.svg import clean
+from perinstance.report.release_words import release_line
+from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RareFeatures
+
 
 MOST_EXPOSED = 10
 
@@ -41,30 +45,36 @@ def target_scale(audit: Any) -> float:
 
 
 def most_exposed(
-    audit: Audit, count: int, rare: Sequence[RareFeatures] = (), unit: str = "", promise: float | None = None
+    audit: Any, count: int, rare: Sequence[RareFeatures] = (), unit: str = "", most: float = math.inf
 ) -> list[tuple[int, ExposedPerson]]:
-    """Return positions and lines of the most exposed people, the worst first; a promise is a bound of theirs too."""
-    epsilon = np.asarray(audit.epsilon, dtype=float)
-    epsilon = epsilon if promise is None else np.minimum(epsilon, promise)
-    leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
-    kinds = np.asarray(audit.kind)
-    order = np.argsort(-epsilon, kind="stable")[:count]
-    why, scale = words.reasons(leverage, residual, order.tolist()), target_scale(audit)
-    named = {one.position: one for one in rare}
+    """Return positions and lines of the most exposed people, the worst first; nobody's loss exceeds ``most``."""
+    if hasattr(audit, "sketch"):  # its losses lie with workers, the most exposed came along
+        top = audit.exposed
+        epsilon, leverage, residual, names = top.epsilon, top.leverage, top.residual, top.names
+        kinds, order = np.array(KINDS)[top.codes], np.arange(min(count, len(epsilon)))
+        sketches = (audit.reasons.leverage, audit.reasons.residual)
+        high = [s.quantile(1 - words.STANDS_OUT) if len(s.bins) > 1 else math.inf for s in sketches]
+        why = [words.reason(bool(leverage[i] >= high[0]), bool(abs(residual[i]) >= high[1])) for i in order]
+    else:
+        epsilon, kinds, names = np.minimum(np.asarray(audit.epsilon, dtype=float), most), audit.pairs.kinds, audit.ids
+        leverage, residual = np.asarray(audit.leverage, dtype=float), np.asarray(audit.residual, dtype=float)
+        order = np.argsort(-epsilon, kind="stable")[:count]
+        why = words.reasons(leverage, residual, order.tolist())
+    scale, named = target_scale(audit), {one.position: one for one in rare}
     return [
         (
-            int(i),
+            i,
             ExposedPerson(
-                _name(audit.ids, int(i)),
-                words.loss(float(epsilon[i])),
+                _name(names, i),
+                words.loss(min(float(epsilon[i]), most)),
                 words.number(float(leverage[i])),
                 words.number(float(residual[i]) * scale) + (f" {unit}" if unit else ""),
                 reason,
                 str(kinds[i]),
-                _features(named[int(i)]) if int(i) in named else "",
+                _features(named[i]) if i in named else "",
             ),
         )
-        for i, reason in zip(order, why, strict=True)
+        for i, reason in zip(order.tolist(), why, strict=True)
     ]
 
 
@@ -77,3 +87,31 @@ def _features(rare: RareFeatures) -> str:
     """Write the features with their share of the leverage; what would go with either of two counts for both of them."""
     whole = max(math.fsum(rare.shares), 1.0)
     return ", ".join(f"{clean(n, 24)} {words.share(s / whole)}" for n, s in zip(rare.names, rare.shares, strict=True))
+
+
+# Notebooks bring their own style: plain tables fit in, light and dark.
+_PAGE = """<div>
+<p><strong>Confidential.</strong> {{ setup }}</p>
+<table><thead><tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody><tr>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr></tbody></table>
+<table><thead><tr><th>person</th><th>loss ε</th><th>leverage</th><th>error without the person</th>
+<th>why</th></tr></thead>
+<tbody>{% for p in worst %}<tr><td>{{ p.id }}</td><td>{{ p.epsilon }}</td><td>{{ p.leverage }}</td>
+<td>{{ p.residual }}</td><td>{{ p.why }}</td></tr>{% endfor %}</tbody></table>
+</div>"""
+
+
+def fragment(audit: Audit) -> str:
+    """Return a piece of HTML for a notebook."""
+    from jinja2 import Environment, StrictUndefined
+
+    epsilon = np.asarray(audit.epsilon, dtype=float)
+    levels = (0.5, 0.95, 0.99, 1.0)
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
+    return page.render(
+        setup=f"{words.people(len(epsilon))}, δ = {audit.delta:g}; {release_line(audit.release)}. "
+        + words.kind_note(audit.pairs.kind),
+        names=["median", "95%", "99%", "maximum"],
+        values=[words.loss(float(v)) for v in attained_quantile(epsilon, levels)],
+        worst=[line for _, line in most_exposed(audit, MOST_EXPOSED)],
+    )

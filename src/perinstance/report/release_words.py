@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perinstance.auditing.result import Audit, Health
     from perinstance.auditing.rows_again import RowsBeyond
     from perinstance.auditing.scattered.result import ScatteredAudit
-    from perinstance.report.sections import CommonStatements
+    from perinstance.report.reported_losses import CommonStatements
 
 COMPARISON_COST = (
     "Each row was held out once; the private model of the others was drawn for this comparison and thrown away, so the "
@@ -71,13 +71,9 @@ def health_lines(
         if count is not None:
             lines.append((f"{what} clipped to the declared bound", f"{count:,} of {health.n_people:,}"))
     for check in rechecks:
-        lines.append(
-            (
-                f"Re-checked by refit: {check.name}",
-                f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit, "
-                f"relative difference {number(check.difference)}",
-            )
-        )
+        found = f"loss {loss(check.epsilon)} by formula, {loss(check.refitted)} by refit"
+        told = f"{found}, relative difference {number(check.difference)}"
+        lines.append((f"Re-checked by refit: {check.name}", told))
     return lines
 
 
@@ -99,30 +95,19 @@ def bound_warnings(
         declared = said.dp is not None or said.everyone is not None
         hidden = "the statements about anybody are about people within them; whether all are is left out of this copy."
         return [("Of declared bounds:", hidden)] if declared else []
-    found = []
+    found, broken = [], "The table breaks the declared bounds:"
     if beyond is not None and beyond.either:
-        found.append(
-            (
-                "The table breaks the declared bounds:",
-                f"beyond them are {beyond.either:,} of {people(beyond.people)} ({beyond.features:,} by their features, "
-                f"{beyond.targets:,} by the target). What is said of anybody within bounds is not said of them.",
-            )
-        )
+        of = f"{beyond.either:,} of {people(beyond.people)} ({beyond.features:,} by their features"
+        of += f", {beyond.targets:,} by the target)"
+        told = f"beyond them are {of}. What is said of anybody within bounds is not said of them."
+        found.append((broken, told))
     elif said.dp is not None and top > said.dp:
-        found.append(
-            (
-                "The table breaks the declared bounds:",
-                f"the largest loss, {loss(top)}, exceeds the worst-case statement {loss(said.dp)} for people within.",
-            )
-        )
+        told = f"the largest loss, {loss(top)}, exceeds the worst-case statement {loss(said.dp)} for people within."
+        found.append((broken, told))
     elif said.everyone is not None and top > said.everyone:
-        found.append(
-            (
-                "Check the declared bounds:",
-                f"the largest loss, {loss(top)}, exceeds what anybody within them could lose by joining, "
-                f"{loss(said.everyone)}. Somebody in the table probably lies beyond.",
-            )
-        )
+        told = f"the largest loss, {loss(top)}, exceeds what anybody within them could lose by joining, "
+        told += f"{loss(said.everyone)}. Somebody in the table probably lies beyond."
+        found.append(("Check the declared bounds:", told))
     clipped = max(health.clipped_features or 0, health.clipped_targets or 0)
     if clipped > MANY_CLIPPED * health.n_people:
         part = share(clipped / health.n_people)

@@ -15,18 +15,7 @@ from perinstance.pairs.kinds import Kind, is_bound
 from perinstance.releases.base.shown_decimals import loss_text as loss
 from perinstance.releases.base.shown_decimals import rounded_up
 
-__all__ = [
-    "kind_note",
-    "loss",
-    "number",
-    "people",
-    "reason",
-    "reasons",
-    "share",
-    "share_at_most",
-    "short_count",
-    "verdict",
-]
+__all__ = ["loss", "number", "people", "share", "share_at_most"]
 
 RARE = "rare features"
 SURPRISING = "badly predicted"
@@ -65,11 +54,7 @@ def people(count: int) -> str:
 
 
 def features(count: int) -> str:
-    """Write a number of features.
-
-    >>> features(1), features(12)
-    ('1 feature', '12 features')
-    """
+    """Write a number of features."""
     return "1 feature" if count == 1 else f"{count:,} features"
 
 
@@ -113,9 +98,8 @@ def reasons(leverage: NDArray, residual: NDArray, who: Sequence[int]) -> list[st
     """Say why each of some people is exposed: rare features, a badly predicted outcome, or both."""
     if np.isnan(leverage).all():
         return [UNKNOWN] * len(who)
-    high_leverage = _threshold(leverage)
-    high_residual = _threshold(np.abs(residual))
-    return [reason(bool(leverage[i] >= high_leverage), bool(abs(residual[i]) >= high_residual)) for i in who]
+    rare, surprising = _threshold(leverage), _threshold(np.abs(residual))
+    return [reason(bool(leverage[i] >= rare), bool(abs(residual[i]) >= surprising)) for i in who]
 
 
 def reason(rare: bool, surprising: bool) -> str:
@@ -128,21 +112,14 @@ def reason(rare: bool, surprising: bool) -> str:
 def _threshold(values: NDArray) -> float:
     """Return the value that only a few exceed; infinite for an empty or constant column, where nobody stands out."""
     finite = values[np.isfinite(values)]
-    if len(finite) == 0:
-        return math.inf
-    cut = float(np.quantile(finite, 1 - STANDS_OUT))
-    return cut if cut > float(finite.min()) else math.inf
+    cut = float(np.quantile(finite, 1 - STANDS_OUT)) if len(finite) else -math.inf
+    return cut if len(finite) and cut > float(finite.min()) else math.inf
 
 
 def kind_note(kind: Kind) -> str:
-    """Say what numbers of this kind are worth, where that is less than exact; else nothing.
-
-    >>> kind_note("estimate")
-    'Estimates: the true losses may be larger.'
-    """
-    return {"exact": "", "upper": "Upper bounds: the true losses may be smaller."}.get(
-        kind, "Estimates: the true losses may be larger."
-    )
+    """Say what numbers of this kind are worth, where that is less than exact; else nothing."""
+    notes = {"upper": "Upper bounds: the true losses may be smaller."}
+    return "" if kind == "exact" else notes.get(kind, "Estimates: the true losses may be larger.")
 
 
 def verdict(
@@ -160,14 +137,12 @@ def verdict(
 
     ``at_most``: the power is that of any release of the largest loss, and a bound where the loss is one.
     """
-    first = f"Half of the {people(n)} lost at most ε = {loss(median)}; the most exposed person lost {loss(largest)}"
+    about, most = ("", "at most ") if is_bound(kind) else ("about ", "about ")
+    less = "" if is_bound(kind) else " or less"
+    first = f"Half of the {people(n)} lost {most}ε = {loss(median)}{less}; the most exposed person "
+    first += f"{'lost ' if is_bound(kind) else about}{loss(largest)}"
     if n == 1:
-        first = f"The one person in this table lost ε = {loss(largest)}"
-    if not is_bound(kind):
-        first = f"Half of the {people(n)} lost about ε = {loss(median)} or less; the most exposed person about "
-        first += loss(largest)
-        if n == 1:
-            first = f"The one person in this table lost about ε = {loss(largest)}"
+        first = f"The one person in this table lost {about}ε = {loss(largest)}"
     if promise is not None:
         first += f", where the release promises everybody at most {loss(promise)}"
     if dp is not None:

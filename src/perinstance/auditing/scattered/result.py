@@ -154,9 +154,9 @@ class ScatteredAudit:
         ``groups`` names columns of the audited table, which the workers read again; ``dp``, ``everyone``, ``title``,
         ``source``, ``target`` and ``unit`` are those of ``Audit.to_html``.
         """
-        from perinstance.report import scattered_page
+        from perinstance import report
 
-        return scattered_page.to_html(self, path, **options)
+        return report.to_html(self, path, **options)
 
     def _labels(self, column: str) -> list[Any]:
         """Return what gives the labels of each partition, on a worker."""

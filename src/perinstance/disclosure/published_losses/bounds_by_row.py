@@ -19,13 +19,20 @@ no further than that from the one at o.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from perinstance.checked_numbers import real_number
 from perinstance.disclosure.published_losses.noisy_matrix import NoisyLook, in_frame, squared_norms
+from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import OWN_ROW_ERROR, OWN_ROW_UP
+from perinstance.numerics.rounding import OWN_ROW_ERROR, OWN_ROW_UP, PROFILE_UP
+from perinstance.pairs import Posterior
+from perinstance.releases.promises.promise import gaussian_distance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,47 +91,102 @@ def _residual(terms: PublicTerms, X: Floats, y: Floats) -> Floats:
 
 
 def _leverage(look: NoisyLook, X: Floats) -> Floats:
-    cuts = _cuts(look, X)
     c, floor = look.margin, look.floor
     if floor <= 0.0:
         return np.full(len(X), np.inf)
-    best = np.full(len(X), np.inf)
-    for k in range(cuts.usable + 1):
-        root = np.sqrt(cuts.once[k] + (c + c * c / floor) * cuts.twice[k]) + np.sqrt(cuts.rest[k] / floor)
-        best = np.fmin(best, root)
+    grown = c + c * c / floor
+    best = _best_cut(look, X, lambda once, twice, rest: np.sqrt(once + grown * twice) + np.sqrt(rest / floor))
     lost = OWN_ROW_ERROR * math.sqrt(float(np.sum(look.frame**2)) / floor) * np.sqrt(squared_norms(X))
     return (best + lost) ** 2 * OWN_ROW_UP
 
 
 def _influence(look: NoisyLook, X: Floats) -> Floats:
     """Bound ``|H^-1 x|`` in a look whose frame is the identity."""
-    cuts, c, floor = _cuts(look, X), look.margin, look.floor
+    c, floor = look.margin, look.floor
     if floor <= 0.0:
         return np.full(len(X), np.inf)
-    best = np.full(len(X), np.inf)
-    for k in range(cuts.usable + 1):
-        best = np.fmin(best, np.sqrt(cuts.twice[k]) * (1.0 + c / floor) + np.sqrt(cuts.rest[k]) / floor)
+    best = _best_cut(look, X, lambda _, twice, rest: np.sqrt(twice) * (1.0 + c / floor) + np.sqrt(rest) / floor)
     return (best + OWN_ROW_ERROR / floor * np.sqrt(squared_norms(X))) * OWN_ROW_UP
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cuts:
-    """Sums over the first k of the sorted directions, for k = 0 .. p: ``z^2/g``, ``z^2/g^2``; over the rest ``z^2``."""
+def _best_cut(look: NoisyLook, X: Floats, bound: Callable[[Floats, Floats, Floats], Floats]) -> Floats:
+    """Return the least bound over all cuts of the sorted directions, those with g > 0 before the cut.
 
-    once: list[Floats]
-    twice: list[Floats]
-    rest: list[Floats]
-    usable: int  #: directions with g > 0
-
-
-def _cuts(look: NoisyLook, X: Floats) -> _Cuts:
+    A bound is a function of the sums of ``z^2/g`` and ``z^2/g^2`` before the cut, and of ``z^2`` behind it.
+    """
     values, vectors = np.linalg.eigh(look.matrix)
     values, vectors = values[::-1], vectors[:, ::-1]
     squares = in_frame(X, vectors.T @ look.frame).T ** 2
-    once, twice, rest = [np.zeros(len(X))], [np.zeros(len(X))], [np.zeros(len(X))]
-    for z2, g in zip(squares, values.tolist(), strict=True):
-        once.append(once[-1] + z2 / g if g > 0 else once[-1])
-        twice.append(twice[-1] + z2 / (g * g) if g > 0 else twice[-1])
+    rest = [np.zeros(len(X))]
     for z2 in squares[::-1]:
         rest.append(rest[-1] + z2)
-    return _Cuts(once, twice, rest[::-1], int((values > 0).sum()))
+    once, twice = np.zeros(len(X)), np.zeros(len(X))
+    best = bound(once, twice, rest.pop())
+    for z2, g in zip(squares, values[values > 0].tolist(), strict=False):
+        once, twice = once + z2 / g, twice + z2 / (g * g)
+        best = np.fmin(best, bound(once, twice, rest.pop()))
+    return best
+
+
+EDGES = tuple(float(f"{m}e{k}") for k in range(-3, 1) for m in ("1", "1.5", "2", "3", "5", "7")) + (10.0,)
+MOST_EDGES = 100
+LEVELS = 2.0 ** (np.arange(-240, 49) / 8.0)  # of mu, eighths of a power of two
+EXPONENTS = (-100.0, 60.0)  # of two, between which s is searched
+HALVINGS = 24
+
+Bins = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def checked_edges(edges: Sequence[float] | None) -> tuple[float, ...]:
+    """Validate declared edges: rising and positive; None takes the usual ones, from 0.001 to 10."""
+    if edges is None:
+        return EDGES
+    values = tuple(real_number("an edge", edge) for edge in edges)
+    rising = all(a < b for a, b in zip(values, values[1:], strict=False))
+    if not 1 <= len(values) <= MOST_EDGES or not rising or values[0] <= 0 or values[-1] == np.inf:
+        raise InvalidInput(f"edges must be 1 to {MOST_EDGES} rising numbers > 0; they are losses, fixed in advance")
+    return values
+
+
+def bins_of(terms: PublicTerms, bounds: RowBounds, edges: tuple[float, ...], delta: float) -> Bins:
+    """Return which bin each person's bound falls into: k means at most ``edges[k]``, the last one more than all."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if terms.family == "output":
+            distance = bounds.influence * bounds.residual / bounds.left * terms.longest * OWN_ROW_UP
+            return _above(distance, [np.float64(t) for t in _shift_limits(edges, delta)])
+        mu = bounds.leverage / bounds.left * OWN_ROW_UP
+        s = (bounds.residual / terms.noise) ** 2 / bounds.left * OWN_ROW_UP**4  # the noise was rounded up
+        level = np.searchsorted(LEVELS, np.where(np.isnan(mu), np.inf, mu))
+        limits = np.vstack([_posterior_limits(edges, delta), np.full(len(edges), -1.0)])[level]
+        return _above(s, list(limits.T))
+
+
+def _above(values: Floats, limits: list[Any]) -> Bins:
+    """Count the limits that a value is not known to keep; NaN keeps none."""
+    found = np.zeros(len(values), dtype=np.int64)
+    for limit in limits:
+        found += ~(values <= limit)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _shift_limits(edges: tuple[float, ...], delta: float) -> tuple[float, ...]:
+    return tuple(gaussian_distance(edge, delta) for edge in edges)
+
+
+@lru_cache(maxsize=8)
+def _posterior_limits(edges: tuple[float, ...], delta: float) -> Floats:
+    """Return, for each level of mu and each edge, the largest s that keeps the loss below the edge; -1: none does."""
+    mu = np.repeat(LEVELS, len(edges))
+    epsilon = np.tile(np.asarray(edges), len(LEVELS))
+
+    def kept(s: Floats) -> Any:
+        return Posterior(mu, np.sqrt(s * (1.0 + mu))).delta(epsilon) * PROFILE_UP <= delta
+
+    low, high = np.full(len(mu), EXPONENTS[0]), np.full(len(mu), EXPONENTS[1])
+    none = ~kept(np.exp2(low))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        good = kept(np.exp2(middle))
+        low, high = np.where(good, middle, low), np.where(good, high, middle)
+    return np.where(none, -1.0, np.exp2(low)).reshape(len(LEVELS), len(edges))

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perinstance.disclosure.published_losses.split_promise import SplitPromise
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_ERROR, OWN_ROW_UP
-from perinstance.releases.promises.promise import noise_scale, tail_quantile
+from perinstance.releases.promises.promise import check_promise, gaussian_distance, noise_scale, tail_quantile
 from perinstance.releases.promises.window import drawn
 from perinstance.sampling import GRID, ExactGram
 
@@ -154,3 +153,42 @@ def _in_frame(first: NoisyLook, frame: Floats, noisy: Floats, penalties: Floats,
 
 def _smallest(matrix: Floats) -> float:
     return float(np.linalg.eigvalsh(matrix)[0])
+
+
+HISTOGRAM, COUNT = 0.2, 0.02  # shares of the squared distance, where matrices are looked at too; the rest is theirs
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPromise:
+    """GDP distances of the parts: matrices (each), the number of people, the histogram. Public."""
+
+    epsilon: float
+    delta: float
+    distance: float  #: of everything
+    looks: int
+    matrix: float
+    count: float
+    histogram: float
+    failure: float  #: of any bound that is read from the noisy numbers
+    each: float  #: of one of them
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, looks: int, failure: float) -> SplitPromise:
+        """Split a promise; a second look at the matrix wants to know about how many people there are."""
+        epsilon, delta = check_promise(epsilon, delta)
+        whole = gaussian_distance(epsilon, delta)
+        counted = COUNT if looks > 1 else 0.0
+        histogram = HISTOGRAM if looks else 1.0
+
+        def part(share: float) -> float:
+            return whole * math.sqrt(share) * BOUND_DOWN
+
+        matrix = part((1.0 - histogram - counted) / looks) if looks else 0.0
+        # what may fail: both sides of each matrix, the number of people, the draw, the reading of quantiles
+        each = failure / (2 * looks + 3)
+        return cls(epsilon, delta, whole, looks, matrix, part(counted), part(histogram), failure, each)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of each count of the histogram, in which a person counts once."""
+        return noise_scale(1.0, self.histogram)

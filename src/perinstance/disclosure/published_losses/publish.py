@@ -11,18 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammainccinv
 
 from perinstance.auditing.raw_tables import read_again, refuse_other_names, refuse_other_people
 from perinstance.checked_numbers import positive, probability
-from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
-from perinstance.disclosure.published_losses.loss_bins import Bins, bins_of, checked_edges
-from perinstance.disclosure.published_losses.noisy_matrix import Rows, looks, people_of, squared_norms
+from perinstance.disclosure.published_losses.bounds_by_row import Bins, PublicTerms, bins_of, checked_edges, row_bounds
+from perinstance.disclosure.published_losses.noisy_matrix import Rows, SplitPromise, looks, people_of, squared_norms
 from perinstance.disclosure.published_losses.record import PublishedLosses
-from perinstance.disclosure.published_losses.split_promise import SplitPromise
 from perinstance.disclosure.statements import statement
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
@@ -38,13 +36,7 @@ from perinstance.releases.promises.window import drawn
 
 if TYPE_CHECKING:
     from perinstance.auditing import Audit
-
-
-class LedgerOfPeople(Protocol):
-    """A ``perinstance.Ledger``."""
-
-    def reserve_pairs(self, ids: Any, pairs: Any, key: str, *, mechanism: str) -> Any:
-        """Charge before publishing; a context that commits when all went well."""
+    from perinstance.ledger import Ledger
 
 
 LOOKS = {"posterior": 2, "output": 1}  # at X'X, by family
@@ -61,7 +53,7 @@ def publish_losses(
     x_bound: float | None = None,
     edges: Sequence[float] | None = None,
     failure: float = 1e-4,
-    ledger: LedgerOfPeople | None = None,
+    ledger: Ledger | None = None,
     key: str = "",
     **columns: Any,
 ) -> PublishedLosses:
@@ -99,7 +91,8 @@ def publish_losses(
             f"nothing bounds a loss of {mechanism.name} by one's own row and published numbers, and one person can "
             "move everybody's: losses of ridge regression (posterior samples, output perturbation) can be published"
         )
-    lines, split = checked_edges(edges), _split(mechanism, ridge, epsilon, delta, failure)
+    lines, looked = checked_edges(edges), LOOKS[mechanism.family] if ridge else 0
+    split = SplitPromise.of(epsilon, delta, looked, probability("failure", failure))
     table = read_again(audit, X, y, **columns)
     refuse_other_names(published, table)
     sweep = Local(threads=1).sweep(table)
@@ -120,6 +113,8 @@ def publish_losses(
             counts = drawn(true, [split.noise] * len(true))
     finally:
         sweep.close()
+    promised = getattr(release, "epsilon", None)  # by the release itself, to everybody
+    holds = promised is not None and mechanism.promises and float(release.delta) <= audit.delta
     return PublishedLosses(
         method=mechanism.name,
         losses_delta=audit.delta,
@@ -131,16 +126,8 @@ def publish_losses(
         failure=split.failure,
         split=split,
         terms=terms,
-        ceiling=_promised(release, mechanism, audit.delta),
+        ceiling=float(promised) if holds else math.inf,
     )
-
-
-def _promised(release: Any, mechanism: Mechanism, delta: float) -> float:
-    """Return the epsilon that the release itself promised to everybody at this delta."""
-    epsilon = getattr(release, "epsilon", None)
-    if epsilon is None or not mechanism.promises or float(release.delta) > delta:
-        return np.inf
-    return float(epsilon)
 
 
 def _declared(mechanism: Mechanism, x_bound: Any) -> float:
@@ -154,11 +141,7 @@ def _declared(mechanism: Mechanism, x_bound: Any) -> float:
     return float(np.sqrt(square)) * BOUND_UP
 
 
-def _split(mechanism: Mechanism, ridge: bool, epsilon: float, delta: float, failure: float) -> SplitPromise:
-    return SplitPromise.of(epsilon, delta, LOOKS[mechanism.family] if ridge else 0, probability("failure", failure))
-
-
-def _charged(ledger: LedgerOfPeople | None, key: str, audit: Audit, split: SplitPromise) -> Any:
+def _charged(ledger: Ledger | None, key: str, audit: Audit, split: SplitPromise) -> Any:
     """Charge before anything is drawn; an interrupted publication stays reserved."""
     if ledger is None:
         return nullcontext()

@@ -12,9 +12,8 @@ from scipy.special import ndtri
 
 from perinstance._version import __version__
 from perinstance.checked_numbers import real_number
-from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, row_bounds
-from perinstance.disclosure.published_losses.loss_bins import bins_of
-from perinstance.disclosure.published_losses.split_promise import SplitPromise
+from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, bins_of, row_bounds
+from perinstance.disclosure.published_losses.noisy_matrix import SplitPromise
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.pairs import Shift
 from perinstance.pairs.kinds import Kind

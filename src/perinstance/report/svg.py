@@ -19,6 +19,7 @@ WIDTH = 440.0  #: of every figure; on a screen of 360 pixels a text of ``FONT`` 
 FONT = 14.0  #: as the style sheet has it on a narrow screen, the larger of its sizes
 LINE = 18.0  #: from one line of text to the next
 LETTER = 0.62 * FONT  #: the width of a letter, rather too much than too little
+LEFT, RIGHT = 58.0, 428.0  #: of the panels
 
 # What XML 1.0 does not allow in text; hostile names may carry it.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -55,21 +56,6 @@ class LogScale:
         return [10.0**k for k in range(first, last + 1, step)]
 
 
-@dataclass(frozen=True, slots=True)
-class LinearScale:
-    """Maps [low, high] to pixels."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """Return the pixel of a value; what lies outside is put on the edge."""
-        position = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
-        return self.start + min(max(position, 0.0), 1.0) * (self.end - self.start)
-
-
 def around(values: Sequence[float], margin: float = 1.25) -> tuple[float, float]:
     """Return the limits of a logarithmic axis that shows all positive finite values, at least one decade."""
     shown = [v for v in values if v > 0 and math.isfinite(v)]
@@ -102,15 +88,8 @@ class Drawing:
     def __init__(self, name: str, width: float, height: float, title: str, description: str) -> None:
         self.width, self.height = width, height
         self._boxes: list[tuple[float, float, float, float]] = []  # of texts, so that others can keep clear of them
-        self._root = ET.Element(
-            "svg",
-            {
-                "viewBox": f"0 0 {width:g} {height:g}",
-                "role": "img",
-                "aria-labelledby": f"{name}-title {name}-desc",
-                "class": "chart",
-            },
-        )
+        named = {"role": "img", "aria-labelledby": f"{name}-title {name}-desc", "class": "chart"}
+        self._root = ET.Element("svg", {"viewBox": f"0 0 {width:g} {height:g}", **named})
         self._child("title", title, id=f"{name}-title")
         self._child("desc", description, id=f"{name}-desc")
 
@@ -119,20 +98,21 @@ class Drawing:
         if content:
             element.text = clean(content, 400)
 
+    def _shape(self, tag: str, look: str, **numbers: float) -> None:
+        self._child(tag, **{name: f"{value:.2f}" for name, value in numbers.items()}, **{"class": look})
+
     def rect(self, x: float, y: float, width: float, height: float, look: str, opacity: float | None = None) -> None:
         """Draw a rectangle."""
-        extra = {} if opacity is None else {"fill-opacity": f"{opacity:.3f}"}
-        self._child(
-            "rect",
-            **{"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{max(width, 0):.2f}", "height": f"{max(height, 0):.2f}"},
-            **{"class": look},
-            **extra,
-        )
+        extra = {} if opacity is None else {"fill-opacity": opacity}
+        self._shape("rect", look, x=x, y=y, width=max(width, 0), height=max(height, 0), **extra)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, look: str) -> None:
         """Draw a straight line."""
-        ends = {"x1": f"{x1:.2f}", "y1": f"{y1:.2f}", "x2": f"{x2:.2f}", "y2": f"{y2:.2f}"}
-        self._child("line", **ends, **{"class": look})
+        self._shape("line", look, x1=x1, y1=y1, x2=x2, y2=y2)
+
+    def circle(self, x: float, y: float, radius: float, look: str) -> None:
+        """Draw a dot."""
+        self._shape("circle", look, cx=x, cy=y, r=radius)
 
     def path(self, points: Sequence[tuple[float, float]], look: str) -> None:
         """Draw a line through points."""
@@ -140,34 +120,30 @@ class Drawing:
             steps = " L".join(f"{x:.2f} {y:.2f}" for x, y in points)
             self._child("path", **{"d": f"M{steps}", "class": look})
 
-    def circle(self, x: float, y: float, radius: float, look: str) -> None:
-        """Draw a dot."""
-        self._child("circle", **{"cx": f"{x:.2f}", "cy": f"{y:.2f}", "r": f"{radius:g}", "class": look})
-
     def text(self, x: float, y: float, words: str, look: str = "label", anchor: str = "middle") -> None:
         """Write."""
         self._boxes.append(_box(x, y, words, anchor))
         self._child("text", words, **{"x": f"{x:.2f}", "y": f"{y:.2f}", "class": look, "text-anchor": anchor})
 
-    def free_text(
-        self, x: float, y: float, words: str, look: str, anchor: str, gap: float = 0.0, tries: int = 12
-    ) -> bool:
-        """Write beside (x, y), at the first of some places that covers no other text; if there is none, do not."""
-        places = [(x + gap, y, anchor)]
-        if gap:
-            places.append((x - gap, y, "end"))
-        for step in range(1, tries):
-            for down in (-step, step):
-                places.append((x + gap, y + 0.75 * down * FONT, anchor))
-                if gap:
-                    places.append((x - gap, y + 0.75 * down * FONT, "end"))
-        for at in places if tries > 1 else places[:1]:
-            box = _box(at[0], at[1], words, at[2])
-            inside = box[0] >= 0 and box[1] <= self.width and box[2] >= 0 and box[3] <= self.height
-            if inside and not any(_overlap(box, other) for other in self._boxes):
-                self.text(at[0], at[1], words, look, at[2])
-                return True
-        return False
+    def _is_free(self, box: tuple[float, float, float, float]) -> bool:
+        """Tell whether a box is inside the figure and covers no text."""
+        left, right, top, bottom = box
+        inside = left >= 0 and right <= self.width and top >= 0 and bottom <= self.height
+        return inside and not any(left < b and a < right and top < d and c < bottom for a, b, c, d in self._boxes)
+
+    def free_text(self, x: float, y: float, words: str, look: str, anchor: str = "middle") -> bool:
+        """Write where that covers no other text; say whether it did not."""
+        free = self._is_free(_box(x, y, words, anchor))
+        if free:
+            self.text(x, y, words, look, anchor)
+        return free
+
+    def legend(self, lines: Sequence[tuple[str, str]], look: str) -> None:
+        """Name some lines, by their looks, above the panels."""
+        for row, (words, drawn) in enumerate(lines):
+            if drawn:
+                self.line(LEFT, 9 + LINE * row, LEFT + 28, 9 + LINE * row, drawn)
+            self.text(LEFT + 36, 14 + LINE * row, words, look, "start")
 
     def keep_clear(self, x: float, y: float, radius: float) -> None:
         """Let no later text cover this place."""
@@ -180,12 +156,9 @@ class Drawing:
             for turn in range(16):
                 across, down = math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)
                 at_x, at_y = x + across * (away + half), y + down * away
-                box = _box(at_x, at_y + 0.35 * FONT, words, "middle")
-                inside = box[0] >= 0 and box[1] <= self.width and box[2] >= 0 and box[3] <= self.height
-                if inside and not any(_overlap(box, other) for other in self._boxes):
+                if self.free_text(at_x, at_y + 0.35 * FONT, words, look):
                     if away > 10.0:
                         self.line(x, y, at_x - across * half, at_y - down * half, "leader")
-                    self.text(at_x, at_y + 0.35 * FONT, words, look)
                     return
 
     def bottom_axis(self, scale: LogScale, y: float, label: str, write: Callable[[float], str] | None = None) -> None:
@@ -196,7 +169,7 @@ class Drawing:
             words = (write or tick_label)(tick)
             # the last one ends with the panel, lest it be cut off
             at_end = scale(tick) + len(words) * LETTER / 2 > self.width
-            self.free_text(scale(tick), y + 21, words, "label", "end" if at_end else "middle", tries=1)
+            self.free_text(scale(tick), y + 21, words, "label", "end" if at_end else "middle")
         self.text((scale.start + scale.end) / 2, y + 42, label, "axis-title")
 
     def left_axis(
@@ -207,7 +180,7 @@ class Drawing:
         for tick in scale.ticks():
             if right is not None:
                 self.line(x, scale(tick), right, scale(tick), "grid")
-            self.free_text(x - 6, scale(tick) + 5, (write or tick_label)(tick), "label", "end", tries=1)
+            self.free_text(x - 6, scale(tick) + 5, (write or tick_label)(tick), "label", "end")
 
     def markup(self) -> Markup:
         """Return the figure as markup that may stand in a page."""
@@ -219,7 +192,3 @@ def _box(x: float, y: float, words: str, anchor: str) -> tuple[float, float, flo
     width = len(words) * LETTER
     left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
     return left, left + width, y - 0.85 * FONT, y + 0.25 * FONT
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]

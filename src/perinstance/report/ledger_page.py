@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perinstance.checked_numbers import positive, probability
-from perinstance.errors import InvalidInput
 from perinstance.ledger.totals.composed_people import worth
 from perinstance.pairs.kinds import is_bound, weakest
 from perinstance.report import words
-from perinstance.report.charts.svg import clean
-from perinstance.report.content import Card
-from perinstance.report.ledger_page.growth_sections import cost_section, distribution_section, growth_section
-from perinstance.report.ledger_page.page_request import PageRequest
-from perinstance.report.ledger_page.people_sections import budget_section, exposed_section, limit_section
-from perinstance.report.ledger_page.record_sections import log_section, verification_section, worth_section
+from perinstance.report.ledger_sections import SECTIONS, PageRequest
+from perinstance.report.page import Card, Page, refuse_few, write_page
 from perinstance.report.redaction import SHARED, grid_text, shared_losses
-from perinstance.report.release_words import versions
-from perinstance.report.sections import Section
+from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
     from perinstance.ledger import Ledger
 
-#: What is shown, in this order. A new section is a function in this list.
-SECTIONS = (
-    growth_section,
-    cost_section,
-    budget_section,
-    limit_section,
-    exposed_section,
-    distribution_section,
-    worth_section,
-    log_section,
-    verification_section,
+
+REDACTED = (
+    " Redacted for colleagues: ids, extremes, notes and digests are left out. This copy is still not differentially "
+    "private."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerContent:
-    """The page, without its markup."""
-
-    title: str
-    delta: str
-    redact: bool
-    setup: str
-    verdict: str
-    worth: str
-    warnings: list[tuple[str, str]]
-    cards: list[Card]
-    sections: list[Section]
-    made: str
+UNSAID = (
+    "It knows what was charged. What was published on the same people and never charged is missing from every number.",
+    "Totals say what all these releases together tell about one person. They hold for whoever sees all of them.",
+    "Refusing or leaving out somebody because of these numbers is a release of its own, unless a filter was on from "
+    "the start.",
+    "It does not say what may be told to people: totals depend on everybody's rows.",
+)
 
 
 def gather(
@@ -62,32 +40,28 @@ def gather(
     limit: float | None = None,
     redact: bool = False,
     title: str = "What everybody has lost so far",
-) -> LedgerContent:
+) -> Page:
     """Compute what the page shows; ``limit`` is a total that nobody should pass."""
     delta = probability("delta", delta)
     limit = None if limit is None else positive("limit", limit)
     checked = ledger.verify()
     overview = ledger.overview(delta)
-    people = overview.totals.people
-    if redact and people < SHARED:
-        raise InvalidInput(
-            f"a redacted page needs at least {SHARED} people, got {people}; of so few every number belongs to somebody"
-        )
+    if redact:
+        refuse_few("page", overview.totals.people)
     releases = ledger.releases()
     guarantee, why = worth([release for release in releases if release.counts], ledger.filter is not None)
     shared = shared_losses(*overview.totals.weighted()) if redact else None
     asked = PageRequest(releases, overview, checked, limit, ledger.filter, ledger.budget_use(), guarantee, why, shared)
-    return LedgerContent(
+    return Page(
         title=clean(title, 120),
-        delta=f"{delta:g}",
-        redact=redact,
+        band="Neighbouring data sets differ by one person, in all releases together. "
+        f"δ = {delta:g}.{REDACTED if redact else ''}",
         setup=_setup(asked),
-        verdict=_verdict(asked),
-        worth=_worth(asked),
+        verdicts=[_verdict(asked), _worth(asked)],
         warnings=_warnings(asked),
         cards=_cards(asked),
         sections=[section for make in SECTIONS for section in make(asked)],
-        made=f"Made on {datetime.date.today().isoformat()} by {versions()}.",
+        unsaid=UNSAID,
     )
 
 
@@ -166,12 +140,24 @@ def _cards(asked: PageRequest) -> list[Card]:
             Card("Most exposed person", words.loss(top), "the largest total"),
             Card("One number for all", basic, "largest losses, added", worst=True),
         ]
-    if asked.budget is not None:
-        held = words.loss(asked.budget.epsilon(asked.overview.delta))
-        cards.append(Card("Kept by the filter", held, "nobody passes this", worst=True))
+    if asked.kept is not None:
+        cards.append(Card("Kept by the filter", words.loss(asked.kept), "nobody passes this", worst=True))
     if asked.limit is not None:
         cards.append(Card("Limit", words.loss(asked.limit), "watched, not enforced", worst=True))
     kind = "" if asked.redact else f"answers: {asked.overview.kind}"
     cards.append(Card("Worth", "guarantees" if asked.guarantee else "readings", kind))
     cards.append(Card("Log and files", "in order" if asked.checked.ok else "DAMAGED", "checked just now"))
     return cards
+
+
+__all__ = ["render", "to_html"]
+
+
+def render(ledger: Ledger, **options: Any) -> str:
+    """Return the page; see ``perinstance.report.ledger_page.gather`` for the options."""
+    return gather(ledger, **options).markup()
+
+
+def to_html(ledger: Ledger, path: str | os.PathLike[str], **options: Any) -> Path:
+    """Write the page, readable by its owner alone."""
+    return write_page(path, render(ledger, **options))

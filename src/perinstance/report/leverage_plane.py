@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -14,8 +14,9 @@ from perinstance.numerics.rounding import SEARCHED_RESIDUALS
 from perinstance.pairs import Laplace, Posterior, Shift
 from perinstance.report import charts
 from perinstance.report.exposed_people import target_scale
+from perinstance.report.page import Section
 from perinstance.report.redaction import SHARED, PlaneCell, shared_plane
-from perinstance.report.sections import ReportRequest, Section
+from perinstance.report.reported_losses import ReportRequest
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
@@ -33,25 +34,25 @@ class _Axis:
     loss_at: Callable[[NDArray, NDArray], NDArray] | None
 
 
-def plane_section(asked: ReportRequest) -> list[Section]:
+def plane_section(asked: ReportRequest) -> Iterator[Section]:
     """Show everybody on the two axes on which the loss can be read, with lines of equal loss where there are such."""
     heading = "Why: rare features and surprise"
-    if np.isnan(np.asarray(asked.audit.leverage, dtype=float)).all():  # a training elsewhere: nobody has either
-        return []
+    # nobody has either in a training elsewhere; those of a cluster's audit lie with its workers
+    if asked.scattered or np.isnan(np.asarray(asked.audit.leverage, dtype=float)).all():
+        return
     scale = target_scale(asked.audit)
     residual = np.abs(np.asarray(asked.audit.residual, dtype=float)) * scale
     axis = _axis(asked.audit, residual, scale)
-    shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, asked.worst)
-    caption = (
-        "Each dot is a person."
-        if len(residual) <= charts.FEW
-        else "Each cell holds some people; stronger colour is more."
-    )
+    shown: charts.Dots | list[PlaneCell] = charts.Dots(axis.values, residual, [i for i, _ in asked.worst])
+    caption = "Each cell holds some people; stronger colour is more."
+    if len(residual) <= charts.FEW:
+        caption = "Each dot is a person."
     if asked.shared is not None:
         seen = (axis.values > 0) & (residual > 0) & np.isfinite(axis.values) & np.isfinite(residual)
         shown = shared_plane(axis.values[seen], residual[seen])
         if not shown:
-            return [Section("why", heading, lead=f"Left out: no cell of this figure holds {SHARED} people.")]
+            yield Section("why", heading, lead=f"Left out: no cell of this figure holds {SHARED} people.")
+            return
         caption = f"Each cell holds at least {SHARED} people; stronger colour is more. People elsewhere are left out."
     if axis.loss_at is None:
         caption += " No lines of equal loss: here the loss depends on more than these two numbers."
@@ -61,15 +62,8 @@ def plane_section(asked: ReportRequest) -> list[Section]:
         curves = _contours(_range(axis.values, shown), axis.loss_at, _levels(asked))
         if not asked.redact:
             caption += " Numbered: the most exposed people of the table above."
-    return [
-        Section(
-            "why",
-            heading,
-            figure=charts.plane(shown, curves, axis.name, asked.error_name),
-            figure_label="Rare features against surprise",
-            caption=caption,
-        )
-    ]
+    figure = charts.plane(shown, curves, axis.name, asked.error_name)
+    yield Section("why", heading, figure=figure, figure_label="Rare features against surprise", caption=caption)
 
 
 def _levels(asked: ReportRequest) -> list[float]:

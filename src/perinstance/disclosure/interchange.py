@@ -1,29 +1,120 @@
-"""Pairs to and from Google's ``dp_accounting`` (optional): events for what they can express, PLDs for everything.
+"""Pairs to and from other tools: privacy profiles, as OpenDP states them, and Google's ``dp_accounting`` (optional).
 
-A privacy-loss distribution is made from the exact profile by "connect the dots" (Doroshenko et al. 2022, arXiv
-2207.04380): at multiples of the interval its delta is the pair's own (raised by a billionth for rounding), between
-them it is above, by less than the profile falls from one multiple to the next. It never says less than the pair.
+A pair that is handed out keeps its profile, delta as a function of epsilon. A profile that comes in says less than a
+pair: the answer is the smallest Gaussian shift that, with a probability of anything at all, is nowhere below it. If
+``delta(e) <= T(e) + tail`` for all ``e >= 0`` in both directions, T the shift's profile, then at ``-e``
+``1 - exp(-e) (1 - delta(e)) <= T(-e) + tail``: it holds at every real number, which is what composition needs
+(``pairs.bounded``). So it is a pair like any other.
+
+A privacy-loss distribution of dp_accounting is made from the profile by "connect the dots" (Doroshenko et al. 2022,
+arXiv 2207.04380): at multiples of the interval its delta is the pair's own (raised by a billionth for rounding),
+between them it is above, by less than the profile falls from one multiple to the next. It never says less than the
+pair. Events say what they can express.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from perinstance.checked_numbers import positive
-from perinstance.disclosure.privacy_profiles import from_profile
+from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.rounding import NORM_UP, PROFILE_UP
+from perinstance.numerics.rounding import BOUND_UP, NORM_UP, PROFILE_UP
 from perinstance.pairs import Laplace, Pairs, Shift
 from perinstance.pairs.arguments import Direction
-from perinstance.pairs.composition import compose
+from perinstance.pairs.bounded import Dominated
+from perinstance.pairs.composition import compose, pairs_of_promise
 from perinstance.pairs.kinds import is_bound
 
+POINTS = 1500  # at which an incoming profile is looked at; the pair is above it by at most one step of epsilon:
+FIRST_STEP = 2.0**-12  # of the whole range; then each is half a percent longer than the one before
+LARGEST_EPSILON = 512.0
+LEFT_OUT = 2.0**-13  # of the delta that is asked for: charged as a probability of anything at all, for the far tail
+HALVINGS = 50
+LARGEST_DISTANCE = 64.0
 LARGEST_SUPPORT = 1_000_000  # multiples of the interval in one PLD
-LEFT_OUT = 2.0**-60  # delta that is charged as an infinite loss beyond the support
+BEYOND_SUPPORT = 2.0**-60  # delta that is charged as an infinite loss beyond the support
+
+
+def profile(pairs: Pairs) -> Callable[[float], float]:
+    """Return delta as a function of epsilon, both directions, of one person: what OpenDP's privacy profiles take.
+
+    With OpenDP: ``opendp.measures.new_privacy_profile(profile(pairs[i]))``.
+    """
+    _refuse_unfit(pairs, "a profile")
+
+    def delta(epsilon: float) -> float:
+        if math.isnan(epsilon):
+            raise InvalidInput("epsilon must be a number, got NaN")
+        return min(1.0, max(0.0, float(pairs.delta(epsilon)[0])))
+
+    return delta
+
+
+def from_profile(delta: Callable[[Any], Any], at: float = 1e-6) -> Pairs:
+    """Return pairs of one person, labelled ``upper``, that lose at least what a profile of another tool states.
+
+    ``delta`` is a falling function of ``epsilon >= 0`` that holds in both directions, such as OpenDP's
+    ``PrivacyProfile.delta``. On each step of epsilon the profile at its beginning is below the pair's at its end. Where
+    the profile ends (pure or approximate differential privacy), the pair of that promise is taken if it loses less at
+    the delta ``at``; a share of that, a ten-thousandth, is charged for the profile's tail.
+
+    >>> pairs = from_profile(profile(Shift([0.5])))
+    >>> bool(0.5 < pairs.distance[0] < 0.504), pairs.kind
+    (True, 'upper')
+    """
+    tail = probability("at", at) * LEFT_OUT
+    last = _last(delta, tail)
+    remainder = max(_stated(delta, last), tail)
+    if remainder >= 1.0:
+        return Shift([np.inf], "upper")
+    edges = np.concatenate([[0.0], np.geomspace(last * FIRST_STEP, last, POINTS)])
+    wanted = np.maximum([_stated(delta, e) - remainder for e in edges[:-1].tolist()], 0.0) * BOUND_UP
+    ended = np.append(wanted, 0.0) == 0.0  # from there on a promise holds: nothing but the remainder is left
+    promise = pairs_of_promise(float(edges[int(np.argmax(ended))]), remainder, 1)
+    shift = _smallest_shift(edges[1:], wanted)
+    if not np.isfinite(shift):
+        return promise
+    found = Dominated([shift], [0.0], [remainder])
+    return min((found, promise), key=lambda pairs: float(pairs.epsilon(at)[0]))
+
+
+def _smallest_shift(epsilons: Floats, wanted: Floats) -> float:
+    """Return the smallest distance, rounded up, whose profile is as high as wanted everywhere."""
+    low, high = np.zeros(len(wanted)), np.full(len(wanted), LARGEST_DISTANCE)
+    if not (Shift(high).delta(epsilons) >= wanted * PROFILE_UP).all():
+        return math.inf
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        enough = Shift(middle).delta(epsilons) >= wanted * PROFILE_UP
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return float(np.where(wanted > 0.0, high, 0.0).max())
+
+
+def _last(delta: Callable[[float], float], tail: float) -> float:
+    """Return an epsilon beyond which the profile is next to nothing, or does not fall any more."""
+    last = 1.0
+    while last < LARGEST_EPSILON:
+        here = _stated(delta, last)
+        if here <= tail or here == _stated(delta, 2.0 * last) == _stated(delta, LARGEST_EPSILON):
+            return last
+        last *= 2.0
+    return last
+
+
+def _stated(delta: Callable[[float], float], epsilon: float) -> float:
+    try:
+        value: Any = float(delta(epsilon))
+    except (TypeError, ValueError):
+        raise InvalidInput("a profile must return a number for every epsilon >= 0") from None
+    if not 0.0 <= value <= 1.0:
+        raise InvalidInput("a profile must return delta in [0, 1]")
+    return float(value)
 
 
 def to_dp_event(pairs: Pairs) -> Any:
@@ -35,8 +126,7 @@ def to_dp_event(pairs: Pairs) -> Any:
     2.0
     """
     accounting = _accounting()
-    _one(pairs)
-    _refuse_estimate(pairs, "an event")
+    _refuse_unfit(pairs, "an event")
     if len(pairs.parts) > 1:
         return accounting.ComposedDpEvent([to_dp_event(part) for part in pairs.parts])
     if not isinstance(pairs, Shift | Laplace):
@@ -84,9 +174,8 @@ def to_pld(pairs: Pairs, interval: float = 1e-3) -> Any:
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    _one(pairs)
     interval = positive("interval", interval)
-    _refuse_estimate(pairs, "a PLD")
+    _refuse_unfit(pairs, "a PLD")
 
     def pmf(direction: Direction) -> Any:
         most = _support(pairs, interval, direction)
@@ -117,7 +206,7 @@ def from_pld(pld: Any, at: float = 1e-6) -> Pairs:
 def _support(pairs: Pairs, interval: float, direction: Direction) -> int:
     """Return how many multiples it takes until delta is next to nothing."""
     most = 16
-    while float(_profile(pairs, np.array([most * interval]), direction)[0]) > LEFT_OUT:
+    while float(_profile(pairs, np.array([most * interval]), direction)[0]) > BEYOND_SUPPORT:
         most *= 2
         if most > LARGEST_SUPPORT:
             raise InvalidInput("the losses are too large for this interval; pass a larger one, such as a hundredth")
@@ -129,12 +218,10 @@ def _profile(pairs: Pairs, epsilons: Floats, direction: Direction) -> Floats:
     return np.asarray(many.delta(epsilons, direction))
 
 
-def _one(pairs: Pairs) -> None:
+def _refuse_unfit(pairs: Pairs, where: str) -> None:
+    """Refuse several people, and estimates."""
     if len(pairs) != 1:
         raise InvalidInput(f"one person at a time, got {len(pairs)}; take pairs[i]")
-
-
-def _refuse_estimate(pairs: Pairs, where: str) -> None:
     if not is_bound(pairs.kind):
         raise InvalidInput(
             f"an estimate is no bound, and {where} would not say so; audit with method='upper' or 'exact'"

@@ -1,1 +1,0 @@
-"""Commands that need no data of the user's: ``demo`` on an example table, ``reproduce`` for the paper's figures."""

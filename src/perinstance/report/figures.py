@@ -1,0 +1,267 @@
+"""Three sections that are a figure each: how the losses are distributed, other noise, and what an attacker gains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile
+from perinstance.numerics.rounding import AXIS_RANGE
+from perinstance.pairs import Pairs
+from perinstance.pairs.kinds import Kind, is_bound
+from perinstance.report import charts, words
+from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm
+from perinstance.report.page import Section, SectionTable
+from perinstance.report.redaction import SHARED, SharedLosses, grid_text, shared_losses
+from perinstance.report.release_words import COMPARISON_COST, accuracy_cost, comparison_lines
+from perinstance.report.reported_losses import ReportRequest
+from perinstance.report.svg import around
+
+if TYPE_CHECKING:
+    from perinstance.auditing.result import Audit
+
+
+RATES = (0.001, 0.01, 0.05)
+ALL_RATES = np.array([*np.geomspace(1e-4, 1.0, 60), *RATES])  #: of the curves, then of the table
+BARS = 48
+CHOOSING = (
+    "Choosing the noise by looking at this figure is itself a release:",
+    "the choice depends on the data and is not paid for by any number here. Fix the noise in advance, or buy the "
+    "choice from a budget.",
+)
+TOO_FEW = "Left out: the losses of too few people would stand behind the curves."
+
+#: what may be said of the curves of an attack, by the kind of the losses behind them
+_LEADS = {
+    "exact": "No test can do better than the curves below.",
+    "upper": "No test can do better than the curves below.",
+    "estimate": "The curves below are estimates: a test may do better.",
+}
+_POWERS = {"exact": "Exact power of", "upper": "Upper bound of the power of", "estimate": "Estimated power of"}
+
+
+def distribution_section(asked: ReportRequest) -> Iterator[Section]:
+    """Show how many people lost how much, with the worst-case statements as lines."""
+    said, shared = asked.statements, asked.shared
+    caption = "Top: number of people by loss. Bottom: share of the people who lost at most that much."
+    if not is_bound(asked.kind):
+        caption = "Top: number of people by estimated loss. Bottom: share of the people whose estimate is no larger."
+    if said.none:
+        caption += " Declare bounds on the rows to see the worst-case statement beside it."
+    statements = [
+        (said.everyone, "anybody within bounds", "everyone"),
+        (said.promise, "promised to all", "promise"),
+        (said.dp, "worst case (DP)", "dp"),
+    ]
+    heading = "How the losses are distributed"
+    if shared is not None and shared.most is None:
+        yield Section("dist", heading, lead=f"Left out: too few people share a loss with {SHARED - 1} others.")
+        return
+    yield distribution_of(heading, asked.epsilon, asked.people, statements, shared, caption)
+
+
+def distribution_of(
+    heading: str,
+    epsilon: Floats,
+    people: NDArray | None,
+    statements: list[tuple[float | None, str, str]],
+    shared: SharedLosses | None,
+    caption: str,
+) -> Section:
+    """Show these losses, which so many ``people`` have each, or the cells that enough people share."""
+    markers = [charts.Marker(value, name, look) for value, name, look in statements if value is not None]
+    if shared is None:
+        weights = np.ones(len(epsilon), dtype=np.int64) if people is None else people
+        untouched, unbounded = int(weights[epsilon == 0].sum()), int(weights[np.isinf(epsilon)].sum())
+        notes = [f"{words.people(untouched)} lost nothing"] if untouched else []  # no place on a logarithmic axis
+        notes += [f"{words.people(unbounded)}: no bound (∞)"] if unbounded else []
+        figure = charts.distribution(*_loss_bars(epsilon, weights), markers, notes)
+    else:
+        caption += f" Bars of fewer than {SHARED} people are put together, and the highest has no end to show."
+        top = shared.cells[-1]
+        notes = [f"{words.people(top.people)} lost more than {grid_text(top.low)}"]
+        figure = charts.distribution(*_shared_bars(shared), markers, notes)
+    label = "Distribution of the " + ("totals" if "totals" in heading else "losses")
+    return Section("dist", heading, figure=figure, figure_label=label, caption=caption)
+
+
+def _loss_bars(epsilon: Floats, weights: NDArray) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
+    """Return bars of equal width on a logarithmic axis, and the share of people below."""
+    shown = (epsilon > 0) & np.isfinite(epsilon)
+    positive = epsilon[shown]
+    low, high = around([float(positive.min()), float(positive.max())] if len(positive) else [])
+    low = max(low, high * AXIS_RANGE)
+    limits = (math.log10(low), math.log10(high))
+    places = np.log10(np.clip(positive, low, None))
+    counts, edges = np.histogram(places, bins=BARS, range=limits, weights=weights[shown])
+    bars = [charts.LossBar(10**a, 10**b, int(c)) for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)]
+    grid = np.geomspace(low, high, 240)
+    order = np.argsort(epsilon, kind="stable")
+    upto = np.concatenate([[0], np.cumsum(weights[order])])
+    below = upto[np.searchsorted(epsilon[order], grid, side="right")] / max(upto[-1], 1)
+    return bars, list(zip(grid.tolist(), below.tolist(), strict=True))
+
+
+def _shared_bars(shared: SharedLosses) -> tuple[list[charts.LossBar], list[tuple[float, float]]]:
+    """Return the cells as bars; the lowest begins and the highest ends at a public distance from its neighbour."""
+    total, count = shared.people, 0
+    bars, below = [], []
+    for cell in shared.cells[:-1]:
+        low = cell.low if cell.low > 0 else cell.high / 3.0
+        bars.append(charts.LossBar(low, cell.high, cell.people))
+        below += [(low, count / total), (cell.high, (count + cell.people) / total)]
+        count += cell.people
+    top = shared.cells[-1]
+    bars.append(charts.LossBar(top.low, top.low * 3.0, top.people))
+    return bars, below
+
+
+def noise_section(asked: ReportRequest) -> Iterator[Section]:
+    """Show the losses under more and under less noise, and the accuracy that the noise costs."""
+    heading = "What if: more or less noise"
+    if asked.scattered:
+        return
+    swept = noise_sweep(asked.audit, _shared_quantiles) if asked.redact else noise_sweep(asked.audit)
+    if swept is None:
+        missing = "The losses of this release under other noise need a new audit: change its noise and audit again."
+        yield Section("if", heading, lead=missing)
+        return
+    names = {0.5: ("median", ""), 0.95: ("95%", "second"), 1.0: ("maximum", "third")}
+    curves = [
+        charts.Curve(*names[q], swept.factors, row)
+        for q, row in zip(QUANTILES, swept.epsilon, strict=True)
+        if np.isfinite(row).any()
+    ]
+    if not curves:
+        yield Section("if", heading, lead=TOO_FEW)
+        return
+    cost = None if asked.redact else accuracy_cost(asked.audit)  # one row far out decides what noise costs on average
+    cost_curve = None
+    if cost is not None and cost > 0:
+        cost_curve = charts.Curve("typical change of a prediction", "second", swept.factors, cost * swept.factors)
+    caption = "Losses if the noise had been larger or smaller by a factor; 1 is this release."
+    caption += f" {note}" if (note := words.kind_note(asked.audit.pairs.kind)) else ""
+    if swept.sampled:
+        caption += " Drawn from an even sample of the people, the most exposed included."
+    if asked.redact:
+        caption += f" Rounded up to values that at least {SHARED} people share."
+    yield Section(
+        "if",
+        heading,
+        figure=charts.sweep(curves, cost_curve),
+        figure_label="Losses under other noise",
+        caption=caption,
+        warning=CHOOSING,
+    )
+
+
+def _shared_quantiles(epsilon: Floats) -> Floats:
+    """Return median and 95% as upper ends of shared cells, infinite where there is none; and no maximum."""
+    shared = shared_losses(epsilon)
+    return np.array([shared.quantile(0.5).high, shared.quantile(0.95).high, math.inf])
+
+
+def attack_section(asked: ReportRequest) -> Iterator[Section]:
+    """Show how often the best membership test finds the median and the most exposed person."""
+    powers, kind = asked.powers(ALL_RATES)
+    at_most = " (at most)" if asked.bounded else ""
+    yield attack_curves({name.removeprefix("the ") + at_most: power for name, power in powers.items()}, kind)
+
+
+def attack_curves(powers: dict[str, Floats], kind: Kind) -> Section:
+    """Show the power of the best test at ``ALL_RATES``, for each of a few people."""
+    heading, looks = "What an attacker gains", ("", "second")
+    if not powers:
+        return Section("attack", heading, lead=TOO_FEW)
+    drawn = len(ALL_RATES) - len(RATES)
+    curves = [
+        charts.Curve(name, look, ALL_RATES[:drawn], power[:drawn])
+        for (name, power), look in zip(powers.items(), looks, strict=False)
+    ]
+    power_lines = [
+        [words.share(rate), *(words.share_at_most(float(power[drawn + k])) for power in powers.values())]
+        for k, rate in enumerate(RATES)
+    ]
+    alarms = [power[drawn + RATES.index(ODDS_RATE)] for power in powers.values()]
+    belief_lines = [
+        [words.share(p), *(words.share_at_most(belief_after_alarm(p, float(at))) for at in alarms)] for p in PRIORS
+    ]
+    of_powers = (
+        f"How often{'' if is_bound(kind) else ', by estimate,'} the best test finds a person who is in the data:"
+    )
+    of_beliefs = (
+        "What somebody who thought the person to be in the data with some probability may think after this test, at "
+        f"{words.share(ODDS_RATE)} false alarms, has answered yes:"
+    )
+    return Section(
+        "attack",
+        heading,
+        lead="The strongest attacker knows every other row and the mechanism, and asks one question: is this person in "
+        f"the data? {_LEADS[kind]}",
+        figure=charts.attack(curves),
+        figure_label="Power of the best attack, figure",
+        caption=f"{_POWERS[kind]} the most powerful membership test.",
+        tables=(
+            SectionTable("Power of the best attack", ["False alarms allowed", *powers], power_lines, of_powers),
+            SectionTable("Belief after an alarm", ["Believed before", *powers], belief_lines, of_beliefs),
+        ),
+    )
+
+
+def accuracy_section(comparison: AccuracyComparison) -> Section:
+    """Show private and non-private accuracy side by side."""
+    lines, heads = comparison_lines(comparison), ["Model", comparison.measure.capitalize()]
+    return Section(
+        id="accuracy",
+        heading="What privacy costs in accuracy",
+        lead=f"The {comparison.measure} on rows that the model has not seen: each was left out of a fit once.",
+        warning=("Confidential.", COMPARISON_COST),
+        tables=(SectionTable("Accuracy with and without privacy", heads, [list(line) for line in lines]),),
+    )
+
+
+FACTORS = np.geomspace(1 / 16, 16, 25)
+QUANTILES = (0.5, 0.95, 1.0)
+# Quantiles of a figure need no more people than this; the most exposed are always kept. A pair without a table of its
+# own is inverted person by person, hundreds of times slower.
+MOST_PEOPLE = 4000
+MOST_SLOW_PEOPLE = 100
+# Sampled steps take up to a second each under less noise: a few people, and every third factor.
+VERY_FEW_PEOPLE, EVERY = 20, 3
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseLevels:
+    """Loss quantiles at several noise levels: one row per quantile."""
+
+    factors: NDArray
+    epsilon: NDArray
+    sampled: bool
+
+
+def noise_sweep(audit: Audit, summarise: Callable[[Floats], Floats] | None = None) -> NoiseLevels | None:
+    """Recompute the quantiles of the losses for noise from a sixteenth to sixteen times the audited one."""
+    pairs: Pairs = audit.pairs
+    if len(pairs) == 0 or pairs[:1].with_noise(1.0) is None:
+        return None
+    most, factors = MOST_PEOPLE if pairs.fast_for_many else MOST_SLOW_PEOPLE, FACTORS
+    if pairs.slow_alone:
+        most, factors = VERY_FEW_PEOPLE, FACTORS[::EVERY]
+    sampled = len(pairs) > most
+    if sampled:
+        order = np.argsort(np.asarray(audit.epsilon), kind="stable")
+        pairs = pairs[order[np.unique(np.linspace(0, len(order) - 1, most).round().astype(int))]]
+    rows = []
+    for factor in factors:
+        changed = pairs.with_noise(float(factor))
+        assert changed is not None  # the first person's pair was of the same type
+        epsilon = changed.near_epsilon(audit.delta)
+        rows.append(attained_quantile(epsilon, QUANTILES) if summarise is None else summarise(epsilon))
+    return NoiseLevels(factors, np.array(rows).T, sampled)

@@ -1,0 +1,137 @@
+"""Losses by group, and what a redacted copy leaves out of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perinstance.data.memory.class_words import label_texts
+from perinstance.errors import InvalidInput
+from perinstance.numerics.array_types import Floats
+from perinstance.numerics.quantiles import attained_quantile
+from perinstance.report import charts, words
+from perinstance.report.page import Section, SectionTable
+from perinstance.report.redaction import SHARED as SMALL_GROUP
+from perinstance.report.redaction import SharedLosses, shared_losses
+from perinstance.report.reported_losses import ReportRequest, weighted
+from perinstance.report.svg import clean
+
+MOST_DRAWN = 20  # groups in the figure: the most exposed ones. The table has all of them.
+QUANTILES = (0.5, 0.95, 1.0)
+SIZE_STEP = 20  # sizes of groups in a redacted copy are rounded down to multiples of this
+
+
+def groupings(groups: Any, audit: Any) -> dict[str, Any]:
+    """Return labels by the name of the grouping: one sequence, or several by name (a mapping or a frame).
+
+    Of an audit whose losses lie with workers ``groups`` names columns of its table, and gets sketches by group.
+    """
+    if groups is None:
+        return {}
+    if hasattr(audit, "sketches_by"):
+        names = [groups] if isinstance(groups, str) else list(groups)
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidInput("groups must name columns of the audited table; labels that lie here cannot be matched")
+        return {name: audit.sketches_by(name) for name in names}
+    if hasattr(groups, "columns"):
+        several: Mapping[str, Any] = {str(name): groups[name] for name in groups.columns}
+    else:
+        several = groups if isinstance(groups, Mapping) else {"": groups}
+    n = len(audit)
+    for name, labels in several.items():
+        if len(labels) != n:
+            of = f" of {clean(str(name))!r}" if name else ""
+            raise InvalidInput(f"groups{of} must have one label per person ({n}), got {len(labels)}")
+    return {str(name): label_texts(labels) for name, labels in several.items()}
+
+
+def by_group(epsilon: NDArray, labels: Any) -> dict[str, Floats]:
+    """Return the losses of each group by its name."""
+    texts = label_texts(labels)
+    codes: dict[str, int] = {}
+    member = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), dtype=np.int64, count=len(texts))
+    order = np.argsort(member, kind="stable")
+    cuts = np.searchsorted(member[order], np.arange(1, len(codes)))
+    return dict(sorted(zip(codes, np.split(np.asarray(epsilon)[order], cuts), strict=True)))
+
+
+def group_rows(epsilon: NDArray, labels: Any) -> list[charts.GroupRow]:
+    """Return quantiles of every group, the most exposed group first."""
+    losses = by_group(epsilon, labels)
+    return _rows({name: (len(values), attained_quantile(values, QUANTILES)) for name, values in losses.items()})
+
+
+def _rows(found: Mapping[str, tuple[int, Floats]]) -> list[charts.GroupRow]:
+    rows = [
+        charts.GroupRow(clean(name, 40), people, *map(float, quantiles), people < SMALL_GROUP)
+        for name, (people, quantiles) in found.items()
+    ]
+    return sorted(rows, key=lambda row: -row.largest)
+
+
+def groups_section(asked: ReportRequest) -> Iterator[Section]:
+    """Show who carries the loss, if labels were given: a section for each grouping."""
+    if not asked.groups and not asked.scattered:
+        missing = "No grouping was asked for. Pass one label per person to see who carries the loss: "
+        yield Section("groups", "Groups", lead=missing + "a ward, a region, a sex.")
+    most = asked.statements.most
+    for number, (name, labels) in enumerate(asked.groups.items(), start=1):
+        key, heading = f"groups-{number}", f"Groups by {clean(name, 40)}" if name else "Groups"
+        losses: Mapping[str, Any] = labels if asked.scattered else by_group(asked.epsilon, labels)
+        if asked.redact:
+            parts = {g: weighted(one, most) if asked.scattered else (one, None) for g, one in losses.items()}
+            cells = {g: shared_losses(*part) for g, part in parts.items()}
+            yield _shared_groups({g: c for g, c in cells.items() if c.people >= SMALL_GROUP}, key, heading)
+        elif asked.scattered:
+            sketched = {g: (s.people, np.minimum(s.quantile(QUANTILES), most)) for g, s in losses.items()}
+            yield _all_groups(_rows(sketched), key, heading)
+        else:
+            yield _all_groups(group_rows(asked.epsilon, labels), key, heading)
+
+
+def _all_groups(rows: list[charts.GroupRow], key: str, heading: str) -> Section:
+    """Show every group of one grouping, the most exposed first."""
+    drawn = rows[:MOST_DRAWN]
+    caption = (
+        f"Groups of fewer than {SMALL_GROUP} people are greyed: their quantiles say more about single people than "
+        "about the group."
+    )
+    if len(drawn) < len(rows):
+        caption = f"The {len(drawn)} most exposed of {len(rows):,} groups; the table has all of them. {caption}"
+    lines = [[row.name, f"{row.size:,}", *map(words.loss, (row.median, row.q95, row.largest))] for row in rows]
+    heads = ["Group", "People", "Median ε", "95%", "Maximum"]
+    fold = f"All {len(rows):,} groups, the most exposed first" if len(drawn) < len(rows) else ""
+    return Section(
+        key,
+        heading,
+        figure=charts.groups(drawn, key),
+        figure_label="Losses by group, figure",
+        caption=caption,
+        tables=(SectionTable("Losses by group", heads, lines, fold=fold, grey=[row.small for row in rows]),),
+    )
+
+
+def _shared_groups(shared: Mapping[str, SharedLosses], key: str, heading: str) -> Section:
+    """Show large groups only, by values that enough of their own people share; sizes are rounded down."""
+    lead = f"Groups of fewer than {SMALL_GROUP} people, and every maximum, are left out of this redacted copy."
+    lines, rows = [], []
+    for group, found in sorted(shared.items()):
+        median, q95 = found.quantile(0.5), found.quantile(0.95)
+        lines.append([clean(group, 40), f"{found.people // SIZE_STEP * SIZE_STEP:,} or more", median.words, q95.words])
+        if math.isfinite(median.high) and math.isfinite(q95.high):
+            rows.append(charts.GroupRow(clean(group, 40), found.people, median.high, q95.high, q95.high, small=False))
+    drawn = sorted(rows, key=lambda row: (-row.q95, row.name))[:MOST_DRAWN]
+    heads = ["Group", "People", "Median ε", "95%"]
+    return Section(
+        key,
+        heading,
+        lead=lead,
+        figure=charts.groups(drawn, key, maximum=False) if drawn else None,
+        figure_label="Losses by group, figure",
+        caption="Upper ends of cells that at least 40 people of the group share.",
+        tables=(SectionTable("Losses by group", heads, lines),) if lines else (),
+    )
