@@ -36,7 +36,6 @@ from perinstance.releases.promises.window import drawn
 
 if TYPE_CHECKING:
     from perinstance.auditing import Audit
-    from perinstance.ledger import Ledger
 
 
 LOOKS = {"posterior": 2, "output": 1}  # at X'X, by family
@@ -53,7 +52,7 @@ def publish_losses(
     x_bound: float | None = None,
     edges: Sequence[float] | None = None,
     failure: float = 1e-4,
-    ledger: Ledger | None = None,
+    ledger: Any = None,
     key: str = "",
     **columns: Any,
 ) -> PublishedLosses:
@@ -78,7 +77,7 @@ def publish_losses(
     failure
         The probability that any of the statements made from the noisy numbers is wrong.
     ledger, key
-        A ledger that is charged before anything is drawn, and the name of this publication there.
+        A ``perinstance.Ledger`` that is charged before anything is drawn, and the name of this publication there.
     """
     release: Any = audit.release
     if not audit.inside:
@@ -141,7 +140,7 @@ def _declared(mechanism: Mechanism, x_bound: Any) -> float:
     return float(np.sqrt(square)) * BOUND_UP
 
 
-def _charged(ledger: Ledger | None, key: str, audit: Audit, split: SplitPromise) -> Any:
+def _charged(ledger: Any, key: str, audit: Audit, split: SplitPromise) -> Any:
     """Charge before anything is drawn; an interrupted publication stays reserved."""
     if ledger is None:
         return nullcontext()
