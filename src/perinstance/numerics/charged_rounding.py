@@ -40,14 +40,8 @@ def charged_too_much(value, lost):  # pragma: no cover - compiled
     return not 2.0 * lost <= EXACT_SHARE * abs(value) or (lost > 0.0 and not TINY <= abs(value) < np.inf)
 
 
-@kernel
-def parameter_too_rough(value, lost):  # pragma: no cover - compiled
-    """Tell the same of one of the parameters that a loss is made of, which may count twice and among others."""
-    return not lost <= EXACT_PARAMETER * abs(value)
-
-
 def parameters_too_rough(value: Floats, lost: Floats) -> NDArray[np.bool_]:
-    """Tell the same of many people."""
+    """Tell the same of one of the parameters that a loss is made of, which may count twice and among others."""
     return np.asarray(~(lost <= EXACT_PARAMETER * np.abs(value)))
 
 

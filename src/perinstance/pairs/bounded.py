@@ -73,13 +73,6 @@ class Dominated(ColumnPairs):
         """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
         room = _left(delta, self._tail)
         inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
-        return self._moved(inner, room, direction)
-
-    def epsilon_of_shift(self, inner: Floats, delta: float) -> Floats:
-        """Return epsilon at one delta where that of the shift, at ``delta - tail``, is known."""
-        return self._moved(inner, _left(delta, self._tail), "worst")
-
-    def _moved(self, inner: Floats, room: Floats, direction: Direction) -> Floats:
         offset = 0.0 if direction == "without" else self._offset
         moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
         return np.where(room > 0, moved * (1 + TWO_ROUNDINGS), np.inf)

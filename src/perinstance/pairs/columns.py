@@ -86,14 +86,10 @@ class ColumnPairs(Pairs):
         """Return these pairs with others in some places; of types with one number each."""
         columns = {slot[1:]: getattr(self, slot).copy() for slot in self.__slots__}
         pairs = type(self).of_checked(self._codes.copy(), columns)
-        pairs.put_others(at, others)
-        return pairs
-
-    def put_others(self: Self, at: NDArray[np.intp], others: Self) -> None:
-        """Do it to these pairs themselves, whose arrays nobody else holds yet."""
         for slot in self.__slots__:
-            getattr(self, slot)[at] = getattr(others, slot)
-        self._codes[at] = others._codes
+            getattr(pairs, slot)[at] = getattr(others, slot)
+        pairs._codes[at] = others._codes
+        return pairs
 
     @classmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:

@@ -15,7 +15,6 @@ from perinstance.pairs.base import Pairs, PairSchema
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.columns import ColumnPairs
 from perinstance.pairs.composition import Composed
-from perinstance.pairs.kinds import KINDS
 
 
 def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> Pairs:
@@ -83,7 +82,7 @@ def _single(columns: dict[str, ArrayLike], schema: PairSchema) -> Pairs:
     if missing:
         raise InvalidInput(f"columns {missing} of {schema} are missing; pass all that pairs.to_columns() gave")
     _refuse_unknown(set(columns) - wanted, schema)
-    arrays = {name: _words(values) if name == "kind" else _numbers(name, values) for name, values in columns.items()}
+    arrays = {name: _column(name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"columns of {schema} must have one length, got {lengths}; pass one entry per person")
@@ -104,22 +103,11 @@ def _refuse_unknown(names: set[str], schema: PairSchema) -> None:
         raise InvalidInput(f"{schema} has no columns {sorted(names)}; pass only what pairs.to_columns() gave")
 
 
-def _words(values: ArrayLike) -> NDArray[Any]:
-    """Return the words, or their codes (``pairs.codes``) where whole numbers were given."""
-    array = np.asarray(values)
+def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return the numbers of a column; of ``kind`` the words, or their codes where whole numbers were given."""
+    array: NDArray[Any] = np.asarray(values) if name == "kind" else real_values(f"column {name!r}", values)
     if array.ndim != 1:
-        raise InvalidInput(f"column 'kind' must have one dimension, got {array.ndim}; pass one word per person")
-    if array.dtype.kind in "iu":
-        if len(array) and not 0 <= array.min() <= array.max() < len(KINDS):
-            raise InvalidInput(f"codes in column 'kind' must lie below {len(KINDS)}; pass what pairs.codes gave")
-        return array.astype(np.uint8, copy=False)
-    return array.astype(np.str_)
-
-
-def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    array = real_values(f"column {name!r}", values)
-    if array.ndim != 1:
-        raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one number per person")
+        raise InvalidInput(f"column {name!r} must have one dimension, got {array.ndim}; pass one entry per person")
     return array
 
 
