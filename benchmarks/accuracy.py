@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from perinstance_experiments import rivals
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -30,6 +29,7 @@ import perinstance as pi
 from benchmarks.ratio import Ratio
 from perinstance.releases.adaops import mechanism as adaops_mechanism
 from perinstance.releases.promises.estimator import simulated_coefficients
+from perinstance_experiments import rivals
 
 Floats = NDArray[np.float64]
 Method = Callable[[Floats, Floats, float, float, np.random.Generator], Floats]

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from perinstance_experiments import rivals
 
 from benchmarks.accuracy import (
     CHOSEN_ON,
@@ -27,6 +26,7 @@ from benchmarks.accuracy import (
     geometric_mean,
     read,
 )
+from perinstance_experiments import rivals
 
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 LARGEST = 6_000

@@ -13,7 +13,6 @@ import argparse
 
 import numpy as np
 from numpy.typing import NDArray
-from perinstance_experiments import rivals
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -21,6 +20,7 @@ from rich.table import Table
 import perinstance as pi
 from benchmarks.ratio import Ratio
 from perinstance.releases.promises.estimator import simulated_coefficients
+from perinstance_experiments import rivals
 
 Floats = NDArray[np.float64]
 

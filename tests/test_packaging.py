@@ -9,13 +9,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_every_folder_of_the_package_is_shipped():
-    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")
-    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    found = {".".join(path.parent.relative_to(ROOT / "src").parts) for path in (ROOT / "src").rglob("__init__.py")}
-    assert listed == found | {"perinstance_experiments"}
-
-
 def test_types_and_stubs_are_shipped():
     """The stubs are read at run time too: a wheel without them could not load a single name."""
     tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")

@@ -24,7 +24,7 @@ def test_the_side_without_privacy_is_scikit_learn_on_the_same_folds():
     part = np.random.default_rng(0).permutation(400) % 4
     squares, constant = [], []
     for k in range(4):
-        model = LinearRegression(fit_intercept=False).fit(X[part != k], Y[part != k])
+        model = LinearRegression().fit(X[part != k], Y[part != k])
         squares.append(np.mean((model.predict(X[part == k]) - Y[part == k]) ** 2))
         constant.append(np.mean((Y[part != k].mean() - Y[part == k]) ** 2))
     assert found.not_private == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-12)

@@ -61,7 +61,7 @@ def test_a_report_shows_errors_in_the_unit_of_the_table(run, tmp_path):
     words = ("audit", "raw.csv", "--recipe", "recipe.toml", "--unit", "Euro", "--out", "report.html", "--gamma", 25)
     assert run(*words).code == 0
     shown = Path("report.html").read_text(encoding="utf-8").replace("\u2212", "-")
-    errors = [float(one.replace(",", "")) for one in re.findall(r"<td>(-?\d[\d.,]*) Euro</td>", shown)]
+    errors = [float(one.replace(",", "")) for one in re.findall(r"<td[^>]*>(-?\d[\d.,]*) Euro</td>", shown)]
     release = pi.PosteriorSample(alpha=1.0, gamma=25.0)
     table = pi.scan(tmp_path / "raw.csv")
     known = pi.audit(release, table, recipe=RECIPE).residuals * 20_000

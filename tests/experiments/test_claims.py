@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
+
 from perinstance_experiments import (
     NAMES,
     covariate_shift,

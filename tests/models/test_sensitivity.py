@@ -112,7 +112,7 @@ def test_outliers_do_not_spoil_everybodys_bound():
     fit = fit_smooth(sweep, SmoothObjective(CATALOGUE["logistic"], RidgePenalty(1.0)))
     model = prepare(sweep, fit)
     constants = model.inside.hessian_bounds
-    assert constants.theta[:-1].max() < 0.5 * constants.c  # the last radius is beyond everybody in the table
+    assert constants.theta[:-1].max() < 0.6 * constants.c  # the last radius is beyond everybody in the table
     some = slice(0, 300)
     exact = distances(leave_one_out(model, sweep, X[some], y[some]), None).value
     ratio = sensitivity(model, X[some], y[some]).distance / exact

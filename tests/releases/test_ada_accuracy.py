@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.accuracy import PEER, TO_BEAT, ada_ops, ada_ssp, baselines, cross_validate, geometric_mean, read
 from benchmarks.efficiency import efficiency, simulate
+
 from perinstance_experiments import rivals
 
 DELTA = 1e-6

@@ -41,7 +41,7 @@ WIDEST = 64  #: columns of [X 1 y], and of W, whose tiles stay in registers
 FEWEST_WARPS, MOST_WARPS = 1024, 2040  #: warps that sum up rows: see above
 GRAM_THREADS = 256  #: of a block of ``gram_sums``
 UNDER_WAY = 1 << 13  #: bytes that a warp has under way at least; changes only speed
-IMAGE_BYTES = 1 << 25  #: of the rows whose image a library writes at a time: it is read from the cache; only speed
+IMAGE_BYTES = 1 << 27  #: of the rows whose image a library writes at a time: it is read from the cache; only speed
 LOOKED_AT = 1000  #: rows on which a kernel is compared before it is used
 #: a kernel that does something else is off by far more than this, in nearly all rows
 SAME_EPSILON, NEARLY_ALL = 1e-6, 0.98

@@ -21,7 +21,7 @@ from perinstance.folds.block import Block
 
 #: bytes of a pinned buffer: with larger ones, what is written does not wait in the processor's cache until the device
 #: has read it; with smaller ones threads wait for the interpreter. Changes only speed
-SLICE_BYTES = 4 << 20
+SLICE_BYTES = 16 << 20
 GROUP_BYTES = 1 << 30  #: of the rows that a device works on at a time; changes only speed
 
 

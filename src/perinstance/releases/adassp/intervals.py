@@ -24,7 +24,7 @@ from perinstance.releases.promises.user_units import user_coefficients
 LAST_ROUNDS = 3  # that the equation averages
 LEAST_SPREAD, MOST_SPREAD = 1e-5, 1.0  # of a squared residual, in units of the label's half range
 ONE_SPREAD = (
-    "Free intervals take residuals to be of one spread everywhere and symmetric where they are clipped; for costs, "
+    "Free intervals take residuals to be of one spread everywhere and symmetric; for costs, "
     "incomes and other skewed outcomes whose spread grows with their mean they are too short."
 )
 ONE_SHOT = (

@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sklearn.linear_model import Ridge
+
+import perinstance as pi
 from perinstance_experiments.workbench import (
     BLUE,
     DELTA,
@@ -22,9 +25,6 @@ from perinstance_experiments.workbench import (
     save,
     steps,
 )
-from sklearn.linear_model import Ridge
-
-import perinstance as pi
 
 SIGMA = 4.0
 SHOWN = (35, 5)

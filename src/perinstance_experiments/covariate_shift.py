@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from perinstance_experiments.workbench import BLUE, DELTA, GREEN, ORANGE, new_figure, save, steps
 
 import perinstance as pi
+from perinstance_experiments.workbench import BLUE, DELTA, GREEN, ORANGE, new_figure, save, steps
 
 N, D, NOISE = 2000, 5, 0.05
 SPREADS = (1.0, 0.5, 0.2, 0.1)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from perinstance_experiments.workbench import DELTA, linear_gaussian, new_figure, save, steps
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
+from perinstance_experiments.workbench import DELTA, linear_gaussian, new_figure, save, steps
 
 SETTINGS = [(n, d, scale) for n in (100, 1000) for d in (3, 10) for scale in (0.5, 4.0)]
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from perinstance_experiments import rivals
-from perinstance_experiments.workbench import DELTA, new_figure, save, steps
 from scipy.optimize import brentq
 
 import perinstance as pi
 from perinstance import analysis
 from perinstance.releases.promises.estimator import simulated_coefficients
+from perinstance_experiments import rivals
+from perinstance_experiments.workbench import DELTA, new_figure, save, steps
 
 Floats = NDArray[np.float64]
 Method = Callable[[Floats, Floats, float, float, np.random.Generator], Floats]

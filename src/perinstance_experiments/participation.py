@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from perinstance_experiments.workbench import BLUE, DELTA, GREEN, ORANGE, Floats, new_figure, save, steps
 
 import perinstance as pi
+from perinstance_experiments.workbench import BLUE, DELTA, GREEN, ORANGE, Floats, new_figure, save, steps
 
 N, D, TABLES, SPREAD, RARE = 1000, 3, 12, 0.75, 0.1
 LIMITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+import perinstance as pi
+from perinstance import analysis
 from perinstance_experiments.workbench import (
     BLUE,
     DELTA,
@@ -23,9 +26,6 @@ from perinstance_experiments.workbench import (
     save,
     steps,
 )
-
-import perinstance as pi
-from perinstance import analysis
 
 N, D, ALPHA = 1000, 10, 10.0
 GAMMAS = np.geomspace(0.01, 100.0, 9)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from perinstance_experiments.workbench import BLUE, DELTA, GREY, ORANGE, linear_gaussian, new_figure, save, steps
 from sklearn.linear_model import Ridge
 
 import perinstance as pi
+from perinstance_experiments.workbench import BLUE, DELTA, GREY, ORANGE, linear_gaussian, new_figure, save, steps
 
 LEARNING_RATE, NOISE = 0.002, 10.0
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

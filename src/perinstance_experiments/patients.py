@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from perinstance_experiments.workbench import BLUE, DELTA, ORANGE, new_figure, save, steps
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import perinstance as pi
+from perinstance_experiments.workbench import BLUE, DELTA, ORANGE, new_figure, save, steps
 
 PROMISE = 1.0
 
