@@ -17,20 +17,20 @@ from rich.console import Console
 from rich.table import Table
 
 from perinstance.analysis.people.composition_bounds import advanced, compose, renyi, simple
-from perinstance.pairs import Laplace, Pairs, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, Pairs, PosteriorSamplePair
 
 DELTA = 1e-6
 
 
 def gaussian(people: int, releases: int, rng: np.random.Generator) -> list[Pairs]:
-    return [Shift(rng.lognormal(-4, 1, people)) for _ in range(releases)]
+    return [GaussianShift(rng.lognormal(-4, 1, people)) for _ in range(releases)]
 
 
 def mixed(people: int, releases: int, rng: np.random.Generator) -> list[Pairs]:
     kinds = (
-        lambda: Posterior(rng.lognormal(-5, 1, people), np.abs(rng.standard_normal(people))),
-        lambda: Shift(rng.lognormal(-4, 1, people)),
-        lambda: Laplace(np.full(people, 0.02)),
+        lambda: PosteriorSamplePair(rng.lognormal(-5, 1, people), np.abs(rng.standard_normal(people))),
+        lambda: GaussianShift(rng.lognormal(-4, 1, people)),
+        lambda: LaplaceShift(np.full(people, 0.02)),
     )
     return [kinds[i % 3]() for i in range(releases)]
 

@@ -29,9 +29,9 @@ def answer(what: str) -> None:
     X, y = load_diabetes(return_X_y=True)
     y = y - 150.0
     if what == "sums":
-        from perinstance.pairs import Laplace, Posterior
+        from perinstance.pairs import LaplaceShift, PosteriorSamplePair
 
-        (Posterior([0.01, 0.1], [1.0, 2.0]) + Laplace([0.1, 0.2])).epsilon(1e-6)
+        (PosteriorSamplePair([0.01, 0.1], [1.0, 2.0]) + LaplaceShift([0.1, 0.2])).epsilon(1e-6)
     elif what == "logistic":
         from sklearn.linear_model import LogisticRegression
 

@@ -178,7 +178,7 @@ def peer(text: str, device: str) -> None:
     cuts = np.linspace(0, n, cores + 1).astype(int)
 
     def inverted(run: tuple[int, int]) -> np.ndarray:
-        return pi.pairs.Posterior(mu.numpy()[slice(*run)], rho.numpy()[slice(*run)]).epsilon(DELTA)
+        return pi.pairs.PosteriorSamplePair(mu.numpy()[slice(*run)], rho.numpy()[slice(*run)]).epsilon(DELTA)
 
     def torch_road(pool: ThreadPoolExecutor) -> None:
         H = X.T @ X + torch.eye(d, dtype=torch.float64, device=device)

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 import perinstance as pi
 from benchmarks.ratio import Ratio
 from perinstance.ledger.files.charge_files import ChargeFile
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 
 PEOPLE, RELEASES, LIMIT = 1_000_000, 20, 3
 
 
-def _write(ids: pa.Array, pairs: Shift, path: Path) -> None:
+def _write(ids: pa.Array, pairs: GaussianShift, path: Path) -> None:
     codes = pa.DictionaryArray.from_arrays(pa.array(pairs.codes.astype(np.int8)), ["exact", "upper", "estimate"])
     pq.write_table(pa.table({"id": ids, "distance": pairs.distance, "kind": codes}), path, compression="zstd")
     descriptor = os.open(path, os.O_RDONLY)
@@ -75,7 +75,7 @@ def measure(people: int) -> list[Ratio]:
             ledger = pi.Ledger(folder / what.replace(" ", "-"))
             times = []
             for k in range(releases):
-                pairs = Shift(rng.random(people))
+                pairs = GaussianShift(rng.random(people))
                 written = _timed(partial(_write, ids, pairs, folder / "file.parquet"))
                 charged = _timed(partial(ledger.charge_pairs, ids, pairs, key=f"{k}"))
                 times.append((charged, written))

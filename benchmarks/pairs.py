@@ -13,7 +13,7 @@ from dp_accounting import get_epsilon_gaussian
 from scipy.special import log_ndtr
 
 from benchmarks.ratio import Ratio, seconds
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon
 
 N = 1_000_000
@@ -36,7 +36,7 @@ def run() -> list[Ratio]:
     posterior_seconds = shift_seconds = 0.0
     for name, (mu, rho) in people().items():
         distance = np.sqrt(mu) * rho
-        posterior, shift = Posterior(mu, rho), Shift(distance)
+        posterior, shift = PosteriorSamplePair(mu, rho), GaussianShift(distance)
         posterior.epsilon(DELTA), shift.epsilon(DELTA)  # compiled, tables made
         floor = seconds(lambda rho=rho: log_ndtr(rho))
         posterior_seconds = seconds(lambda pairs=posterior: pairs.epsilon(DELTA))

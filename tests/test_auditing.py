@@ -83,7 +83,7 @@ def test_an_insider_is_an_outsider_of_the_others(people):
     X, y = people
     for release in RELEASES:
         inside = pi.audit(release, X, y)
-        outside = pi.audit(release, X[1:], y[1:], targets=(X[:1], y[:1], ["first"]))
+        outside = pi.audit(release, X[1:], y[1:], outsiders=(X[:1], y[:1], ["first"]))
         assert outside.epsilon[0] == pytest.approx(inside.epsilon[0], rel=1e-9)
         assert outside.leverage[0] == pytest.approx(inside.leverage[0], rel=1e-10)
         assert outside.residual[0] == pytest.approx(inside.residual[0], rel=1e-10)
@@ -140,8 +140,8 @@ def test_statistics_by_hand(people):
         answer.quantile(0.5) == losses[149] and answer.quantile(1.0) == losses[-1] and answer.quantile(0) == losses[0]
     )
     assert list(answer.quantile([0.95, 1])) == [losses[284], losses[-1]]
-    assert answer.tail(losses[99]) == pytest.approx(200 / 300)
-    assert answer.tail([0.0, losses[-1]]) == pytest.approx([1.0, 0.0])
+    assert answer.share_above(losses[99]) == pytest.approx(200 / 300)
+    assert answer.share_above([0.0, losses[-1]]) == pytest.approx([1.0, 0.0])
     summary = answer.summary()
     assert (summary.people, summary.kind, summary.infinite) == (300, "exact", 0)
     assert summary.maximum == losses[-1] and summary.mean == pytest.approx(losses.mean())
@@ -189,10 +189,10 @@ def test_what_cannot_be_audited_is_refused(people):
         mechanism_of(pi.PosteriorSample)
     with pytest.raises(InvalidInput, match="method must be one of"):
         pi.audit(RELEASES[0], X, y, method="guess")
-    with pytest.raises(InvalidTable, match="targets have 2"):
-        pi.audit(RELEASES[0], X, y, targets=(X[:, :2], y))
+    with pytest.raises(InvalidTable, match="outsiders have 2"):
+        pi.audit(RELEASES[0], X, y, outsiders=(X[:, :2], y))
     with pytest.raises(InvalidInput, match="targets must be"):
-        pi.audit(RELEASES[0], X, y, targets=X)
+        pi.audit(RELEASES[0], X, y, outsiders=X)
     with pytest.raises(InvalidTable):
         pi.audit(RELEASES[0], X)
     with pytest.raises(InvalidTable, match="no rows"):
@@ -202,7 +202,7 @@ def test_what_cannot_be_audited_is_refused(people):
     answer = pi.audit(RELEASES[0], X, y)
     for call in (
         lambda: answer.quantile(2),
-        lambda: answer.tail(np.nan),
+        lambda: answer.share_above(np.nan),
         lambda: answer.moments(0),
         lambda: answer.by([1]),
     ):
@@ -263,7 +263,7 @@ def test_the_richest_person_on_earth():
     release = pi.NoisyMean(scale=500.0)
     township = pi.audit(release, incomes)
     assert township.summary().maximum < 1.0
-    stranger = pi.audit(release, incomes, targets=([2e11],))
+    stranger = pi.audit(release, incomes, outsiders=([2e11],))
     assert stranger.epsilon[0] > 1e4
     assert stranger.epsilon[0] == pytest.approx((2e11 - incomes.mean()) / 5001 / 500, rel=1e-6)
 
@@ -275,3 +275,20 @@ def test_one_person_alone():
     assert pi.audit(pi.PosteriorSample(0.0), [[2.0]], [3.0]).epsilon[0] == np.inf
     assert pi.audit(pi.NoisyMean(), [7.0]).epsilon[0] == np.inf  # without the person there is no mean
     assert pi.audit(pi.NoisyMean(statistic="sum"), [7.0]).epsilon[0] == pytest.approx(7.0, abs=1e-5)
+
+
+def test_another_delta_needs_no_second_audit_and_the_most_exposed_come_first():
+    X, y = np.random.default_rng(1).normal(size=(300, 3)), np.random.default_rng(2).normal(size=300)
+    ids = [f"p{k}" for k in range(300)]
+    release = pi.PosteriorSample(alpha=1.0, gamma=1.0)
+    answer = pi.audit(release, X, y, ids=ids, delta=1e-6)
+    np.testing.assert_array_equal(answer.at(1e-3).losses, pi.audit(release, X, y, delta=1e-3).losses)
+    assert answer.at(1e-3).delta == 1e-3 and (answer.at(1e-3).losses < answer.losses).all()
+    top = answer.most_exposed(4)
+    order = np.argsort(-answer.losses)[:4]
+    assert list(top["person"]) == [ids[k] for k in order] and list(top["epsilon"]) == answer.losses[order].tolist()
+    assert len(answer.most_exposed(1000)) == 300
+    assert list(pi.audit(release, X, y).most_exposed(2)["person"]) == order[:2].tolist()
+    for bad in (lambda: answer.at(2.0), lambda: answer.at("x"), lambda: answer.most_exposed(0)):
+        with pytest.raises(InvalidInput):
+            bad()

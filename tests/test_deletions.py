@@ -103,7 +103,7 @@ def test_own_row_bounds_add_up():
     found = ssp.deletions_together([0, 1, 2], 1.0, X, y)
     assert found.kind == "upper" and found.loss >= ssp.losses[:3].max()
     D = ssp.pairs.to_columns()["distance"][:3].sum()
-    assert found.loss == pytest.approx(pi.pairs.Shift([D]).epsilon(1e-6)[0], rel=1e-9)
+    assert found.loss == pytest.approx(pi.pairs.GaussianShift([D]).epsilon(1e-6)[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -114,7 +114,7 @@ def test_several_of_a_sum_or_a_mean_by_the_sums_themselves(statistic, noise):
     X[6] = 200.0 - X[5]
     release = pi.NoisyMean(scale=0.7, statistic=statistic, noise=noise)
     audit = pi.audit(release, X, delta=DELTA)
-    pair = pi.pairs.Laplace if noise == "laplace" else pi.pairs.Shift
+    pair = pi.pairs.LaplaceShift if noise == "laplace" else pi.pairs.GaussianShift
     for gone in ([0, 1], [2, 5, 6, 9]):
         keep = np.delete(np.arange(12), gone)
         f = X.sum(axis=0) if statistic == "sum" else X.mean(axis=0)
@@ -145,7 +145,7 @@ def test_several_of_a_transformed_sum_by_mpmath(transform):
                 moves.append(f(whole) - f(rest))
             distance = float(mp.sqrt(mp.fsum(m * m for m in moves)) / mp.mpf(0.3))
             found = audit.deletions_together(gone, 1e9, X)
-            assert found.loss == pytest.approx(pi.pairs.Shift([distance]).epsilon(DELTA)[0], rel=1e-9)
+            assert found.loss == pytest.approx(pi.pairs.GaussianShift([distance]).epsilon(DELTA)[0], rel=1e-9)
             assert found.kind == "exact"
 
 
@@ -184,7 +184,7 @@ def test_people_by_id_and_what_is_refused():
     with pytest.raises(InvalidInput, match="audited"):
         audit.republished([0], X[1:], y[1:])
     with pytest.raises(InvalidInput, match="outsiders"):
-        pi.audit(RELEASES[0], X, y, targets=(X[:1], y[:1])).deletions(1.0)
+        pi.audit(RELEASES[0], X, y, outsiders=(X[:1], y[:1])).deletions(1.0)
     with pytest.raises(InvalidInput, match="nobody"):
         audit.republished(list(range(9)), X, y)
 

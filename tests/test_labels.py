@@ -15,21 +15,31 @@ from rich.console import Console
 
 import perinstance as pi
 from perinstance import analysis, plots
+from perinstance.analysis.people.chain_bounds import chain
 from perinstance.cli import terminal
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import People
-from perinstance.pairs import Gaussian, Laplace, Objective, Pairs, Posterior, Shift, compose, from_columns
+from perinstance.pairs import (
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    Pairs,
+    PosteriorSamplePair,
+    compose,
+    from_columns,
+)
 from perinstance.pairs.kinds import KINDS, is_bound, kind_codes, weakest
 from perinstance.report import exposed_people
 from perinstance.report.content import gather
 
 N = 4
 MAKE = {
-    "shift": lambda kind: Shift([0.1, 0.2, 0.0, 1.0], kind),
-    "posterior": lambda kind: Posterior([0.01, 0.1, 0.0, 0.2], [1.0, 0.5, 0.0, 2.0], kind),
-    "laplace": lambda kind: Laplace([0.1, 0.3, 0.0, 0.2], kind),
-    "objective": lambda kind: Objective([0.1] * N, [1.0] * N, [1.0] * N, [0.02] * N, kind),
-    "gaussian": lambda kind: Gaussian([[0.1]] * N, [[0.3]] * N, kind),
+    "shift": lambda kind: GaussianShift([0.1, 0.2, 0.0, 1.0], kind),
+    "posterior": lambda kind: PosteriorSamplePair([0.01, 0.1, 0.0, 0.2], [1.0, 0.5, 0.0, 2.0], kind),
+    "laplace": lambda kind: LaplaceShift([0.1, 0.3, 0.0, 0.2], kind),
+    "objective": lambda kind: ObjectivePair([0.1] * N, [1.0] * N, [1.0] * N, [0.02] * N, kind),
+    "gaussian": lambda kind: GeneralGaussian([[0.1]] * N, [[0.3]] * N, kind),
 }
 kinds_of_people = st.lists(st.sampled_from(KINDS), min_size=N, max_size=N).map(np.array)
 releases = st.lists(
@@ -119,7 +129,7 @@ def test_composition_odometer_and_filter(drawn, fixed):
 
 
 def test_the_two_that_were_seen():
-    estimate = Shift([0.1], "estimate")
+    estimate = GaussianShift([0.1], "estimate")
     assert not analysis.odometer([estimate], fixed_in_advance=True).guarantee
     assert analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(estimate).kind == "estimate"
     assert analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(estimate, [False]).kind == "upper"
@@ -127,7 +137,7 @@ def test_the_two_that_were_seen():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_analyses_of_losses(kind):
-    pairs = Shift([0.1, 0.3, 0.5], ["exact", kind, "exact"])
+    pairs = GaussianShift([0.1, 0.3, 0.5], ["exact", kind, "exact"])
     losses = pairs.epsilon(1e-6)
     not_stronger(analysis.variants(pairs, 1e-6).kind, pairs)
     not_stronger(analysis.identification(pairs).kind, pairs)
@@ -135,7 +145,7 @@ def test_analyses_of_losses(kind):
     not_stronger(analysis.moments(losses).kind, "upper")  # numbers that nobody vouches for
     not_stronger(analysis.moments(losses, kind=kind).kind, kind)
     not_stronger(analysis.bootstrap(losses, draws=5).kind, "estimate")
-    not_stronger(analysis.chain(pairs, 1e-6).kind, "upper", pairs)
+    not_stronger(chain(pairs, 1e-6).kind, "upper", pairs)
     not_stronger(analysis.chain_bound(losses, 1e-6, kind).kind, "upper", kind)
     for population in (False, True):
         bound = analysis.generalization(losses, 1e-6, population=population, kind=kind)
@@ -153,15 +163,15 @@ class Stub:
 
     def people(self, fit, block, inside=True):
         n = len(block.y)
-        return People(np.ones(n), np.ones(n), Shift(np.full(n, 0.3), fit))
+        return People(np.ones(n), np.ones(n), GaussianShift(np.full(n, 0.3), fit))
 
 
 @pytest.mark.parametrize("kinds", [["exact", "upper"], ["estimate", "exact"], ["upper", "estimate", "exact"]])
 def test_random_data(kinds):
     table = (np.ones((3, 1)), np.ones(3))
-    found = analysis.one(Stub(list(kinds)), [1.0], 0.0, [table] * len(kinds))
+    found = analysis.one_person(Stub(list(kinds)), [1.0], 0.0, [table] * len(kinds))
     assert found.kind == max(kinds, key=strength)
-    drawn = analysis.prior(Stub(list(kinds)), lambda rng: table, ([[1.0]], [0.0]), draws=len(kinds))
+    drawn = analysis.over_random_tables(Stub(list(kinds)), lambda rng: table, ([[1.0]], [0.0]), draws=len(kinds))
     assert drawn.kind == max(kinds, key=strength)
     for number in (found.mean(), found.quantile(0.5), found.moments(), drawn.mean()):
         not_stronger(number.kind, "estimate")
@@ -172,7 +182,7 @@ def audit_of(kinds):
     rng = np.random.default_rng(0)
     n = len(kinds)
     answer = pi.audit(pi.OutputPerturbation(scale=3.0), rng.standard_normal((n, 2)), rng.standard_normal(n))
-    return dataclasses.replace(answer, pairs=Shift(answer.pairs.distance, kinds))
+    return dataclasses.replace(answer, pairs=GaussianShift(answer.pairs.distance, kinds))
 
 
 @settings(max_examples=12)
@@ -236,10 +246,10 @@ def test_words_beside_exact_losses():
 
 
 def test_totals_of_estimates_do_not_call_themselves_exact():
-    text = str(analysis.composition([Shift([0.1], "estimate")] * 2))
+    text = str(analysis.composition([GaussianShift([0.1], "estimate")] * 2))
     forbidden(text)
-    reading = analysis.odometer([Shift([0.1], "estimate")], fixed_in_advance=True)
-    account = analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(Shift([0.1], "estimate"))
+    reading = analysis.odometer([GaussianShift([0.1], "estimate")], fixed_in_advance=True)
+    account = analysis.RenyiFilter.of(1, 1.0, 1e-6).charge(GaussianShift([0.1], "estimate"))
     for note in (*reading.assumptions, *account.assumptions):
         forbidden(note)
 
@@ -249,7 +259,7 @@ def test_a_recheck_has_the_weaker_of_two_kinds():
     X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
     answer = pi.audit(pi.OutputPerturbation(scale=3.0), X, y)
     for kind in KINDS:
-        weaker = dataclasses.replace(answer, pairs=Shift(answer.pairs.distance, kind))
+        weaker = dataclasses.replace(answer, pairs=GaussianShift(answer.pairs.distance, kind))
         assert {check.kind for check in weaker.recheck(X, y)} == {kind}
 
 

@@ -100,10 +100,10 @@ def test_a_recipe_without_a_target(tmp_path):
 
 def test_outsiders_and_means():
     new = PEOPLE.iloc[:3].assign(age=[20, 30, 40])
-    audit = pi.audit(RELEASE, PEOPLE, recipe=RECIPE, targets=(new,))
+    audit = pi.audit(RELEASE, PEOPLE, recipe=RECIPE, outsiders=(new,))
     y = RECIPE.transform_target(new)
     plain = pi.audit(
-        RELEASE, RECIPE.transform(PEOPLE), RECIPE.transform_target(PEOPLE), targets=(RECIPE.transform(new), y)
+        RELEASE, RECIPE.transform(PEOPLE), RECIPE.transform_target(PEOPLE), outsiders=(RECIPE.transform(new), y)
     )
     np.testing.assert_array_equal(audit.losses, plain.losses)
     mean = pi.NoisyMean(scale=1.0)
@@ -257,9 +257,9 @@ def test_targets_of_words(kind):
         assert set(release.fit(X2, y).classes_) == set(y)
     np.testing.assert_array_equal(found.losses, expected)
     if kind != "truth":
-        one = pi.audit(release, X2, WORDS, targets=(X2.iloc[:2], ["yes", "yes"])).losses
+        one = pi.audit(release, X2, WORDS, outsiders=(X2.iloc[:2], ["yes", "yes"])).losses
         np.testing.assert_array_equal(
-            one, pi.audit(release, X2, (WORDS == "yes") * 1.0, targets=(X2.iloc[:2], [1.0, 1.0])).losses
+            one, pi.audit(release, X2, (WORDS == "yes") * 1.0, outsiders=(X2.iloc[:2], [1.0, 1.0])).losses
         )
 
 
@@ -288,7 +288,7 @@ def test_targets_that_cannot_be():
     with pytest.raises(InvalidTable, match="mixes"):
         pi.audit(logistic, X2, np.array([1, *WORDS[1:]], dtype=object))
     with pytest.raises(InvalidTable, match="class that the table does not have"):
-        pi.audit(logistic, X2, WORDS, targets=(X2.iloc[:1], ["maybe"]))
+        pi.audit(logistic, X2, WORDS, outsiders=(X2.iloc[:1], ["maybe"]))
     with pytest.raises(InvalidTable, match="text"):
         pi.audit(RELEASE, X2, WORDS)  # ridge regression has no classes
     for several in (np.ones((50, 2)), pd.DataFrame(np.ones((50, 2)), index=X2.index)):

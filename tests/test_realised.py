@@ -102,7 +102,7 @@ def test_outsiders_are_people_inside_of_the_table_they_would_join(release):
     first, second = ((X, y), (joined, target)) if needs else ((X,), (joined,))
     model = clone(release).fit(*first)
     them = (joined[-1:], target[-1:]) if needs else (joined[-1:],)
-    found = pi.audit(release, *first, targets=them).realised(model, *first, targets=them)
+    found = pi.audit(release, *first, outsiders=them).realised(model, *first, outsiders=them)
     truth = release.log_ratios(ArraySweep(*(second if needs else (joined, np.zeros(13)))), model)
     assert len(found) == 1 and found.kind == "exact"
     assert abs(found.losses[0] - truth.value[-1]) <= found.errors[0] + truth.error[-1]
@@ -407,11 +407,11 @@ def test_what_is_refused():
         audit.realised([1.0, np.nan, 0.0, 0.0], X, y)
     with pytest.raises(InvalidInput, match="audited table"):
         audit.realised([0.0] * 4, X[1:], y[1:])
-    outside = pi.audit(LINEAR[0], X, y, targets=(X[:2], y[:2]))
+    outside = pi.audit(LINEAR[0], X, y, outsiders=(X[:2], y[:2]))
     with pytest.raises(InvalidInput, match="outsiders"):
         outside.realised([0.0] * 4, X, y)
     with pytest.raises(InvalidInput, match="outsiders"):
-        audit.realised([0.0] * 4, X, y, targets=(X[:2], y[:2]))
+        audit.realised([0.0] * 4, X, y, outsiders=(X[:2], y[:2]))
     with pytest.raises(RefusedModel, match="outsiders"):
         ADAOPS[0].log_ratios(ArraySweep(X, y), None, ArraySweep(X, y))
     with pytest.raises(InvalidInput, match="fitted release"):
@@ -432,7 +432,7 @@ def test_a_published_file_is_an_output(tmp_path):
     model = clone(LINEAR[0]).fit(X, y)
     (tmp_path / "model.json").write_text(model.to_json())
     audit = pi.audit(LINEAR[0], X, y)
-    read = pi.load(tmp_path / "model.json")
+    read = pi.load_model(tmp_path / "model.json")
     assert np.array_equal(audit.realised(read, X, y).losses, audit.realised(model, X, y).losses)
 
 

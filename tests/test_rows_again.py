@@ -61,7 +61,7 @@ def test_columns_without_names_are_numbered_and_outsiders_refused():
     X, y = table()
     audit = pi.audit(pi.PosteriorSample(), X.to_numpy(), y.to_numpy())
     assert audit.rare_features(X.to_numpy(), y.to_numpy(), count=1)[0].names[0] == "column 2"
-    outside = pi.audit(pi.PosteriorSample(), X, y, targets=(X[:3], y[:3]))
+    outside = pi.audit(pi.PosteriorSample(), X, y, outsiders=(X[:3], y[:3]))
     with pytest.raises(InvalidInput, match="outsiders"):
         outside.rare_features(X, y)
 

@@ -72,7 +72,7 @@ def test_files_and_outsiders(tmp_path, monkeypatch, suffix):
     scanned = pi.scan(tmp_path / "table.csv")
     inside = pi.audit(release, scanned, target="y", ids="name", engine=engine, out=path)
     assert inside.ids.to_pylist() == ids and path.read_bytes() == at_the_end(end, inside, 40)
-    outside = pi.audit(release, X, y, targets=(X[:90], y[:90], ids[:90]), engine=engine, out=path)
+    outside = pi.audit(release, X, y, outsiders=(X[:90], y[:90], ids[:90]), engine=engine, out=path)
     assert outside.ids.to_pylist() == ids[:90] and path.read_bytes() == at_the_end(end, outside, 40)
 
 

@@ -34,8 +34,8 @@ median: float = summary.median
 again: pi.Audit = pi.audit(release, pi.scan("people.parquet"), target="bmi")
 found: pi.analysis.Everyone = pi.analysis.everyone(release, audit.fit, x_bound=0.5, y_bound=200.0)
 promised = pi.AdaSSP(epsilon=1.0, delta=1e-6, x_bound=0.5, y_bound=200.0).fit(X, y)
-losses: npt.NDArray[np.float64] = pi.pairs.Shift(np.array([0.1, 0.2])).epsilon(1e-6)
-composed: pi.pairs.Pairs = pi.pairs.compose([pi.pairs.Shift(1.0), pi.pairs.Laplace(1.0)])
+losses: npt.NDArray[np.float64] = pi.pairs.GaussianShift(np.array([0.1, 0.2])).epsilon(1e-6)
+composed: pi.pairs.Pairs = pi.pairs.compose([pi.pairs.GaussianShift(1.0), pi.pairs.LaplaceShift(1.0)])
 logistic = pi.models.Logistic()
 noisy: pi.releases.Release = pi.OutputPerturbation(scale=1.0)
 version: str = pi.__version__
@@ -51,7 +51,7 @@ pi.audit(release, X, y, detla=1e-6)  # wrong
 pi.audit(release, X, y, method="certified")  # wrong
 pi.nothing  # wrong
 pi.pairs.Shfit(1.0)  # wrong
-pi.pairs.Shift(1.0).epsilom(1e-6)  # wrong
+pi.pairs.GaussianShift(1.0).epsilom(1e-6)  # wrong
 pi.models.Logstic()  # wrong
 pi.releases.Nothing  # wrong
 pi.analysis.everybody(audit)  # wrong

@@ -21,5 +21,5 @@ from .auditing import audit as audit
 from .data import Recipe as Recipe
 from .data import scan as scan
 from .ledger import Ledger as Ledger
-from .published import load as load
+from .published import load_model as load_model
 from .releases import *

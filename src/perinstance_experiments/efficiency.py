@@ -68,7 +68,7 @@ def ops_gamma(n: int, d: int, epsilon: float, delta: float) -> float:
 
     def excess(log_gamma: float) -> float:
         release = pi.PosteriorSample(alpha=float(np.sqrt(n)), gamma=float(np.exp(log_gamma)))
-        return float(analysis.dp(release, delta, 1.0, 1.0, n=n, d=d).epsilon) - epsilon
+        return float(analysis.worst_case_dp(release, delta, 1.0, 1.0, n=n, d=d).epsilon) - epsilon
 
     low, high = -25.0, 10.0
     if excess(low) >= 0:

@@ -54,7 +54,7 @@ def release() -> pi.OutputPerturbation:
 def measure(table: Table) -> tuple[Row, pi.Audit]:
     """Audit one table and put both worst cases beside it."""
     audit = pi.audit(release(), table.X, table.y, delta=DELTA)
-    everyone, dp = audit.everyone(x_bound=1.0, y_bound=1.0), audit.dp(x_bound=1.0, y_bound=1.0)
+    everyone, dp = audit.everyone(x_bound=1.0, y_bound=1.0), audit.worst_case_dp(x_bound=1.0, y_bound=1.0)
     median, largest = (float(v) for v in audit.quantile([0.5, 1.0]))
     n, d = table.X.shape
     worst = float(dp.epsilon)

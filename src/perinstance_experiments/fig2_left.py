@@ -38,7 +38,7 @@ def measure(n: int, d: int, scale: float) -> tuple[Row, pi.Audit]:
     table = linear_gaussian(n, d, seed=n + d)
     release = pi.OutputPerturbation(estimator=Ridge(alpha=1.0, fit_intercept=False), scale=scale)
     audit = pi.audit(release, table.X, table.y, delta=DELTA)
-    dp = float(audit.dp(x_bound=1.0, y_bound=1.0).epsilon)
+    dp = float(audit.worst_case_dp(x_bound=1.0, y_bound=1.0).epsilon)
     quantiles = [float(v) for v in audit.quantile([0.0, 0.25, 0.5, 0.75, 1.0])]
     return Row(n, d, scale, *quantiles, dp, dp / quantiles[2]), audit
 

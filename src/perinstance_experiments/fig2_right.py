@@ -49,7 +49,7 @@ def measure(table: Table, gamma: float) -> Row:
     """Audit one temperature."""
     n, d = table.X.shape
     audit = pi.audit(pi.PosteriorSample(alpha=ALPHA, gamma=gamma), table.X, table.y, delta=DELTA)
-    everyone, dp = audit.everyone(x_bound=1.0, y_bound=1.0), audit.dp(x_bound=1.0, y_bound=1.0)
+    everyone, dp = audit.everyone(x_bound=1.0, y_bound=1.0), audit.worst_case_dp(x_bound=1.0, y_bound=1.0)
     # The exponential mechanism needs a bound on theta fixed in advance: the largest estimate any such table can give.
     ball = np.sqrt(n) / (2 * np.sqrt(ALPHA))
     pure = analysis.exponential_mechanism(gamma, 1.0, 1.0, ball)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.releases.promises.promise import gaussian_distance
 
 Floats = NDArray[np.float64]
@@ -67,8 +67,8 @@ def objective_perturbation(X: Floats, y: Floats, epsilon: float, delta: float, r
         s = math.exp(log_scale)
         e2 = e1 - 0.5 / s**2
         if e2 >= 0:
-            return 2.0 * float(Shift(1.0 / s).delta(e1)[0]) - delta
-        return 1.0 - math.exp(e2) + 2.0 * math.exp(e2) * float(Shift(1.0 / s).delta(0.5 / s**2)[0]) - delta
+            return 2.0 * float(GaussianShift(1.0 / s).delta(e1)[0]) - delta
+        return 1.0 - math.exp(e2) + 2.0 * math.exp(e2) * float(GaussianShift(1.0 / s).delta(0.5 / s**2)[0]) - delta
 
     scale = math.exp(brentq(excess, -3.0, 20.0)) * (1.0 + 1e-9)
     b = scale * rng.standard_normal(X.shape[1])

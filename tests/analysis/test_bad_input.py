@@ -4,29 +4,31 @@ import numpy as np
 import pytest
 
 from perinstance import analysis
+from perinstance.analysis.people.chain_bounds import chain
+from perinstance.analysis.utility.generalization_bounds import bounded
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from tests.analysis.worlds import fit_of, release_of, table
 
 X, Y = table(np.random.default_rng(0), 30, 3)
 RELEASE = release_of("posterior")
 FIT = fit_of(RELEASE, X, Y)
-ONE = Shift([0.1])
+ONE = GaussianShift([0.1])
 NAN = np.where(np.eye(2, 3) > 0, np.nan, X[:2])
 
 REFUSED = {
     "moments of half an order": lambda: analysis.moments([1.0], 2.5),
-    "a tail at NaN": lambda: analysis.tail([1.0], np.nan),
+    "a tail at NaN": lambda: analysis.share_above([1.0], np.nan),
     "a tail bound at NaN": lambda: analysis.moments([1.0]).tail_bound(np.nan),
     "no bootstrap moments": lambda: analysis.bootstrap([1.0], k=0),
     "no bootstrap draws": lambda: analysis.bootstrap([1.0], draws=0),
     "a share of 1.5": lambda: analysis.bootstrap([1.0], 1.5),
-    "definitions for nobody": lambda: analysis.variants(Shift([]), 1e-6),
-    "composition for nobody": lambda: analysis.composition([Shift([])], 1e-6),
+    "definitions for nobody": lambda: analysis.variants(GaussianShift([]), 1e-6),
+    "composition for nobody": lambda: analysis.composition([GaussianShift([])], 1e-6),
     "composition of numbers": lambda: analysis.composition([1, 2], 1e-6),
     "a filter for fewer than nobody": lambda: analysis.RenyiFilter.of(-1, 1.0, 1e-6),
-    "a charge for others": lambda: analysis.RenyiFilter.of(3, 1.0, 1e-6).charge(Shift([0.1] * 3), used=[True]),
-    "a chain of nobody": lambda: analysis.chain(Shift([]), 1e-6),
+    "a charge for others": lambda: analysis.RenyiFilter.of(3, 1.0, 1e-6).charge(GaussianShift([0.1] * 3), used=[True]),
+    "a chain of nobody": lambda: chain(GaussianShift([]), 1e-6),
     "a chain with other deltas": lambda: analysis.chain_bound([1.0, 2.0], [0.1, 0.1, 0.1]),
     "a group with a hole": lambda: analysis.group(RELEASE, FIT, NAN, Y[:2]),
     "a group with a missing target": lambda: analysis.group(RELEASE, FIT, X[:2], np.array([1.0, np.nan])),
@@ -45,13 +47,15 @@ REFUSED = {
     "a negative tolerance": lambda: analysis.everyone(RELEASE, FIT, 1e-6, tolerance=-1.0),
     "a tolerance of NaN": lambda: analysis.everyone(RELEASE, FIT, 1e-6, tolerance=np.nan),
     "a bound in words": lambda: analysis.everyone(RELEASE, FIT, 1e-6, x_bound="wide"),
-    "one with too few features": lambda: analysis.one(RELEASE, [1.0, 2.0], 1.0, [(X, Y)]),
-    "one with a hole": lambda: analysis.one(RELEASE, [1.0, 2.0, np.nan], 1.0, [(X, Y)]),
-    "a prior about other features": lambda: analysis.prior(RELEASE, lambda rng: (X, Y), (X[:1, :2], Y[:1]), draws=1),
-    "no features": lambda: analysis.dp(RELEASE, 1e-6, n=10, d=0),
-    "half a person": lambda: analysis.dp(RELEASE, 1e-6, n=2.5, d=2),
+    "one with too few features": lambda: analysis.one_person(RELEASE, [1.0, 2.0], 1.0, [(X, Y)]),
+    "one with a hole": lambda: analysis.one_person(RELEASE, [1.0, 2.0, np.nan], 1.0, [(X, Y)]),
+    "a prior about other features": lambda: analysis.over_random_tables(
+        RELEASE, lambda rng: (X, Y), (X[:1, :2], Y[:1]), draws=1
+    ),
+    "no features": lambda: analysis.worst_case_dp(RELEASE, 1e-6, n=10, d=0),
+    "half a person": lambda: analysis.worst_case_dp(RELEASE, 1e-6, n=2.5, d=2),
     "losses in words": lambda: analysis.moments(["HIV+"]),
-    "a tail in words": lambda: analysis.tail([1.0], "far"),
+    "a tail in words": lambda: analysis.share_above([1.0], "far"),
     "a quantile of words": lambda: analysis.quantile(["0.5"], 0.5),
     "masked losses": lambda: analysis.moments(np.ma.array([1.0, 9.0], mask=[False, True])),
     "complex losses": lambda: analysis.posterior_odds(np.array([1.0 + 2.0j]), 0.5),
@@ -65,7 +69,7 @@ REFUSED = {
     "stability in words": lambda: analysis.stability("x", 0, 0, 0),
     "losses of a table of words": lambda: analysis.generalization([["HIV+"]], 1e-6),
     "a total variation in words": lambda: analysis.generalization([[0.1]], 1e-6, tv=["x"]),
-    "a loss function in words": lambda: analysis.bounded(["x"]),
+    "a loss function in words": lambda: bounded(["x"]),
     "coefficients in words": lambda: analysis.efficiency(np.eye(1), 1.0, 1.0, 1.0, ["x"]),
     "bounds of rows of different lengths": lambda: analysis.everyone(RELEASE, FIT, 1e-6, x_bound=[[1.0], [1.0, 2.0]]),
     "a person who is not there": lambda: analysis.personal_dp(RELEASE, [1.0, np.nan], 0.0, 1e-6, n=10),
@@ -86,14 +90,17 @@ def test_infinite_losses_stay_infinite():
     assert analysis.bootstrap([1.0, 1.0, np.inf], 0.9, rng=np.random.default_rng(0)).high[0] == np.inf
     assert analysis.generalization([[0.1, np.inf]], 1e-6).bound == np.inf
     assert analysis.generalization([[np.inf]], 0.0, population=True).bound == np.inf
-    assert analysis.composition([Shift([np.inf, 0.1]), Posterior([0.1, 0.1], [1.0, 1.0])], 1e-6).exact[0] == np.inf
+    assert (
+        analysis.composition([GaussianShift([np.inf, 0.1]), PosteriorSamplePair([0.1, 0.1], [1.0, 1.0])], 1e-6).exact[0]
+        == np.inf
+    )
 
 
 def test_one_person_is_enough():
     assert analysis.moments([2.0], 2).variance == 0
     assert analysis.variants(ONE, 1e-6)["approximate"].shape == (1,)
     assert analysis.composition([ONE], 1e-6).exact == pytest.approx(ONE.epsilon(1e-6))
-    assert analysis.chain(ONE, 1e-6).epsilon == pytest.approx(float(ONE.epsilon(1e-6)[0]))
+    assert chain(ONE, 1e-6).epsilon == pytest.approx(float(ONE.epsilon(1e-6)[0]))
     assert analysis.generalization([[0.1]], 1e-6).people == 1
-    alone = analysis.one(RELEASE, X[0], 1.0, [(X[:1], Y[:1])])
+    alone = analysis.one_person(RELEASE, X[0], 1.0, [(X[:1], Y[:1])])
     assert np.isfinite(alone.epsilon).all() and alone.kind == "exact"

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from perinstance.analysis import RenyiFilter, advanced_bound, compose, composition, odometer
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Laplace, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 
 STEP, REACH = 1e-3, 40.0
 GRID = np.arange(-REACH, REACH + STEP / 2, STEP)
@@ -58,12 +58,20 @@ def convolved_delta(parts, eps):
 @pytest.mark.parametrize(
     "pairs, parts",
     [
-        ([Shift([0.5]), Shift([1.2])], [shift_losses(0.5), shift_losses(1.2)]),
-        ([Posterior([0.1], [2.0]), Posterior([0.3], [0.5])], [posterior_losses(0.1, 2.0), posterior_losses(0.3, 0.5)]),
-        ([Posterior([0.2], [1.0]), Shift([0.7])], [posterior_losses(0.2, 1.0), shift_losses(0.7)]),
-        ([Posterior([0.2], [1.0]), Laplace([0.8])], [posterior_losses(0.2, 1.0), laplace_losses(0.8)]),
+        ([GaussianShift([0.5]), GaussianShift([1.2])], [shift_losses(0.5), shift_losses(1.2)]),
         (
-            [Posterior([0.05], [1.0]), Laplace([0.4]), Shift([0.3]), Posterior([0.4], [0.2])],
+            [PosteriorSamplePair([0.1], [2.0]), PosteriorSamplePair([0.3], [0.5])],
+            [posterior_losses(0.1, 2.0), posterior_losses(0.3, 0.5)],
+        ),
+        ([PosteriorSamplePair([0.2], [1.0]), GaussianShift([0.7])], [posterior_losses(0.2, 1.0), shift_losses(0.7)]),
+        ([PosteriorSamplePair([0.2], [1.0]), LaplaceShift([0.8])], [posterior_losses(0.2, 1.0), laplace_losses(0.8)]),
+        (
+            [
+                PosteriorSamplePair([0.05], [1.0]),
+                LaplaceShift([0.4]),
+                GaussianShift([0.3]),
+                PosteriorSamplePair([0.4], [0.2]),
+            ],
             [posterior_losses(0.05, 1.0), laplace_losses(0.4), shift_losses(0.3), posterior_losses(0.4, 0.2)],
         ),
     ],
@@ -82,7 +90,7 @@ def test_the_exact_total_is_the_convolution(pairs, parts):
     st.sampled_from([1e-9, 1e-6, 1e-3]),
 )
 def test_no_textbook_bound_is_below_the_exact_total(posteriors, shifts, delta):
-    pairs = [Posterior([mu], [rho]) for mu, rho in posteriors] + [Shift([D]) for D in shifts]
+    pairs = [PosteriorSamplePair([mu], [rho]) for mu, rho in posteriors] + [GaussianShift([D]) for D in shifts]
     answer = composition(pairs, delta)
     for name in ("simple", "advanced", "renyi"):
         assert getattr(answer, name)[0] >= answer.exact[0] * (1 - 1e-9)
@@ -96,24 +104,24 @@ def test_advanced_composition_has_its_printed_constants():
 
 
 def test_many_small_losses_are_where_advanced_composition_helps():
-    answer = composition([Laplace([0.02])] * 400, 1e-6)
+    answer = composition([LaplaceShift([0.02])] * 400, 1e-6)
     assert answer.exact[0] <= answer.renyi[0] < answer.advanced[0] < answer.simple[0]
 
 
 def test_shifts_compose_in_quadrature():
-    answer = composition([Shift([0.3, 1.0]), Shift([0.4, 0.0])], 1e-6)
-    assert np.allclose(answer.exact, Shift([0.5, 1.0]).epsilon(1e-6), rtol=1e-9)
+    answer = composition([GaussianShift([0.3, 1.0]), GaussianShift([0.4, 0.0])], 1e-6)
+    assert np.allclose(answer.exact, GaussianShift([0.5, 1.0]).epsilon(1e-6), rtol=1e-9)
 
 
 def test_people_must_agree():
     with pytest.raises(InvalidInput):
-        composition([Shift([0.1]), Shift([0.1, 0.2])], 1e-6)
+        composition([GaussianShift([0.1]), GaussianShift([0.1, 0.2])], 1e-6)
     with pytest.raises(InvalidInput):
         composition([], 1e-6)
 
 
 def test_the_odometer_says_what_its_number_is_worth():
-    pairs = [Shift([0.1, 0.2])] * 3
+    pairs = [GaussianShift([0.1, 0.2])] * 3
     planned, adaptive = odometer(pairs, fixed_in_advance=True), odometer(pairs, fixed_in_advance=False)
     assert planned.guarantee and not adaptive.guarantee
     assert np.array_equal(planned.epsilon, adaptive.epsilon)
@@ -122,7 +130,7 @@ def test_the_odometer_says_what_its_number_is_worth():
 
 def test_the_filter_stops_before_the_budget_is_passed():
     accounts = RenyiFilter.of(2, epsilon=1.0, delta=1e-6)
-    step = Shift([0.02, 0.1])
+    step = GaussianShift([0.02, 0.1])
     used = np.zeros(2, dtype=int)
     for _ in range(500):
         admitted = accounts.admits(step)
@@ -131,7 +139,7 @@ def test_the_filter_stops_before_the_budget_is_passed():
     assert 0 < used[1] < used[0] <= 500
     assert (accounts.spent <= accounts.budget).all()
     # the guarantee it stands for: what was used, taken together, is within (1, 1e-6)
-    assert (Shift(np.sqrt(used) * step.distance).epsilon(1e-6) <= 1.0).all()
+    assert (GaussianShift(np.sqrt(used) * step.distance).epsilon(1e-6) <= 1.0).all()
     with pytest.raises(InvalidInput):
         accounts.charge(step, used=[True, True])
 
@@ -146,7 +154,7 @@ def test_the_filter_keeps_its_promise_against_an_adaptive_analyst():
     accounts, loss = RenyiFilter.of(runs, epsilon, delta), np.zeros(runs)
     for _ in range(200):
         D = np.where(loss > 0.8, 0.5, 0.15)  # gamble when ahead
-        step = Shift(D)
+        step = GaussianShift(D)
         admitted = accounts.admits(step)
         if not admitted.any():
             break
@@ -173,6 +181,6 @@ def test_post_processing_loses_nothing_more(seed):
     label = rng.integers(0, 3, len(p))  # and a further map of the bins
     P, Q = (np.bincount(label, weights=w, minlength=3) for w in (p, q))
     for eps in (0.0, 0.3, 1.0):
-        pair = Posterior([mu], [rho])
+        pair = PosteriorSamplePair([mu], [rho])
         assert np.maximum(P - np.exp(eps) * Q, 0).sum() <= pair.delta(eps, "without")[0] + 1e-12
         assert np.maximum(Q - np.exp(eps) * P, 0).sum() <= pair.delta(eps, "with")[0] + 1e-12

@@ -6,7 +6,7 @@ from scipy.special import ndtr, ndtri
 
 from perinstance.analysis import KeyQuantity, convert
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.releases.adaops.mechanism import Request, plan
 
 
@@ -32,7 +32,7 @@ def exact_delta(eps, lam, row, residual_at, rule, bound):
     gap = row**2 / bound.scale
     loss = 0.5 * gap**2 - gap * z  # log of the two densities of the noisy value
     ridge, gamma = rule(bound.bound(noisy))
-    pairs = Posterior(row**2 / (lam + ridge), np.sqrt(gamma) * residual_at(ridge))
+    pairs = PosteriorSamplePair(row**2 / (lam + ridge), np.sqrt(gamma) * residual_at(ridge))
     return float(mass @ pairs.delta(eps - loss, "without"))
 
 
@@ -71,7 +71,7 @@ def test_a_purely_gaussian_recipe_is_exact():
     bounds = [KeyQuantity("a", 1.0, "upper").released(0.3, 1e-8), KeyQuantity("b", 2.0, "lower").released(0.4, 1e-8)]
     conversion = convert(bounds, shift=1.2, enforced=("noise of fixed covariance",))
     assert conversion.promise.distance == pytest.approx(1.3)
-    assert conversion.epsilon(1e-5) == pytest.approx(Shift([1.3]).epsilon(1e-5 - 2e-8)[0], rel=1e-6)
+    assert conversion.epsilon(1e-5) == pytest.approx(GaussianShift([1.3]).epsilon(1e-5 - 2e-8)[0], rel=1e-6)
 
 
 def test_what_only_rises_needs_no_wider_upper_bound():

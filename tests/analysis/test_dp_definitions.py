@@ -5,13 +5,13 @@ import pytest
 
 from perinstance.analysis import variants
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Laplace, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 
 
 def test_each_column_is_its_own_definition():
     """Posterior pairs by quadrature over w."""
     mu, rho = 0.3, 1.2
-    table = variants(Posterior([mu], [rho]), 1e-4, orders=(2.0,))
+    table = variants(PosteriorSamplePair([mu], [rho]), 1e-4, orders=(2.0,))
     w = np.linspace(rho - 15, rho + 15, 600_001)
     p = np.exp(-((w - rho) ** 2) / (2 * mu)) / np.sqrt(2 * np.pi * mu)
     v = mu / (1 + mu)
@@ -30,31 +30,31 @@ def test_each_column_is_its_own_definition():
 
 
 def test_pure_and_concentrated_where_they_are_finite():
-    assert variants(Laplace([0.5]), 1e-6)["pure"][0] == pytest.approx(0.5)
-    assert variants(Shift([0.4]), 1e-6)["zcdp"][0] == pytest.approx(0.08)
+    assert variants(LaplaceShift([0.5]), 1e-6)["pure"][0] == pytest.approx(0.5)
+    assert variants(GaussianShift([0.4]), 1e-6)["zcdp"][0] == pytest.approx(0.08)
 
 
 def test_the_order_of_definitions():
     """TV <= sqrt(KL/2) (Pinsker), Renyi grows with its order, KL is below it."""
     rng = np.random.default_rng(0)
-    t = variants(Posterior(rng.random(100) * 0.3, rng.random(100) * 3), 1e-6, orders=(1.5, 2.0, 3.0))
+    t = variants(PosteriorSamplePair(rng.random(100) * 0.3, rng.random(100) * 3), 1e-6, orders=(1.5, 2.0, 3.0))
     assert (t["tv"] <= np.sqrt(t["kl"] / 2) + 1e-12).all()
     assert (t["kl"] <= t["renyi(1.5)"] + 1e-12).all()
     assert (t["renyi(1.5)"] <= t["renyi(2)"]).all() and (t["renyi(2)"] <= t["renyi(3)"]).all()
 
 
 def test_an_audit_will_do():
-    audit = SimpleNamespace(pairs=Shift([0.1, 0.2, 0.3]), delta=1e-5)
+    audit = SimpleNamespace(pairs=GaussianShift([0.1, 0.2, 0.3]), delta=1e-5)
     table = variants(audit)
     assert table.delta == 1e-5 and table.values.shape == (3, len(list(table)))
     assert table.on_average_kl == pytest.approx(np.mean([0.005, 0.02, 0.045]))
-    assert table.random_dp(0.4) == pytest.approx(Shift([0.2]).epsilon(1e-5)[0])
+    assert table.random_dp(0.4) == pytest.approx(GaussianShift([0.2]).epsilon(1e-5)[0])
     assert list(table.to_frame().columns) == list(table)
     assert "largest" in str(table)
 
 
 def test_what_is_not_there_is_said():
     with pytest.raises(InvalidInput):
-        variants(Shift([0.1]))
+        variants(GaussianShift([0.1]))
     with pytest.raises(InvalidInput):
-        variants(Shift([0.1]), 1e-6)["hamming"]
+        variants(GaussianShift([0.1]), 1e-6)["hamming"]

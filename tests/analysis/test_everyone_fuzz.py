@@ -16,7 +16,7 @@ from flint import fmpq_mat
 from perinstance.analysis import everyone
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs import Objective, Posterior, Shift
+from perinstance.pairs import GaussianShift, ObjectivePair, PosteriorSamplePair
 from tests.analysis.hostile_tables import hostile
 from tests.analysis.worlds import FAMILIES, release_of
 from tests.neighbours.refit import Solution, design, matrix, rational, solve, to_float, to_mpf
@@ -57,11 +57,11 @@ class World:
                 scaled = abs(float(to_mpf(r) / mp.mpf(self.scale)))
                 numbers[:, i] = to_float(mu), scaled, to_float((x * x.transpose())[0, 0]), to_float(vv)
         if self.family == "output":
-            pairs, size = Shift(numbers[0]), numbers[0]
+            pairs, size = GaussianShift(numbers[0]), numbers[0]
         elif self.family == "posterior":
-            pairs, size = Posterior(numbers[0], numbers[1]), numbers[:2].max(axis=0)
+            pairs, size = PosteriorSamplePair(numbers[0], numbers[1]), numbers[:2].max(axis=0)
         else:
-            pairs = Objective(*numbers)
+            pairs = ObjectivePair(*numbers)
             size = np.maximum(numbers[1], numbers[2] * numbers[3] * (1 + numbers[1]) ** 2)
         epsilon = np.full(len(X), np.nan)
         fine = size < ABSURD

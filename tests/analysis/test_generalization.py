@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from perinstance.analysis import bounded, generalization, prior, stability
+from perinstance.analysis import generalization, over_random_tables, stability
 from perinstance.analysis.random_tables import joined
+from perinstance.analysis.utility.generalization_bounds import bounded
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
 from tests.analysis.worlds import release_of
@@ -167,7 +168,7 @@ def test_assumptions_are_enforced():
 def test_losses_of_a_prior_can_be_passed_on():
     release = release_of("posterior", 1.0)
     draw = sampler(np.array([0.5, 0.5]), 0.3, 1.0)
-    sample = prior(
+    sample = over_random_tables(
         release, lambda rng: draw(rng, 19), lambda rng: draw(rng, 5), DELTA, draws=6, rng=np.random.default_rng(0)
     )
     assert generalization(sample.epsilon, DELTA).datasets == 6

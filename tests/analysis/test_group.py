@@ -4,10 +4,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from perinstance.analysis import chain, chain_bound, chain_pairs, group, group_pairs
+from perinstance.analysis import chain_bound, chain_pairs, group, group_pairs
+from perinstance.analysis.people.chain_bounds import chain
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.block import Block
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from tests.analysis.worlds import FAMILIES, fit_of, release_of, table
 
 DELTA = 1e-3
@@ -111,7 +112,7 @@ def test_the_chain_holds_in_both_directions(seed):
 
 
 def test_the_chain_spends_its_delta():
-    pairs = Posterior([0.01, 0.02, 0.05], [1.0, 0.5, 2.0])
+    pairs = PosteriorSamplePair([0.01, 0.02, 0.05], [1.0, 0.5, 2.0])
     c = chain(pairs, 1e-6)
     assert 0.99e-6 < c.delta <= 1e-6
     assert c.epsilon >= pairs.epsilon(1e-6).sum()

@@ -13,10 +13,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from perinstance.analysis import chain, chain_pairs, group_pairs
+from perinstance.analysis import chain_pairs, group_pairs
+from perinstance.analysis.people.chain_bounds import chain
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs import Gaussian, Shift
+from perinstance.pairs import GaussianShift, GeneralGaussian
 from tests.analysis.hostile_tables import hostile
 from tests.analysis.worlds import FAMILIES, release_of
 from tests.neighbours.divergence import one_axis_profiles
@@ -86,7 +87,7 @@ def true_epsilon(true):
         return None
     if np.abs(shift).max() > ABSURD or excess.max() > ABSURD:
         return None
-    return float(Gaussian(excess[None], shift[None]).epsilon(DELTA)[0])
+    return float(GeneralGaussian(excess[None], shift[None]).epsilon(DELTA)[0])
 
 
 def check(pairs, true, family):
@@ -120,7 +121,11 @@ def check_chain(release, fit, X, y, inside, sweep, true):
     steps = chain_pairs(release, fit, X, y, inside=inside, sweep=sweep)
     bound = chain(steps, DELTA)
     assert bound.kind == "upper"
-    least = float(Shift([float(true.distance)]).epsilon(DELTA)[0]) if true.distance is not None else true_epsilon(true)
+    least = (
+        float(GaussianShift([float(true.distance)]).epsilon(DELTA)[0])
+        if true.distance is not None
+        else true_epsilon(true)
+    )
     assert least is None or not least < ABSURD or bound.epsilon >= least * (1 - INVERTED)
 
 

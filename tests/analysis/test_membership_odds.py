@@ -4,7 +4,7 @@ import pytest
 from perinstance.analysis import identification, odds_bound, posterior_odds, realised_loss
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
-from perinstance.pairs import Laplace, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 from tests.analysis.worlds import fit_of, release_of, table
 
 
@@ -21,7 +21,7 @@ def test_the_best_guess_by_simulation(prior):
     )
     loss = -0.5 * np.log1p(mu) + 0.5 * (w**2 - rho**2 / (1 + mu))
     guess = posterior_odds(loss, prior) > 1
-    answer = identification(Posterior([mu], [rho]), prior)
+    answer = identification(PosteriorSamplePair([mu], [rho]), prior)
     assert np.mean(guess == inside) == pytest.approx(answer.accuracy[0], abs=5 * 0.5 / n**0.5)
     assert answer.advantage[0] >= 0 and answer.guess[0] == max(prior, 1 - prior)
     # and the odds are calibrated
@@ -33,12 +33,12 @@ def test_the_best_guess_by_simulation(prior):
 
 
 def test_a_coin_without_a_release():
-    assert np.allclose(identification(Shift([0.0, 0.0]), [0.3, 0.8]).accuracy, [0.7, 0.8])
+    assert np.allclose(identification(GaussianShift([0.0, 0.0]), [0.3, 0.8]).accuracy, [0.7, 0.8])
     with pytest.raises(InvalidInput):
-        identification(Shift([0.1]), 1.0)
+        identification(GaussianShift([0.1]), 1.0)
 
 
-@pytest.mark.parametrize("pair", [Posterior([0.2], [2.0]), Laplace([1.0]), Shift([0.8])])
+@pytest.mark.parametrize("pair", [PosteriorSamplePair([0.2], [2.0]), LaplaceShift([1.0]), GaussianShift([0.8])])
 def test_the_log_odds_fact(pair):
     """Events at least delta/eps likely under both move the log odds by at most 2 eps: thresholds of the best test."""
     delta = 1e-3

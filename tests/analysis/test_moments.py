@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.analysis import bootstrap, moments, quantile, tail
+from perinstance.analysis import bootstrap, moments, quantile, share_above
 from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
 
@@ -29,7 +29,7 @@ def test_a_quantile_is_not_exceeded_by_more_than_its_share(losses, q):
     value = float(quantile(losses, q))
     assert np.mean(np.array(losses) <= value) >= q - 1e-12
     assert value in losses
-    assert tail(losses, value) <= 1 - q + 1e-12
+    assert share_above(losses, value) <= 1 - q + 1e-12
 
 
 def test_bootstrap_covers():

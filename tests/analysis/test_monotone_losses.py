@@ -12,7 +12,7 @@ from perinstance.analysis.bounds.monotone_losses import (
     objective_upper,
     posterior_upper,
 )
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 
 SHARES = np.array(np.meshgrid(np.linspace(0, 1, 9), np.linspace(0, 1, 9))).reshape(2, -1)
 
@@ -21,12 +21,12 @@ SHARES = np.array(np.meshgrid(np.linspace(0, 1, 9), np.linspace(0, 1, 9))).resha
 def test_nobody_with_less_leverage_and_residual_loses_more(mu, rho, delta):
     ceiling = float(posterior_upper(mu, rho, delta))
     a, b = SHARES
-    assert Posterior(a * mu, b * rho).epsilon(delta).max() <= ceiling * (1 + 1e-8) + 1e-12
+    assert PosteriorSamplePair(a * mu, b * rho).epsilon(delta).max() <= ceiling * (1 + 1e-8) + 1e-12
 
 
 def test_the_corner_alone_would_not_do():
     """Beyond the golden ratio the loss can fall with the leverage: the bound knows."""
-    few, many = Posterior([3.0, 40.0], [30.0, 30.0]).epsilon(0.9)
+    few, many = PosteriorSamplePair([3.0, 40.0], [30.0, 30.0]).epsilon(0.9)
     assert few > many
     assert posterior_upper(40.0, 30.0, 0.9) >= few
 
@@ -35,8 +35,8 @@ def test_the_corner_alone_would_not_do():
 def test_up_to_the_golden_ratio_the_profile_grows_with_the_leverage(mu):
     rho = np.array([0.0, 0.1, 1.0, 5.0, 30.0])
     for eps in (0.0, 0.1, 1.0, 10.0):
-        less = Posterior(np.full(5, mu * 0.98), rho).delta(eps, "without")
-        more = Posterior(np.full(5, mu), rho).delta(eps, "without")
+        less = PosteriorSamplePair(np.full(5, mu * 0.98), rho).delta(eps, "without")
+        more = PosteriorSamplePair(np.full(5, mu), rho).delta(eps, "without")
         assert (more >= less - 1e-15).all()
 
 

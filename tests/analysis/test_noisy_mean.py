@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import perinstance as pi
-from perinstance.analysis import dp, everyone
+from perinstance.analysis import everyone, worst_case_dp
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.releases import NoisyMean
@@ -38,7 +38,7 @@ def test_nobody_is_farther_away(noise, statistic, domain):
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_the_worst_data_set_attains_it(noise, statistic):
     release = NoisyMean(scale=0.05, noise=noise, statistic=statistic)
-    answer = dp(release, DELTA, 1.5, n=20, d=3)
+    answer = worst_case_dp(release, DELTA, 1.5, n=20, d=3)
     fit = release.confidential_fit(ArraySweep(answer.data()[0], np.zeros(20)))
     assert losses(release, fit, answer.target[None])[0] == pytest.approx(answer.epsilon, rel=1e-9)
     rng = np.random.default_rng(1)
@@ -50,7 +50,7 @@ def test_the_worst_data_set_attains_it(noise, statistic):
 
 
 def test_the_mean_of_nobody():
-    assert dp(NoisyMean(scale=1.0), DELTA, n=None, d=1).epsilon == np.inf
+    assert worst_case_dp(NoisyMean(scale=1.0), DELTA, n=None, d=1).epsilon == np.inf
 
 
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
@@ -65,7 +65,7 @@ def test_columns_far_from_zero_and_of_any_scale(noise, statistic, size):
     assert answer.kind == ("upper" if noise == "laplace" else "exact")
     assert 0 < losses(release, fit, answer.x[None])[0] <= answer.epsilon
     assert losses(release, fit, answer.x[None])[0] == pytest.approx(answer.epsilon, rel=1e-9)
-    assert answer.epsilon <= dp(release, DELTA, 2 * size, n=30, d=2).epsilon * (1 + 1e-12)
+    assert answer.epsilon <= worst_case_dp(release, DELTA, 2 * size, n=30, d=2).epsilon * (1 + 1e-12)
 
 
 def test_a_loss_beyond_the_largest_float_is_an_upper_bound():

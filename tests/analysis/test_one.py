@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perinstance.analysis import LossSample, one, personal_dp, prior, subsets, with_assumptions
+from perinstance.analysis import LossSample, one_person, over_random_tables, personal_dp, subsets, with_assumptions
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
@@ -19,7 +19,7 @@ def test_one_person_joins_each_data_set(family):
     release = release_of(family)
     x, target = np.array([0.5, -0.2, 0.1]), 0.7
     sets = list(subsets(X, y, 5, 4, rng))
-    answer = one(release, x, target, sets, DELTA)
+    answer = one_person(release, x, target, sets, DELTA)
     for (A, b), eps in zip(sets, answer.epsilon, strict=True):
         assert len(A) == 35
         with_ = release.confidential_fit(ArraySweep(np.vstack([A, x]), np.append(b, target)))
@@ -37,7 +37,7 @@ def test_subsets_leave_out_what_they_say():
     with pytest.raises(InvalidInput):
         next(subsets(X, y, 10, 1, rng))
     with pytest.raises(InvalidInput):
-        one(release_of("posterior"), [1.0], 0.0, [], DELTA)
+        one_person(release_of("posterior"), [1.0], 0.0, [], DELTA)
 
 
 def test_a_prior_on_data_sets_and_its_errors():
@@ -49,9 +49,9 @@ def test_a_prior_on_data_sets_and_its_errors():
 
     target = (np.array([[0.6, 0.3]]), np.array([0.5]))
     rng = np.random.default_rng(2)
-    long = prior(release, sampler, target, DELTA, draws=800, rng=rng)
+    long = over_random_tables(release, sampler, target, DELTA, draws=800, rng=rng)
     truth, median = long.epsilon.mean(), np.median(long.epsilon)
-    runs = [prior(release, sampler, target, DELTA, draws=30, rng=rng) for _ in range(40)]
+    runs = [over_random_tables(release, sampler, target, DELTA, draws=30, rng=rng) for _ in range(40)]
     means, medians = [run.mean() for run in runs], [run.quantile(0.5) for run in runs]
     assert np.mean([m.low <= truth <= m.high for m in means]) > 0.85
     assert np.mean([m.low <= median <= m.high for m in medians]) > 0.85
@@ -60,7 +60,7 @@ def test_a_prior_on_data_sets_and_its_errors():
 
 def test_random_people_from_a_sampler():
     release = release_of("posterior")
-    answer = prior(
+    answer = over_random_tables(
         release,
         lambda rng: table(rng, 20, 2),
         lambda rng: table(rng, 7, 2),
@@ -70,7 +70,7 @@ def test_random_people_from_a_sampler():
     )
     assert answer.epsilon.shape == (5, 7) and (answer.epsilon > 0).all()
     with pytest.raises(InvalidInput):
-        prior(release, lambda rng: table(rng, 20, 2), table(np.random.default_rng(0), 2, 2), draws=0)
+        over_random_tables(release, lambda rng: table(rng, 20, 2), table(np.random.default_rng(0), 2, 2), draws=0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.95])

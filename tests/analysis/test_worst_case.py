@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from perinstance.analysis import dp, exponential_mechanism, personal_dp
+from perinstance.analysis import exponential_mechanism, personal_dp, worst_case_dp
 from perinstance.errors import InvalidInput
 from tests.analysis.worlds import fit_of, losses, release_of
 
@@ -22,7 +22,7 @@ def witness_loss(release, answer):
 @pytest.mark.parametrize("alpha, n, d", [(10.0, 30, 2), (1.0, 200, 3), (0.3, 5, 1)])
 def test_the_data_set_it_names_attains_it(family, alpha, n, d):
     release = release_of(family, alpha, scale=3.0)
-    answer = dp(release, DELTA, 1.3, 0.8, n=n, d=d)
+    answer = worst_case_dp(release, DELTA, 1.3, 0.8, n=n, d=d)
     X, y = answer.data()
     assert X.shape == (n, d) and (np.linalg.norm(X, axis=1) <= 1.3 * (1 + 1e-12)).all() and (np.abs(y) <= 0.8).all()
     assert np.linalg.norm(answer.target) <= 1.3 * (1 + 1e-12) and abs(answer.target_y) <= 0.8
@@ -37,7 +37,7 @@ def test_no_data_set_and_target_lose_more(family, seed):
     rng = np.random.default_rng(seed)
     n, d, alpha = int(rng.integers(2, 40)), int(rng.integers(1, 4)), float(10 ** rng.uniform(-1, 1))
     release = release_of(family, alpha, scale=1.0)
-    answer = dp(release, DELTA, n=n, d=d)
+    answer = worst_case_dp(release, DELTA, n=n, d=d)
     best = 0.0
     for _ in range(60):
         U = np.linalg.qr(rng.standard_normal((n, d)))[0] if n >= d else rng.standard_normal((n, d))
@@ -60,7 +60,7 @@ def test_one_person_over_all_data_sets():
     answer = personal_dp(release, x, y, DELTA, n=20)
     assert np.allclose(answer.target, x) and answer.target_y == y
     assert witness_loss(release, answer) == pytest.approx(answer.attained, rel=1e-6)
-    everyone = dp(release, DELTA, n=20, d=2)
+    everyone = worst_case_dp(release, DELTA, n=20, d=2)
     assert answer.epsilon < everyone.epsilon
     rng = np.random.default_rng(0)
     for _ in range(200):
@@ -73,27 +73,27 @@ def test_one_person_over_all_data_sets():
 def test_a_shorter_target_can_lose_more():
     """Output perturbation with little regularisation: a long row damps its own movement."""
     release = release_of("output", 0.05, scale=1.0)
-    answer = dp(release, DELTA, n=1, d=2)
+    answer = worst_case_dp(release, DELTA, n=1, d=2)
     assert np.linalg.norm(answer.target) < 0.9
     assert answer.epsilon <= answer.attained * 1.02
 
 
 @pytest.mark.parametrize("options", [{"alpha": 0.0}, {"fit_intercept": True}])
 def test_what_has_no_finite_statement_says_why(options):
-    answer = dp(release_of("posterior", **options), DELTA, n=10, d=2)
+    answer = worst_case_dp(release_of("posterior", **options), DELTA, n=10, d=2)
     assert answer.epsilon == np.inf and "infinite" in answer.assumptions[-1]
 
 
 def test_n_must_be_public():
-    assert dp(release_of("posterior"), DELTA, n=None, d=2).epsilon == np.inf
+    assert worst_case_dp(release_of("posterior"), DELTA, n=None, d=2).epsilon == np.inf
     with pytest.raises(InvalidInput):
-        dp(release_of("posterior"), DELTA, n=-1, d=2)
+        worst_case_dp(release_of("posterior"), DELTA, n=-1, d=2)
 
 
 def test_the_paper_s_agnostic_bound_is_looser():
     """Its corner takes the largest leverage and the largest residual at once, which no data set has."""
     n, alpha, gamma = 100, 4.0, 0.01
-    answer = dp(release_of("posterior", alpha, scale=gamma**-0.5), DELTA, n=n, d=3)
+    answer = worst_case_dp(release_of("posterior", alpha, scale=gamma**-0.5), DELTA, n=n, d=3)
     mu, r, log = 1 / alpha, 1 + n**0.5 / (2 * alpha**0.5), np.log(2 / DELTA)
     mended = 0.5 * abs(gamma * mu * r**2 / (1 + mu) - np.log1p(mu)) + mu * log + r * np.sqrt(2 * gamma * mu * log)
     assert answer.epsilon < mended
@@ -124,5 +124,5 @@ def test_a_release_with_a_promise_says_its_promise():
     from perinstance.releases import AdaSSP
 
     release = AdaSSP(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
-    answer = dp(release, 1e-6, d=4)
+    answer = worst_case_dp(release, 1e-6, d=4)
     assert 0.9 < answer.epsilon <= 1.0 * (1 + 1e-6) and np.isnan(answer.attained) and answer.kind == "upper"

@@ -58,7 +58,7 @@ def test_a_promise_from_elsewhere_and_a_reservation_left_behind(run, tmp_path):
     assert wrong.code == 2 and "--epsilon must be a number >= 0, got -1" in wrong.err
     assert 0.5 <= json.loads(run("ledger", "totals", "book", "--json").out)["maximum"] < 0.6
     book = pi.Ledger("book")
-    book.reserve_pairs(["a"], pi.pairs.Shift([1.0]), "left", mechanism="something")
+    book.reserve_pairs(["a"], pi.pairs.GaussianShift([1.0]), "left", mechanism="something")
     assert run("ledger", "settle", "book", "left", "--not-published").out.strip() == "left: cancelled"
     again = run("ledger", "settle", "book", "left", "--published")
     assert again.code == 2 and "cancelled" in again.err
@@ -67,7 +67,7 @@ def test_a_promise_from_elsewhere_and_a_reservation_left_behind(run, tmp_path):
 
 def test_infinity_is_null_with_a_flag(run):
     run("ledger", "init", "book")
-    pi.Ledger("book").charge_pairs(["a"], pi.pairs.Shift([float("inf")]), key="k")
+    pi.Ledger("book").charge_pairs(["a"], pi.pairs.GaussianShift([float("inf")]), key="k")
     totals = json.loads(run("ledger", "totals", "book", "--json").out)
     assert totals["maximum"] is None and totals["maximum_infinite"] is True
     person = json.loads(run("ledger", "person", "book", "a", "--json").out)

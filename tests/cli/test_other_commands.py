@@ -17,7 +17,7 @@ from pyarrow import feather
 
 import perinstance as pi
 from perinstance.data import load, scan
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from tests.cli.conftest import people
 
 BOUNDS = ("--x-bound", "3", "--y-bound", "6")
@@ -38,7 +38,7 @@ def test_a_release_writes_the_model_and_its_promise(run, table, tmp_path, method
     assert model["grid"] == 2.0**-40 and model["perinstance"]
     told = set(model["declared"]) | set(model["released"])
     assert "confidential_clipped_" not in told and "n" not in told
-    assert pi.load(path).promise == (2.0, 1e-6) and "For the people in the data" in outcome.out
+    assert pi.load_model(path).promise == (2.0, 1e-6) and "For the people in the data" in outcome.out
     assert set(model["released"]) <= {"lambda_", "gamma_", "eigenvalue_", "count_", "log_size_"}
 
 
@@ -52,7 +52,7 @@ def test_a_logistic_release_of_words_from_a_file(run, tmp_path):
     asked = ("release", file, "--target", "ill", "--method", "logistic", "--epsilon", "3", "--range", "age=0:110")
     outcome = run(*asked, "--classes", "no,yes")
     assert outcome.code == 0, outcome.err
-    model = pi.load(tmp_path / "model.json")
+    model = pi.load_model(tmp_path / "model.json")
     assert model.promise == (3.0, 1e-6) and model.predict([[25.0], [85.0]]).tolist() == ["no", "yes"]
 
     for wrong in ((), ("--classes", "a"), ("--classes", "a,a"), ("--y-bound", "1")):
@@ -117,7 +117,7 @@ def test_ranges_of_columns_and_of_the_target(run, table, tmp_path):
     record = json.loads(outcome.out)
     assert record["bounds"] == {"x_bound": [[-3.0, 2.0]], "y_bound": [-1.0, 4.0]} and record["format_version"] == 2
     assert record["declared"]["fit_intercept"] and record["model"]["intercept"] != 0.0
-    model = pi.load(tmp_path / "model.json")
+    model = pi.load_model(tmp_path / "model.json")
     assert model.bounds == (((-3.0, 2.0),), (-1.0, 4.0))
     frame = people()
     told = model.predict(frame[["age"]])
@@ -205,8 +205,8 @@ def test_explain_gives_the_power_of_the_best_attack(run):
     low, high = 0.0, 5.0  # the slow road: the distance whose loss is 1, by bisection here
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if Shift([middle]).epsilon(1e-5)[0] <= 1 else (low, middle)
-    assert row["power_gaussian"] == pytest.approx(float(Shift([low]).attack_power(0.01)[0]), rel=1e-6)
+        low, high = (middle, high) if GaussianShift([middle]).epsilon(1e-5)[0] <= 1 else (low, middle)
+    assert row["power_gaussian"] == pytest.approx(float(GaussianShift([low]).attack_power(0.01)[0]), rel=1e-6)
     assert row["power_gaussian"] < row["power_at_most"] == pytest.approx(np.e * 0.01 + 1e-5)
 
 

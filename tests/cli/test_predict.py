@@ -24,7 +24,7 @@ def model(run, table, tmp_path):
 
 
 def test_predictions_go_to_the_terminal_or_to_a_private_file(run, table, model, tmp_path):
-    expected = pi.load(model).predict(people()[["age", "weight", "dose"]])
+    expected = pi.load_model(model).predict(people()[["age", "weight", "dose"]])
     outcome = run("predict", model, table, "--id", "person")
     assert outcome.code == 0 and outcome.err == ""
     (tmp_path / "shown.csv").write_text(outcome.out)

@@ -28,7 +28,7 @@ def fitted(**bounds):
 def loaded(tmp_path, release):
     path = tmp_path / "model.json"
     path.write_text(release.to_json(), encoding="utf-8")
-    return pi.load(path)
+    return pi.load_model(path)
 
 
 def test_a_recipe_that_bounds_rows_is_kept_in_the_model_file(tmp_path):

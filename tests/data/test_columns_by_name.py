@@ -125,7 +125,7 @@ def test_a_model_file_predicts_by_name(kind, order, folder):
     release = pi.PosteriorSample(alpha=1.0, gamma=2.0, fit_intercept=True).fit(ROWS, TARGET)
     path = folder / "model.json"
     path.write_text(release.to_json(features=NAMES, target="t"), encoding="utf-8")
-    model = pi.load(path)
+    model = pi.load_model(path)
     expected = model.predict(table(kind, NAMES, folder))
     np.testing.assert_array_equal(model.predict(table(kind, order, folder)), expected)
 
@@ -163,8 +163,8 @@ def test_what_is_asked_after_an_audit_is_asked_by_name(kind, order, folder):
     rare = [known.rare_features(rows, target="t", count=3) for rows in (there, again)]
     assert [one.names for one in rare[0]] == [one.names for one in rare[1]]
     new = table("one matrix", order, folder)
-    outside = pi.audit(RIDGE, there, target="t", targets=(new, TARGET))
-    expected = pi.audit(RIDGE, there, target="t", targets=(table("one matrix", NAMES, folder), TARGET))
+    outside = pi.audit(RIDGE, there, target="t", outsiders=(new, TARGET))
+    expected = pi.audit(RIDGE, there, target="t", outsiders=(table("one matrix", NAMES, folder), TARGET))
     np.testing.assert_allclose(outside.losses, expected.losses, rtol=1e-9)
 
 
@@ -220,7 +220,7 @@ def test_a_statement_takes_a_row_by_name(order, folder):
     path = folder / "told.json"
     path.write_text(release.to_json(target="t"), encoding="utf-8")
     row = pd.Series(dict(zip(NAMES, [0.9, 0.1, 3.0], strict=True)))
-    for published in (release, pi.load(path)):
+    for published in (release, pi.load_model(path)):
         expected = pi.disclosure.statement(published, row.to_numpy(), 0.5).epsilon
         frame = row[list(order)].to_frame().T
         for given_row in (row[list(order)], row[list(order)].to_dict(), frame, arrow(frame), pl.from_pandas(frame)):

@@ -60,7 +60,7 @@ def test_a_ledger_asked_about_half_a_character(ledger):
     [
         pi.Ledger,
         pi.Recipe.from_toml,
-        pi.load,
+        pi.load_model,
         pi.scan,
         pi.disclosure.Wording.read,
         lambda path: pi.data.write_losses(path + ".csv", [{"x": [1]}]),
@@ -97,7 +97,7 @@ def test_endless_numbers_in_a_model_file(tmp_path, field, huge):
     path = tmp_path / "model.json"
     path.write_text(document_text(document), encoding="utf-8")
     with pytest.raises(InvalidModelFile):
-        pi.load(path)
+        pi.load_model(path)
 
 
 def test_a_foreign_model_cannot_speak_to_the_terminal(tmp_path, capsys, monkeypatch):

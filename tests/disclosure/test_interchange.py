@@ -21,15 +21,15 @@ from perinstance.disclosure import (
     to_pld,
 )
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Laplace, Objective, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, ObjectivePair, PosteriorSamplePair
 
 accounting = pytest.importorskip("dp_accounting")
 
 PAIRS = [
-    Shift([0.7]),
-    Laplace([0.4]),
-    Posterior([0.1], [1.5]),
-    Shift([0.3]) + Laplace([0.5]) + Posterior([0.05], [0.4]),
+    GaussianShift([0.7]),
+    LaplaceShift([0.4]),
+    PosteriorSamplePair([0.1], [1.5]),
+    GaussianShift([0.3]) + LaplaceShift([0.5]) + PosteriorSamplePair([0.05], [0.4]),
 ]
 
 
@@ -55,38 +55,42 @@ def test_composed_there_and_here():
 def test_a_gaussian_by_their_own_road():
     from dp_accounting.pld import privacy_loss_distribution as theirs
 
-    event = to_dp_event(Shift([0.7]))
+    event = to_dp_event(GaussianShift([0.7]))
     assert isinstance(event, accounting.GaussianDpEvent) and 1 / event.noise_multiplier >= 0.7
     pld = theirs.from_gaussian_mechanism(event.noise_multiplier, value_discretization_interval=1e-3)
-    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(Shift([0.7]).epsilon(1e-5)[0]), abs=2e-3)
+    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(float(GaussianShift([0.7]).epsilon(1e-5)[0]), abs=2e-3)
 
 
 def test_events_there_and_back():
-    pairs = Shift([0.3]) + Laplace([0.5])
+    pairs = GaussianShift([0.3]) + LaplaceShift([0.5])
     back = from_dp_event(to_dp_event(pairs))
     a, b = float(pairs.epsilon(1e-6)[0]), float(back.epsilon(1e-6)[0])
     assert a <= b * (1 + 1e-12) and b == pytest.approx(a, rel=1e-9)
     many = accounting.SelfComposedDpEvent(accounting.GaussianDpEvent(10.0), 25)
-    assert from_dp_event(many).epsilon(1e-6)[0] == pytest.approx(Shift([0.5]).epsilon(1e-6)[0], rel=1e-9)
-    assert isinstance(to_dp_event(Shift([0.0])), accounting.NoOpDpEvent)
-    assert isinstance(to_dp_event(Shift([np.inf])), accounting.NonPrivateDpEvent)
+    assert from_dp_event(many).epsilon(1e-6)[0] == pytest.approx(GaussianShift([0.5]).epsilon(1e-6)[0], rel=1e-9)
+    assert isinstance(to_dp_event(GaussianShift([0.0])), accounting.NoOpDpEvent)
+    assert isinstance(to_dp_event(GaussianShift([np.inf])), accounting.NonPrivateDpEvent)
     assert from_dp_event(accounting.NonPrivateDpEvent()).epsilon(1e-6)[0] == np.inf
 
 
 def test_a_noise_multiplier_is_never_above_the_inverse_distance():
     for distance in np.random.default_rng(0).uniform(0.01, 30.0, size=500).tolist():
-        event = to_dp_event(Shift([distance]))
+        event = to_dp_event(GaussianShift([distance]))
         assert Fraction(event.noise_multiplier) * Fraction(distance) <= 1
         assert Fraction(float(np.nextafter(event.noise_multiplier, np.inf))) * Fraction(distance) > 1
         assert from_dp_event(event).distance[0] >= distance
 
 
 def test_an_event_has_no_label():
-    both = Shift([0.3]) + Laplace([0.5])
-    for estimate in (Shift([0.5], "estimate"), Laplace([0.5], "estimate"), both + Shift([0.1], "estimate")):
+    both = GaussianShift([0.3]) + LaplaceShift([0.5])
+    for estimate in (
+        GaussianShift([0.5], "estimate"),
+        LaplaceShift([0.5], "estimate"),
+        both + GaussianShift([0.1], "estimate"),
+    ):
         with pytest.raises(InvalidInput, match="estimate"):
             to_dp_event(estimate)
-    for pairs in (Shift([0.5], "upper"), Laplace([0.5], "upper"), both):
+    for pairs in (GaussianShift([0.5], "upper"), LaplaceShift([0.5], "upper"), both):
         event = to_dp_event(pairs)
         assert from_dp_event(event).kind == "upper"
         assert from_dp_event(accounting.SelfComposedDpEvent(event, 3)).kind == "upper"
@@ -95,7 +99,7 @@ def test_an_event_has_no_label():
 
 
 def test_what_cannot_be_expressed_is_refused():
-    for wrong in (PAIRS[2], Objective([0.1], [1.0], [1.0], [0.1])):
+    for wrong in (PAIRS[2], ObjectivePair([0.1], [1.0], [1.0], [0.1])):
         with pytest.raises(InvalidInput, match="no event"):
             to_dp_event(wrong)
     for event in (
@@ -106,11 +110,11 @@ def test_what_cannot_be_expressed_is_refused():
             from_dp_event(event)
     for ask in (to_pld, profile):
         with pytest.raises(InvalidInput, match="estimate"):
-            ask(Shift([0.5], "estimate"))
+            ask(GaussianShift([0.5], "estimate"))
         with pytest.raises(InvalidInput, match="one person"):
-            ask(Shift([0.5, 0.6]))
+            ask(GaussianShift([0.5, 0.6]))
     with pytest.raises(InvalidInput, match="too large"):
-        to_pld(Shift([1e4]), 1e-3)
+        to_pld(GaussianShift([1e4]), 1e-3)
 
 
 def test_a_profile_is_a_function():
@@ -127,7 +131,7 @@ def test_profiles_there_and_back(pairs):
     truth, found = (np.array([float(p.delta(e)[0]) for e in at]) for p in (pairs, back))
     assert (found >= truth * (1 - 1e-9)).all() and back.kind == "upper"
     twice, here = float((back + back).epsilon(1e-5)[0]), float((pairs + pairs).epsilon(1e-5)[0])
-    assert here <= twice <= here * (1.01 if isinstance(pairs, Shift) else 1.3)
+    assert here <= twice <= here * (1.01 if isinstance(pairs, GaussianShift) else 1.3)
 
 
 def test_distributions_of_dp_accounting_come_back():
@@ -136,7 +140,7 @@ def test_distributions_of_dp_accounting_come_back():
     pld = theirs.from_gaussian_mechanism(2.0, value_discretization_interval=1e-2)
     found = from_pld(pld)
     there = pld.get_epsilon_for_delta(1e-6)
-    assert float(Shift([0.5]).epsilon(1e-6)[0]) <= float(found.epsilon(1e-6)[0]) <= there * 1.01
+    assert float(GaussianShift([0.5]).epsilon(1e-6)[0]) <= float(found.epsilon(1e-6)[0]) <= there * 1.01
     sampled = theirs.from_gaussian_mechanism(1.0, sampling_prob=0.1, value_discretization_interval=1e-2)
     back = from_pld(sampled)
     for epsilon in (0.0, 0.1, 0.5, 2.0):
@@ -147,7 +151,7 @@ def test_distributions_of_dp_accounting_come_back():
     with pytest.raises(InvalidInput, match="optimistic"):
         from_pld(hopeful)
     with pytest.raises(InvalidInput, match="PrivacyLossDistribution"):
-        from_pld(Shift([1.0]))
+        from_pld(GaussianShift([1.0]))
 
 
 def test_profiles_that_are_none_are_refused_or_infinite():
@@ -175,7 +179,11 @@ def test_opendp_takes_and_gives_profiles():
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     theirs = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=2.0)).map(1.0)
     found = from_profile(theirs.delta)
-    assert float(Shift([0.5]).epsilon(1e-6)[0]) <= theirs.epsilon(1e-6) <= float(found.epsilon(1e-6)[0]) * (1 + 1e-9)
+    assert (
+        float(GaussianShift([0.5]).epsilon(1e-6)[0])
+        <= theirs.epsilon(1e-6)
+        <= float(found.epsilon(1e-6)[0]) * (1 + 1e-9)
+    )
 
 
 def table():
@@ -202,7 +210,7 @@ def test_summaries_keep_their_schema_and_tell_nothing_of_the_table(tmp_path):
         told = regulator_summary(model)
         check.validate(json.loads(json.dumps(told, allow_nan=False)))
         (tmp_path / "m.json").write_text(model.to_json())
-        assert regulator_summary(pi.load(tmp_path / "m.json")) == told
+        assert regulator_summary(pi.load_model(tmp_path / "m.json")) == told
     assert regulator_summary(fitted[0])["promise"] == {"epsilon": 1.0, "delta": 1e-6}
     assert regulator_summary(fitted[2])["promise"] is None
     other = pi.PosteriorSample(alpha=1.0).fit(np.vstack([X, X]), np.append(y, y))  # twice the people

@@ -33,7 +33,7 @@ from perinstance.disclosure.published_losses.noisy_matrix import (
 )
 from perinstance.errors import InvalidInput, LedgerConflict, RefusedModel
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 
 RNG = np.random.default_rng(5)
 RIDGE = Ridge(alpha=1.0, fit_intercept=False)
@@ -111,7 +111,7 @@ def test_the_parts_add_up_to_the_promise():
             split = SplitPromise.of(epsilon, delta, looks, 1e-4)
             spent = looks * split.matrix**2 + split.count**2 + split.noise**-2
             assert spent <= split.distance**2 and spent >= 0.999 * split.distance**2
-            assert Shift(split.distance).delta(epsilon)[0] <= delta
+            assert GaussianShift(split.distance).delta(epsilon)[0] <= delta
             assert (2 * looks + 3) * split.each <= 1e-4 * (1 + 1e-12)
 
 
@@ -170,13 +170,13 @@ def test_bins_are_never_too_low():
     bounds = RowBounds(h, e, np.exp(RNG.uniform(-9, 0, size=300)))
     tops = np.append(EDGES, np.inf)
     terms = terms_for()
-    truth = Posterior(h / (1 - h), e / (1 - h)).epsilon(1e-6)
+    truth = PosteriorSamplePair(h / (1 - h), e / (1 - h)).epsilon(1e-6)
     found = tops[bins_of(terms, bounds, EDGES, 1e-6)]
     assert (found >= truth).all()
     some = (truth > EDGES[0]) & (truth < 5.0)
     assert (found[some] <= truth[some] * 1.8).mean() > 0.9  # and seldom more than a bin too high
     output = terms_for("output")
-    truth = Shift(bounds.influence * e / (1 - h) / 0.01).epsilon(1e-6)
+    truth = GaussianShift(bounds.influence * e / (1 - h) / 0.01).epsilon(1e-6)
     assert (tops[bins_of(output, bounds, EDGES, 1e-6)] >= truth).all()
     nothing = RowBounds(np.array([np.inf, 1.0, np.nan]), np.array([1.0, 1.0, np.nan]), np.array([np.inf, 1.0, np.nan]))
     for one in (terms, output):

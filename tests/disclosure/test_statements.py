@@ -157,7 +157,7 @@ def test_several_releases_add_up():
     parts = [statement(r, ROW, TARGET) for r, _ in RELEASES[:2]]
     both = together(parts)
     assert both.epsilon >= sum(p.epsilon for p in parts) and both.delta >= 2e-6 and both.releases == 2
-    exact = pi.pairs.Shift([0.0])
+    exact = pi.pairs.GaussianShift([0.0])
     for release, _ in RELEASES[:2]:
         X, y = table(0)
         X[0], y[0] = ROW, TARGET
@@ -172,12 +172,12 @@ def test_a_model_file_says_the_same(tmp_path):
         facts = {"y_bound": 1.0, "people": 100} if isinstance(release, pi.PosteriorSample) else {}
         fitted = release.fit(X, y)
         (tmp_path / "m.json").write_text(fitted.to_json())
-        told = statement(pi.load(tmp_path / "m.json"), ROW, TARGET, **facts)
+        told = statement(pi.load_model(tmp_path / "m.json"), ROW, TARGET, **facts)
         assert told == statement(fitted, ROW, TARGET, **facts)
     fitted = pi.OutputPerturbation(Ridge(), scale=1.0).fit(X, y)
     (tmp_path / "m.json").write_text(fitted.to_json())
     with pytest.raises(InvalidInput, match="pass the fitted release"):
-        statement(pi.load(tmp_path / "m.json"), ROW, TARGET)
+        statement(pi.load_model(tmp_path / "m.json"), ROW, TARGET)
 
 
 def told_to(ids) -> list[Statement]:

@@ -18,7 +18,7 @@ from perinstance.engines.cuda import engine as engine_file
 from perinstance.engines.cuda.gram_products import device_gram
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.numerics.rounding import HALF_UNIT
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 
 from .devices import DELTA, DEVICES, torch
 
@@ -68,7 +68,7 @@ def test_refits_without_each_person(device):
         keep = np.arange(len(y)) != i
         H = X[keep].T @ X[keep] + 0.5 * np.eye(3)
         theta = np.linalg.solve(H, X[keep].T @ y[keep])
-        pair = Posterior([X[i] @ np.linalg.solve(H, X[i])], [math.sqrt(2.0) * abs(y[i] - X[i] @ theta)])
+        pair = PosteriorSamplePair([X[i] @ np.linalg.solve(H, X[i])], [math.sqrt(2.0) * abs(y[i] - X[i] @ theta)])
         assert found.losses[i] == pytest.approx(pair.epsilon(DELTA)[0], rel=1e-8)
         assert found.losses[i] >= pair.epsilon(DELTA)[0] * (1 - 1e-9)
 
@@ -115,7 +115,7 @@ def test_outsiders_ids_and_progress(device):
     X, y = people(2000, 4)
     new = people(50, 4, seed=9)
     release, seen = PosteriorSample(alpha=1.0), []
-    ours, here = (audit(release, X, y, targets=new, engine=one) for one in (Cuda(device), Local()))
+    ours, here = (audit(release, X, y, outsiders=new, engine=one) for one in (Cuda(device), Local()))
     agree(ours, here)
     names = [f"p{i}" for i in range(2000)]
     ours = audit(release, X, y, ids=names, engine=Cuda(device), progress=lambda *news: seen.append(news))

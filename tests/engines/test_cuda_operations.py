@@ -35,7 +35,7 @@ from perinstance.models import (
 from perinstance.models.smooth.objective_folds import Outsider, slopes
 from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.rounding import HALF_UNIT
-from perinstance.pairs import Objective
+from perinstance.pairs import ObjectivePair
 
 from ..models.sharp_minima import exact, many_digits, minimum, one_predictor
 from .devices import DELTA, DEVICES, torch
@@ -159,7 +159,7 @@ def test_objective_perturbation_is_never_below(device):
         mu, r = (x.transpose() * v)[0, 0], t[i] - (x.transpose() * H.solve(b))[0, 0]
         lengths = [float(Fraction(int(s.p), int(s.q))) for s in ((x.transpose() * x)[0, 0], (v.transpose() * v)[0, 0])]
         mu, r = (float(Fraction(int(s.p), int(s.q))) for s in (mu, r))
-        truth = Objective([mu], [abs(r) / 2.0], [lengths[0]], [lengths[1]]).epsilon(DELTA)[0]
+        truth = ObjectivePair([mu], [abs(r) / 2.0], [lengths[0]], [lengths[1]]).epsilon(DELTA)[0]
         assert truth * (1 - 1e-9) <= found.losses[i] <= truth * (1 + 1e-7) + 1e-12
 
 
@@ -287,7 +287,7 @@ def test_outsiders_of_another_width_or_class_are_refused(device):
         words = []
         for engine in (Cuda(device), Local()):
             with pytest.raises(error) as refused:
-                audit(release, X, codes, targets=others, engine=engine)
+                audit(release, X, codes, outsiders=others, engine=engine)
             words.append(str(refused.value))
         assert words[0] == words[1]
 

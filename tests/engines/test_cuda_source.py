@@ -21,7 +21,7 @@ from perinstance.engines.cuda import kernels
 from perinstance.engines.cuda.row_sums import DeviceFactor, row_answers
 from perinstance.models.linear.row_statistics import RowMap, RowRounding
 from perinstance.numerics.rounding import HALF_UNIT
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 
 torch = pytest.importorskip("torch", reason="the optional extra 'cuda' is not installed")
 COMPILER = shutil.which("g++") or shutil.which("c++")
@@ -133,7 +133,9 @@ def test_rows_are_those_of_torch(lanes, d, intercept, triangular, inside):
     np.testing.assert_array_equal(code, want.code)
     known = ~np.isnan(epsilon)
     assert known.mean() > 0.9
-    np.testing.assert_allclose(epsilon[known], Posterior(mu, 2.0 * np.abs(r)).epsilon(DELTA)[known], rtol=1e-9)
+    np.testing.assert_allclose(
+        epsilon[known], PosteriorSamplePair(mu, 2.0 * np.abs(r)).epsilon(DELTA)[known], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("delta", [1e-10, 1e-6, 0.01, 0.5])
@@ -149,7 +151,7 @@ def test_inversions_are_never_below(lanes, delta):
     mu, rho, got, _ = (one.numpy() for one in found)
     known = ~np.isnan(got)
     assert known.mean() > 0.8 and known[1]
-    pairs = Posterior(mu[known], np.abs(rho[known]))
+    pairs = PosteriorSamplePair(mu[known], np.abs(rho[known]))
     np.testing.assert_allclose(got[known], pairs.epsilon(delta), rtol=1e-9, atol=1e-13)
     assert (pairs.delta(got[known]) <= delta * (1 + 1e-12)).all()
 

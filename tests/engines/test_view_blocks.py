@@ -13,7 +13,7 @@ import perinstance as pi
 from perinstance.auditing.map_people import _Gather
 from perinstance.data.source import FEW_BYTES, SHARED_BLOCKS, VIEW_BYTES, rows_per_view
 from perinstance.engines import Local, LocalSweep
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.base.block_losses import BlockLosses
 
 
@@ -28,7 +28,7 @@ def test_blocks_are_equal_neither_tiny_nor_huge_and_many_enough_to_share(n, d):
 
 
 def part_of(leverage, same):
-    pairs = Posterior(leverage if same else leverage.copy(), np.ones(len(leverage)))
+    pairs = PosteriorSamplePair(leverage if same else leverage.copy(), np.ones(len(leverage)))
     people = SimpleNamespace(leverage=leverage, residual=np.ones(len(leverage)), pairs=pairs, open=None)
     return BlockLosses(people, leverage + 1.0, None)
 

@@ -14,7 +14,7 @@ import perinstance as pi
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.pairs import Objective, Pairs, Posterior, Shift, StudentShift
+from perinstance.pairs import GaussianShift, ObjectivePair, Pairs, PosteriorSamplePair, StudentShift
 from tests.fuzz.exact_truth import ExactTable, Moved, nearest, root_below
 from tests.fuzz.hostile_tables import HostileTable
 
@@ -130,7 +130,7 @@ def audited(release, table: HostileTable, given=None) -> tuple[Pairs, Pairs]:
     """Ask ``audit``, of arrays or of whatever is ``given``."""
     given = (table.X, table.y) if given is None else given
     outside = (table.X_new, table.y_new)
-    return pi.audit(release, *given).pairs, pi.audit(release, *given, targets=outside).pairs
+    return pi.audit(release, *given).pairs, pi.audit(release, *given, outsiders=outside).pairs
 
 
 def _check(pairs, moved, rows, name, noise_of, where, total) -> None:
@@ -193,7 +193,7 @@ def _pairs(moved: list[Moved], rows, name: str, noise_of):
     with np.errstate(over="ignore"):
         if name == "posterior":
             residual = column(lambda m: abs(nearest(m.residual)))
-            return Posterior(column(lambda m: nearest(m.leverage)), residual * sqrt(gamma))
+            return PosteriorSamplePair(column(lambda m: nearest(m.leverage)), residual * sqrt(gamma))
         if name == "objective":
             Z = np.asarray(rows, dtype=np.float64)
             x_squared = (Z * Z).sum(axis=1) + float(intercept)
@@ -203,6 +203,6 @@ def _pairs(moved: list[Moved], rows, name: str, noise_of):
             tiny = np.nextafter(0.0, 1.0)  # a square that underflowed is not zero
             v_squared = np.where((v_squared < tiny) & (leverage > 0), tiny, v_squared)
             x_squared = np.where((x_squared < tiny) & (leverage > 0), tiny, x_squared)
-            return Objective(leverage, residual / scale, x_squared, v_squared)
+            return ObjectivePair(leverage, residual / scale, x_squared, v_squared)
         distance = column(lambda m: root_below(m.distance)) / scale
-        return StudentShift(distance, 3.0, d) if name == "student" else Shift(distance)
+        return StudentShift(distance, 3.0, d) if name == "student" else GaussianShift(distance)

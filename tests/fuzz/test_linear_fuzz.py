@@ -57,7 +57,7 @@ def test_out_of_core(tmp_path):
             scan = pi.scan(path)
             outside = (asked.X_new, asked.y_new)
             inside = pi.audit(release, scan, target="y").pairs
-            return inside, pi.audit(release, scan, target="y", targets=outside).pairs
+            return inside, pi.audit(release, scan, target="y", outsiders=outside).pairs
 
         assert compared([seed], answers=scanned).wrong == []
 

@@ -55,7 +55,7 @@ def test_the_file_says_what_the_release_says(name, fitted, tmp_path):
     model, (_, _, questions, seen) = fitted[name], RELEASES[name]
     file = tmp_path / "model.json"
     file.write_text(model.to_json())
-    loaded = pi.load(file)
+    loaded = pi.load_model(file)
     for about in ("population", "table"):
         if about not in questions:
             for one in (model, loaded):

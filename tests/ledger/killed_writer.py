@@ -24,7 +24,9 @@ from perinstance.data.confidential.private_files import private_file
 def charge_and_publish(folder: Path, child: int, pipe: int) -> None:
     """Publish one release after the other; tell the parent of each one that is committed."""
     ledger = pi.Ledger(folder / "ledger")
-    pairs = pi.pairs.Shift(np.random.default_rng(child).uniform(size=5))  # nothing to compile, in a thousand processes
+    pairs = pi.pairs.GaussianShift(
+        np.random.default_rng(child).uniform(size=5)
+    )  # nothing to compile, in a thousand processes
     audit = SimpleNamespace(pairs=pairs)
     os.write(pipe, b"ready\n")
     for i in range(1000):

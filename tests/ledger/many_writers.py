@@ -14,16 +14,16 @@ import traceback
 import perinstance as pi
 import perinstance.ledger.ledger  # before the forks
 from perinstance.errors import LedgerConflict
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 
 
 def charge(number: int, address: str, store: str | None) -> str:
     """Charge five releases, then one that everybody wants."""
     ledger = pi.Ledger(address, store=store)
     for i in range(5):
-        ledger.charge_pairs(["a", "b"], Shift([0.1, 0.2]), key=f"{number}-{i}")
+        ledger.charge_pairs(["a", "b"], GaussianShift([0.1, 0.2]), key=f"{number}-{i}")
     try:
-        ledger.charge_pairs(["a", "b"], Shift([0.1, float(number)]), key="contested")
+        ledger.charge_pairs(["a", "b"], GaussianShift([0.1, float(number)]), key="contested")
     except LedgerConflict:
         return "theirs\n"
     return "mine\n"

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import perinstance as pi
 from perinstance.errors import LedgerConflict, LedgerTrouble, PerinstanceError
 from perinstance.ledger.files import sorted_pairs
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -46,7 +46,7 @@ def test_many_writers_at_once(tmp_path, writers):
 def test_threads_may_share_a_ledger(tmp_path):
     ledger = pi.Ledger(tmp_path / "l")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda k: ledger.charge_pairs(["a"], Shift([0.1 + k]), key=f"{k}"), range(24)))
+        list(pool.map(lambda k: ledger.charge_pairs(["a"], GaussianShift([0.1 + k]), key=f"{k}"), range(24)))
     assert len(ledger.releases()) == 24 and ledger.verify().ok
 
 
@@ -55,12 +55,12 @@ def test_threads_may_share_a_ledger(tmp_path):
 def test_a_disk_that_fails_at_each_write(tmp_path, monkeypatch, number, call):
     """Whichever system call fails, whenever: the ledger is as before, and the next try works."""
     ledger = pi.Ledger(tmp_path / "l")
-    ledger.charge_pairs(["a"], Shift([1.0]), key="before")
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="before")
     failed = 0
     for at in range(1, 40):
         with monkeypatch.context() as patch, _failing(patch, call, at, number) as calls:
             try:
-                ledger.charge_pairs(["a", "b"], Shift([1.0, 2.0]), key="next")
+                ledger.charge_pairs(["a", "b"], GaussianShift([1.0, 2.0]), key="next")
             except (PerinstanceError, OSError) as error:
                 failed += 1
                 assert not isinstance(error, LedgerConflict)
@@ -97,7 +97,7 @@ def test_a_log_that_is_full_or_read_only_says_so(tmp_path, monkeypatch):
     import sqlite3
 
     ledger = pi.Ledger(tmp_path / "l")
-    ledger.charge_pairs(["a"], Shift([1.0]), key="before")
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="before")
     real = sqlite3.connect
 
     def small(*arguments, **options):
@@ -108,10 +108,10 @@ def test_a_log_that_is_full_or_read_only_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite3, "connect", small)
     with pytest.raises(LedgerTrouble, match="disk is full"):
         for k in range(200):
-            ledger.charge_pairs(["a"], Shift([1.0 + k]), key=f"{k}", note="x" * 4000)
+            ledger.charge_pairs(["a"], GaussianShift([1.0 + k]), key=f"{k}", note="x" * 4000)
     monkeypatch.setattr(sqlite3, "connect", lambda path, **o: real(f"file:{path}?mode=ro", uri=True, **o))
     with pytest.raises(LedgerTrouble, match="read-only"):
-        ledger.charge_pairs(["a"], Shift([1.0]), key="other")
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="other")
     monkeypatch.setattr(sqlite3, "connect", real)
     assert ledger.verify().ok and ledger.releases()[0].key == "before"
     (tmp_path / "l" / "log.sqlite").write_bytes(b"this is no database, whatever its name says" * 100)
@@ -136,7 +136,7 @@ def test_a_filter_admits_while_the_budget_lasts(tmp_path):
     totals = ledger.totals(1e-6)
     assert totals.losses.max() <= budget.epsilon(1e-6)
     with pytest.raises(LedgerConflict, match="admit"):
-        ledger.charge_pairs(["a"], Shift([1.0]), key="beside")
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="beside")
     with pytest.raises(PerinstanceError, match="other rows"):
         ledger.admit(pi.PosteriorSample(alpha=1.0), X, X[:, 0], ids=ids, key="posterior")
     ops = pi.AdaOPS(epsilon=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0)
@@ -184,6 +184,6 @@ def test_what_is_admitted_is_what_was_priced(tmp_path):
         (X, y), who = seen[0], ledger.releases()[-1].people
         assert len(y) == who == 30 and y.tolist() == frame.label.tolist() and (X[:, 0] == frame.age).all()
     with pytest.raises(PerinstanceError, match="admit takes target, ids, features, recipe, got targets"):
-        ledger.admit(total, frame[["age"]], ids=list(frame.id), key="other", targets=(np.ones((1, 1)), None))
+        ledger.admit(total, frame[["age"]], ids=list(frame.id), key="other", outsiders=(np.ones((1, 1)), None))
     many = np.full((20_001, 1), 1e-3)
     assert ledger.admit(total, many, ids=range(20_001), key="many").value_.shape == (1,)

@@ -21,7 +21,7 @@ import pytest
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerDamaged, LedgerTrouble, UnsafeFile
 from perinstance.ledger.log import event_log
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.releases import NoisyMean
 
 
@@ -29,7 +29,7 @@ from perinstance.releases import NoisyMean
 def place(tmp_path):
     ledger = pi.Ledger(tmp_path / "ledger")
     for k in range(3):
-        ledger.charge_pairs(["a", "b"], Shift([1.0, 0.5 + k]), key=f"release {k}")
+        ledger.charge_pairs(["a", "b"], GaussianShift([1.0, 0.5 + k]), key=f"release {k}")
     return tmp_path / "ledger"
 
 
@@ -73,7 +73,7 @@ def test_a_log_that_was_changed_is_named(place, statements, named):
     with pytest.raises(LedgerDamaged, match=named):
         ledger.totals()
     with pytest.raises(LedgerTrouble):
-        ledger.charge_pairs(["a"], Shift([1.0]), key="more")
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="more")
 
 
 def damages(whole, rng):
@@ -91,7 +91,7 @@ def test_no_damaged_file_is_read(tmp_path):
     place, rng = tmp_path / "ledger", np.random.default_rng(0)
     ledger = pi.Ledger(place)
     for k in range(2):
-        ledger.charge_pairs([f"p{i}" for i in range(1500)], Shift(rng.random(1500)), key=f"{k}")
+        ledger.charge_pairs([f"p{i}" for i in range(1500)], GaussianShift(rng.random(1500)), key=f"{k}")
     path = place / "charges" / ledger.releases()[1].stored.file
     whole, times = path.read_bytes(), path.stat()
     readers = (
@@ -100,7 +100,7 @@ def test_no_damaged_file_is_read(tmp_path):
         lambda: ledger.person("p7"),
         lambda: ledger.overview(),
         lambda: ledger.rename({"p7": "other"}),
-        lambda: ledger.charge_pairs(["a"], Shift([1.0]), key="1"),
+        lambda: ledger.charge_pairs(["a"], GaussianShift([1.0]), key="1"),
     )
     for turn, damaged in enumerate(damages(whole, rng)):
         if damaged == whole:
@@ -142,7 +142,7 @@ def test_a_file_put_in_the_place_of_another_is_named(place):
 def test_a_secret_is_needed_to_continue(tmp_path):
     secret = os.urandom(32)
     ledger = pi.Ledger(tmp_path / "l", secret=secret)
-    ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="k")
     assert pi.Ledger(tmp_path / "l", secret=secret).verify().ok
     with pytest.raises((InvalidInput, LedgerDamaged), match="secret"):
         pi.Ledger(tmp_path / "l")
@@ -157,7 +157,7 @@ def test_nobody_else_may_read_whatever_the_umask(tmp_path, umask):
     before = os.umask(umask)
     try:
         ledger = pi.Ledger(tmp_path / "l")
-        ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="k")
         ledger.totals(method="upper")
     finally:
         os.umask(before)
@@ -174,7 +174,7 @@ def test_whatever_acts_inside_the_log_is_named(place):
 def test_a_release_that_nobody_has_settled_is_told(place):
     ledger = pi.Ledger(place)
     assert ledger.verify().reserved == ()
-    ledger.reserve_pairs(["a"], Shift([1.0]), key="waits", mechanism="a mean")
+    ledger.reserve_pairs(["a"], GaussianShift([1.0]), key="waits", mechanism="a mean")
     assert ledger.verify().reserved == ("waits",) and ledger.verify().ok
     ledger.commit("waits")
     assert ledger.verify().reserved == ()
@@ -254,7 +254,7 @@ def test_the_order_of_events_does_not_hang_on_the_clock(place, monkeypatch):
 
     monkeypatch.setattr(event_log, "datetime", Back)
     ledger = pi.Ledger(place)
-    ledger.charge_pairs(["a"], Shift([1.0]), key="later")
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="later")
     assert [release.key for release in ledger.releases()][-1] == "later"
     assert ledger.releases()[-1].at.startswith("1999") and ledger.verify().ok
 

@@ -19,7 +19,7 @@ from perinstance.errors import LedgerConflict, LedgerTrouble
 from perinstance.ledger import renaming
 from perinstance.ledger.files import sorted_pairs
 from perinstance.ledger.files.sorted_pairs import SortedPairs
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 
 #: killed while a charge is written; when its file is whole, before the log has it; the same while others are renamed
 KILLED = """
@@ -34,7 +34,7 @@ if sys.argv[2] == "charging":
 event_log.OpenLog.append = end
 if sys.argv[2] == "renamed":
     ledger.rename({"bob": "bert"})
-ledger.charge_pairs(["anna-secret"], pi.pairs.Shift([1.0]), key="broken off")
+ledger.charge_pairs(["anna-secret"], pi.pairs.GaussianShift([1.0]), key="broken off")
 """
 
 
@@ -42,7 +42,7 @@ ledger.charge_pairs(["anna-secret"], pi.pairs.Shift([1.0]), key="broken off")
 def place(tmp_path):
     ledger = pi.Ledger(tmp_path / "ledger")
     for k in range(2):
-        ledger.charge_pairs(["anna-secret", "bob"], Shift([1.0, 0.5 + k]), key=f"release {k}")
+        ledger.charge_pairs(["anna-secret", "bob"], GaussianShift([1.0, 0.5 + k]), key=f"release {k}")
     return tmp_path / "ledger"
 
 
@@ -87,7 +87,7 @@ def test_what_a_full_disk_leaves_is_gone_once_the_ledger_is_opened(place, monkey
     with monkeypatch.context() as patch, pytest.raises(LedgerTrouble, match="disk is full"):
         connect = sqlite3.connect
         patch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Full))
-        ledger.charge_pairs(["anna-secret"], Shift([1.0]), key="more")
+        ledger.charge_pairs(["anna-secret"], GaussianShift([1.0]), key="more")
     assert len(holders(place)) == (2 if last == "INSERT" else 3) and len(ledger.releases()) == 2
     pi.Ledger(place)
     assert len(holders(place)) == 2 and not ledger.verify().leftovers
@@ -96,10 +96,10 @@ def test_what_a_full_disk_leaves_is_gone_once_the_ledger_is_opened(place, monkey
 def test_files_that_the_log_has_not_written_stay_when_a_ledger_is_opened(place, tmp_path):
     """Those of another ledger, and of charges that an older copy of the log does not know: they may be all there is."""
     log, other = (place / "log.sqlite").read_bytes(), pi.Ledger(tmp_path / "other")
-    other.charge_pairs(["eve"], Shift([1.0]), key="theirs")
+    other.charge_pairs(["eve"], GaussianShift([1.0]), key="theirs")
     ledger = pi.Ledger(place)
-    ledger.charge_pairs(["x"], Shift([1.0]), key="after the copy")
-    ledger.charge_pairs(["anna-secret"], Shift([1.0]), key="later")
+    ledger.charge_pairs(["x"], GaussianShift([1.0]), key="after the copy")
+    ledger.charge_pairs(["anna-secret"], GaussianShift([1.0]), key="later")
     theirs, later = other.releases()[0].stored.file, ledger.releases()[-1].stored.file
     shutil.copy(tmp_path / "other" / "charges" / theirs, place / "charges" / theirs)
     (place / "log.sqlite").write_bytes(log)
@@ -120,7 +120,7 @@ def test_a_charge_at_work_keeps_its_file_while_others_open_the_ledger(place, mon
         return stored
 
     monkeypatch.setattr(sorted_pairs.SortedPairs, "write", opened)
-    pi.Ledger(place).charge_pairs(["eve"], Shift([2.0]), key="at work")
+    pi.Ledger(place).charge_pairs(["eve"], GaussianShift([2.0]), key="at work")
     assert pi.Ledger(place).person("eve").epsilon > 0 and not pi.Ledger(place).verify().leftovers
 
 
@@ -144,23 +144,23 @@ def test_nobody_is_found_again_by_guessing_their_name(tmp_path, monkeypatch, sal
         token = sorted_pairs.secrets.token_hex
         monkeypatch.setattr(sorted_pairs.secrets, "token_hex", lambda n: "00" if n == 32 else token(n))
     ledger = pi.Ledger(tmp_path / "ledger")
-    ledger.charge_pairs(IDS, Shift(LOSSES), key="survey")
+    ledger.charge_pairs(IDS, GaussianShift(LOSSES), key="survey")
     assert ledger.forget("anna") == 1
     with sqlite3.connect(tmp_path / "ledger" / "log.sqlite") as log:
         logged = "".join(str(row) for row in log.execute("SELECT * FROM ledger_events").fetchall())
-    people = SortedPairs.of(IDS, Shift(LOSSES))
+    people = SortedPairs.of(IDS, GaussianShift(LOSSES))
     guesses = [people.content("00"), sorted_pairs.hashed_ids(people.table.column("id"))]
     assert [guess[:16] in logged for guess in guesses] == [not salted, False]
     assert ledger.verify().ok and not any(b"anna" in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
 
 def test_the_same_file_twice_has_other_hashes_and_is_still_known(place, tmp_path):
-    one, other = (SortedPairs.of(IDS, Shift(LOSSES)).write(tmp_path, "0" * 16) for _ in range(2))
+    one, other = (SortedPairs.of(IDS, GaussianShift(LOSSES)).write(tmp_path, "0" * 16) for _ in range(2))
     assert one.content != other.content and one.digest != other.digest
     assert one.digest == f"blake2b:{hashlib.blake2b((tmp_path / one.file).read_bytes()).hexdigest()}"
     ledger = pi.Ledger(place)
-    first = ledger.charge_pairs(IDS, Shift(LOSSES), key="survey")
-    assert ledger.charge_pairs(IDS[::-1], Shift(LOSSES[::-1]), key="survey") == first
+    first = ledger.charge_pairs(IDS, GaussianShift(LOSSES), key="survey")
+    assert ledger.charge_pairs(IDS[::-1], GaussianShift(LOSSES[::-1]), key="survey") == first
     for ids, losses in ((IDS, [1.0, 0.25, 3.5]), (["anna", "bob", "carl"], LOSSES)):
         with pytest.raises(LedgerConflict, match="another charge"):
-            ledger.charge_pairs(ids, Shift(losses), key="survey")
+            ledger.charge_pairs(ids, GaussianShift(losses), key="survey")

@@ -10,7 +10,15 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict
 from perinstance.ledger import charging
 from perinstance.ledger.files import sorted_pairs
-from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, Shift, StudentShift, compose
+from perinstance.pairs import (
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    PosteriorSamplePair,
+    StudentShift,
+    compose,
+)
 from perinstance.pairs.composition import pairs_of_promise
 
 DELTA = 1e-6
@@ -24,12 +32,12 @@ def ledger(tmp_path):
 def some_pairs(kind: str, n: int, rng):
     a, b = rng.uniform(0.01, 0.5, n), rng.uniform(0.1, 2.0, n)
     return {
-        "shift": lambda: Shift(a, rng.choice(["exact", "upper"], n)),
-        "laplace": lambda: Laplace(a),
-        "posterior": lambda: Posterior(a, b),
-        "objective": lambda: Objective(a, b, a + 0.1, a + 0.1),
-        "gaussian": lambda: Gaussian(np.c_[a, a / 2], np.c_[b, -b]),
-        "composed": lambda: Posterior(a, b) + Laplace(a),
+        "shift": lambda: GaussianShift(a, rng.choice(["exact", "upper"], n)),
+        "laplace": lambda: LaplaceShift(a),
+        "posterior": lambda: PosteriorSamplePair(a, b),
+        "objective": lambda: ObjectivePair(a, b, a + 0.1, a + 0.1),
+        "gaussian": lambda: GeneralGaussian(np.c_[a, a / 2], np.c_[b, -b]),
+        "composed": lambda: PosteriorSamplePair(a, b) + LaplaceShift(a),
         "student": lambda: StudentShift(a, np.full(n, 4.0), np.full(n, 2.0)),
         "promise": lambda: pairs_of_promise(a, 1e-9, n),
     }[kind]()
@@ -102,40 +110,40 @@ def test_what_cannot_be_charged_says_so(ledger):
     release = pi.PosteriorSample(alpha=1.0)
     with pytest.raises(InvalidInput, match="pass ids="):
         ledger.charge(pi.audit(release, X, y), key="k")
-    outside = pi.audit(release, X, y, targets=(X, y, [str(i) for i in range(10)]))
+    outside = pi.audit(release, X, y, outsiders=(X, y, [str(i) for i in range(10)]))
     with pytest.raises(InvalidInput, match="outside"):
         ledger.charge(outside, key="k")
     with pytest.raises(InvalidInput, match="ids repeat: 1 person"):
-        ledger.charge_pairs(["a", "a"], Shift([1.0, 2.0]), key="k")
+        ledger.charge_pairs(["a", "a"], GaussianShift([1.0, 2.0]), key="k")
     with pytest.raises(InvalidInput, match="one id per person"):
-        ledger.charge_pairs(["a"], Shift([1.0, 2.0]), key="k")
+        ledger.charge_pairs(["a"], GaussianShift([1.0, 2.0]), key="k")
     for text in (" ", 7, "a\0b", "x" * 20_000):
         with pytest.raises(InvalidInput, match="key"):
-            ledger.charge_pairs(["a"], Shift([1.0]), key=text)
+            ledger.charge_pairs(["a"], GaussianShift([1.0]), key=text)
         with pytest.raises(InvalidInput, match="mechanism"):
-            ledger.charge_pairs(["a"], Shift([1.0]), key="k", mechanism=text)
+            ledger.charge_pairs(["a"], GaussianShift([1.0]), key="k", mechanism=text)
         with pytest.raises(InvalidInput, match="mechanism"):
-            ledger.reserve_pairs(["a"], Shift([1.0]), key="k", mechanism=text)
+            ledger.reserve_pairs(["a"], GaussianShift([1.0]), key="k", mechanism=text)
     for fixed in ("no", "false", 1, None):
         with pytest.raises(InvalidInput, match="fixed_in_advance must be True or False, got"):
-            ledger.charge_pairs(["a"], Shift([1.0]), key="k", fixed_in_advance=fixed)
+            ledger.charge_pairs(["a"], GaussianShift([1.0]), key="k", fixed_in_advance=fixed)
     with pytest.raises(InvalidInput, match="note"):
-        ledger.charge_pairs(["a"], Shift([1.0]), key="k", note=7)
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="k", note=7)
     assert ledger.releases() == () and ledger.verify().ok
 
 
 def test_the_same_charge_twice_is_one(ledger):
-    first = ledger.charge_pairs(["b", "a"], Shift([1.0, 2.0]), key="k")
-    again = ledger.charge_pairs(["a", "b"], Shift([2.0, 1.0]), key="k")  # another order, the same people
+    first = ledger.charge_pairs(["b", "a"], GaussianShift([1.0, 2.0]), key="k")
+    again = ledger.charge_pairs(["a", "b"], GaussianShift([2.0, 1.0]), key="k")  # another order, the same people
     assert first == again and len(ledger.releases()) == 1
     with pytest.raises(LedgerConflict, match="another charge"):
-        ledger.charge_pairs(["a", "b"], Shift([2.0, 1.5]), key="k")
+        ledger.charge_pairs(["a", "b"], GaussianShift([2.0, 1.5]), key="k")
     with pytest.raises(LedgerConflict, match="another charge"):
-        ledger.charge_pairs(["a", "b"], Laplace([2.0, 1.0]), key="k")
+        ledger.charge_pairs(["a", "b"], LaplaceShift([2.0, 1.0]), key="k")
     assert len(list((ledger._charges).iterdir())) == 1
-    ledger.charge_pairs(["a"], Shift([1.0]), key="fixed", fixed_in_advance=True)
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="fixed", fixed_in_advance=True)
     with pytest.raises(LedgerConflict, match="charged with fixed_in_advance=True"):
-        ledger.charge_pairs(["a"], Shift([1.0]), key="fixed", fixed_in_advance=False)
+        ledger.charge_pairs(["a"], GaussianShift([1.0]), key="fixed", fixed_in_advance=False)
 
 
 def test_any_log_can_be_shown(ledger, tmp_path, monkeypatch):
@@ -143,7 +151,7 @@ def test_any_log_can_be_shown(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(charging.ChargeWords, "__post_init__", lambda words: None)
     for k, (mechanism, fixed) in enumerate([(5, "no"), ("x" * 10_000_000, 1), (None, True), ("a\0\x1b[2J", False)]):
         ledger.charge_pairs(
-            ["a"], Shift([1.0]), key=f"{k}", mechanism=mechanism, note=mechanism, fixed_in_advance=fixed
+            ["a"], GaussianShift([1.0]), key=f"{k}", mechanism=mechanism, note=mechanism, fixed_in_advance=fixed
         )
     assert [release.fixed_in_advance for release in ledger.releases()] == [False, False, True, False]
     page = ledger.report(tmp_path / "page.html").read_text()
@@ -197,7 +205,7 @@ def test_anything_with_pairs_can_be_charged(ledger):
     """A reading of a training has neither ids nor a release: its people are named here."""
 
     class Reading:
-        pairs = Shift([0.1, 0.2], "estimate")
+        pairs = GaussianShift([0.1, 0.2], "estimate")
         assumption = "odometer reading along this training"
 
     charged = ledger.charge(Reading(), key="training", ids=["a", "b"])
@@ -208,16 +216,16 @@ def test_anything_with_pairs_can_be_charged(ledger):
     with pytest.raises(InvalidInput, match="ids already"):
         ledger.charge(_audit(["a", "b"]), key="other", ids=["a", "b"])
     with pytest.raises(InvalidInput, match="charge_pairs"):
-        ledger.charge(Shift([1.0]), key="other", ids=["a"])
+        ledger.charge(GaussianShift([1.0]), key="other", ids=["a"])
 
 
 def test_guarantees_and_readings_are_told_apart(ledger):
-    ledger.charge_pairs(["a"], Shift([1.0]), key="1", fixed_in_advance=True)
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="1", fixed_in_advance=True)
     assert ledger.totals().guarantee
-    ledger.charge_pairs(["b"], Shift([1.0]), key="2")
+    ledger.charge_pairs(["b"], GaussianShift([1.0]), key="2")
     assert not ledger.totals().guarantee and "reading" in ledger.totals().assumption
     assert ledger.person("a").guarantee and not ledger.person("b").guarantee
-    ledger.charge_pairs(["a"], Shift([1.0], "estimate"), key="3", fixed_in_advance=True)
+    ledger.charge_pairs(["a"], GaussianShift([1.0], "estimate"), key="3", fixed_in_advance=True)
     assert not ledger.person("a").guarantee and ledger.person("a").kind == "estimate"
     assert ledger.totals().kind == "estimate"
     absent = ledger.person("A")  # a typing error must not read as a guarantee for somebody
@@ -234,7 +242,7 @@ def test_totals_below_the_budget_of_a_filter_are_readings(tmp_path):
     for found in (ledger.totals(delta), ledger.totals(delta, "upper"), ledger.person("a", delta)):
         assert not found.guarantee and "reading" in found.assumption and "budget" in found.assumption
     # the reading after t steps, and the best time to stop: log ratios walk by N(m^2/2, m^2) with the person
-    readings = Shift(m * np.sqrt(np.arange(1, steps + 1))).epsilon(delta)
+    readings = GaussianShift(m * np.sqrt(np.arange(1, steps + 1))).epsilon(delta)
     grid = np.linspace(-3.0, 6.0, 1801)
     law = np.exp(-0.5 * ((grid[None, :] - grid[:, None] - m * m / 2) / m) ** 2)
     law /= law.sum(axis=1, keepdims=True)
@@ -265,7 +273,7 @@ def test_a_promise_of_another_tool_is_never_too_small():
 
 def test_people_get_other_names_or_none(ledger, tmp_path):
     for k in range(3):
-        ledger.charge_pairs(["anna-secret", "bob", f"only{k}"], Shift([1.0, 0.5, 0.1]), key=f"{k}")
+        ledger.charge_pairs(["anna-secret", "bob", f"only{k}"], GaussianShift([1.0, 0.5, 0.1]), key=f"{k}")
     ledger.totals(method="upper")  # running sums hold ids too
     before = ledger.person("anna-secret").epsilon
     assert ledger.forget("anna-secret") == 3
@@ -288,7 +296,7 @@ def test_people_get_other_names_or_none(ledger, tmp_path):
 
 
 def test_it_can_be_exported(ledger, tmp_path):
-    ledger.charge_pairs(["a", "b"], Shift([1.0, 0.5]), key="k", note="=1+1")
+    ledger.charge_pairs(["a", "b"], GaussianShift([1.0, 0.5]), key="k", note="=1+1")
     folder = ledger.export(tmp_path / "copy")
     assert {path.name for path in folder.iterdir()} == {"releases.json", "00001.parquet"}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
@@ -309,12 +317,12 @@ HOSTILE += ["NA", "\u202e", " x", "x ", "\n"]
 
 
 def test_hostile_ids_are_people_like_any_other(ledger):
-    ledger.charge_pairs(HOSTILE, Shift(np.arange(1.0, 1 + len(HOSTILE))), key="'; DROP TABLE ledger_head; --")
-    ledger.charge_pairs([7, 8], Shift([0.5, 0.5]), key="numbers")
-    ledger.charge_pairs(["7", "007"], Shift([0.5, 0.5]), key="texts")
+    ledger.charge_pairs(HOSTILE, GaussianShift(np.arange(1.0, 1 + len(HOSTILE))), key="'; DROP TABLE ledger_head; --")
+    ledger.charge_pairs([7, 8], GaussianShift([0.5, 0.5]), key="numbers")
+    ledger.charge_pairs(["7", "007"], GaussianShift([0.5, 0.5]), key="texts")
     assert len(ledger.person("7").entries) == 2 and len(ledger.person("007").entries) == 1
     for k, name in enumerate(HOSTILE):
-        assert ledger.person(name).entries[0].epsilon == float(Shift([k + 1.0]).epsilon(DELTA)[0])
+        assert ledger.person(name).entries[0].epsilon == float(GaussianShift([k + 1.0]).epsilon(DELTA)[0])
     assert ledger.verify().ok
 
 

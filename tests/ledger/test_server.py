@@ -18,7 +18,7 @@ import pytest
 
 import perinstance as pi
 from perinstance.errors import InvalidInput, LedgerConflict, LedgerDamaged, LedgerTrouble
-from perinstance.pairs import Laplace, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift
 from tests.cli.conftest import run, table  # noqa: F401 - fixtures
 
 pytest.importorskip("sqlalchemy", reason="needs perinstance[ledger]")
@@ -80,24 +80,24 @@ def address(server):
 
 def test_it_does_what_a_folder_does(address, tmp_path):
     ledger = pi.Ledger(address, store=tmp_path / "store")
-    ledger.charge_pairs(["ann", "bob"], Shift([0.3, 0.1]), key="it's January", fixed_in_advance=True)
-    ledger.charge_pairs(["ann", "eve"], Laplace([0.4, 0.1]), key="February", fixed_in_advance=True)
+    ledger.charge_pairs(["ann", "bob"], GaussianShift([0.3, 0.1]), key="it's January", fixed_in_advance=True)
+    ledger.charge_pairs(["ann", "eve"], LaplaceShift([0.4, 0.1]), key="February", fixed_in_advance=True)
     beside = pi.Ledger(tmp_path / "folder")
-    beside.charge_pairs(["ann", "bob"], Shift([0.3, 0.1]), key="it's January", fixed_in_advance=True)
-    beside.charge_pairs(["ann", "eve"], Laplace([0.4, 0.1]), key="February", fixed_in_advance=True)
+    beside.charge_pairs(["ann", "bob"], GaussianShift([0.3, 0.1]), key="it's January", fixed_in_advance=True)
+    beside.charge_pairs(["ann", "eve"], LaplaceShift([0.4, 0.1]), key="February", fixed_in_advance=True)
     assert ledger.totals().to_frame().equals(beside.totals().to_frame())
     assert pi.Ledger(address, store=tmp_path / "store").person("ann").entries[0].key == "it's January"
     ledger.forget("ann")
     assert len(ledger.totals()) == 3 and ledger.verify().ok
     with pytest.raises(LedgerConflict, match="another charge"):
-        ledger.charge_pairs(["x"], Shift([1.0]), key="February")
+        ledger.charge_pairs(["x"], GaussianShift([1.0]), key="February")
 
 
 def test_changes_on_the_server_are_named(address, tmp_path):
     import sqlalchemy
 
     ledger = pi.Ledger(address, store=tmp_path / "store")
-    ledger.charge_pairs(["a"], Shift([1.0]), key="k")
+    ledger.charge_pairs(["a"], GaussianShift([1.0]), key="k")
     assert ledger.verify().ok
     engine = sqlalchemy.create_engine(address.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:

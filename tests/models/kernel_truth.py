@@ -78,7 +78,7 @@ def _process(k: Any, x: list, z: list) -> arb:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class PosteriorSamplePair:
     """Mean and covariance (times gamma) at the points, and at one more row."""
 
     mean: list
@@ -100,7 +100,7 @@ class World:
         half = [[kernel_of(estimator, p, q) for q in rows[: i + 1]] for i, p in enumerate(rows)]
         return cls([[half[max(i, j)][min(i, j)] for j in range(len(rows))] for i in range(len(rows))], arb(noise))
 
-    def posterior(self, people: list, targets: list, points: list, row: int) -> Posterior:
+    def posterior(self, people: list, targets: list, points: list, row: int) -> PosteriorSamplePair:
         """Predictions of a fit with these people at the points and at another row."""
         asked, K = [*points, row], self.K
         prior = arb_mat([[K[p][q] for q in asked] for p in asked])
@@ -115,7 +115,7 @@ class World:
             covariance = prior - k.transpose() * h
         T = len(points)
         small = arb_mat([[covariance[i, j] for j in range(T)] for i in range(T)])
-        return Posterior(mean[:T], small, mean[T], covariance[T, T])
+        return PosteriorSamplePair(mean[:T], small, mean[T], covariance[T, T])
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,9 @@ class Truth:
     rho: arb | None  #: for gamma = 1
 
 
-def truth(without: Posterior, within: Posterior, noise: arb, target: arb, precision: list | None) -> Truth:
+def truth(
+    without: PosteriorSamplePair, within: PosteriorSamplePair, noise: arb, target: arb, precision: list | None
+) -> Truth:
     """Compare two refits: moments of the draws, nothing of the formulas of the library."""
     D = [a - b for a, b in zip(within.mean, without.mean, strict=True)]
     T = len(D)

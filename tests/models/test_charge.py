@@ -42,7 +42,7 @@ def test_one_person_is_no_broadcast_array(monkeypatch):
     charge(np.ones(1), 0.0)
     charge(1.0, np.ones(1))
     assert len(asked) == 8
-    real = monotone_losses.Posterior
-    monkeypatch.setattr(monotone_losses, "Posterior", lambda *arrays: (looked_at(*arrays), real(*arrays))[1])
+    real = monotone_losses.PosteriorSamplePair
+    monkeypatch.setattr(monotone_losses, "PosteriorSamplePair", lambda *arrays: (looked_at(*arrays), real(*arrays))[1])
     monotone_losses.posterior_upper(np.full(1, 0.1), 1.0, 1e-6)
     assert len(asked) == 10 and all(asked)

@@ -7,7 +7,7 @@ import pytest
 
 from perinstance.models.linear import open_people, ridge
 from perinstance.models.linear.row_statistics import RowMap, RowRounding, row_statistics_of
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 
 CHARGE = 1e-3  # of sqrt(mu)
 LEVERAGES = np.logspace(0, 6, 400)
@@ -17,15 +17,17 @@ RESIDUALS = np.sqrt(LEVERAGES) * np.resize([0.01, 0.3, 1.0, 3.0, 10.0], 400)
 def _costs_at_least(mu, rho, least_mu):
     """Whatever the true leverage is, the charged pair must cost as much, at deltas where wide pairs cost less."""
     for delta in (1e-6, 0.3, 0.9, 0.999):
-        stated = Posterior(mu, rho).epsilon(delta)
+        stated = PosteriorSamplePair(mu, rho).epsilon(delta)
         for share in (0.0, 0.5, 1.0):
-            true = Posterior(least_mu + share * (mu - least_mu), RESIDUALS).epsilon(delta)
+            true = PosteriorSamplePair(least_mu + share * (mu - least_mu), RESIDUALS).epsilon(delta)
             assert (stated >= true * (1 - 2e-9) - 1e-12).all()
 
 
 def test_a_larger_leverage_alone_may_cost_less():
     """Otherwise there would be nothing to test here."""
-    narrow, wide = (Posterior(mu, RESIDUALS).epsilon(0.9) for mu in (LEVERAGES, LEVERAGES * (1 + CHARGE) ** 2))
+    narrow, wide = (
+        PosteriorSamplePair(mu, RESIDUALS).epsilon(0.9) for mu in (LEVERAGES, LEVERAGES * (1 + CHARGE) ** 2)
+    )
     assert (wide < narrow * (1 - 1e-6)).any()
 
 

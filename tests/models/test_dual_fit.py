@@ -155,7 +155,7 @@ def test_nothing_p_by_p_is_made():
         tracemalloc.start()
         try:
             for asked in (None, (X[:3] + 1, y[:3])):
-                audit = pi.audit(release, X, y, targets=asked)
+                audit = pi.audit(release, X, y, outsiders=asked)
                 assert np.isfinite(audit.losses).all() and audit.health.rank >= 4000
             assert tracemalloc.get_traced_memory()[1] < 100e6
         finally:

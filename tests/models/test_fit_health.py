@@ -50,7 +50,7 @@ def test_the_card_counts_the_people_of_the_fit_also_for_outsiders():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((N, 2)), np.floor(np.abs(rng.standard_normal(N)))
     release = pi.OutputPerturbation(PoissonRegressor(), scale=1.0)
-    audit = pi.audit(release, X, y, delta=1e-5, targets=(X[:3], y[:3]))
+    audit = pi.audit(release, X, y, delta=1e-5, outsiders=(X[:3], y[:3]))
     assert len(audit) == 3 and audit.health.n_people == N
     assert accuracy_cost(audit) is None
     linear = pi.audit(pi.OutputPerturbation(Ridge(), scale=1.0), X, y, delta=1e-5)

@@ -87,5 +87,6 @@ def test_a_direction_that_nobody_holds_up_harms_nobody():
     assert more.epsilon == pytest.approx(plain.epsilon, rel=1e-6)
     stranger = np.append(X[:1], [[0.0, 0.0, 0.0]], axis=1)  # off the plane in which everybody lies
     assert (
-        pi.audit(pi.PosteriorSample(0.0, fit_intercept=True), twice, y, targets=(stranger, y[:1])).epsilon[0] == np.inf
+        pi.audit(pi.PosteriorSample(0.0, fit_intercept=True), twice, y, outsiders=(stranger, y[:1])).epsilon[0]
+        == np.inf
     )

@@ -22,8 +22,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.kernel_ridge.problem import predictions
 from perinstance.models.problem_registry import problem_of
-from perinstance.pairs import Gaussian, Posterior
-from perinstance.releases.gaussian_process_sample import ProcessSample
+from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
+from perinstance.releases.gaussian_process_sample import GaussianProcessSample
 
 RNG = np.random.default_rng(12)
 X = RNG.normal(size=(60, 2))
@@ -70,7 +70,7 @@ def _posterior(rows, targets):
 @pytest.mark.parametrize("inside", [True, False])
 def test_draw_at_points_is_the_pair_of_two_gaussians(inside):
     gamma = 0.7
-    release = ProcessSample(PROCESS, T, gamma=gamma)
+    release = GaussianProcessSample(PROCESS, T, gamma=gamma)
     fit = release.confidential_fit(ArraySweep(X, Y))
     Z, z = (X[:5], Y[:5]) if inside else (X[:5] + 0.2, Y[:5])
     found = release.people(fit, Block(Z, z), inside).pairs
@@ -80,7 +80,7 @@ def test_draw_at_points_is_the_pair_of_two_gaussians(inside):
             p, q = _posterior(np.delete(X, i, 0), np.delete(Y, i)), everyone
         else:
             p, q = everyone, _posterior(np.vstack([X, Z[i]]), np.append(Y, z[i]))
-        pair = Gaussian.from_moments(p[0][None], p[1][None] / gamma, q[0][None], q[1][None] / gamma)
+        pair = GeneralGaussian.from_moments(p[0][None], p[1][None] / gamma, q[0][None], q[1][None] / gamma)
         for delta in (1e-3, 1e-8):
             assert found[i].epsilon(delta) == pytest.approx(pair.epsilon(delta), rel=1e-6)
 
@@ -91,15 +91,15 @@ def test_a_larger_leverage_tells_more_if_the_residual_is_larger_too(direction):
     rng = np.random.default_rng(3)
     mu, rho = 10.0 ** rng.uniform(-4, 4, 2000), 10.0 ** rng.uniform(-2, 2, 2000)
     larger = mu * (1 + 10.0 ** rng.uniform(-6, 2, 2000))
-    charged = Posterior(larger, rho * np.sqrt((1 + larger) / (1 + mu)))
+    charged = PosteriorSamplePair(larger, rho * np.sqrt((1 + larger) / (1 + mu)))
     for delta in (0.1, 1e-3, 1e-9):
-        true = Posterior(mu, rho).epsilon(delta, direction)
+        true = PosteriorSamplePair(mu, rho).epsilon(delta, direction)
         assert (charged.epsilon(delta, direction) >= true * (1 - 1e-8) - 1e-12).all()
 
 
 def test_dependent_points_fall_back_to_the_whole_function():
     """Twice the same point: a draw of the whole function bounds it."""
-    one, two = (ProcessSample(PROCESS, points) for points in (T[:1], np.vstack([T[:1], T[:1]])))
+    one, two = (GaussianProcessSample(PROCESS, points) for points in (T[:1], np.vstack([T[:1], T[:1]])))
     sweep = ArraySweep(X, Y)
     tight = one.people(one.confidential_fit(sweep), Block(X, Y)).pairs
     loose = two.people(two.confidential_fit(sweep), Block(X, Y)).pairs
@@ -113,7 +113,7 @@ def test_releases_audit_and_publish():
     assert pi.audit(output, X, Y, delta=1e-6).epsilon.shape == (60,)
     with pytest.raises(InvalidInput, match="values_"):
         output.predict(X)
-    draw = ProcessSample(PROCESS, T).fit(X, Y)
+    draw = GaussianProcessSample(PROCESS, T).fit(X, Y)
     assert draw.values_.shape == (4,)
     audit = pi.audit(draw, X, Y, delta=1e-6)
     assert (audit.epsilon > 0).all()

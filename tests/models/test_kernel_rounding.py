@@ -24,7 +24,7 @@ from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.kernel_ridge.problem import predictions
-from perinstance.releases.gaussian_process_sample import ProcessSample
+from perinstance.releases.gaussian_process_sample import GaussianProcessSample
 
 from .kernel_truth import World, many_digits, numbers, truth
 
@@ -147,7 +147,7 @@ def _check(found, draws, i, true, tally):
 
 def _everyone(case, tally):
     model = predictions(case.estimator, case.T)
-    release = ProcessSample(case.estimator, case.T)
+    release = GaussianProcessSample(case.estimator, case.T)
     sweep = ArraySweep(case.X, case.y)
     try:
         fit = model.fit(sweep, case.precision)

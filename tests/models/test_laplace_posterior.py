@@ -11,7 +11,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.sklearn_estimators import huber
-from perinstance.pairs import Gaussian
+from perinstance.pairs import GeneralGaussian
 from perinstance.releases.laplace_posterior import LaplacePosterior
 
 from .dumb import FORMULAS, problem, refit
@@ -47,7 +47,7 @@ def test_pairs_of_refitted_posteriors(estimator, name, alpha, mean, inside):
             p, q = _posterior(name, np.delete(X, i, 0), np.delete(y, i), alpha, mean), everyone
         else:
             p, q = everyone, _posterior(name, np.vstack([X, Z[i]]), np.append(y, z[i]), alpha, mean)
-        expected = Gaussian.from_moments(p[0][None], p[1][None], q[0][None], q[1][None])
+        expected = GeneralGaussian.from_moments(p[0][None], p[1][None], q[0][None], q[1][None])
         for direction in ("without", "with"):
             assert found[i].kl(direction) == pytest.approx(expected.kl(direction), rel=1e-6)
         assert found[i].epsilon(1e-5) == pytest.approx(expected.epsilon(1e-5), rel=1e-6)
@@ -81,5 +81,5 @@ def test_publishing_and_refusals():
     with pytest.raises(InvalidInput, match="upper"):
         release.confidential_fit(ArraySweep(X, y), "upper")
     for refused in (Ridge(), huber()):
-        with pytest.raises(RefusedModel, match="Laplace"):
+        with pytest.raises(RefusedModel, match="LaplaceShift"):
             LaplacePosterior(refused).problem()

@@ -12,7 +12,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs.bounded import Dominated
-from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.gaussian_shift import GaussianShift
 
 RNG = np.random.default_rng(21)
 N, D = 1200, 2
@@ -97,13 +97,13 @@ def test_dominated_pairs_keep_their_own_rules():
     for delta in (1e-3, 1e-6):
         epsilon = pairs.epsilon(delta)
         assert (pairs.delta(epsilon) <= delta * (1 + 1e-9)).all()
-        assert epsilon[1] == pytest.approx(Shift(1.0).epsilon(delta)[0], rel=1e-12)
+        assert epsilon[1] == pytest.approx(GaussianShift(1.0).epsilon(delta)[0], rel=1e-12)
     assert np.isinf(pairs.epsilon(1e-10)[0])
     assert np.isinf(pairs.renyi(2.0)).all()
     assert np.isinf(pairs.zcdp()).all()
-    assert pairs.attack_power(0.05)[1] >= Shift(1.0).attack_power(0.05)[0]
-    assert pairs.attack_power(0.05)[1] == pytest.approx(Shift(1.0).attack_power(0.05)[0], rel=0.02)
-    assert (pairs.delta(-1.0, "without") >= Shift([0.5, 1.0, 0.0]).delta(-1.0)).all()
+    assert pairs.attack_power(0.05)[1] >= GaussianShift(1.0).attack_power(0.05)[0]
+    assert pairs.attack_power(0.05)[1] == pytest.approx(GaussianShift(1.0).attack_power(0.05)[0], rel=0.02)
+    assert (pairs.delta(-1.0, "without") >= GaussianShift([0.5, 1.0, 0.0]).delta(-1.0)).all()
     assert len(Dominated.concatenate([pairs[:1], pairs[1:]])) == 3
     assert pairs[0].offset == pytest.approx([0.1])
 

@@ -72,7 +72,7 @@ def test_an_outsider_with_the_slightest_part_in_an_open_direction_loses_everythi
     y = np.array([1.0, 0.0, 1.0])
     release = pi.OutputPerturbation(Ridge(alpha=0.0, fit_intercept=False), scale=1.0)
     new = np.array([[3.0, 3.0], [1.0, 1.0 + 2.0**-52], [0.0, 1e-300]])
-    assert np.isinf(pi.audit(release, X, y, targets=(new, np.ones(3))).losses).tolist() == [False, True, True]
+    assert np.isinf(pi.audit(release, X, y, outsiders=(new, np.ones(3))).losses).tolist() == [False, True, True]
 
 
 def test_a_regular_table_is_not_looked_at_twice():

@@ -101,9 +101,9 @@ def test_outsiders_on_awkward_tables(table, others, alpha, intercept):
     d = X.shape[1]
     X_new = np.resize(others[0], (2, d))
     y_new = np.resize(others[1], 2)
-    sample = pi.audit(pi.PosteriorSample(alpha, 1.0, intercept), X, y, targets=(X_new, y_new))
+    sample = pi.audit(pi.PosteriorSample(alpha, 1.0, intercept), X, y, outsiders=(X_new, y_new))
     moved = pi.audit(
-        pi.OutputPerturbation(Ridge(alpha=alpha, fit_intercept=intercept), 1.0), X, y, targets=(X_new, y_new)
+        pi.OutputPerturbation(Ridge(alpha=alpha, fit_intercept=intercept), 1.0), X, y, outsiders=(X_new, y_new)
     )
     for i in range(2):
         truth = neighbours(X, y, X_new[i], y_new[i], alpha, intercept)

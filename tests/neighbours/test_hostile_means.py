@@ -134,7 +134,7 @@ def fuzz(seed, folder):
         pq.write_table(pa.table({f"c{j}": np.ascontiguousarray(X[:, j]) for j in range(d)}), folder / f"{seed}.parquet")
         given = pi.scan(folder / f"{seed}.parquet")
     inside = pi.audit(release, given, delta=DELTA, engine=engine)
-    outside = pi.audit(release, given, delta=DELTA, engine=engine, targets=(others,))
+    outside = pi.audit(release, given, delta=DELTA, engine=engine, outsiders=(others,))
     with mpmath.workdps(60):
         return check(inside, true_distances(X, X, True, release), release) + check(
             outside, true_distances(X, others, False, release), release

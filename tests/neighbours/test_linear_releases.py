@@ -45,7 +45,7 @@ def test_posterior_sample_is_the_divergence_of_two_refits(seed, intercept):
         assert answer.residual[i] == pytest.approx(to_float(truth.residual), rel=1e-11)
         assert is_posterior_loss(answer.epsilon[i], truth, 1.3)
     X_new, y_new = rng.normal(size=(3, 3)) * 4, rng.normal(size=3) * 5
-    outside = pi.audit(release, X, y, targets=(X_new, y_new), delta=DELTA)
+    outside = pi.audit(release, X, y, outsiders=(X_new, y_new), delta=DELTA)
     for i in range(3):
         truth = neighbours(X, y, X_new[i], y_new[i], 0.7, intercept)
         assert is_posterior_loss(outside.epsilon[i], truth, 1.3)
@@ -68,7 +68,7 @@ def test_output_perturbation_is_the_divergence_of_two_refits(alpha, intercept, p
         assert answer.pairs.distance[i] == pytest.approx(D, rel=1e-11)
         assert is_shift_loss(answer.epsilon[i], D)
     X_new, y_new = rng.normal(size=(3, 3)) * 4, rng.normal(size=3) * 5
-    outside = pi.audit(release, X, y, targets=(X_new, y_new), delta=DELTA)
+    outside = pi.audit(release, X, y, outsiders=(X_new, y_new), delta=DELTA)
     for i in range(3):
         D = distance(neighbours(X, y, X_new[i], y_new[i], alpha, intercept), A) / 2.5
         assert is_shift_loss(outside.epsilon[i], D)
@@ -93,7 +93,7 @@ def test_noisy_mean_is_the_divergence_of_two_means(noise, statistic):
     for i in range(9):
         assert is_loss(answer.epsilon[i], np.delete(X, i, axis=0), X)
     new = np.array([[100.0, -50.0]])
-    outside = pi.audit(release, X, targets=(new,), delta=DELTA)
+    outside = pi.audit(release, X, outsiders=(new,), delta=DELTA)
     assert is_loss(outside.epsilon[0], X, np.vstack([X, new]))
 
 

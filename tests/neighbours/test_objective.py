@@ -42,7 +42,7 @@ def test_objective_perturbation_is_the_divergence_of_two_refits(intercept):
     answer = pi.audit(release, X, y, delta=DELTA)
     for i in (0, 6):
         assert is_loss(answer.epsilon[i], leave_out(X, y, i, 0.7, intercept))
-    outside = pi.audit(release, X, y, delta=DELTA, targets=([[0.5, 1.0]], [-1.0]))
+    outside = pi.audit(release, X, y, delta=DELTA, outsiders=([[0.5, 1.0]], [-1.0]))
     assert is_loss(outside.epsilon[0], neighbours(X, y, [0.5, 1.0], -1.0, 0.7, intercept))
 
 

@@ -14,7 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from perinstance.pairs import Gaussian, Laplace, Objective, Pairs, Posterior, Shift, StudentShift, compose
+from perinstance.pairs import (
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    Pairs,
+    PosteriorSamplePair,
+    StudentShift,
+    compose,
+)
 from perinstance.pairs.bounded import Dominated
 
 FILE = Path(__file__).parents[1] / "data" / "pair_answers.csv"
@@ -38,28 +47,28 @@ def people(rng: np.random.Generator) -> list[Pairs]:
     x2 = some(1e-2, 1e2, 6)
     excess = np.array([[0.5, -0.3, 0.0], [-0.9, 0.0, 0.0], [1e-9, -1e-9, 0.1], [1e4, 2.0, -0.99], [-0.5, -0.6, -0.7]])
     shift = np.array([[0.2, 0.0, 1.0], [0.0, 3.0, 0.0], [1e-6, 0.0, 1e-3], [5.0, 0.0, 0.1], [0.0, 0.0, 0.1]])
-    few = [Laplace(some(1e-3, 3.0, 5)) for _ in range(4)]
-    wide = Posterior(some(1e-5, 1.0, 5), some(1e-2, 30.0, 5))
-    narrow = Objective(lever[:5], size[:5] / 10, x2[:5], 1.3 * lever[:5] ** 2 / x2[:5])
+    few = [LaplaceShift(some(1e-3, 3.0, 5)) for _ in range(4)]
+    wide = PosteriorSamplePair(some(1e-5, 1.0, 5), some(1e-2, 30.0, 5))
+    narrow = ObjectivePair(lever[:5], size[:5] / 10, x2[:5], 1.3 * lever[:5] ** 2 / x2[:5])
     return [
-        Shift(
+        GaussianShift(
             np.r_[[1e-300, 1e-12, 1e-9, 1e-5, 0.01, 0.3, 1.0, 5.0, 40.0, 1e3, 1e6, 1e11, 0.0, np.inf], some(0.01, 9, 4)]
         ),
-        Laplace(np.r_[[1e-12, 1e-3, 0.5, 2.0, 30.0, 800.0, np.inf, 0.0]]),
+        LaplaceShift(np.r_[[1e-12, 1e-3, 0.5, 2.0, 30.0, 800.0, np.inf, 0.0]]),
         StudentShift(
             [1e-9, 0.1, 1.0, 5.0, 40.0, 1e6], [5.0, 1.0, 0.5, 30.0, 3.0, 2.0], [1.0, 3.0, 10.0, 1.0, 100.0, 1.0]
         ),
-        Posterior(mu, rho),
-        Objective(lever, size, x2, 4.0 * lever**2 / x2),
-        Objective(lever, size, x2, lever**2 / x2),
-        Gaussian(excess, shift),
+        PosteriorSamplePair(mu, rho),
+        ObjectivePair(lever, size, x2, 4.0 * lever**2 / x2),
+        ObjectivePair(lever, size, x2, lever**2 / x2),
+        GeneralGaussian(excess, shift),
         Dominated([0.0, 0.5, 3.0, 1e-6], [0.0, 0.01, 0.3, 1e-3], [0.0, 1e-12, 1e-7, 0.0]),
         compose([wide, few[0]]),
         compose([few[0], few[1], few[0]]),
         compose([*few, few[2], few[2]]),
-        compose([Shift(some(0.05, 3, 5)), few[3], few[1]]),
-        compose([wide, narrow, Shift(some(0.01, 1, 5))]),
-        compose([Gaussian(excess, shift), few[2]]),
+        compose([GaussianShift(some(0.05, 3, 5)), few[3], few[1]]),
+        compose([wide, narrow, GaussianShift(some(0.01, 1, 5))]),
+        compose([GeneralGaussian(excess, shift), few[2]]),
         compose([*[wide] * 10]),
         compose([wide, Dominated([0.1] * 5, [0.01] * 5, [1e-9] * 5)]),
     ]

@@ -16,7 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from perinstance.pairs import Laplace, Objective, Pairs, Posterior, SampledGaussian, Shift, compose
+from perinstance.pairs import (
+    GaussianShift,
+    LaplaceShift,
+    ObjectivePair,
+    Pairs,
+    PosteriorSamplePair,
+    SampledGaussian,
+    compose,
+)
 from tests.pairs.make_pair_answers import answer
 
 FILE = Path(__file__).parents[1] / "data" / "sampled_answers.csv"
@@ -41,10 +49,10 @@ def people(rng: np.random.Generator) -> list[Pairs]:
     ]
     others = [
         [
-            Shift(some(0.01, 5.0)),
-            Laplace(some(1e-3, 3.0)),
-            Posterior(some(1e-5, 1.0), some(0.01, 10.0)),
-            Objective([0.02], some(0.01, 1.0), [0.5], [0.002]),
+            GaussianShift(some(0.01, 5.0)),
+            LaplaceShift(some(1e-3, 3.0)),
+            PosteriorSamplePair(some(1e-5, 1.0), some(0.01, 10.0)),
+            ObjectivePair([0.02], some(0.01, 1.0), [0.5], [0.002]),
         ]
         for _ in range(60)
     ]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Pairs, SampledGaussian, Shift, compose, from_columns
+from perinstance.pairs import GaussianShift, Pairs, SampledGaussian, compose, from_columns
 from perinstance.pairs.composition import pairs_of_promise
 
 from .test_catalogue import CATALOGUE
@@ -98,9 +98,14 @@ def test_no_question_takes_it(name):
 
 
 def test_no_list_of_pairs_is_made_of_it():
-    for call in (compose, lambda value: compose([value]), Shift.concatenate, lambda value: Shift([1.0]) + value):
+    for call in (
+        compose,
+        lambda value: compose([value]),
+        GaussianShift.concatenate,
+        lambda value: GaussianShift([1.0]) + value,
+    ):
         all_refused(call)
-    all_refused(lambda value: Shift.concatenate([Shift([1.0]), value]))
+    all_refused(lambda value: GaussianShift.concatenate([GaussianShift([1.0]), value]))
     all_refused(lambda value: from_columns({"distance": value, "kind": ["exact"]}, "shift/1"), "distance")
     all_refused(lambda value: pairs_of_promise(value, 1e-6, 1), "epsilon")
     all_refused(lambda value: pairs_of_promise(1.0, value, 1), "delta")
@@ -108,11 +113,11 @@ def test_no_list_of_pairs_is_made_of_it():
 
 def test_pairs_of_two_people_are_no_list_of_two_releases():
     with pytest.raises(InvalidInput, match="list of pairs"):
-        compose(Shift([1.0, 2.0]))
+        compose(GaussianShift([1.0, 2.0]))
 
 
 def test_no_noise_grows_by_it():
-    all_refused(Shift([1.0]).with_noise, "factor")
+    all_refused(GaussianShift([1.0]).with_noise, "factor")
     all_refused(SampledGaussian(0.1, [1.0], 3).with_noise, "factor")
 
 
@@ -120,15 +125,19 @@ def test_no_noise_grows_by_it():
 def test_no_word_is_read_in_it(what):
     value = NO_NUMBERS[what]
     with pytest.raises(InvalidInput, match="kind"):
-        Shift([1.0], kind=value)
+        GaussianShift([1.0], kind=value)
     with pytest.raises(InvalidInput, match="direction"):
-        Shift([1.0]).epsilon(1e-6, value)
+        GaussianShift([1.0]).epsilon(1e-6, value)
 
 
 @pytest.mark.parametrize("what", NUMBERS)
 def test_numbers_are_numbers(what):
     """However they are kept, the pairs are those of 1 and 2, bit for bit."""
-    for make in (Shift, lambda value: SampledGaussian(0.5, value), lambda value: SampledGaussian(0.5, 1.0, value)):
+    for make in (
+        GaussianShift,
+        lambda value: SampledGaussian(0.5, value),
+        lambda value: SampledGaussian(0.5, 1.0, value),
+    ):
         assert make(NUMBERS[what]).epsilon(1e-5).tolist() == make(np.array([1.0, 2.0])).epsilon(1e-5).tolist()
 
 
@@ -154,8 +163,8 @@ def test_nobody_is_somebody(name):
 
 
 def test_words_of_a_frame_are_words():
-    frame = Shift([1.0, 2.0], kind=["exact", "estimate"]).to_frame()
-    assert Shift(frame["distance"], kind=frame["kind"]).kinds.tolist() == ["exact", "estimate"]
+    frame = GaussianShift([1.0, 2.0], kind=["exact", "estimate"]).to_frame()
+    assert GaussianShift(frame["distance"], kind=frame["kind"]).kinds.tolist() == ["exact", "estimate"]
 
 
 def test_every_parameter_is_asked_for():

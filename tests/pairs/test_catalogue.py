@@ -10,13 +10,13 @@ from perinstance.auditing.map_people import with_better
 from perinstance.errors import InvalidInput, PerinstanceError
 from perinstance.pairs import (
     Composed,
-    Gaussian,
-    Laplace,
-    Objective,
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
     Pairs,
-    Posterior,
+    PosteriorSamplePair,
     SampledGaussian,
-    Shift,
     StudentShift,
 )
 
@@ -24,18 +24,18 @@ DISTANCES = [0.02, 0.3, 1.0, 4.0]
 MU, RHO = [0.01, 0.3, 0.05, 2.0], [1.0, 0.2, 6.0, 3.0]
 
 CATALOGUE: dict[str, Pairs] = {
-    "shift": Shift(DISTANCES),
-    "laplace": Laplace(DISTANCES),
+    "shift": GaussianShift(DISTANCES),
+    "laplace": LaplaceShift(DISTANCES),
     "student": StudentShift(DISTANCES, [1.0, 5.0, 2.5, 8.0], [1.0, 3.0, 2.0, 1.0]),
-    "posterior": Posterior(MU, RHO),
-    "objective": Objective(MU, RHO, [0.1, 1.0, 0.2, 1.5], [0.002, 0.2, 0.02, 4.0]),
-    "gaussian": Gaussian([[0.2, -0.1], [0.0, 0.5], [1.0, 0.3], [-0.4, -0.2]], np.full((4, 2), [0.3, 0.8])),
+    "posterior": PosteriorSamplePair(MU, RHO),
+    "objective": ObjectivePair(MU, RHO, [0.1, 1.0, 0.2, 1.5], [0.002, 0.2, 0.02, 4.0]),
+    "gaussian": GeneralGaussian([[0.2, -0.1], [0.0, 0.5], [1.0, 0.3], [-0.4, -0.2]], np.full((4, 2), [0.3, 0.8])),
     "sampled": SampledGaussian(
         [[0.01, 0.5], [0.1, 0.0], [1.0, 0.3], [0.02, 0.9]],
         np.full((4, 2), [0.8, 0.1]),
         [[400, 20], [30, 1], [2, 3], [90, 7]],
     ),
-    "composed": Composed([Posterior(MU, RHO), Shift(DISTANCES)]),
+    "composed": Composed([PosteriorSamplePair(MU, RHO), GaussianShift(DISTANCES)]),
 }
 DIRECTIONS = ["worst", "without", "with"]
 SYMMETRIC = {"shift", "laplace"}
@@ -193,6 +193,6 @@ def test_other_bad_input_is_refused(pairs):
 def test_a_common_delta_and_one_each_agree_for_many_people(pairs):
     """From 512 people on the first way goes through tables."""
     picks = np.arange(600) % len(pairs)
-    if type(pairs) in (Shift, Laplace, Posterior):
+    if type(pairs) in (GaussianShift, LaplaceShift, PosteriorSamplePair):
         many = pairs[picks]
         assert many.epsilon(1e-6) == pytest.approx(many.epsilon(np.full(600, 1e-6)), rel=1e-9)

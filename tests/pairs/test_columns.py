@@ -8,7 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Gaussian, Laplace, PairSchema, Posterior, Shift, compose, from_columns
+from perinstance.pairs import (
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    PairSchema,
+    PosteriorSamplePair,
+    compose,
+    from_columns,
+)
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.stored import single_pairs
 
@@ -19,11 +27,11 @@ AWKWARD = [0.0, 5e-324, 0.1, 1.0 / 3.0, 1.7976931348623157e308, np.inf]
 STORED = {
     **CATALOGUE,
     "dominated": Dominated([0.5, 1.0, 0.0], [0.1, 0.0, 0.0], [1e-9, 0.0, 0.0]),
-    "infinities": Posterior(AWKWARD, AWKWARD[::-1], kind=KINDS * 2),
-    "mixed kinds": compose([Posterior([0.1] * 3, [1.0] * 3, kind=KINDS), Laplace([0.1, 0.2, np.inf])]),
-    "many releases": compose([Laplace([0.1 * i]) for i in range(1, 13)]),
-    "bounded and composed": compose([Dominated([0.5], [0.1], [1e-9]), Gaussian([[0.2, -0.1]], [[0.3, 0.8]])]),
-    "no coordinates": Gaussian(np.zeros((3, 0)), np.zeros((3, 0))),
+    "infinities": PosteriorSamplePair(AWKWARD, AWKWARD[::-1], kind=KINDS * 2),
+    "mixed kinds": compose([PosteriorSamplePair([0.1] * 3, [1.0] * 3, kind=KINDS), LaplaceShift([0.1, 0.2, np.inf])]),
+    "many releases": compose([LaplaceShift([0.1 * i]) for i in range(1, 13)]),
+    "bounded and composed": compose([Dominated([0.5], [0.1], [1e-9]), GeneralGaussian([[0.2, -0.1]], [[0.3, 0.8]])]),
+    "no coordinates": GeneralGaussian(np.zeros((3, 0)), np.zeros((3, 0))),
 }
 every = pytest.mark.parametrize("pairs", STORED.values(), ids=STORED.keys())
 
@@ -110,7 +118,7 @@ def test_missing_and_foreign_columns_are_refused(pairs):
 
 
 def test_bad_columns_are_refused():
-    columns = Shift([0.1, 0.2]).to_columns()
+    columns = GaussianShift([0.1, 0.2]).to_columns()
     for bad, message in [
         ({"distance": [0.1]}, "one length"),
         ({"distance": ["a", "b"]}, "must be numbers"),
@@ -133,14 +141,14 @@ def test_bad_columns_are_refused():
 @pytest.mark.parametrize("factor", [0.0, -1.0, np.inf, np.nan])
 def test_noise_is_scaled_by_a_positive_number(factor):
     with pytest.raises(InvalidInput, match="factor"):
-        Shift([0.1]).with_noise(factor)
+        GaussianShift([0.1]).with_noise(factor)
 
 
 @every
 def test_more_noise_costs_less(pairs):
     more = pairs.with_noise(2.0)
     if more is None:
-        assert type(pairs) not in (Shift, Laplace, Posterior)
+        assert type(pairs) not in (GaussianShift, LaplaceShift, PosteriorSamplePair)
         return
     assert type(more) is type(pairs) and list(more.kinds) == list(pairs.kinds)
     assert (more.epsilon(1e-6) <= pairs.epsilon(1e-6)).all()

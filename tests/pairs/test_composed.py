@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Posterior, Shift, compose
+from perinstance.pairs import (
+    Composed,
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    PosteriorSamplePair,
+    compose,
+)
 from tests.pairs.reference import gaussian_delta, laplace_delta, with_gaussian, with_laplace
 
 CLOSE = mp.mpf("1e-9")
@@ -29,7 +37,7 @@ def test_the_distance_of_many_shifts_is_rounded_up_by_a_unit_at_most():
     distances[rng.random(distances.shape) < 0.3] = 0.0
     distances[:, 0] = 0.0
     distances[3, 1] = np.inf
-    together = compose([Shift(row) for row in distances]).distance
+    together = compose([GaussianShift(row) for row in distances]).distance
     assert together[0] == 0.0 and together[1] == np.inf
     for got, column in zip(together[2:], distances.T[2:], strict=True):
         square = sum(Fraction(v) ** 2 for v in column.tolist())
@@ -37,8 +45,8 @@ def test_the_distance_of_many_shifts_is_rounded_up_by_a_unit_at_most():
 
 
 def test_shifts_add_in_quadrature():
-    both = Shift([3.0, 1.0]) + Shift([4.0, 0.0])
-    assert isinstance(both, Shift)
+    both = GaussianShift([3.0, 1.0]) + GaussianShift([4.0, 0.0])
+    assert isinstance(both, GaussianShift)
     np.testing.assert_allclose(both.distance, [5.0, 1.0], rtol=1e-15)
     assert both.distance[1] == 1.0
 
@@ -55,7 +63,7 @@ def test_shifts_add_in_quadrature():
 )
 def test_posterior_with_gaussian_is_the_integral_of_the_profile(mu, rho, distance, epsilon):
     nu, m = posterior_coordinates(mu, rho)
-    pair = Posterior([mu], [rho]) + Shift([distance])
+    pair = PosteriorSamplePair([mu], [rho]) + GaussianShift([distance])
     with mp.workdps(50):
         truth = with_gaussian(lambda e: gaussian_delta(0.0, distance, e), nu, m, epsilon, fine=8)
         assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon, "without")[0] <= truth * (1 + CLOSE)
@@ -66,7 +74,7 @@ def test_posterior_with_gaussian_is_the_integral_of_the_profile(mu, rho, distanc
 
 @pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.4, 0.75, 2.5, 6.0])
 def test_laplace_with_gaussian_has_its_atoms(epsilon):
-    pair = Laplace([0.7]) + Shift([0.6])
+    pair = LaplaceShift([0.7]) + GaussianShift([0.6])
     with mp.workdps(40):
         truth = with_laplace(lambda e: gaussian_delta(0.0, 0.6, e), 0.7, epsilon)
         assert truth * (1 - mp.mpf("1e-13")) <= pair.delta(epsilon)[0] <= truth * (1 + CLOSE)
@@ -74,7 +82,7 @@ def test_laplace_with_gaussian_has_its_atoms(epsilon):
 
 @pytest.mark.parametrize("distances", [(0.7, 0.7), (0.3, 1.1), (2.0, 1e-3)])
 def test_two_laplaces_are_an_integral_and_end_at_their_sum(distances):
-    pair = Laplace([distances[0]]) + Laplace([distances[1]])
+    pair = LaplaceShift([distances[0]]) + LaplaceShift([distances[1]])
     total = sum(distances)
     with mp.workdps(40):
         inner = lambda e: laplace_delta(distances[0], e)  # noqa: E731
@@ -113,8 +121,8 @@ def gaussian_grid(nu, m, n=260):
 
 def test_three_releases_against_convolution_on_a_grid():
     posterior, objective = posterior_coordinates(0.2, 1.5), (0.3, 0.8, 1.44, 0.23)
-    pair = compose([Posterior([0.2], [1.5]), Shift([0.5]), Objective(*([p] for p in objective))])
-    spectrum = Objective(*([p] for p in objective)).coordinates()
+    pair = compose([PosteriorSamplePair([0.2], [1.5]), GaussianShift([0.5]), ObjectivePair(*([p] for p in objective))])
+    spectrum = ObjectivePair(*([p] for p in objective)).coordinates()
     coordinates = [posterior, (0.0, 0.5), *zip(spectrum.nu[0], np.sqrt(spectrum.m2[0]), strict=True)]
     grids = [gaussian_grid(nu, m, n) for (nu, m), n in zip(coordinates, (70, 50, 60, 40), strict=True)]
     for epsilon in (-0.5, 0.5, 2.0, 5.0):
@@ -128,7 +136,7 @@ def test_a_laplace_sandwich_against_convolution():
     loss = np.concatenate([[D, -D], D - 2 * y])
     weight = np.concatenate([[0.5, 0.5 * np.exp(-D)], np.exp(-y) / 2 * D / 400])
     grid = gaussian_grid(*posterior_coordinates(0.1, 1.0), 400)
-    pair = Posterior([0.1], [1.0]) + Laplace([D])
+    pair = PosteriorSamplePair([0.1], [1.0]) + LaplaceShift([D])
     for epsilon in (-0.3, 0.2, 1.0):
         truth = convolved([loss, grid[0]], [weight / weight.sum(), grid[1]], epsilon)
         np.testing.assert_allclose(pair.delta(epsilon, "without"), truth, rtol=1e-3)
@@ -139,7 +147,7 @@ def test_dp_accounting_agrees_where_it_is_accurate():
     gaussian = accounting.from_gaussian_mechanism(1.0, value_discretization_interval=1e-4)
     laplace = accounting.from_laplace_mechanism(2.0, value_discretization_interval=1e-4)
     both = gaussian.compose(laplace).compose(laplace)
-    pair = compose([Shift([1.0]), Laplace([0.5]), Laplace([0.5])])
+    pair = compose([GaussianShift([1.0]), LaplaceShift([0.5]), LaplaceShift([0.5])])
     for delta in (1e-2, 1e-5):
         np.testing.assert_allclose(pair.epsilon(delta), both.get_epsilon_for_delta(delta), rtol=1e-3)
         assert pair.epsilon(delta)[0] <= both.get_epsilon_for_delta(delta) + 1e-9  # theirs is rounded up
@@ -148,11 +156,11 @@ def test_dp_accounting_agrees_where_it_is_accurate():
 def _release(draw_kind, a, b, n=1):
     a, b = 10**a, 10**b
     return {
-        "shift": lambda: Shift([a]),
-        "laplace": lambda: Laplace([a]),
-        "posterior": lambda: Posterior([a], [b]),
-        "objective": lambda: Objective([a], [b], [1.0], [2 * a * a]),
-        "gaussian": lambda: Gaussian([[a, -a / (1 + a)]], [[b, 0.0]]),
+        "shift": lambda: GaussianShift([a]),
+        "laplace": lambda: LaplaceShift([a]),
+        "posterior": lambda: PosteriorSamplePair([a], [b]),
+        "objective": lambda: ObjectivePair([a], [b], [1.0], [2 * a * a]),
+        "gaussian": lambda: GeneralGaussian([[a, -a / (1 + a)]], [[b, 0.0]]),
     }[draw_kind]()
 
 
@@ -187,7 +195,12 @@ def test_composition_lies_between_one_release_and_simple_composition(p, q, delta
 @settings(max_examples=25)
 @given(releases, deltas)
 def test_what_costs_nothing_changes_nothing(p, delta):
-    nothing = [Shift([0.0]), Laplace([0.0]), Posterior([0.0], [3.0]), Objective([0.0], [1.0], [0.0], [0.0])]
+    nothing = [
+        GaussianShift([0.0]),
+        LaplaceShift([0.0]),
+        PosteriorSamplePair([0.0], [3.0]),
+        ObjectivePair([0.0], [1.0], [0.0], [0.0]),
+    ]
     for zero in nothing:
         assert type(p + zero) is type(p) and type(zero + p) is type(p)
         np.testing.assert_array_equal((p + zero).epsilon(delta), p.epsilon(delta))
@@ -197,7 +210,7 @@ def test_what_costs_nothing_changes_nothing(p, delta):
 @settings(max_examples=25)
 @given(releases, st.floats(-3, 0.5), st.floats(1.01, 3), deltas)
 def test_more_distance_means_more_loss(p, distance, factor, delta):
-    for kind in (Shift, Laplace):
+    for kind in (GaussianShift, LaplaceShift):
         less, more = p + kind([10**distance]), p + kind([factor * 10**distance])
         assert more.epsilon(delta)[0] >= less.epsilon(delta)[0] * (1 - 1e-9)
         assert more.delta(0.2)[0] >= less.delta(0.2)[0] * (1 - 1e-9)
@@ -206,7 +219,7 @@ def test_more_distance_means_more_loss(p, distance, factor, delta):
 def test_many_releases_at_once_and_deep_tails():
     rng = np.random.default_rng(0)
     n = 300
-    parts = [Posterior(10 ** rng.uniform(-6, 1, n), 10 ** rng.uniform(-2, 2, n)) for _ in range(10)]
+    parts = [PosteriorSamplePair(10 ** rng.uniform(-6, 1, n), 10 ** rng.uniform(-2, 2, n)) for _ in range(10)]
     pair = compose(parts)
     for delta in (1e-300, 1e-30, 1e-6, 0.3):
         for direction in ("without", "with"):
@@ -218,23 +231,23 @@ def test_many_releases_at_once_and_deep_tails():
 
 
 def test_attack_power_of_a_composition_of_shifts_is_known():
-    pair = Composed([Shift([0.6, 3.0]), Shift([0.8, 4.0])])
+    pair = Composed([GaussianShift([0.6, 3.0]), GaussianShift([0.8, 4.0])])
     for rate in (1e-4, 0.05, 0.5, 0.99):
-        np.testing.assert_allclose(pair.attack_power(rate), Shift([1.0, 5.0]).attack_power(rate), rtol=1e-9)
+        np.testing.assert_allclose(pair.attack_power(rate), GaussianShift([1.0, 5.0]).attack_power(rate), rtol=1e-9)
 
 
 def test_too_many_laplace_distances_become_an_upper_bound():
     rng = np.random.default_rng(1)
     distances = rng.uniform(0.05, 0.1, size=26)
-    pair = compose([Laplace([d, 0.07, d]) for d in distances[:24]])
+    pair = compose([LaplaceShift([d, 0.07, d]) for d in distances[:24]])
     assert pair.kind == "exact"
-    pair = compose([pair, *(Laplace([d, 0.07, d]) for d in distances[24:]), Shift([0.0, 0.0, 0.1])])
+    pair = compose([pair, *(LaplaceShift([d, 0.07, d]) for d in distances[24:]), GaussianShift([0.0, 0.0, 0.1])])
     assert list(pair.kinds) == ["upper", "exact", "exact"]  # beside a shift they are not multiplied out
-    equal = compose([Laplace([d]) for d in [distances.max()] * 26])
-    least = compose([Laplace([d]) for d in [distances.min()] * 26])
+    equal = compose([LaplaceShift([d]) for d in [distances.max()] * 26])
+    least = compose([LaplaceShift([d]) for d in [distances.min()] * 26])
     assert equal.kind == "exact"
     assert least.epsilon(1e-3)[0] < pair.epsilon(1e-3)[0] < equal.epsilon(1e-3)[0]
-    np.testing.assert_allclose(pair.epsilon(1e-3)[1], compose([Laplace([0.07])] * 26).epsilon(1e-3)[0], rtol=1e-9)
+    np.testing.assert_allclose(pair.epsilon(1e-3)[1], compose([LaplaceShift([0.07])] * 26).epsilon(1e-3)[0], rtol=1e-9)
 
 
 @lru_cache(maxsize=2)
@@ -257,7 +270,7 @@ def equal_laplaces(distance, n, towards, cells=256):
 def test_more_equal_laplaces_than_could_be_multiplied_out(shift):
     """4,096 of one distance make 4,097 exponentials, one more than several distances are allowed; with a shift, too."""
     n, distance = 4096, 0.001
-    pair = compose([Shift([shift]), *[Laplace([distance])] * n])
+    pair = compose([GaussianShift([shift]), *[LaplaceShift([distance])] * n])
     assert pair.kind == "exact"
     ends = {towards: equal_laplaces(distance, n, towards) for towards in ("less", "more")}
     for epsilon in (0.0, 0.05, 0.2):
@@ -277,37 +290,41 @@ def test_more_equal_laplaces_than_could_be_multiplied_out(shift):
 
 def test_more_laplaces_of_two_distances_than_can_be_multiplied_out_are_raised():
     """The one person has but one distance and is exact; the other's second distance makes hers a bound."""
-    pair = compose([*[Laplace([0.001, 0.001])] * 4096, Laplace([0.0, 0.002])])
+    pair = compose([*[LaplaceShift([0.001, 0.001])] * 4096, LaplaceShift([0.0, 0.002])])
     assert list(pair.kinds) == ["exact", "upper"]
-    fewer = compose([Laplace([0.001])] * 4096)
+    fewer = compose([LaplaceShift([0.001])] * 4096)
     np.testing.assert_array_equal(pair[0].delta(0.1), fewer.delta(0.1))
-    more = compose([Laplace([0.002])] * 4097)
+    more = compose([LaplaceShift([0.002])] * 4097)
     assert pair.delta(0.1)[0] < pair.delta(0.1)[1] <= more.delta(0.1)[0] * (1 + 1e-9)
 
 
 def test_bookkeeping():
-    p = Posterior([0.1, 0.2], [1.0, 2.0], kind=["upper", "exact"])
-    pair = compose([p, Laplace([0.1, 0.2]), Shift([1.0, 2.0]), Shift([1.0, 2.0])])
-    assert isinstance(pair, Composed) and [type(x).__name__ for x in pair.parts] == ["Shift", "Posterior", "Laplace"]
+    p = PosteriorSamplePair([0.1, 0.2], [1.0, 2.0], kind=["upper", "exact"])
+    pair = compose([p, LaplaceShift([0.1, 0.2]), GaussianShift([1.0, 2.0]), GaussianShift([1.0, 2.0])])
+    assert isinstance(pair, Composed) and [type(x).__name__ for x in pair.parts] == [
+        "GaussianShift",
+        "PosteriorSamplePair",
+        "LaplaceShift",
+    ]
     assert list(pair.kinds) == ["upper", "exact"] and pair.kind == "upper"
-    assert (pair + Shift([0.0, 0.0])).parts[0].distance[0] == pair.parts[0].distance[0]
+    assert (pair + GaussianShift([0.0, 0.0])).parts[0].distance[0] == pair.parts[0].distance[0]
     assert len(pair) == 2 and len(pair[1]) == 1 and pair[1].kind == "exact"
     np.testing.assert_array_equal(pair[[1]].epsilon(1e-6), pair.epsilon(1e-6)[1:])
     joined = Composed.concatenate([pair, pair])
     np.testing.assert_array_equal(joined.epsilon(1e-6), np.tile(pair.epsilon(1e-6), 2))
     assert "posterior2_leverage" in pair.to_frame().columns
     assert compose([p]) is p
-    graded = p + Shift([0.0, 0.0], kind="estimate")
+    graded = p + GaussianShift([0.0, 0.0], kind="estimate")
     assert graded.kind == "estimate"
     np.testing.assert_allclose(graded.epsilon(1e-6), p.epsilon(1e-6), rtol=1e-9)
-    lost = compose([p, Posterior([np.inf, 0.0], [1.0, 1.0])])
+    lost = compose([p, PosteriorSamplePair([np.inf, 0.0], [1.0, 1.0])])
     assert np.isposinf(lost.epsilon(1e-6)[0]) and np.isfinite(lost.epsilon(1e-6)[1]) and lost.delta(5.0)[0] == 1
     assert np.isposinf(lost.kl()[0]) and lost.attack_power(0.01)[0] == 1
     assert np.isposinf(pair.zcdp()).all() and np.isposinf(pair.epsilon(0.0)).all()
-    mixed = Shift([1.0]) + Laplace([0.5])
+    mixed = GaussianShift([1.0]) + LaplaceShift([0.5])
     np.testing.assert_allclose(mixed.zcdp(), 0.5 + 0.5 - 1 + np.exp(-0.5))
     with pytest.raises(InvalidInput, match="same people"):
-        p + Shift([1.0])
+        p + GaussianShift([1.0])
     with pytest.raises(InvalidInput, match="only pairs"):
         compose([p, 3.0])
     with pytest.raises(InvalidInput, match="nothing to compose"):

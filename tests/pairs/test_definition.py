@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from scipy.integrate import quad, trapezoid
 
-from perinstance.pairs import Laplace, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 
 from . import truth
 from .strategies import LEVERAGES, RESIDUALS, batch, examples, scale
@@ -46,7 +46,7 @@ CASES = [("posterior", *person) for person in PEOPLE] + [
 
 
 def pairs_of(case):
-    return {"posterior": Posterior, "shift": Shift, "laplace": Laplace}[case[0]](*case[1:])
+    return {"posterior": PosteriorSamplePair, "shift": GaussianShift, "laplace": LaplaceShift}[case[0]](*case[1:])
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -85,7 +85,7 @@ def test_attack_power_at_exact_thresholds(mu, rho, a):
             rate, power = (float(mass) for mass in truth.posterior_masses(m, r, c))
         if 1e-290 < rate < 1 - 1e-9:
             # the rate is rounded to a float, so the power moves by its slope; relative slopes stay below 1e4 here
-            assert Posterior(m, r).attack_power(rate).item() == pytest.approx(power, rel=1e-10), (m, r, c)
+            assert PosteriorSamplePair(m, r).attack_power(rate).item() == pytest.approx(power, rel=1e-10), (m, r, c)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1.1, 1.3, 2.0, 5.0])
@@ -122,7 +122,7 @@ def test_renyi_of_wide_integrands(person):
     value, _ = quad(
         lambda w: np.exp(alpha * log_p(w) - (alpha - 1) * log_q(w) - peak), middle - 40 * spread, middle + 40 * spread
     )
-    got = Posterior(mu, rho).renyi(alpha, "without").item()
+    got = PosteriorSamplePair(mu, rho).renyi(alpha, "without").item()
     assert got == pytest.approx((np.log(value) + peak) / (alpha - 1), rel=1e-8)
 
 
@@ -130,9 +130,9 @@ def test_renyi_of_tiny_pairs_keeps_its_digits():
     """Leading terms: ``alpha (mu q^2/2 + mu^2/4)`` for a posterior, ``alpha D^2/2`` for Laplace noise."""
     for alpha in (1.0, 2.0, 30.0):
         for direction in ("without", "with"):
-            got = Posterior([1e-9, 1e-12], [0.0, 1e-3]).renyi(alpha, direction)
+            got = PosteriorSamplePair([1e-9, 1e-12], [0.0, 1e-3]).renyi(alpha, direction)
             assert got == pytest.approx([alpha * 1e-18 / 4, alpha * (0.5e-18 + 0.25e-24)], rel=1e-6)
-        assert Laplace(1e-9).renyi(alpha).item() == pytest.approx(alpha * 1e-18 / 2, rel=1e-6)
+        assert LaplaceShift(1e-9).renyi(alpha).item() == pytest.approx(alpha * 1e-18 / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("direction", ["without", "with"])
@@ -145,25 +145,25 @@ def test_kl_is_the_limit_of_renyi(case, direction):
 @pytest.mark.parametrize("D", [1e-6, 0.1, 1.0, 5.0, 40.0])
 def test_zcdp_is_the_largest_ratio(D):
     orders = 1 + np.logspace(-6, 4, 300)
-    for pairs in (Shift(np.full(300, D)), Laplace(np.full(300, D))):
+    for pairs in (GaussianShift(np.full(300, D)), LaplaceShift(np.full(300, D))):
         ratios = pairs.renyi(orders) / orders
         assert ratios.max() <= pairs.zcdp()[0] * (1 + 1e-9)
         assert ratios.max() == pytest.approx(pairs.zcdp()[0], rel=1e-4)
 
 
 def test_no_zcdp_for_a_posterior():
-    assert Posterior([0.0, 1e-9, 3.0], [1.0, 0.0, 1.0]).zcdp().tolist() == [0.0, np.inf, np.inf]
+    assert PosteriorSamplePair([0.0, 1e-9, 3.0], [1.0, 0.0, 1.0]).zcdp().tolist() == [0.0, np.inf, np.inf]
     mu = 0.25  # orders from (1 + mu)/mu = 5 on diverge
-    assert np.isfinite(Posterior(mu, 1.0).renyi(4.999, "without").item())
-    assert Posterior(mu, 1.0).renyi(5.0, "without").item() == np.inf
-    assert np.isfinite(Posterior(mu, 1.0).renyi(1e9, "with").item())
+    assert np.isfinite(PosteriorSamplePair(mu, 1.0).renyi(4.999, "without").item())
+    assert PosteriorSamplePair(mu, 1.0).renyi(5.0, "without").item() == np.inf
+    assert np.isfinite(PosteriorSamplePair(mu, 1.0).renyi(1e9, "with").item())
 
 
 @given(batch(LEVERAGES, 50), batch(RESIDUALS, 50), batch(scale(1e-12, 1e3, 0.0), 50))
 @examples(100)
 def test_without_dominates_with(mu, rho, epsilons):
     """P over Q is the larger direction for every epsilon >= 0 (MATH 1b)."""
-    pairs = Posterior(mu, rho)
+    pairs = PosteriorSamplePair(mu, rho)
     without, with_ = pairs.delta(epsilons, "without"), pairs.delta(epsilons, "with")
     assert (without >= with_ * (1 - 1e-9) - 1e-300).all()
     # and so Q over P is the larger one below zero
@@ -174,16 +174,16 @@ def test_more_residual_more_loss_and_more_leverage_up_to_one():
     """MATH 1b: the profile grows with rho everywhere, with mu for mu <= 1, and not beyond."""
     rng = np.random.default_rng(0)
     mu, rho = 10 ** rng.uniform(-8, 0, 5000), 10 ** rng.uniform(-4, 3, 5000)
-    epsilons = Posterior(mu, rho).epsilon(1e-6)
-    assert (Posterior(mu, 1.1 * rho).epsilon(1e-6) >= epsilons).all()
-    assert (Posterior(np.minimum(1.1 * mu, 1), rho).epsilon(1e-6) >= epsilons * (1 - 1e-9)).all()
-    large = Posterior([20.0, 2000.0], [3.0, 3.0]).delta(0.5)
+    epsilons = PosteriorSamplePair(mu, rho).epsilon(1e-6)
+    assert (PosteriorSamplePair(mu, 1.1 * rho).epsilon(1e-6) >= epsilons).all()
+    assert (PosteriorSamplePair(np.minimum(1.1 * mu, 1), rho).epsilon(1e-6) >= epsilons * (1 - 1e-9)).all()
+    large = PosteriorSamplePair([20.0, 2000.0], [3.0, 3.0]).delta(0.5)
     assert large[1] > 0 and not np.isnan(large).any()
 
 
 def test_small_leverage_is_a_shift():
     D = np.logspace(-4, 1.5, 40)
     mu = 1e-14
-    posterior, shift = Posterior(np.full(40, mu), D / np.sqrt(mu)), Shift(D)
+    posterior, shift = PosteriorSamplePair(np.full(40, mu), D / np.sqrt(mu)), GaussianShift(D)
     assert posterior.epsilon(1e-6) == pytest.approx(shift.epsilon(1e-6), rel=1e-5, abs=1e-12)
     assert posterior.attack_power(0.01) == pytest.approx(shift.attack_power(0.01), rel=1e-5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.pairs import Composed, Laplace, Posterior, Shift, compose
+from perinstance.pairs import Composed, GaussianShift, LaplaceShift, PosteriorSamplePair, compose
 from perinstance.pairs.bounded import Dominated, _left
 
 
@@ -39,14 +39,16 @@ def _pairs(count):
         p, q = p / p.sum(), q / q.sum()
         loss = np.log(p / q)
         at = np.unique(np.concatenate([np.abs(loss), np.linspace(0, 12, 3000)]))
-        bound = Shift(np.full(at.size, D)).delta(at)
+        bound = GaussianShift(np.full(at.size, D)).delta(at)
         over = max(np.max(_profile(p, q, at) - bound), np.max(_profile(q, p, at + offset) - bound), 0.0)
         if over < 0.3:
             found.append((p, q, D, offset, over + 1e-6))  # for what lies between the points
     return found
 
 
-@pytest.mark.parametrize("other", [Shift([0.7]), Laplace([0.4]), Posterior([0.2], [1.0])], ids=repr)
+@pytest.mark.parametrize(
+    "other", [GaussianShift([0.7]), LaplaceShift([0.4]), PosteriorSamplePair([0.2], [1.0])], ids=repr
+)
 def test_composition_bounds_every_pair_that_obeys_the_bounds(other):
     checked, close = 0, 0
     epsilons = np.array([-2.0, -0.3, 0.0, 0.2, 1.0, 3.0, 6.0])
@@ -73,7 +75,7 @@ def test_offsets_and_tails_add_up():
     one, two = Dominated([0.3, 0.0], [0.1, 0.0], [1e-9, 0.0]), Dominated([0.4, 0.0], [0.02, 0.0], [1e-9, 0.0])
     both = one + two
     assert isinstance(both, Composed) and list(both.kinds) == ["upper", "upper"]
-    shift = Shift([0.5])
+    shift = GaussianShift([0.5])
     assert both.epsilon(1e-6)[0] == pytest.approx(shift.epsilon(1e-6 - 2e-9)[0] + 0.12, rel=1e-9)
     assert both.delta(1.0)[0] == pytest.approx(shift.delta(0.88)[0] + 2e-9, rel=1e-9)
     assert both.delta(both.epsilon(1e-6))[0] <= 1e-6
@@ -88,23 +90,23 @@ def test_offsets_and_tails_add_up():
 
 def test_inside_a_composition_and_beside_nothing():
     one = Dominated([0.5], [0.01], [1e-12])
-    assert one + Shift([0.0]) is one
-    inner = Posterior([0.1], [1.0]) + Laplace([0.2])
+    assert one + GaussianShift([0.0]) is one
+    inner = PosteriorSamplePair([0.1], [1.0]) + LaplaceShift([0.2])
     total = compose([inner, one])
-    assert [type(part).__name__ for part in total.parts] == ["Posterior", "Laplace", "Dominated"]
+    assert [type(part).__name__ for part in total.parts] == ["PosteriorSamplePair", "LaplaceShift", "Dominated"]
     simple = inner.epsilon(5e-7) + one.epsilon(5e-7)
     assert inner.epsilon(1e-6)[0] < total.epsilon(1e-6)[0] < simple[0]
     # a tail or an offset alone is not nothing
-    assert Composed([Shift([0.0]), Dominated([0.0], [0.3], [1e-3])]).delta(0.1)[0] == pytest.approx(
+    assert Composed([GaussianShift([0.0]), Dominated([0.0], [0.3], [1e-3])]).delta(0.1)[0] == pytest.approx(
         1 - np.exp(-0.2) + 1e-3
     )
-    lost = Shift([1.0]) + Dominated([0.5], [np.inf], [0.0])
+    lost = GaussianShift([1.0]) + Dominated([0.5], [np.inf], [0.0])
     assert np.isposinf(lost.epsilon(1e-6)[0]) and lost.delta(3.0)[0] == 1 and lost.attack_power(0.0)[0] == 1
 
 
 def test_total_variation_bounds_the_second_direction_below_the_offset():
     one = Dominated([0.5], [0.4], [1e-6])
-    assert one.delta(0.1, "with")[0] == pytest.approx(Shift([0.5]).delta(0.0)[0] + 1e-6)
+    assert one.delta(0.1, "with")[0] == pytest.approx(GaussianShift([0.5]).delta(0.0)[0] + 1e-6)
     assert one.epsilon(0.5, "with")[0] == 0
 
 
@@ -118,7 +120,7 @@ def test_what_a_tail_leaves_of_delta_is_rounded_down(delta, share):
 @pytest.mark.parametrize("rate", [1e-3, 0.05, 0.4])
 def test_power_of_a_sum_with_a_bounded_shift_is_the_least_of_its_lines(rate):
     """Every epsilon bounds the power by ``delta(epsilon) + e^epsilon r``; the offset moves where the least lies."""
-    pair = Composed([Dominated([0.5], [0.3], [1e-9]), Posterior([0.05], [2.0])])
+    pair = Composed([Dominated([0.5], [0.3], [1e-9]), PosteriorSamplePair([0.05], [2.0])])
     epsilons = np.linspace(-12, 12, 2001)
     lines = pair[np.zeros(2001, dtype=int)].delta(epsilons, "with") + np.exp(epsilons) * rate
     assert pair.attack_power(rate)[0] == pytest.approx(lines.min(), rel=1e-4)

@@ -10,13 +10,27 @@ from flint import arb, fmpq
 from hypothesis import given
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, SampledGaussian, Shift, StudentShift, compose
+from perinstance.pairs import (
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    PosteriorSamplePair,
+    SampledGaussian,
+    StudentShift,
+    compose,
+)
 
 from . import truth
 from .strategies import DELTAS, batch, examples, scale
 
-NOTHING = [Shift(0.0), Laplace(0.0), Posterior(0.0, 5.0), Posterior(0.0, np.inf)]
-EVERYTHING = [Shift(np.inf), Laplace(np.inf), Posterior(np.inf, 1.0), Posterior(0.5, np.inf)]
+NOTHING = [GaussianShift(0.0), LaplaceShift(0.0), PosteriorSamplePair(0.0, 5.0), PosteriorSamplePair(0.0, np.inf)]
+EVERYTHING = [
+    GaussianShift(np.inf),
+    LaplaceShift(np.inf),
+    PosteriorSamplePair(np.inf, 1.0),
+    PosteriorSamplePair(0.5, np.inf),
+]
 
 
 @pytest.mark.parametrize("pairs", NOTHING, ids=repr)
@@ -31,14 +45,14 @@ def test_identical_distributions_lose_nothing(pairs):
 
 SHORT = np.array([1e-300, 1e-200, 1e-162, 1e-160, 3e-155, 1e-153])
 SHORT_PAIRS = {  # the divergence of order alpha, for short distances: alpha times this
-    "shift": (Shift(SHORT), lambda d: d * d / 2),
-    "laplace": (Laplace(SHORT), lambda d: d * d / 2),
+    "shift": (GaussianShift(SHORT), lambda d: d * d / 2),
+    "laplace": (LaplaceShift(SHORT), lambda d: d * d / 2),
     "student": (StudentShift(SHORT, 5.0, 1.0), lambda d: d * d * 3 / 8),
-    "leverage": (Posterior(SHORT, 0.0), lambda d: d * d / 4),
-    "both": (Posterior(SHORT, SHORT), lambda d: d * d / 4),
+    "leverage": (PosteriorSamplePair(SHORT, 0.0), lambda d: d * d / 4),
+    "both": (PosteriorSamplePair(SHORT, SHORT), lambda d: d * d / 4),
     "certain step": (SampledGaussian(1.0, SHORT), lambda d: d * d / 2),
     "certain steps": (SampledGaussian(1.0, SHORT, 9), lambda d: 9 * d * d / 2),
-    "beside a step": (compose([SampledGaussian(1.0, SHORT), Laplace(SHORT)]), lambda d: d * d),
+    "beside a step": (compose([SampledGaussian(1.0, SHORT), LaplaceShift(SHORT)]), lambda d: d * d),
 }
 
 
@@ -66,18 +80,20 @@ def test_disjoint_distributions_lose_everything(pairs):
 
 
 def test_delta_zero():
-    assert Shift([0.0, 1e-9, 3.0]).epsilon(0.0).tolist() == [0.0, np.inf, np.inf]
-    assert Posterior([0.0, 0.1], [1.0, 1.0]).epsilon(0.0).tolist() == [0.0, np.inf]
-    assert Laplace([0.0, 0.25, 3.0]).epsilon(0.0).tolist() == [0.0, 0.25, 3.0]
+    assert GaussianShift([0.0, 1e-9, 3.0]).epsilon(0.0).tolist() == [0.0, np.inf, np.inf]
+    assert PosteriorSamplePair([0.0, 0.1], [1.0, 1.0]).epsilon(0.0).tolist() == [0.0, np.inf]
+    assert LaplaceShift([0.0, 0.25, 3.0]).epsilon(0.0).tolist() == [0.0, 0.25, 3.0]
     # Q over P has a largest loss: (log1p(mu) + rho^2/(1 + mu))/2
-    assert Posterior(0.5, 2.0).epsilon(0.0, "with").item() == pytest.approx((np.log(1.5) + 4 / 1.5) / 2, rel=1e-9)
+    assert PosteriorSamplePair(0.5, 2.0).epsilon(0.0, "with").item() == pytest.approx(
+        (np.log(1.5) + 4 / 1.5) / 2, rel=1e-9
+    )
 
 
 def test_laplace_epsilon_is_never_below():
     """``max(0, D + 2 log(1 - delta))`` in twice the precision."""
     rng = np.random.default_rng(0)
     D, delta = 10 ** rng.uniform(-12, 4, 3000), 10 ** rng.uniform(-300, -1e-3, 3000)
-    got = Laplace(D).epsilon(delta)
+    got = LaplaceShift(D).epsilon(delta)
     with truth.digits(400):
         for d, e, g in zip(D.tolist(), delta.tolist(), got.tolist(), strict=True):
             exact = (arb(d) + 2 * (1 - arb(e)).log()).max(arb(0))
@@ -88,7 +104,12 @@ def test_extreme_numbers_give_numbers():
     """No NaN, no overflow, no warning (warnings are errors here), whatever the size."""
     sizes = np.array([0.0, 5e-324, 1e-300, 1e-150, 1e-12, 1e-4, 1.0, 1e4, 1e6, 1e12 - 1, 1e100, 1e151, 1e300, np.inf])
     mu, rho = (grid.ravel() for grid in np.meshgrid(sizes, sizes))
-    every = (Shift(sizes), Laplace(sizes), Posterior(mu, rho), Posterior(np.tile(mu, 3), np.tile(rho, 3)))
+    every = (
+        GaussianShift(sizes),
+        LaplaceShift(sizes),
+        PosteriorSamplePair(mu, rho),
+        PosteriorSamplePair(np.tile(mu, 3), np.tile(rho, 3)),
+    )
     for pairs in every:
         for direction in ("worst", "without", "with"):
             for delta in (0.0, 5e-324, 1e-300, 1e-6, 0.5, 0.9, np.nextafter(1, 0)):
@@ -116,8 +137,8 @@ def test_huge_posteriors_are_never_below(direction, mu, rho, near, deltas):
     """Alone and among many, residuals of any size and about as large as the spread of P; the label says what it is."""
     half = len(mu) // 2
     rho[:half] = np.minimum(np.sqrt(mu[:half]) * near[:half], 1e300)
-    pairs = Posterior(mu, rho)
-    many = Posterior(np.resize(mu, 520), np.resize(rho, 520)).epsilon(deltas[0], direction)[:20]
+    pairs = PosteriorSamplePair(mu, rho)
+    many = PosteriorSamplePair(np.resize(mu, 520), np.resize(rho, 520)).epsilon(deltas[0], direction)[:20]
     for epsilons, at in ((pairs.epsilon(deltas, direction), deltas), (many, np.full(20, deltas[0]))):
         for m, r, e, d in zip(mu.tolist(), rho.tolist(), epsilons.tolist(), at.tolist(), strict=True):
             if e < np.inf:
@@ -129,7 +150,7 @@ def test_huge_posteriors_are_never_below(direction, mu, rho, near, deltas):
 @pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5, 1 - 1e-16])
 @pytest.mark.parametrize(("mu", "rho"), [(1e97, 1e20), (1e60, 1e25), (1e75, 1e30), (1e200, 1.0)])
 def test_a_huge_leverage_has_a_huge_finite_loss(mu, rho, delta):
-    pairs = Posterior([mu], [rho])
+    pairs = PosteriorSamplePair([mu], [rho])
     assert mu * 1e-33 < pairs.epsilon(delta).item() < mu * 1e4 and pairs.kind == "upper"
 
 
@@ -138,7 +159,7 @@ def test_epsilon_near_its_begin_q_over_p():
     rng = np.random.default_rng(3)
     mu, epsilon = 10 ** rng.uniform(2, 12, 400), 10 ** rng.uniform(-6, 0.5, 400)
     rho = np.sqrt(mu) * 10 ** rng.uniform(-12, 0.7, 400)
-    pairs = Posterior(mu, rho)
+    pairs = PosteriorSamplePair(mu, rho)
     delta = np.minimum(pairs.delta(epsilon, "with"), 1 - 1e-15)
     got = pairs.epsilon(delta, "with")
     for person in zip(mu.tolist(), rho.tolist(), got.tolist(), delta.tolist(), strict=True):
@@ -148,20 +169,25 @@ def test_epsilon_near_its_begin_q_over_p():
 def test_labels_beyond_the_range_of_exact_answers():
     large = [1e12, 1e13, 1e151, 1.7976931348623157e308, np.inf]
     expected = ["exact", "upper", "upper", "upper", "exact"]
-    for pairs in (Shift(large), Laplace(large), Gaussian(np.zeros((5, 1)), np.reshape(large, (5, 1)))):
+    for pairs in (
+        GaussianShift(large),
+        LaplaceShift(large),
+        GeneralGaussian(np.zeros((5, 1)), np.reshape(large, (5, 1))),
+    ):
         assert pairs.kinds.tolist() == expected
         epsilons = pairs.epsilon(1e-6)
-        least = np.array(large) if isinstance(pairs, Laplace) else np.multiply(large, [5e11, 5e12, 5e150, 1, 1])
+        least = np.array(large) if isinstance(pairs, LaplaceShift) else np.multiply(large, [5e11, 5e12, 5e150, 1, 1])
         assert (epsilons >= least * (1 - 1e-5)).all()
-    assert (Shift(large) + Laplace(np.ones(5))).kinds.tolist() == expected
+    assert (GaussianShift(large) + LaplaceShift(np.ones(5))).kinds.tolist() == expected
     assert (
-        Objective([1e10], [1.0], [1e10], [1e10]).kind == "upper" and Gaussian([[-1 + 1e-14]], [[1.0]]).kind == "upper"
+        ObjectivePair([1e10], [1.0], [1e10], [1e10]).kind == "upper"
+        and GeneralGaussian([[-1 + 1e-14]], [[1.0]]).kind == "upper"
     )
 
 
 def test_more_distance_more_loss():
     D = np.logspace(-8, 4, 3000)
-    for pairs in (Shift(D), Laplace(D), Posterior(np.full(3000, 0.01), D)):
+    for pairs in (GaussianShift(D), LaplaceShift(D), PosteriorSamplePair(np.full(3000, 0.01), D)):
         for delta in (1e-12, 1e-6, 0.3):
             epsilons = pairs.epsilon(delta)
             assert (np.diff(epsilons) >= -1e-12 * epsilons[1:]).all()
@@ -170,37 +196,45 @@ def test_more_distance_more_loss():
 
 
 def test_kinds():
-    pairs = Shift([1.0, 2.0, 3.0], kind=["exact", "upper", "estimate"])
+    pairs = GaussianShift([1.0, 2.0, 3.0], kind=["exact", "upper", "estimate"])
     assert pairs.kind == "estimate" and list(pairs.kinds) == ["exact", "upper", "estimate"]
     assert pairs[:2].kind == "upper" and pairs[0].kind == "exact"
-    assert Shift.concatenate([pairs[:1], pairs[1:2]]).kind == "upper"
-    assert Posterior([0.1], [1.0], kind="upper").kind == "upper" and Laplace([], kind="upper").kind == "exact"
+    assert GaussianShift.concatenate([pairs[:1], pairs[1:2]]).kind == "upper"
+    assert (
+        PosteriorSamplePair([0.1], [1.0], kind="upper").kind == "upper"
+        and LaplaceShift([], kind="upper").kind == "exact"
+    )
     for kind in ("sure", ["exact"], np.array([["exact"] * 3])):
         with pytest.raises(InvalidInput, match="kind"):
-            Shift([1.0, 2.0, 3.0], kind=kind)
+            GaussianShift([1.0, 2.0, 3.0], kind=kind)
 
 
 @pytest.mark.parametrize("bad", [[-1.0], [np.nan], [[1.0]], [1.0, -np.inf]])
 def test_bad_parameters_are_refused(bad):
-    for make in (Shift, Laplace, lambda x: Posterior(x, 1.0), lambda x: Posterior(1.0, x)):
+    for make in (
+        GaussianShift,
+        LaplaceShift,
+        lambda x: PosteriorSamplePair(x, 1.0),
+        lambda x: PosteriorSamplePair(1.0, x),
+    ):
         with pytest.raises(InvalidInput):
             make(bad)
 
 
 def test_lengths_must_agree_or_be_one():
-    assert len(Posterior([0.1, 0.2], 1.0)) == 2 and len(Posterior([], [])) == 0
+    assert len(PosteriorSamplePair([0.1, 0.2], 1.0)) == 2 and len(PosteriorSamplePair([], [])) == 0
     with pytest.raises(InvalidInput, match="length"):
-        Posterior([0.1, 0.2], [1.0, 1.0, 1.0])
+        PosteriorSamplePair([0.1, 0.2], [1.0, 1.0, 1.0])
 
 
 def test_only_one_type_is_concatenated():
     with pytest.raises(InvalidInput, match="one type"):
-        Shift.concatenate([Shift([1.0]), Laplace([1.0])])
+        GaussianShift.concatenate([GaussianShift([1.0]), LaplaceShift([1.0])])
 
 
 def test_nobody_changes_the_pairs():
-    pairs = Posterior([0.1], [1.0])
-    for view in (pairs.leverage, pairs.residual, Shift([1.0]).distance):
+    pairs = PosteriorSamplePair([0.1], [1.0])
+    for view in (pairs.leverage, pairs.residual, GaussianShift([1.0]).distance):
         with pytest.raises(ValueError, match="read-only"):
             view[0] = 2.0
 
@@ -209,11 +243,14 @@ def test_any_layout_of_arrays():
     base = np.linspace(0.1, 1, 1200)
     frozen = base.copy()
     frozen.flags.writeable = False
-    expected = Shift(base).epsilon(1e-6)
-    assert (Shift(frozen).epsilon(1e-6) == expected).all()
-    assert (Shift(base[::-1]).epsilon(1e-6)[::-1] == expected).all()
-    assert Shift(base.astype(np.float32)).epsilon(1e-6) == pytest.approx(expected, rel=1e-6)
-    assert (Posterior(frozen[::2], 1.0).epsilon(1e-6) == Posterior(base[::2].copy(), np.ones(600)).epsilon(1e-6)).all()
+    expected = GaussianShift(base).epsilon(1e-6)
+    assert (GaussianShift(frozen).epsilon(1e-6) == expected).all()
+    assert (GaussianShift(base[::-1]).epsilon(1e-6)[::-1] == expected).all()
+    assert GaussianShift(base.astype(np.float32)).epsilon(1e-6) == pytest.approx(expected, rel=1e-6)
+    assert (
+        PosteriorSamplePair(frozen[::2], 1.0).epsilon(1e-6)
+        == PosteriorSamplePair(base[::2].copy(), np.ones(600)).epsilon(1e-6)
+    ).all()
 
 
 def test_threads_share_the_tables():

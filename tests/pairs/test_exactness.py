@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perinstance.numerics.rounding import PROMISED_ABSOLUTE, THIRD_TERM
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.pairs.closed_form.many_epsilons import (
     HIGHEST,
     LOWEST,
@@ -56,14 +56,14 @@ def posteriors(mu, rho, with_over_without):
 @given(batch(DISTANCES, N), batch(DELTAS, N))
 @examples(60)
 def test_epsilon_of_a_shift(distances, deltas):
-    assert not wrong_epsilons(shift_profile, shifts(distances), Shift(distances).epsilon(deltas), deltas)
+    assert not wrong_epsilons(shift_profile, shifts(distances), GaussianShift(distances).epsilon(deltas), deltas)
 
 
 @pytest.mark.parametrize("direction", ["worst", "with"])
 @given(mu=batch(LEVERAGES, N), rho=batch(RESIDUALS, N), deltas=batch(DELTAS, N))
 @examples(60)
 def test_epsilon_of_a_posterior(direction, mu, rho, deltas):
-    epsilons = Posterior(mu, rho).epsilon(deltas, direction)
+    epsilons = PosteriorSamplePair(mu, rho).epsilon(deltas, direction)
     people = posteriors(mu, rho, direction == "with")
     assert not wrong_epsilons(truth.posterior_delta, people, epsilons, deltas)
 
@@ -139,7 +139,7 @@ FACTORS = st.one_of(st.just(1.0), st.floats(0.0, 2.0), scale(1e-9, 1.0).map(lamb
 @given(mu=batch(LEVERAGES, 20), rho=batch(RESIDUALS, 20), deltas=batch(DELTAS, 20), factors=batch(FACTORS, 20))
 @examples(40)
 def test_delta_of_a_posterior(direction, sign, mu, rho, deltas, factors):
-    pairs = Posterior(mu, rho)
+    pairs = PosteriorSamplePair(mu, rho)
     epsilons = sign * factors * pairs.epsilon(deltas, direction)
     got = pairs.delta(epsilons, direction)
     for m, r, e, d in zip(mu.tolist(), rho.tolist(), epsilons.tolist(), got.tolist(), strict=True):
@@ -152,7 +152,7 @@ def test_delta_of_a_posterior(direction, sign, mu, rho, deltas, factors):
 def test_delta_of_a_posterior_near_the_largest_loss(mu, rho, gaps):
     """Q over P has a largest loss, ``(log1p(mu) + q^2)/2``; delta vanishes there like the cube of a square root."""
     epsilons = 0.5 * (np.log1p(mu) + rho**2 / (1 + mu)) * (1 - gaps)
-    got = Posterior(mu, rho).delta(epsilons, "with")
+    got = PosteriorSamplePair(mu, rho).delta(epsilons, "with")
     for m, r, e, d in zip(mu.tolist(), rho.tolist(), epsilons.tolist(), got.tolist(), strict=True):
         assert relative_error(d, truth.enclosed(truth.posterior_delta, m, r, e, True)) < 1e-9, (m, r, e, d)
 
@@ -160,7 +160,7 @@ def test_delta_of_a_posterior_near_the_largest_loss(mu, rho, gaps):
 @given(batch(DISTANCES, 20), batch(DELTAS, 20), batch(FACTORS, 20), st.sampled_from([1.0, -1.0]))
 @examples(60)
 def test_delta_of_a_shift(distances, deltas, factors, sign):
-    pairs = Shift(distances)
+    pairs = GaussianShift(distances)
     epsilons = sign * factors * pairs.epsilon(deltas)
     for D, e, d in zip(distances.tolist(), epsilons.tolist(), pairs.delta(epsilons).tolist(), strict=True):
         assert relative_error(d, truth.enclosed(truth.shift_delta, D, e)) < 1e-9, (D, e, d)
@@ -176,7 +176,7 @@ def test_epsilon_against_the_files(name):
     table = rows(name)
     assert len(table) > 200
     for family, mu, x, delta, exact in table:
-        pairs = Shift(float(x)) if family == "shift" else Posterior(float(mu), float(x))
+        pairs = GaussianShift(float(x)) if family == "shift" else PosteriorSamplePair(float(mu), float(x))
         got = pairs.epsilon(float(delta), "with" if family == "with" else "worst").item()
         with truth.digits():
             excess = arb(got) - arb(exact)

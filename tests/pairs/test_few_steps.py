@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perinstance.pairs import Gaussian, Laplace, Objective, Posterior, SampledGaussian, Shift
+from perinstance.pairs import (
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    PosteriorSamplePair,
+    SampledGaussian,
+)
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.composition import pairs_of_promise
 from perinstance.pairs.loss_sums.sampled.few_steps.one_step import loss_at, make_step, step_bound
@@ -204,13 +211,13 @@ def test_next_to_the_largest_loss_there_is_still_a_bound():
 
 
 OTHERS = {
-    "shift": Shift([1e-3]),
-    "tiny shift": Shift([1e-200]),
-    "far shift": Shift([1e13]),
-    "Laplace": Laplace([1e-3]),
-    "posterior": Posterior([1e-3], [0.0]),
-    "variance": Gaussian([[0.0]], [[1.001]]),
-    "objective": Objective([1e-3], [0.0], [1.0], [1.0]),
+    "shift": GaussianShift([1e-3]),
+    "tiny shift": GaussianShift([1e-200]),
+    "far shift": GaussianShift([1e13]),
+    "LaplaceShift": LaplaceShift([1e-3]),
+    "posterior": PosteriorSamplePair([1e-3], [0.0]),
+    "variance": GeneralGaussian([[0.0]], [[1.001]]),
+    "objective": ObjectivePair([1e-3], [0.0], [1.0], [1.0]),
     "offset": Dominated([0.0], [0.1], [0.0]),
     "no offset known": Dominated([0.0], [np.inf], [0.0]),
     "tail": Dominated([0.0], [0.0], [5e-7]),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Gaussian, Posterior, Shift
+from perinstance.pairs import GaussianShift, GeneralGaussian, PosteriorSamplePair
 from tests.pairs.reference import gaussian_delta, simulated, with_gaussian
 
 
@@ -25,7 +25,7 @@ from tests.pairs.reference import gaussian_delta, simulated, with_gaussian
 def test_one_coordinate_is_an_interval(size, up, shift, epsilon, scale):
     nu = 10**size if up else -(10**size) / (1 + 10**size)
     m = 10**shift
-    pair = Gaussian([[nu]], [[m]])
+    pair = GeneralGaussian([[nu]], [[m]])
     center, width = pair.kl("without")[0], np.sqrt(m * m * (1 + nu) + nu * nu / 2)
     at = center + 10**scale * epsilon * width
     assume(abs(at) < 4000)
@@ -42,7 +42,7 @@ def test_one_coordinate_is_an_interval(size, up, shift, epsilon, scale):
 @given(st.floats(-10, 5), st.floats(-3, 4), st.floats(-250, -0.1), st.sampled_from(["without", "with", "worst"]))
 def test_a_posterior_is_a_gaussian_with_one_coordinate(mu, rho, delta, direction):
     mu, rho, delta = 10**mu, 10**rho, 10**delta
-    slow, fast = Gaussian([[mu]], [[rho * np.sqrt(mu / (1 + mu))]]), Posterior([mu], [rho])
+    slow, fast = GeneralGaussian([[mu]], [[rho * np.sqrt(mu / (1 + mu))]]), PosteriorSamplePair([mu], [rho])
     np.testing.assert_allclose(slow.epsilon(delta, direction), fast.epsilon(delta, direction), rtol=2e-9, atol=1e-12)
     np.testing.assert_allclose(slow.attack_power(0.01), fast.attack_power(0.01), rtol=1e-8)
     np.testing.assert_allclose(slow.renyi(1.01, direction), fast.renyi(1.01, direction), rtol=1e-9)
@@ -53,8 +53,8 @@ def test_a_posterior_is_a_gaussian_with_one_coordinate(mu, rho, delta, direction
 @given(st.floats(-9, 4), st.floats(-299, -0.01))
 def test_equal_covariances_are_a_shift(distance, delta):
     D = 10**distance
-    split = Gaussian([[0.0, 0.0]], [[0.6 * D, 0.8 * D]])
-    np.testing.assert_allclose(split.epsilon(10**delta), Shift([D]).epsilon(10**delta), rtol=2e-9, atol=1e-12)
+    split = GeneralGaussian([[0.0, 0.0]], [[0.6 * D, 0.8 * D]])
+    np.testing.assert_allclose(split.epsilon(10**delta), GaussianShift([D]).epsilon(10**delta), rtol=2e-9, atol=1e-12)
     np.testing.assert_allclose(split.zcdp(), D * D / 2)
 
 
@@ -74,7 +74,7 @@ def test_a_second_coordinate_is_one_more_integral(nu, m, epsilon):
         truth = with_gaussian(
             lambda e: gaussian_delta(nu[0], m[0], e), nu[1], m[1], epsilon, fine=12 if nu[1] > 1 else 2
         )
-        got = Gaussian([nu], [m]).delta(epsilon, "without")[0]
+        got = GeneralGaussian([nu], [m]).delta(epsilon, "without")[0]
         assert truth * (1 - mp.mpf("1e-13")) <= got <= truth * (1 + mp.mpf("1e-9"))
 
 
@@ -88,7 +88,7 @@ def _moments(seed, n=4, k=3):
 
 def test_moments_match_simulation_and_the_textbook_divergence():
     mean_p, cov_p, mean_q, cov_q = _moments(0, n=2)
-    pair = Gaussian.from_moments(mean_p, cov_p, mean_q, cov_q)
+    pair = GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q)
     rng = np.random.default_rng(1)
     for i in range(2):
         x = rng.multivariate_normal(mean_p[i], cov_p[i], size=300_000)
@@ -111,11 +111,11 @@ def test_moments_match_simulation_and_the_textbook_divergence():
 
 def test_an_affine_map_changes_nothing_and_exchange_swaps_directions():
     mean_p, cov_p, mean_q, cov_q = _moments(2)
-    here = Gaussian.from_moments(mean_p, cov_p, mean_q, cov_q)
+    here = GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q)
     T = np.array([[2.0, 0.3, 0.0], [0.0, 0.5, 1.0], [1.0, 0.0, 3.0]])
-    moved = Gaussian.from_moments(mean_p @ T.T + 1, T @ cov_p @ T.T, mean_q @ T.T + 1, T @ cov_q @ T.T)
+    moved = GeneralGaussian.from_moments(mean_p @ T.T + 1, T @ cov_p @ T.T, mean_q @ T.T + 1, T @ cov_q @ T.T)
     np.testing.assert_allclose(moved.epsilon(1e-5), here.epsilon(1e-5), rtol=1e-9)
-    back = Gaussian.from_moments(mean_q, cov_q, mean_p, cov_p)
+    back = GeneralGaussian.from_moments(mean_q, cov_q, mean_p, cov_p)
     np.testing.assert_allclose(back.epsilon(1e-5, "with"), here.epsilon(1e-5, "without"), rtol=1e-9)
     np.testing.assert_allclose(back.delta(0.7, "without"), here.delta(0.7, "with"), rtol=1e-9)
 
@@ -123,7 +123,7 @@ def test_an_affine_map_changes_nothing_and_exchange_swaps_directions():
 @pytest.mark.parametrize("alpha", [1.0, 1.3, 2.0])
 def test_renyi_is_its_integral(alpha):
     nu, m = 0.4, 0.7
-    pair = Gaussian([[nu]], [[m]])
+    pair = GeneralGaussian([[nu]], [[m]])
 
     def densities(x):
         p = np.exp(-((x - m) ** 2) / (2 * (1 + nu))) / np.sqrt(2 * np.pi * (1 + nu))
@@ -142,7 +142,7 @@ def test_renyi_is_its_integral(alpha):
 
 
 def test_profile_is_decreasing_and_convex_in_the_odds():
-    pair = Gaussian([[0.5, -0.4]], [[0.3, 1.0]])
+    pair = GeneralGaussian([[0.5, -0.4]], [[0.3, 1.0]])
     odds = np.linspace(0.05, 12, 120)
     for direction in ("without", "with"):
         curve = np.array([pair.delta(np.log(o), direction)[0] for o in odds])
@@ -152,7 +152,7 @@ def test_profile_is_decreasing_and_convex_in_the_odds():
 
 
 def test_attack_is_the_likelihood_ratio_test():
-    pair = Gaussian([[0.5, -0.4]], [[0.3, 1.0]])
+    pair = GeneralGaussian([[0.5, -0.4]], [[0.3, 1.0]])
     rng = np.random.default_rng(5)
     null = np.array([0.3, 1.0]) + rng.normal(size=(400_000, 2)) * np.sqrt([1.5, 0.6])  # P: she is out
     alternative = rng.normal(size=(400_000, 2))
@@ -163,33 +163,33 @@ def test_attack_is_the_likelihood_ratio_test():
 
 
 def test_edges():
-    pair = Gaussian([[0.2, 0.0], [0.0, 0.0]], [[0.5, 0.0], [0.0, 0.0]], kind=["upper", "exact"])
-    short = Gaussian([[0.2]], [[0.5]])
+    pair = GeneralGaussian([[0.2, 0.0], [0.0, 0.0]], [[0.5, 0.0], [0.0, 0.0]], kind=["upper", "exact"])
+    short = GeneralGaussian([[0.2]], [[0.5]])
     np.testing.assert_array_equal(pair.epsilon(1e-6)[0], short.epsilon(1e-6)[0])
     assert pair.epsilon(1e-6)[1] == 0 and pair.kind == "upper" and pair[1].kind == "exact"
-    assert Gaussian.concatenate([pair, short]).excess.shape == (3, 2)
+    assert GeneralGaussian.concatenate([pair, short]).excess.shape == (3, 2)
     assert list(pair.to_frame().columns) == ["excess_1", "excess_2", "shift_1", "shift_2", "kind"]
-    assert np.isposinf(Gaussian([[np.inf]], [[0.0]]).epsilon(1e-6)).all()
-    bounded = Gaussian([[-0.5]], [[0.0]])  # P is the narrower one: P over Q has a largest loss
+    assert np.isposinf(GeneralGaussian([[np.inf]], [[0.0]]).epsilon(1e-6)).all()
+    bounded = GeneralGaussian([[-0.5]], [[0.0]])  # P is the narrower one: P over Q has a largest loss
     np.testing.assert_allclose(bounded.epsilon(0.0, "without"), np.log(2) / 2)
     assert np.isposinf(bounded.epsilon(0.0)).all() and bounded.delta(0.4, "without")[0] == 0
     np.testing.assert_allclose(bounded.renyi(np.inf, "without"), np.log(2) / 2)
-    assert len(Gaussian(np.zeros((0, 2)), np.zeros((0, 2))).epsilon(1e-6)) == 0
+    assert len(GeneralGaussian(np.zeros((0, 2)), np.zeros((0, 2))).epsilon(1e-6)) == 0
 
 
 def test_refuses_what_cannot_be():
     with pytest.raises(InvalidInput, match="above -1"):
-        Gaussian([[-1.0]], [[0.0]])
+        GeneralGaussian([[-1.0]], [[0.0]])
     with pytest.raises(InvalidInput, match="NaN"):
-        Gaussian([[np.nan]], [[0.0]])
+        GeneralGaussian([[np.nan]], [[0.0]])
     with pytest.raises(InvalidInput, match="same shape"):
-        Gaussian([[0.1, 0.2]], [[0.0]])
+        GeneralGaussian([[0.1, 0.2]], [[0.0]])
     with pytest.raises(InvalidInput, match="2-d"):
-        Gaussian([0.1], [0.0])
+        GeneralGaussian([0.1], [0.0])
     one, flat = np.eye(2)[None], np.zeros((1, 2))
     with pytest.raises(InvalidInput, match="positive definite"):
-        Gaussian.from_moments(flat, one, flat, np.diag([1.0, 0.0])[None])
+        GeneralGaussian.from_moments(flat, one, flat, np.diag([1.0, 0.0])[None])
     with pytest.raises(InvalidInput, match="shape"):
-        Gaussian.from_moments(flat, one, flat, np.eye(3)[None])
+        GeneralGaussian.from_moments(flat, one, flat, np.eye(3)[None])
     with pytest.raises(InvalidInput, match="finite"):
-        Gaussian.from_moments(flat + np.inf, one, flat, one)
+        GeneralGaussian.from_moments(flat + np.inf, one, flat, one)

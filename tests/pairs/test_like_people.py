@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.pairs import SampledGaussian, Shift
+from perinstance.pairs import GaussianShift, SampledGaussian
 from perinstance.pairs.loss_sums.records import Tolerance
 from perinstance.pairs.loss_sums.sampled import epsilon as by_lines
 from perinstance.pairs.loss_sums.sampled import like_people
@@ -101,7 +101,7 @@ def test_who_is_no_crowd(crowd, monkeypatch):
     few = SampledGaussian(rates[:2], distances[:2], steps[:2])
     shared = SampledGaussian(1e-4, np.array([[0.5, 1.0]]), np.column_stack([90.0 + np.arange(4), np.zeros(4)]))
     two = SampledGaussian(1e-4, np.column_stack([distances, 0.5 * distances]), 40.0)[:4]
-    others = SampledGaussian(rates, distances, steps)[:4] + Shift(np.full(4, 0.5))
+    others = SampledGaussian(rates, distances, steps)[:4] + GaussianShift(np.full(4, 0.5))
     for pairs in (few, shared, two, others):
         ask = getattr(pairs, "_epsilon", None)
         found = pairs.epsilon(1e-6, "with") if ask is None else ask(1e-6, "with", GROUPED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perinstance.pairs import SampledGaussian, Shift
+from perinstance.pairs import GaussianShift, SampledGaussian
 from perinstance.pairs.loss_sums.sampled.lattice import answers
 from perinstance.pairs.loss_sums.sampled.more_digits import precise_answers, precise_tables
 from perinstance.pairs.sampled_gaussian import NEAR
@@ -55,7 +55,7 @@ def test_distances_of_ones_own_have_all_digits():
     """And so has every other pair."""
     own = SampledGaussian(0.05, np.linspace(0.2, 0.6, 70), 400)
     np.testing.assert_array_equal(own.near_epsilon(DELTA), own.epsilon(DELTA))
-    shifts = Shift([0.1, 2.0])
+    shifts = GaussianShift([0.1, 2.0])
     np.testing.assert_array_equal(shifts.near_epsilon(DELTA), shifts.epsilon(DELTA))
 
 

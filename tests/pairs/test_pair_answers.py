@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perinstance.pairs import Posterior, Shift, from_columns
+from perinstance.pairs import GaussianShift, PosteriorSamplePair, from_columns
 from tests.pairs.make_pair_answers import FILE, answer
 
 BELOW = 1e-9
@@ -87,7 +87,7 @@ def test_epsilon_against_a_table_of_twenty_digits(kind):
     with (Path(FILE).parent / "epsilon_truth.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["kind"] == kind]
     size, delta, truth = (np.array([float(row[c]) for row in rows]) for c in ("rho_or_distance", "delta", "epsilon"))
-    pairs = Shift(size) if kind == "shift" else Posterior([float(row["mu"]) for row in rows], size)
+    pairs = GaussianShift(size) if kind == "shift" else PosteriorSamplePair([float(row["mu"]) for row in rows], size)
     got = pairs.epsilon(delta, "without")
     assert (got >= truth).all()
     assert (got <= truth * (1 + BELOW) + NEXT_TO_ZERO).all()

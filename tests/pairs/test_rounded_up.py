@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from perinstance.pairs import Composed, Gaussian, Laplace, Posterior, Shift, StudentShift
+from perinstance.pairs import Composed, GaussianShift, GeneralGaussian, LaplaceShift, PosteriorSamplePair, StudentShift
 from perinstance.pairs.bounded import Dominated
 
 from . import truth
@@ -58,9 +58,9 @@ def enclosed(function, *columns):
 def test_delta_of_a_shift(seed):
     rng = np.random.default_rng(seed)
     D = mixed(rng, powers(rng, -14, 4), powers(rng, -3, 2), powers(rng, -320, -14))
-    epsilons = around(rng, Shift(D).epsilon(deltas(rng)))
+    epsilons = around(rng, GaussianShift(D).epsilon(deltas(rng)))
     exact = enclosed(truth.shift_delta, D, epsilons)
-    got = Shift(D).delta(epsilons)
+    got = GaussianShift(D).delta(epsilons)
     check(got, exact, 2e-11)
     usual = got > 1e-30
     check(got[usual], [e for e, u in zip(exact, usual, strict=True) if u], 2e-12)
@@ -72,10 +72,10 @@ def test_delta_of_a_posterior(seed, direction, slack):
     rng = np.random.default_rng(seed)
     mu = mixed(rng, powers(rng, -16, 6), powers(rng, -6, 1), powers(rng, 6, 12))
     rho = mixed(rng, powers(rng, -8, 6), powers(rng, -3, 3), np.sqrt(mu) * powers(rng, -12, 0.7))
-    epsilons = around(rng, Posterior(mu, rho).epsilon(deltas(rng), direction))
+    epsilons = around(rng, PosteriorSamplePair(mu, rho).epsilon(deltas(rng), direction))
     flipped = np.full(N, direction == "with")
     exact = enclosed(truth.posterior_delta, mu, rho, epsilons, flipped)
-    check(Posterior(mu, rho).delta(epsilons, direction), exact, slack)
+    check(PosteriorSamplePair(mu, rho).delta(epsilons, direction), exact, slack)
 
 
 def test_delta_of_a_posterior_of_any_size():
@@ -85,7 +85,7 @@ def test_delta_of_a_posterior_of_any_size():
     rho = mixed(rng, np.sqrt(mu) * powers(rng, -3, 1), powers(rng, -30, 30))
     epsilons = np.minimum(size * (mu + rho), 1e60)
     exact = enclosed(truth.posterior_delta, mu, rho, epsilons, np.zeros(N, dtype=bool))
-    check(Posterior(mu, rho).delta(epsilons, "without"), exact, np.inf)
+    check(PosteriorSamplePair(mu, rho).delta(epsilons, "without"), exact, np.inf)
 
 
 def test_delta_of_sums():
@@ -97,10 +97,10 @@ def test_delta_of_sums():
     def of_both(a, b, epsilon):
         return truth.shift_delta((arb(a) ** 2 + arb(b) ** 2).sqrt(), epsilon)
 
-    epsilons = around(rng, Shift(D).epsilon(np.maximum(deltas(rng), 1e-300)))
-    check(Gaussian(np.zeros((N, 2)), m).delta(epsilons), enclosed(of_both, *m.T, epsilons), 1e-11)
+    epsilons = around(rng, GaussianShift(D).epsilon(np.maximum(deltas(rng), 1e-300)))
+    check(GeneralGaussian(np.zeros((N, 2)), m).delta(epsilons), enclosed(of_both, *m.T, epsilons), 1e-11)
     far = np.full(N, 1e4) * D  # where floats have underflown
-    assert (Gaussian(np.zeros((N, 2)), m).delta(far) > 0).all() and (Shift(D).delta(far) > 0).all()
+    assert (GeneralGaussian(np.zeros((N, 2)), m).delta(far) > 0).all() and (GaussianShift(D).delta(far) > 0).all()
 
 
 def laplace_delta(D, epsilon):
@@ -129,12 +129,12 @@ def test_laplace():
     rng = np.random.default_rng(7)
     D = mixed(rng, powers(rng, -14, 3), powers(rng, -3, 1), powers(rng, -322, -14))
     epsilons = D * mixed(rng, rng.uniform(-1.2, 1, N), 1 - powers(rng, -15, 0))
-    check(Laplace(D).delta(epsilons), enclosed(laplace_delta, D, epsilons), 1e-14)
+    check(LaplaceShift(D).delta(epsilons), enclosed(laplace_delta, D, epsilons), 1e-14)
     rate = mixed(rng, rates(rng), np.exp(-np.minimum(D, 700)) * rng.uniform(0, 1, N))
-    check(Laplace(D).attack_power(rate), enclosed(laplace_power, D, rate), 1e-14)
+    check(LaplaceShift(D).attack_power(rate), enclosed(laplace_power, D, rate), 1e-14)
     longer = np.maximum(D, 1e-110)  # the coordinates of smaller ones are raised
     orders = mixed(rng, np.ones(N), 1 + powers(rng, -15, 9), 1 + powers(rng, -3, 2))
-    for pairs in (Laplace(longer), Composed([Laplace(longer), Shift(np.zeros(N))])):
+    for pairs in (LaplaceShift(longer), Composed([LaplaceShift(longer), GaussianShift(np.zeros(N))])):
         check(pairs.renyi(orders), enclosed(laplace_renyi, longer, orders), 2e-14)
         check(pairs.zcdp(), enclosed(laplace_renyi, longer, np.ones(N)), 2e-14)
 
@@ -147,9 +147,9 @@ def test_renyi_of_a_shift():
     rng = np.random.default_rng(8)
     D = mixed(rng, powers(rng, -140, 140), powers(rng, -3, 3), rng.integers(1, 100, N).astype(float))
     orders = mixed(rng, np.ones(N), 1 + powers(rng, -15, 9), rng.integers(1, 100, N).astype(float))
-    check(Shift(D).renyi(orders), enclosed(shift_renyi, D, orders), 2.3e-16)
-    check(Shift(D).zcdp(), enclosed(shift_renyi, D, np.ones(N)), 2.3e-16)
-    assert Shift([3.0]).zcdp().item() == 4.5 and Shift([3.0]).renyi(2.0).item() == 9.0  # floats stay
+    check(GaussianShift(D).renyi(orders), enclosed(shift_renyi, D, orders), 2.3e-16)
+    check(GaussianShift(D).zcdp(), enclosed(shift_renyi, D, np.ones(N)), 2.3e-16)
+    assert GaussianShift([3.0]).zcdp().item() == 4.5 and GaussianShift([3.0]).renyi(2.0).item() == 9.0  # floats stay
 
 
 def posterior_renyi(mu, rho, alpha, with_over_without):
@@ -178,9 +178,9 @@ def test_renyi_of_a_posterior(direction):
     mu, rho, orders = mu[finite], rho[finite], orders[finite]
     assert len(mu) > N / 2
     exact = enclosed(posterior_renyi, mu, rho, orders, np.full(len(mu), direction == "with"))
-    check(Posterior(mu, rho).renyi(orders, direction), exact, 3e-14)
+    check(PosteriorSamplePair(mu, rho).renyi(orders, direction), exact, 3e-14)
     usual = mu > 1e-100  # the coordinates of smaller ones are raised to that
-    summed = Composed([Posterior(mu[usual], rho[usual]), Shift(np.zeros(int(usual.sum())))])
+    summed = Composed([PosteriorSamplePair(mu[usual], rho[usual]), GaussianShift(np.zeros(int(usual.sum())))])
     check(summed.renyi(orders[usual], direction), [e for e, u in zip(exact, usual, strict=True) if u], 3e-14)
 
 
@@ -200,10 +200,10 @@ def test_power_against_a_shift():
     D, rate = mixed(rng, powers(rng, -14, 2), powers(rng, -2, 1)), rates(rng)
     with truth.digits(400):
         exact = [truth.tail(-(quantile(r) + arb(d))) for d, r in zip(D.tolist(), rate.tolist(), strict=True)]
-    check(Shift(D).attack_power(rate), exact, 1e-11)
-    check(Gaussian(np.zeros((N, 1)), D[:, None]).attack_power(rate), exact, 1e-8)
+    check(GaussianShift(D).attack_power(rate), exact, 1e-11)
+    check(GeneralGaussian(np.zeros((N, 1)), D[:, None]).attack_power(rate), exact, 1e-8)
     check(Dominated(D, np.zeros(N), np.zeros(N)).attack_power(rate), exact, np.inf)
-    assert (Shift(D).attack_power(5e-324) >= Shift(D).attack_power(0.0)).all()
+    assert (GaussianShift(D).attack_power(5e-324) >= GaussianShift(D).attack_power(0.0)).all()
 
 
 def test_power_against_a_posterior():
@@ -221,7 +221,7 @@ def test_power_against_a_posterior():
                     continue
                 # the power is concave in the rate: at a float next to it, it is next to this share of itself
                 known = power * (arb(least) / rate).min(arb(1))
-                got = Posterior(m, r).attack_power(least).item()
+                got = PosteriorSamplePair(m, r).attack_power(least).item()
                 assert arb(got) >= known.lower() and got <= (power * (1 + arb("3e-11"))).upper(), (m, r, width)
 
 
@@ -284,10 +284,10 @@ def test_renyi_of_student():
 
 
 def test_known_from_above_only():
-    """The formulas of the bound itself, exactly: ``Shift(D).delta(epsilon - offset) + tail``."""
+    """The formulas of the bound itself, exactly: ``GaussianShift(D).delta(epsilon - offset) + tail``."""
     rng = np.random.default_rng(14)
     D, offset, tail = powers(rng, -3, 1), powers(rng, -6, 0), powers(rng, -12, -2)
-    epsilons = np.abs(around(rng, Shift(D).epsilon(np.maximum(deltas(rng), 1e-20)))) + offset
+    epsilons = np.abs(around(rng, GaussianShift(D).epsilon(np.maximum(deltas(rng), 1e-20)))) + offset
 
     def bound(D, offset, tail, epsilon):
         return (truth.shift_delta(D, arb(epsilon) - arb(offset)) + arb(tail)).min(arb(1))

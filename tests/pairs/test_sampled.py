@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Laplace, Posterior, SampledGaussian, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair, SampledGaussian
 
 from .sampled_truth import one_step_delta, steps_delta
 
@@ -264,7 +264,7 @@ def test_a_few_seldom_samples_lie_between_one_and_their_sum():
 
 def test_a_rate_of_one_is_a_shift():
     pairs = SampledGaussian(1.0, [0.1, 1.0, 3.0], [4, 1, 9])
-    shift = Shift([0.2, 1.0, 9.0])
+    shift = GaussianShift([0.2, 1.0, 9.0])
     for delta in (1e-9, 1e-3, 0.3):
         found, truth = pairs.epsilon(delta), shift.epsilon(delta)
         assert (found >= truth).all() and (found <= truth * (1 + 1e-12)).all() and found[1] == truth[1]
@@ -277,11 +277,11 @@ def test_a_rate_of_one_is_a_shift():
 def test_a_rate_of_one_is_a_shift_of_any_length():
     """Squares of distances neither underflow nor overflow."""
     lengths = np.array([3e-310, 1e-200, 1e-160, 1e100, 1e160])
-    pairs, shift = SampledGaussian(1.0, lengths, 4), Shift(2 * lengths)
+    pairs, shift = SampledGaussian(1.0, lengths, 4), GaussianShift(2 * lengths)
     assert (pairs.delta(0.0) >= shift.delta(0.0)).all() and (pairs.tv() >= shift.tv()).all()
     assert pairs.delta(0.0) == pytest.approx(shift.delta(0.0), rel=1e-12, abs=1e-320)
     both = SampledGaussian(1.0, np.array([[3e-200, 4e-200]]), np.array([[1, 1]]))
-    assert both.tv()[0] >= Shift([5e-200]).tv()[0] > 0.0
+    assert both.tv()[0] >= GaussianShift([5e-200]).tv()[0] > 0.0
 
 
 def test_nothing_is_lost_without_rate_distance_or_steps():
@@ -307,8 +307,8 @@ def test_steps_add_up_over_columns_and_trainings():
 def test_composition_with_other_releases():
     """With rate one it is a shift, whose sums the other engine knows."""
     nearly = SampledGaussian(1.0 - 2.0**-40, [0.1], 25)
-    for other in (Posterior([0.05], [2.0]), Shift([0.7]), Laplace([0.05])):
-        truth = (other + Shift([0.5])).epsilon(1e-5)
+    for other in (PosteriorSamplePair([0.05], [2.0]), GaussianShift([0.7]), LaplaceShift([0.05])):
+        truth = (other + GaussianShift([0.5])).epsilon(1e-5)
         assert (nearly + other).epsilon(1e-5) == pytest.approx(truth, rel=1e-8)
 
 

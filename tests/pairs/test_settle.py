@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.pairs.closed_form.many_epsilons import posterior_epsilons
 from tests.pairs.truth import enclosed, lowest, posterior_delta, shift_delta
 
@@ -32,20 +32,20 @@ def assert_right(profile, arguments: tuple[float, ...], epsilon: float, delta: f
 
 @pytest.mark.parametrize(("mu", "rho", "delta"), AWKWARD)
 def test_posterior_samples_that_were_wrong(mu, rho, delta):
-    assert_right(posterior_delta, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta)[0]), delta)
+    assert_right(posterior_delta, (mu, rho), float(PosteriorSamplePair([mu], [rho]).epsilon(delta)[0]), delta)
     out = np.empty(1)
     in_doubt = posterior_epsilons(np.array([mu]), np.array([rho]), np.array([delta]), False, out)
     assert in_doubt[0]  # and safe nevertheless
     assert enclosed(posterior_delta, mu, rho, float(out[0]), accuracy=1e-28 * (1 - delta)) <= arb(delta)
-    many = Posterior(np.full(100, mu), np.full(100, rho)).epsilon(delta)
-    assert (many == Posterior([mu], [rho]).epsilon(delta)).all()
+    many = PosteriorSamplePair(np.full(100, mu), np.full(100, rho)).epsilon(delta)
+    assert (many == PosteriorSamplePair([mu], [rho]).epsilon(delta)).all()
 
 
 def test_a_shift_that_was_wrong():
     assert_right(
         shift_delta,
         (9.571242855158664,),
-        float(Shift([9.571242855158664]).epsilon(0.9999982954089253)[0]),
+        float(GaussianShift([9.571242855158664]).epsilon(0.9999982954089253)[0]),
         0.9999982954089253,
     )
 
@@ -60,15 +60,15 @@ def test_people_next_to_nothing(seed):
         if not 0 < delta < 1:
             continue
         checked += 1
-        assert_right(posterior_delta, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta)[0]), delta, 1e-6)
+        assert_right(posterior_delta, (mu, rho), float(PosteriorSamplePair([mu], [rho]).epsilon(delta)[0]), delta, 1e-6)
 
         def turned(mu, rho, epsilon):
             return posterior_delta(mu, rho, epsilon, True)
 
-        assert_right(turned, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta, "with")[0]), delta, 1e-6)
+        assert_right(turned, (mu, rho), float(PosteriorSamplePair([mu], [rho]).epsilon(delta, "with")[0]), delta, 1e-6)
         distance = 10 ** rng.uniform(-6, 1.5)
         delta = min(float(shift_delta(distance, 0).mid()) * near, 1 - 1e-15)
-        assert_right(shift_delta, (distance,), float(Shift([distance]).epsilon(delta)[0]), delta, 1e-6)
+        assert_right(shift_delta, (distance,), float(GaussianShift([distance]).epsilon(delta)[0]), delta, 1e-6)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -76,4 +76,4 @@ def test_large_leverages_next_to_delta_one(seed):
     rng = np.random.default_rng(100 + seed)
     for _ in range(100):
         mu, rho, delta = 10 ** rng.uniform(0, 6), 10 ** rng.uniform(-1, 6), 1 - 10 ** rng.uniform(-15, -0.5)
-        assert_right(posterior_delta, (mu, rho), float(Posterior([mu], [rho]).epsilon(delta)[0]), delta)
+        assert_right(posterior_delta, (mu, rho), float(PosteriorSamplePair([mu], [rho]).epsilon(delta)[0]), delta)

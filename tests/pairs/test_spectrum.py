@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perinstance.numerics.rounding import LEAST_PARAMETER
-from perinstance.pairs import Laplace, Objective, Posterior, Shift, compose
+from perinstance.pairs import GaussianShift, LaplaceShift, ObjectivePair, PosteriorSamplePair, compose
 from perinstance.pairs.loss_sums.coordinates import HUGE, TERMS, LossCoordinates
 
 
@@ -19,7 +19,7 @@ def test_exchanging_twice_changes_nothing():
 
 def test_objective_keeps_small_and_large_variances_apart():
     mu, tilt = np.array([1e-9, 1.0, 1e6]), 3.0
-    spectrum = Objective(mu, mu, [1.0, 1.0, 1.0], (mu * tilt) ** 2).coordinates()
+    spectrum = ObjectivePair(mu, mu, [1.0, 1.0, 1.0], (mu * tilt) ** 2).coordinates()
     np.testing.assert_allclose(np.prod(spectrum.v, axis=1), (1 + mu) ** 2, rtol=1e-14)
     trace = 2 * mu + (tilt * mu) ** 2
     np.testing.assert_allclose(spectrum.nu.sum(axis=1), trace, rtol=1e-12)
@@ -29,11 +29,11 @@ def test_objective_keeps_small_and_large_variances_apart():
 def test_equal_laplace_distances_are_counted_and_shifts_merged():
     pair = compose(
         [
-            Laplace([0.5, 0.1]),
-            Laplace([0.5, 0.0]),
-            Laplace([0.2, 0.1]),
-            Shift([3.0, 0.0]),
-            Posterior([0.1], [1.0])[[0, 0]],
+            LaplaceShift([0.5, 0.1]),
+            LaplaceShift([0.5, 0.0]),
+            LaplaceShift([0.2, 0.1]),
+            GaussianShift([3.0, 0.0]),
+            PosteriorSamplePair([0.1], [1.0])[[0, 0]],
         ]
     )
     spectrum = pair.coordinates()
@@ -44,7 +44,7 @@ def test_equal_laplace_distances_are_counted_and_shifts_merged():
 
 def test_raised_distances_dominate_and_are_few():
     distances = np.linspace(0.1, 0.2, 30)
-    spectrum = compose([Laplace([d]) for d in distances]).coordinates()
+    spectrum = compose([LaplaceShift([d]) for d in distances]).coordinates()
     lap, count, terms = spectrum.laplaces
     assert terms <= TERMS and count.sum() == 30 and spectrum.rounded[0]
     raised = np.sort(np.repeat(lap[0], count[0].astype(int)))
@@ -55,4 +55,4 @@ def test_extremes_are_lost_or_lifted():
     spectrum = LossCoordinates.gaussian([[HUGE], [0.0], [0.0]], [[0.0], [LEAST_PARAMETER / 10], [0.0]])
     assert list(spectrum.infinite) == [True, False, False] and spectrum.m2[1, 0] == LEAST_PARAMETER**2
     assert list(spectrum.costs) == [True, True, False]
-    assert 0 < compose([Laplace([1e-200]), Posterior([1e-200], [1.0])]).delta(0.0)[0] < 1e-100
+    assert 0 < compose([LaplaceShift([1e-200]), PosteriorSamplePair([1e-200], [1.0])]).delta(0.0)[0] < 1e-100

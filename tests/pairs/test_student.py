@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Shift, StudentShift
+from perinstance.pairs import GaussianShift, StudentShift
 
 
 def density(nu):
@@ -102,8 +102,8 @@ def test_renyi_against_the_printed_densities():
 
 def test_many_degrees_of_freedom_are_gaussian_noise():
     pairs = StudentShift([0.3, 1.0], 3000.0, 1)
-    np.testing.assert_allclose(pairs.epsilon(1e-3), Shift([0.3, 1.0]).epsilon(1e-3), rtol=2e-2)
-    np.testing.assert_allclose(pairs.tv(), Shift([0.3, 1.0]).tv(), rtol=1e-3)
+    np.testing.assert_allclose(pairs.epsilon(1e-3), GaussianShift([0.3, 1.0]).epsilon(1e-3), rtol=2e-2)
+    np.testing.assert_allclose(pairs.tv(), GaussianShift([0.3, 1.0]).tv(), rtol=1e-3)
 
 
 def test_ends():
@@ -113,7 +113,7 @@ def test_ends():
     assert list(pairs.renyi(2.0))[:2] == [0.0, np.inf] and list(pairs.attack_power(0.0)) == [0.0, 1.0, 0.0]
     assert list(pairs.attack_power(1.0)) == [1.0, 1.0, 1.0] and len(StudentShift([], 5.0, 2)) == 0
     with pytest.raises(InvalidInput, match="StudentShift pairs have no characteristic function"):
-        pairs + Shift([0.1, 0.1, 0.1])
+        pairs + GaussianShift([0.1, 0.1, 0.1])
     for nu, d in [(0.0, 1), (1e9, 1), (5.0, 0), (5.0, 1.5), (5.0, 1e9)]:
         with pytest.raises(InvalidInput, match=r"degrees_of_freedom|dimension"):
             StudentShift([0.1], nu, d)

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from flint import arb
 
-from perinstance.pairs import Composed, Gaussian, Laplace, Objective, Posterior, Shift, compose
+from perinstance.pairs import (
+    Composed,
+    GaussianShift,
+    GeneralGaussian,
+    LaplaceShift,
+    ObjectivePair,
+    PosteriorSamplePair,
+    compose,
+)
 
 from . import sums, truth
 from .reference import objective_delta
@@ -53,7 +61,7 @@ def directions_in_turn(cases):
 
 @pytest.mark.parametrize(("person", "delta", "direction"), directions_in_turn(zip(OBJECTIVES, DELTAS, strict=True)))
 def test_objective_over_the_whole_range(person, delta, direction):
-    pair = Objective(*([value] for value in person))
+    pair = ObjectivePair(*([value] for value in person))
     epsilon = pair.epsilon(delta, direction)[0]
     with truth.digits(80):
         found = coordinates(person, direction)
@@ -77,7 +85,7 @@ def test_objective_over_the_whole_range(person, delta, direction):
 )
 def test_epsilon_next_to_nothing(nu, m, share):
     """A delta just below total variation: the loss is widely spread and epsilon is tiny."""
-    pair = Gaussian([nu], [m])
+    pair = GeneralGaussian([nu], [m])
     tv = pair.tv()[0]
     delta = tv * (1 - share) if tv < 0.5 else 1 - (1 - tv) * (1 + share)
     epsilon = pair.epsilon(delta, "without")[0]
@@ -100,7 +108,7 @@ def test_epsilon_next_to_nothing(nu, m, share):
 )
 def test_epsilon_next_to_nothing_where_total_variation_is_next_to_one(nu, m, share):
     """``1 - delta`` hardly changes with epsilon here: what the exponent may be off by would become 1e-12."""
-    pair = Gaussian([nu], [m])
+    pair = GeneralGaussian([nu], [m])
     delta = 1 - (1 - pair.tv()[0]) * (1 + share)
     epsilon = pair.epsilon(delta, "with")[0]
     assert 0 < epsilon < 1e-4
@@ -126,13 +134,13 @@ def test_awkward_people_next_to_nothing(seed, people):
             k = rng.integers(1, 6)
             nu = 10 ** rng.uniform(-6, 6, k) * rng.choice([1, 1, -1], k)
             nu, m = np.where(nu < 0, nu / (1 - nu), nu), 10 ** rng.uniform(-3, 1.2, k)
-            pair: Gaussian | Objective = Gaussian([nu], [m])
+            pair: GeneralGaussian | ObjectivePair = GeneralGaussian([nu], [m])
             with truth.digits(60):
                 found = [(arb(n), arb(s) ** 2) for n, s in zip(nu.tolist(), m.tolist(), strict=True)]
         else:
             mu, xx = 10 ** rng.uniform(-6, 6), 10 ** rng.uniform(-8, 2)
             r, vv = 10 ** rng.uniform(-4, 6), mu**2 / xx * (1 + 10 ** rng.uniform(-10, 6))
-            pair = Objective([mu], [r], [xx], [vv])
+            pair = ObjectivePair([mu], [r], [xx], [vv])
             with truth.digits(60):
                 found = sums.objective_coordinates(float(mu), float(r), float(xx), float(vv))
         if not 1e-9 < pair.tv()[0] < 1 - 1e-15:
@@ -163,8 +171,8 @@ MIXED = [
 @pytest.mark.parametrize("direction", ["without", "with"])
 @pytest.mark.parametrize(("posteriors", "shifts", "distances", "share"), MIXED, ids=str)
 def test_laplace_losses_next_to_nothing(posteriors, shifts, distances, share, direction):
-    parts = [Posterior([mu], [rho]) for mu, rho in posteriors] + [Shift([D]) for D in shifts]
-    pair = Composed([*parts, *(Laplace([D]) for D in distances)])
+    parts = [PosteriorSamplePair([mu], [rho]) for mu, rho in posteriors] + [GaussianShift([D]) for D in shifts]
+    pair = Composed([*parts, *(LaplaceShift([D]) for D in distances)])
     delta = just_below_total_variation(pair, share)
     epsilon = pair.epsilon(delta, direction)[0]
     with truth.digits(50):
@@ -180,7 +188,7 @@ def test_laplace_losses_next_to_nothing(posteriors, shifts, distances, share, di
     ("mu", "rho"), [((0.5,), (18.0,)), ((600.0, 250.0), (0.1, 7000.0)), ((1e-3, 40.0), (3.0, 90.0))]
 )
 def test_delta_next_to_the_largest_loss_of_posteriors(mu, rho):
-    pair = Composed([Posterior([m], [r]) for m, r in zip(mu, rho, strict=True)])
+    pair = Composed([PosteriorSamplePair([m], [r]) for m, r in zip(mu, rho, strict=True)])
     end = pair.renyi(np.inf, "with")[0]
     with truth.digits(90):
         found = sums.exchanged([(arb(m), arb(r) ** 2 * arb(m) / (1 + arb(m))) for m, r in zip(mu, rho, strict=True)])
@@ -204,7 +212,7 @@ LAPLACES = [
 @pytest.mark.parametrize("distances", LAPLACES, ids=str)
 def test_sums_of_laplace_losses(distances):
     """At the ends, at the atoms and between them; and back to epsilon."""
-    pair = Composed([Laplace([D]) for D in distances])
+    pair = Composed([LaplaceShift([D]) for D in distances])
     total = math.fsum(distances)
     atoms = [abs(total - 2 * D) for D in distances]
     places = [0.0, 0.3 * total, *atoms, *(total * (1 - gap) for gap in (1e-1, 1e-6, 1e-14))]
@@ -221,7 +229,7 @@ def test_sums_of_laplace_losses(distances):
 
 def test_thirteen_laplace_distances_are_exact():
     distances = np.geomspace(0.05, 0.3, 13).tolist()
-    pair = compose([Laplace([D]) for D in distances])
+    pair = compose([LaplaceShift([D]) for D in distances])
     assert pair.kind == "exact"
     exact, got = sums.laplaces_delta(distances, 0.4, 60), arb(pair.delta(0.4)[0])
     assert exact * (1 - arb("1e-14")) <= got <= exact * (1 + arb("1e-10"))
@@ -229,18 +237,18 @@ def test_thirteen_laplace_distances_are_exact():
 
 def test_many_laplace_distances_beside_a_shift_are_exact():
     few = [0.05, 0.11, 0.2]
-    pair = compose([Shift([0.3]), *(Laplace([D]) for D in few)])
-    inner = compose([Laplace([D]) for D in few])
+    pair = compose([GaussianShift([0.3]), *(LaplaceShift([D]) for D in few)])
+    inner = compose([LaplaceShift([D]) for D in few])
     u = np.linspace(-9, 9, 8001)
     weight = np.exp(-u * u / 2) / np.exp(-u * u / 2).sum()
     for epsilon in (0.0, 0.4, 1.5):  # the mean of the profile of the others over the shift's loss
         mean = weight @ inner[np.zeros(u.size, dtype=int)].delta(epsilon - 0.3 * u - 0.045)
         assert pair.delta(epsilon)[0] == pytest.approx(mean, rel=1e-5)
-    many = compose([Shift([1.0]), *(Laplace([D]) for D in np.geomspace(0.05, 0.3, 30))])
-    split = compose([Shift([0.6]), *many.parts[1:], Shift([0.8])])
+    many = compose([GaussianShift([1.0]), *(LaplaceShift([D]) for D in np.geomspace(0.05, 0.3, 30))])
+    split = compose([GaussianShift([0.6]), *many.parts[1:], GaussianShift([0.8])])
     assert many.kind == "exact"
     np.testing.assert_allclose(split.epsilon(1e-6), many.epsilon(1e-6), rtol=1e-9)
-    equal = compose([Shift([1.0]), *([Laplace([0.3])] * 30)]).epsilon(1e-6)
+    equal = compose([GaussianShift([1.0]), *([LaplaceShift([0.3])] * 30)]).epsilon(1e-6)
     assert many.epsilon(1e-6) < equal
 
 

@@ -64,7 +64,7 @@ def fitted(name: str):
 def loaded(text: str, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(text, encoding="utf-8")
-    return pi.load(path)
+    return pi.load_model(path)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -233,13 +233,13 @@ def test_newer_missing_and_foreign_files_are_told_apart(tmp_path):
     with pytest.raises(NewerModelFile, match="install a newer perinstance"):
         loaded(document_text({k: v for k, v in document.items() if k != "checksum"}), tmp_path)
     with pytest.raises(InvalidModelFile, match="cannot be read"):
-        pi.load(tmp_path / "nothing.json")
+        pi.load_model(tmp_path / "nothing.json")
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InvalidModelFile, match="not complete JSON"):
-        pi.load(tmp_path / "table.csv")
+        pi.load_model(tmp_path / "table.csv")
     (tmp_path / "latin.json").write_bytes("{'ü': 1}".encode("latin-1"))
     with pytest.raises(InvalidModelFile, match="not complete JSON"):
-        pi.load(tmp_path / "latin.json")
+        pi.load_model(tmp_path / "latin.json")
 
 
 def test_tables_that_do_not_fit_are_refused(tmp_path):

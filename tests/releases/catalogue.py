@@ -32,7 +32,9 @@ CATALOGUE = {
     "posterior": Example(pi.PosteriorSample(alpha=1.0, gamma=2.0, fit_intercept=True)),
     "objective": Example(pi.ObjectivePerturbation(Ridge(alpha=1.0), scale=2.0)),
     "laplace posterior": Example(pi.LaplacePosterior(LogisticRegression(C=1.0), gamma=0.5), y=CLASSES),
-    "process": Example(pi.ProcessSample(GaussianProcessRegressor(RBF(), alpha=0.5, optimizer=None), X[:2] + 0.1)),
+    "process": Example(
+        pi.GaussianProcessSample(GaussianProcessRegressor(RBF(), alpha=0.5, optimizer=None), X[:2] + 0.1)
+    ),
     "mean": Example(pi.NoisyMean(scale=0.2), y=None),
     "gaussian sum": Example(pi.NoisyMean(scale=2.0, noise="gaussian", statistic="sum"), y=None),
     "slow scaling sum": Example(pi.SlowScalingSum(scale=0.5), X=np.abs(X), y=None),

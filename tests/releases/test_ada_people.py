@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import perinstance as pi
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.releases.adaops.estimator import smallest_eigenvalue_moves
 from perinstance.releases.adaops.mechanism import plan
 from perinstance.releases.adassp import mechanism as adassp_mechanism
@@ -59,7 +59,7 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
     if fitted:
         release.fit(X, y)
     new = np.array([[0.9, 0.1, 0.2], [0.0, 0.0, 3.0]]), np.array([-1.0, 5.0])
-    audit = pi.audit(release, X, y, targets=None if inside else new)
+    audit = pi.audit(release, X, y, outsiders=None if inside else new)
     ridge, gamma, floor = audit.fit.linear.penalty[0], audit.fit.gamma, audit.fit.floor
     if fitted:
         assert (ridge, gamma) == (release.lambda_, release.gamma_)
@@ -80,7 +80,7 @@ def test_adaops_people_against_refits(table, n_public, fitted, inside):
             squares += ((size[1] - size[0]) / spent.size_at(floor).scale) ** 2
         mu = asked.X[i] @ np.linalg.solve(A.T @ A + ridge * np.eye(4), asked.X[i])
         rho = np.sqrt(gamma) * abs(asked.y[i] - asked.X[i] @ theta[0])
-        slow = (Shift(np.sqrt(squares)) + Posterior(mu, rho)).epsilon(1e-6)[0]
+        slow = (GaussianShift(np.sqrt(squares)) + PosteriorSamplePair(mu, rho)).epsilon(1e-6)[0]
         assert audit.losses[i] == pytest.approx(slow, rel=1e-6, abs=1e-9)
     assert set(audit.pairs.kinds) == {"estimate"}
     assert audit.losses.max() < 1.0  # everybody lost less than promised
@@ -127,7 +127,7 @@ def test_adassp_people_one_round_is_exact(table, x_bound, n_public, intercept):
         x, label = seen.X[i], seen.y[i]
         gram = frobenius(x, intercept and n_public is not None) / largest * spent.gram_distance
         moment = np.linalg.norm(x * label) / np.linalg.norm(full) * spent.round_distance
-        assert audit.losses[i] == pytest.approx(Shift(np.hypot(gram, moment)).epsilon(1e-6)[0], rel=1e-6)
+        assert audit.losses[i] == pytest.approx(GaussianShift(np.hypot(gram, moment)).epsilon(1e-6)[0], rel=1e-6)
     assert audit.losses.max() <= 1.0 + 1e-9
 
 

@@ -10,7 +10,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.adaops.mechanism import Request, plan, run
 from perinstance.releases.adassp.mechanism import spend
 from perinstance.releases.promises.declared_box import box_of
@@ -66,14 +66,14 @@ def test_every_smaller_pair_is_below_its_corner():
     mu, rho = corner_mu * rng.uniform(0, 1, n) ** 2, corner_rho * rng.uniform(0, 1, n)
     epsilon = rng.normal(size=n) * (np.sqrt(corner_mu) * corner_rho + corner_mu) * 2
     for direction in ("without", "with"):
-        small = Posterior(mu, rho).delta(epsilon, direction)
-        large = Posterior(corner_mu, corner_rho).delta(epsilon)
+        small = PosteriorSamplePair(mu, rho).delta(epsilon, direction)
+        large = PosteriorSamplePair(corner_mu, corner_rho).delta(epsilon)
         assert (small <= large * (1 + 1e-9) + 1e-15).all()
 
 
 def test_the_same_direction_at_the_corner_would_not_do():
     """Q over P is not monotone in mu: the reason why the envelope takes the worst direction."""
-    small, corner = Posterior(0.394, 3.36), Posterior(0.565, 3.42)
+    small, corner = PosteriorSamplePair(0.394, 3.36), PosteriorSamplePair(0.565, 3.42)
     assert small.delta(4.07, "with")[0] > 1e-5 > corner.delta(4.07, "with")[0]
 
 

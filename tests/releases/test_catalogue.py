@@ -75,7 +75,7 @@ def test_leaving_and_joining_are_one_pair(name):
     for i in (0, int(np.argmax(inside.losses))):
         others = np.arange(len(X)) != i
         who = (X[[i]],) if y is None else (X[[i]], y[[i]])
-        joins = pi.audit(release, X[others], None if y is None else y[others], targets=who, method="exact")
+        joins = pi.audit(release, X[others], None if y is None else y[others], outsiders=who, method="exact")
         assert joins.losses[0] == pytest.approx(inside.losses[i], rel=1e-6)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.promises.promise import LARGEST_LEVERAGE, Promise
 
 from .slow_roads import posterior_delta
@@ -93,7 +93,7 @@ def test_step_two_one_change_of_sign(mu, rho):
 def test_the_theorem(mu, rho, part, other, epsilon):
     for direction in ("without", "with"):
         small = posterior_delta(mu * part + 1e-12, rho * other, epsilon, direction)
-        assert small <= Posterior(mu, rho).delta(epsilon)[0] * (1 + 1e-9) + 1e-14
+        assert small <= PosteriorSamplePair(mu, rho).delta(epsilon)[0] * (1 + 1e-9) + 1e-14
 
 
 def test_beyond_the_proof_nothing_is_promised():
@@ -105,4 +105,4 @@ def test_beyond_the_proof_nothing_is_promised():
 
 def test_it_is_false_far_beyond():
     """Why the corner needs a limit: at larger leverages P over Q falls with mu."""
-    assert Posterior(5.3, 3.0).delta(0.1)[0] < Posterior(5.0, 3.0).delta(0.1)[0]
+    assert PosteriorSamplePair(5.3, 3.0).delta(0.1)[0] < PosteriorSamplePair(5.0, 3.0).delta(0.1)[0]

@@ -20,7 +20,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds import gathered_rows
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.pairs import SampledGaussian, Shift
+from perinstance.pairs import GaussianShift, SampledGaussian
 from perinstance.releases.descent import step_losses
 from perinstance.releases.descent.clipped_steps import clipped, gradients_of, poisson_sample
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps, levels_of
@@ -39,8 +39,8 @@ PLAIN = Ridge(alpha=1.0, fit_intercept=False)
 
 def test_at_rate_one_the_promise_is_one_shift():
     promise = pi.NoisyDescent(steps=25, clip=2.0, noise=8.0).promise()
-    assert promise.epsilon(1e-6) == pytest.approx(Shift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0], rel=1e-9)
-    assert promise.epsilon(1e-6) >= Shift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0]
+    assert promise.epsilon(1e-6) == pytest.approx(GaussianShift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0], rel=1e-9)
+    assert promise.epsilon(1e-6) >= GaussianShift(2.0 / 8.0 * 5.0).epsilon(1e-6)[0]
 
 
 def test_two_sampled_steps_by_quadrature():
@@ -99,7 +99,7 @@ def test_the_noise_is_what_bisection_finds(steps, epsilon, delta):
     low, high = 0.0, 64.0
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        kept = Shift(middle * math.sqrt(steps)).epsilon(delta)[0] <= epsilon
+        kept = GaussianShift(middle * math.sqrt(steps)).epsilon(delta)[0] <= epsilon
         low, high = (middle, high) if kept else (low, middle)
     assert step_losses.largest_distance(1.0, steps, epsilon, delta) == pytest.approx(low, rel=2e-9)
 
@@ -240,8 +240,8 @@ def test_own_row_bounds_hold_at_any_theta_and_in_any_table():
     audit = pi.audit(release, rows, np.tile(CLASSES, 2))
     assert set(audit.kind) == {"upper"}
     length = np.minimum(np.sqrt((rows**2).sum(axis=1) + 1), 1.1)
-    assert audit.losses == pytest.approx(Shift(length / 2.0 * 3.0).epsilon(1e-6), rel=1e-9)
-    assert (audit.losses >= Shift(length / 2.0 * 3.0).epsilon(1e-6)).all()
+    assert audit.losses == pytest.approx(GaussianShift(length / 2.0 * 3.0).epsilon(1e-6), rel=1e-9)
+    assert (audit.losses >= GaussianShift(length / 2.0 * 3.0).epsilon(1e-6)).all()
     alone = pi.audit(release, rows[:7], np.tile(CLASSES, 2)[:7])  # the others do not matter
     assert (alone.losses == audit.losses[:7]).all()
 
@@ -262,7 +262,7 @@ def test_a_reading_is_the_composition_of_the_lengths_along_the_path():
         length = np.abs(p - CLASSES) * np.sqrt((X**2).sum(axis=1) + 1)
         square += (np.minimum(length, 0.6) / 2.0) ** 2
     assert set(audit.kind) == {"estimate"}
-    assert audit.losses == pytest.approx(Shift(np.sqrt(square)).epsilon(1e-6), rel=1e-6)
+    assert audit.losses == pytest.approx(GaussianShift(np.sqrt(square)).epsilon(1e-6), rel=1e-6)
     assert (audit.losses <= pi.audit(release, X, CLASSES).losses).all()
 
 
@@ -358,7 +358,9 @@ def test_the_last_iterate_of_several_coefficients_has_the_moments_of_the_recursi
 def test_one_step_is_a_shift_whether_last_or_all():
     for publish in ("last", "all"):
         audit = pi.audit(pi.NoisyDescent(PLAIN, 1, 0.1, None, 2.0, publish=publish), X, Y)
-        assert audit.losses == pytest.approx(Shift(np.linalg.norm(X, axis=1) * np.abs(Y) / 2).epsilon(1e-6), rel=1e-8)
+        assert audit.losses == pytest.approx(
+            GaussianShift(np.linalg.norm(X, axis=1) * np.abs(Y) / 2).epsilon(1e-6), rel=1e-8
+        )
 
 
 def test_two_steps_on_a_line_are_all_iterates_by_quadrature():
@@ -570,7 +572,7 @@ def test_a_table_of_one_class_is_audited_as_it_is_published(estimator, one):
     read = pi.audit(release, X, labels, delta=1e-6, method="estimate")
     lengths = [shortened_by_hand(X, labels, theta, estimator.fit_intercept, 0.6) for theta in release.path_[:-1]]
     distance = np.sqrt(np.square(lengths).sum(axis=0)) / 2.0
-    np.testing.assert_allclose(read.losses, pi.pairs.Shift(distance).epsilon(1e-6), rtol=1e-9)
+    np.testing.assert_allclose(read.losses, pi.pairs.GaussianShift(distance).epsilon(1e-6), rtol=1e-9)
     told = bound.realised(release, X, labels)
     assert np.isfinite(told.losses).all()
     words = pi.NoisyDescent(estimator, classes=("no", "yes"), **steps)

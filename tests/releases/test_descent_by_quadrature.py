@@ -128,7 +128,7 @@ def test_a_filter_at_rate_one_keeps_one_gaussian_shift(table, share):
     budget = share * 0.5 * order * (abs(X[-1, 0]) / 2.0 / 0.8) ** 2
     release = descent(LogisticRegression(fit_intercept=False), learning_rate=3.0, filter=(order, budget))
     truth, promise = TwoSteps(release, X, y), release.promise()
-    shift = pi.pairs.Shift([np.sqrt(2.0 * budget / order)])
+    shift = pi.pairs.GaussianShift([np.sqrt(2.0 * budget / order)])
     one = pi.audit(release, X, y, delta=1e-3).pairs[len(X) - 1]
     for epsilon in EPSILONS[1:]:
         least = truth.delta(epsilon)

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
 from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.releases.descent.clipped_steps import Steps, gradients_of, model_of, quiet_path, shortened
 from perinstance.releases.descent.step_losses import Accounts, PersonalBudget
 from perinstance.releases.promises.promise import renyi_to_delta
@@ -29,7 +29,7 @@ PLAIN = Ridge(alpha=1.0, fit_intercept=False)
 
 def test_at_rate_one_the_filter_is_one_gaussian_shift():
     release = pi.NoisyDescent(steps=10_000, clip=1.0, noise=2.0, filter=(8, 0.5))
-    shift = Shift([math.sqrt(2 * 0.5 / 8)])
+    shift = GaussianShift([math.sqrt(2 * 0.5 / 8)])
     assert release.promise().epsilon(1e-6) == pytest.approx(shift.epsilon(1e-6)[0], rel=1e-9)
     assert release.promise().delta(1.0) == pytest.approx(shift.delta(1.0)[0], rel=1e-9)
     audit = pi.audit(release, X[:9], Y[:9])
@@ -208,7 +208,7 @@ def test_at_rate_one_choosing_gains_nothing():
     choices = [LossDistribution(1.0, 0.8), LossDistribution(1.0, 0.8 / math.sqrt(50), 50)]
     one, other, adaptive = adaptive_delta(first, choices, 1.0)
     assert one == pytest.approx(other, rel=5e-3) and adaptive == pytest.approx(one, rel=5e-3)
-    assert one == pytest.approx(Shift([math.hypot(0.5, 0.8)]).delta(1.0)[0], rel=5e-3)
+    assert one == pytest.approx(GaussianShift([math.hypot(0.5, 0.8)]).delta(1.0)[0], rel=5e-3)
 
 
 def test_conversions_are_never_below_their_formulas():

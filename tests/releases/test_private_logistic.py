@@ -241,7 +241,7 @@ def test_two_rounds_at_hard_neighbours_by_quadrature(pair, epsilon, delta):
 
 def _quadrature(spent, here, there, epsilon, nodes=31):
     """The last round is a shift in closed form given what was drawn before."""
-    from perinstance.pairs import Shift
+    from perinstance.pairs import GaussianShift
 
     z = np.linspace(-7, 7, nodes)
     weight = np.exp(-(z**2) / 2)
@@ -254,7 +254,7 @@ def _quadrature(spent, here, there, epsilon, nodes=31):
             run(spent, pinned)
             left = epsilon - pinned.loss
             distance = abs(pinned.last)
-            delta = max(1 - math.exp(left), 0.0) if distance == 0 else float(Shift(distance).delta(left)[0])
+            delta = max(1 - math.exp(left), 0.0) if distance == 0 else float(GaussianShift(distance).delta(left)[0])
             total += wa * wb * delta
     return total
 
@@ -514,7 +514,7 @@ def test_words_as_classes_and_a_frame(table, tmp_path):
     assert set(model.predict(frame)) <= {"no", "yes"} and model.score(frame, words) > 0.55
     file = tmp_path / "model.json"
     file.write_text(model.to_json(target="ill"), encoding="utf-8")
-    loaded = pi.load(file)
+    loaded = pi.load_model(file)
     assert loaded.promise == (50.0, 1e-3)
     assert (loaded.predict(frame) == model.predict(frame)).all()
     np.testing.assert_allclose(loaded.predict_proba(frame), model.predict_proba(frame))
@@ -591,5 +591,5 @@ def test_one_round_is_exact(table):
 def test_outsiders_are_charged_alike(table):
     X, y = table
     new = np.array([[0.5, 0.0, 0.0], [9.0, 0.0, 0.0]]), np.array([1, 0])
-    outside = pi.audit(RELEASE, X, y, targets=new)
+    outside = pi.audit(RELEASE, X, y, outsiders=new)
     assert outside.losses[1] == pytest.approx(1.0, abs=1e-6) and outside.losses[0] < outside.losses[1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import perinstance as pi
 from perinstance.disclosure import statement
 from perinstance.errors import InvalidInput, PerinstanceError
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.sampling.simulation import simulated_draws
 
 mp.mp.dps = 60
@@ -65,7 +65,7 @@ def test_amounts_of_any_size(transform, offset):
         X = rng.uniform(0.1, 1.0, (4, 2)) * 10.0 ** rng.integers(*powers, size=(4, 2))
         new = np.array([[1.7e308, 1e308], [1e-300, 1e-323], [1.0, 0.0]])
         with mp.workdps(700):
-            audit, outside = pi.audit(release, X), pi.audit(release, X, targets=(new, None))
+            audit, outside = pi.audit(release, X), pi.audit(release, X, outsiders=(new, None))
             truths = [slow_distance(release, X, i) for i in range(4)]
             truths += [slow_distance(release, np.vstack([X, row]), 4) for row in new]
             distances = np.concatenate([one.pairs.to_columns()["distance"] for one in (audit, outside)])
@@ -87,7 +87,9 @@ def test_statement_and_realised_loss(release):
         audit = pi.audit(release, np.vstack([X[0], others]))
         assert audit.losses[0] <= statement(release, X[0]).epsilon * (1 + 1e-9)
     told = statement(release, X[0])
-    assert told.epsilon == pytest.approx(Shift([np.linalg.norm(release.policy(X[0]))]).epsilon(1e-6)[0], rel=1e-9)
+    assert told.epsilon == pytest.approx(
+        GaussianShift([np.linalg.norm(release.policy(X[0]))]).epsilon(1e-6)[0], rel=1e-9
+    )
     o = [4.0, 5.0]
     found = pi.audit(release, X).realised(o, X)
 
@@ -114,7 +116,7 @@ def test_totals_have_no_bias():
 def test_outsiders_and_nobody():
     X = np.array([[5.0], [0.0]])
     release = RELEASES[0]
-    joins = pi.audit(release, X, targets=(np.array([[7.0]]), None)).pairs.to_columns()["distance"][0]
+    joins = pi.audit(release, X, outsiders=(np.array([[7.0]]), None)).pairs.to_columns()["distance"][0]
     assert joins == pytest.approx(float(mp.log(mp.mpf(14) / 7) / mp.mpf(0.5)), rel=1e-12)
     assert pi.audit(release, X).losses[1] == 0.0  # nothing given, nothing lost
     assert pi.audit(release, X[:1]).losses[0] < np.inf  # without anybody there is a sum all the same
@@ -126,6 +128,6 @@ def test_what_is_refused():
         with pytest.raises(InvalidInput):
             pi.audit(pi.SlowScalingSum(**wrong), X)
     audit = pi.audit(RELEASES[0], X)
-    for ask in (lambda: audit.everyone(), lambda: audit.dp()):
+    for ask in (lambda: audit.everyone(), lambda: audit.worst_case_dp()):
         with pytest.raises(PerinstanceError):
             ask()

@@ -26,7 +26,7 @@ PUBLISHED = {
     "PosteriorSample": LINEAR,
     "ObjectivePerturbation": LINEAR | {"classes_"},
     "LaplacePosterior": LINEAR | {"classes_"},
-    "ProcessSample": {"values_"},
+    "GaussianProcessSample": {"values_"},
     "NoisyMean": {"value_"},
     "SlowScalingSum": {"value_", "total_"},  # the total follows from the value
     "StudentPerturbation": LINEAR | {"classes_"},

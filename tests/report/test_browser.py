@@ -272,7 +272,7 @@ def ledger_page(tmp_path_factory):
     import numpy as np
 
     import perinstance as pi
-    from perinstance.pairs import Shift
+    from perinstance.pairs import GaussianShift
 
     folder = tmp_path_factory.mktemp("ledger")
     ledger = pi.Ledger(folder / "ledger")
@@ -282,7 +282,9 @@ def ledger_page(tmp_path_factory):
         losses = rng.uniform(0.01, 0.2, 300)
         losses[3] = 2.0
         key = f"{2004 + k} model of the length of stay, second revision"
-        ledger.charge_pairs(ids, Shift(losses), key=key, mechanism="Ridge, alpha = 1, plus Gaussian noise of scale 5")
+        ledger.charge_pairs(
+            ids, GaussianShift(losses), key=key, mechanism="Ridge, alpha = 1, plus Gaussian noise of scale 5"
+        )
     ledger.report(folder / "full.html", limit=30.0)
     ledger.report(folder / "redacted.html", limit=30.0, redact=True)
     return folder

@@ -11,7 +11,7 @@ import pytest
 import perinstance as pi
 from perinstance.errors import InvalidInput
 from perinstance.ledger.totals import growth
-from perinstance.pairs import Laplace, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.report import ledger_page
 
 
@@ -31,7 +31,7 @@ def fill(ledger, n=100, releases=3):
     for k in range(releases):
         losses = rng.uniform(0.1, 0.3, n)
         losses[5] = 4.0 + k
-        ledger.charge_pairs(ids, Shift(losses), key=f"release {k}", note="for Dr. X", fixed_in_advance=True)
+        ledger.charge_pairs(ids, GaussianShift(losses), key=f"release {k}", note="for Dr. X", fixed_in_advance=True)
     return ids
 
 
@@ -46,7 +46,7 @@ def test_it_says_how_totals_grew_and_who_lost_most(ledger, tmp_path):
         assert pi.report.words.loss(value) in said
     assert "Confidential" in said and "These totals are guarantees" in said
     assert "secret-005" in said and said.index("secret-005") < said.index("What this does not say")
-    one_number = sum(float(Shift([4.0 + k]).epsilon(1e-6 / 3)[0]) for k in range(3))
+    one_number = sum(float(GaussianShift([4.0 + k]).epsilon(1e-6 / 3)[0]) for k in range(3))
     assert pi.report.words.loss(one_number) in said
     assert "in order" in said and ledger.verify().head in said
     assert "more than the limit, 30.0 1" in said
@@ -54,14 +54,14 @@ def test_it_says_how_totals_grew_and_who_lost_most(ledger, tmp_path):
 
 
 def test_nothing_that_is_reachable_or_hostile_gets_in(ledger):
-    ledger.charge_pairs(["<script>alert(1)</script>"], Shift([1.0]), key="<img src=x>", mechanism="<b>")
+    ledger.charge_pairs(["<script>alert(1)</script>"], GaussianShift([1.0]), key="<img src=x>", mechanism="<b>")
     page = ledger_page.render(ledger)
     assert "<script" not in page and "<img" not in page and "http" not in page.replace("http-equiv", "")
 
 
 def test_a_redacted_copy_shows_nothing_that_few_share(ledger):
     ids = fill(ledger)
-    ledger.charge_pairs(ids[:7], Laplace(np.linspace(1.234, 1.9, 7)), key="few", note="for Dr. X")
+    ledger.charge_pairs(ids[:7], LaplaceShift(np.linspace(1.234, 1.9, 7)), key="few", note="for Dr. X")
     page = ledger_page.render(ledger, redact=True, limit=30.0)
     said = text_of(page)
     assert "secret" not in said and "Dr. X" not in said
@@ -80,13 +80,13 @@ def test_a_redacted_copy_shows_nothing_that_few_share(ledger):
 def test_nobody_one_person_and_no_bound(ledger):
     said = text_of(ledger_page.render(ledger))
     assert "Nothing has been charged" in said and "A ledger without releases." in said
-    ledger.charge_pairs(["only"], Shift([0.0]), key="nothing")
+    ledger.charge_pairs(["only"], GaussianShift([0.0]), key="nothing")
     assert "The one person in this ledger lost ε = 0" in text_of(ledger_page.render(ledger, limit=1.0))
-    ledger.charge_pairs(["only"], Shift([np.inf]), key="everything")
-    ledger.charge_pairs(["only"], Shift([1.0], "estimate"), key="more")
+    ledger.charge_pairs(["only"], GaussianShift([np.inf]), key="everything")
+    ledger.charge_pairs(["only"], GaussianShift([1.0], "estimate"), key="more")
     said = text_of(ledger_page.render(ledger))
     assert "lost about ε = ∞" in said and "no finite total holds" in said and "readings, not guarantees" in said
-    ledger.reserve_pairs(["only"], Shift([0.5]), "pending", mechanism="a mean")
+    ledger.reserve_pairs(["only"], GaussianShift([0.5]), "pending", mechanism="a mean")
     assert "Not settled: pending." in text_of(ledger_page.render(ledger))
     for wrong in ({"limit": -1.0}, {"delta": 2.0}):
         with pytest.raises(InvalidInput):
@@ -116,7 +116,7 @@ def test_growth_is_that_of_each_person_composed_anew(ledger, monkeypatch, step):
     books = {name: [] for name in people}
     for k in range(4):
         there = np.sort(rng.permutation(60)[:45])
-        pairs = Shift(rng.uniform(0.1, 1.0, 45)) if k % 2 else Laplace(rng.uniform(0.01, 0.2, 45))
+        pairs = GaussianShift(rng.uniform(0.1, 1.0, 45)) if k % 2 else LaplaceShift(rng.uniform(0.01, 0.2, 45))
         ledger.charge_pairs([people[i] for i in there], pairs, key=f"{k}")
         for j, i in enumerate(there):
             books[people[i]].append((k, pairs[j : j + 1]))

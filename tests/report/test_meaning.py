@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.report.meaning import most_attack_power, shift_of_loss
 
 
@@ -20,7 +20,7 @@ def test_the_explained_mechanism_has_that_loss(epsilon):
 @pytest.mark.parametrize("rate", [1e-4, 0.01, 0.3])
 def test_no_gaussian_beats_the_bound_for_any_mechanism(rate):
     for distance in (0.1, 1.0, 3.0):
-        epsilon = float(Shift([distance]).epsilon(1e-5)[0])
+        epsilon = float(GaussianShift([distance]).epsilon(1e-5)[0])
         power = float(ndtr(ndtri(rate) + distance))
         assert power <= most_attack_power(epsilon, 1e-5, rate) + 1e-12
 

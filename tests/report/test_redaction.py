@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perinstance as pi
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.report import render
 from perinstance.report.redaction import SHARED, grid_up, shared_losses, shared_plane
 from perinstance.report.words import loss, number
@@ -76,11 +76,11 @@ def test_the_page_does_not_depend_on_how_far_out_somebody_is(kind):
         leverages[OUTLIER] *= factor
         residuals[OUTLIER] *= factor
         if kind == "posterior":
-            pairs = Posterior(leverages, np.abs(residuals) * np.sqrt(2.0))
+            pairs = PosteriorSamplePair(leverages, np.abs(residuals) * np.sqrt(2.0))
         else:
             distance = audit.pairs.distance.copy()
             distance[OUTLIER] *= factor
-            pairs = Shift(distance)
+            pairs = GaussianShift(distance)
         losses = pairs.epsilon(audit.delta)
         return dataclasses.replace(audit, pairs=pairs, losses=losses, leverages=leverages, residuals=residuals)
 

@@ -10,7 +10,7 @@ import pytest
 
 import perinstance as pi
 from perinstance import analysis
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.report import words
 from perinstance.report.figures import ALL_RATES, RATES, attack_curves
 from perinstance.report.meaning import ODDS_RATE, PRIORS, belief_after_alarm
@@ -28,7 +28,7 @@ def not_below(shown, values):
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_tables_of_compositions_and_definitions(distance):
-    pairs = Shift([distance, distance / 3, distance / 7])
+    pairs = GaussianShift([distance, distance / 3, distance / 7])
     found = analysis.composition([pairs] * 3, DELTA)
     for line in str(found).splitlines()[1:-1]:
         name, *shown = line.split()
@@ -48,7 +48,7 @@ def share_of(text):
 @pytest.mark.parametrize("kind", ["exact", "upper", "estimate"])
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_power_of_an_attack(kind, distance):
-    pairs = Shift([distance], kind)
+    pairs = GaussianShift([distance], kind)
     power = np.asarray(pairs[np.zeros(len(ALL_RATES), dtype=int)].attack_power(ALL_RATES))
     at = float(power[-len(RATES) :][RATES.index(ODDS_RATE)])
     told = words.verdict(9, 0.1, 0.2, None, None, at, ODDS_RATE, kind)

@@ -44,10 +44,10 @@ def test_quantiles_are_never_below_and_hardly_above(losses):
 @given(LOSSES, st.floats(0, 1e300))
 def test_tails_count_at_least_those_above(losses, limit):
     sketch = LossSketch.of(losses, codes(losses))
-    assert share_above(losses, limit) - 1e-12 <= sketch.tail(limit)
+    assert share_above(losses, limit) - 1e-12 <= sketch.share_above(limit)
     above = share_above(losses, limit * (1 - 2 * QUANTILE_ERROR)) + np.mean(losses == 0)
-    assert sketch.tail(limit) <= above + 1e-12 or limit < 1e-300  # bins of numbers next to zero are wider
-    assert sketch.tail(losses.max()) == 0.0 and sketch.tail(-1.0) in (0.0, 1.0)
+    assert sketch.share_above(limit) <= above + 1e-12 or limit < 1e-300  # bins of numbers next to zero are wider
+    assert sketch.share_above(losses.max()) == 0.0 and sketch.share_above(-1.0) in (0.0, 1.0)
 
 
 def test_a_summary_says_what_the_losses_say():
@@ -58,6 +58,6 @@ def test_a_summary_says_what_the_losses_say():
     assert found.mean == pytest.approx(true.mean, rel=1e-13)
     assert sketch.moments(2) == pytest.approx([np.mean(losses), np.mean(losses**2)], rel=1e-13)
     assert LossSketch.of(np.array([1.0, np.inf]), np.array([0, 2], dtype=np.uint8)).summary(0.1).infinite == 1
-    for bad in (lambda: sketch.quantile(1.5), lambda: sketch.tail(np.nan), lambda: sketch.moments(5)):
+    for bad in (lambda: sketch.quantile(1.5), lambda: sketch.share_above(np.nan), lambda: sketch.moments(5)):
         with pytest.raises(InvalidInput):
             bad()

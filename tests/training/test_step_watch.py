@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perinstance.errors import InvalidInput, InvalidTable
-from perinstance.pairs import SampledGaussian, Shift
+from perinstance.pairs import GaussianShift, SampledGaussian
 from perinstance.training import Watch
 from perinstance.training.step_watch import _all_steps
 
@@ -48,7 +48,9 @@ def test_a_reading_is_the_composition_rounded_up_and_unknown_steps_cost_the_clip
 def test_known_batches_cost_the_sampled_steps_alone():
     watch, members, norms = told()
     square = (np.where(members, np.minimum(norms, 2.0), 0.0) ** 2).sum(axis=0) / 9.0
-    assert watch.audit(1e-6, batches="known").epsilon == pytest.approx(Shift(np.sqrt(square)).epsilon(1e-6), rel=1e-8)
+    assert watch.audit(1e-6, batches="known").epsilon == pytest.approx(
+        GaussianShift(np.sqrt(square)).epsilon(1e-6), rel=1e-8
+    )
 
 
 @given(

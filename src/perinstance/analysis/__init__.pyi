@@ -5,7 +5,6 @@ from ..releases.promises.private_bounds import KeyQuantity as KeyQuantity
 from ..releases.promises.private_bounds import PrivateBound as PrivateBound
 from ..releases.promises.private_bounds import convert as convert
 from .people.chain_bounds import Chain as Chain
-from .people.chain_bounds import chain as chain
 from .people.chain_bounds import chain_bound as chain_bound
 from .people.composition_bounds import Composition as Composition
 from .people.composition_bounds import Reading as Reading
@@ -31,18 +30,16 @@ from .people.loss_moments import Moments as Moments
 from .people.loss_moments import bootstrap as bootstrap
 from .people.loss_moments import moments as moments
 from .people.loss_moments import quantile as quantile
-from .people.loss_moments import tail as tail
+from .people.loss_moments import share_above as share_above
 from .random_tables import Between as Between
 from .random_tables import LossSample as LossSample
-from .random_tables import one as one
-from .random_tables import prior as prior
+from .random_tables import one_person as one_person
+from .random_tables import over_random_tables as over_random_tables
 from .random_tables import subsets as subsets
 from .utility.accuracy_comparison import AccuracyComparison as AccuracyComparison
 from .utility.accuracy_comparison import compare_accuracy as compare_accuracy
 from .utility.generalization_bounds import GeneralizationBound as GeneralizationBound
-from .utility.generalization_bounds import bounded as bounded
 from .utility.generalization_bounds import generalization as generalization
-from .utility.generalization_bounds import series as series
 from .utility.generalization_bounds import stability as stability
 from .utility.statistical_efficiency import Efficiency as Efficiency
 from .utility.statistical_efficiency import OptimisationError as OptimisationError
@@ -55,5 +52,5 @@ from .worst_case.assumed_data import PureDP as PureDP
 from .worst_case.assumed_data import exponential_mechanism as exponential_mechanism
 from .worst_case.assumed_data import with_assumptions as with_assumptions
 from .worst_case.worst_case_dp import WorstCase as WorstCase
-from .worst_case.worst_case_dp import dp as dp
 from .worst_case.worst_case_dp import personal_dp as personal_dp
+from .worst_case.worst_case_dp import worst_case_dp as worst_case_dp

@@ -26,7 +26,7 @@ from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 
 
-def one(
+def one_person(
     release: Any,
     x: ArrayLike,
     y: float,
@@ -142,10 +142,10 @@ class LossSample(ShownAsTable):
         return moments(self.epsilon, k, delta=self.delta, kind="estimate")
 
 
-def prior(
+def over_random_tables(
     release: Any,
     sampler: Callable[[np.random.Generator], tuple[ArrayLike, ArrayLike]],
-    targets: tuple[ArrayLike, ArrayLike] | Callable[[np.random.Generator], tuple[ArrayLike, ArrayLike]],
+    outsiders: tuple[ArrayLike, ArrayLike] | Callable[[np.random.Generator], tuple[ArrayLike, ArrayLike]],
     delta: float = 1e-6,
     *,
     draws: int = 200,
@@ -157,7 +157,7 @@ def prior(
     ----------
     sampler
         ``sampler(rng)`` draws the data set (X, y) that the people join.
-    targets
+    outsiders
         The people ``(X, y)``, fixed; or a sampler of them, called once per draw.
     """
     delta = float(delta_array(delta, 1, zero=False))
@@ -169,7 +169,8 @@ def prior(
     for _ in range(draws):
         X, y = (np.asarray(a, dtype=np.float64) for a in sampler(rng))
         rows, values = (
-            np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (targets(rng) if callable(targets) else targets)
+            np.atleast_1d(np.asarray(a, dtype=np.float64))
+            for a in (outsiders(rng) if callable(outsiders) else outsiders)
         )
         pairs = joined(release, X, y, np.atleast_2d(rows), values)
         losses.append(np.asarray(pairs.epsilon(delta)))

@@ -39,7 +39,7 @@ def audit(
     ids: Any = None,
     features: Any = None,
     recipe: Recipe | None = None,
-    targets: tuple[Any, ...] | None = None,
+    outsiders: tuple[Any, ...] | None = None,
     method: Method = "auto",
     engine: Engine | None = None,
     progress: Progress | None = None,
@@ -67,7 +67,7 @@ def audit(
     recipe
         What turns a raw table (text, dates, missing cells) into numbers; it names the features, and may declare the
         target.
-    targets
+    outsiders
         ``(X_new, y_new)`` or ``(X_new, y_new, ids_new)``: ask about these people, who are **not** in the table,
         instead of those who are.
     method
@@ -117,10 +117,10 @@ def audit(
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
         LOG.debug("audit: the confidential fit is made")
-        if targets is None:
+        if outsiders is None:
             who, inside, asked = sweep, True, table
         else:
-            asked = _outsiders(release, targets, table, named, preparation)
+            asked = _outsiders(release, outsiders, table, named, preparation)
             who, inside = engine.sweep(asked, progress), False
         if folder is not None:
             from perinstance.auditing.scattered.walk import scatter
@@ -179,19 +179,19 @@ def _tell_of_clipping(found: Audit) -> None:
             )
 
 
-def outsiders_of(targets: Any) -> tuple[Any, Any, None, Any]:
+def outsiders_of(outsiders: Any) -> tuple[Any, Any, None, Any]:
     """Return people outside as ``read_rows`` takes them."""
-    if not isinstance(targets, (tuple, list)) or not 1 <= len(targets) <= 3:
-        raise InvalidInput("targets must be (X_new, y_new) or (X_new, y_new, ids_new)")
-    X, y, ids = (*targets, None, None)[:3]
+    if not isinstance(outsiders, (tuple, list)) or not 1 <= len(outsiders) <= 3:
+        raise InvalidInput("outsiders must be (X_new, y_new) or (X_new, y_new, ids_new)")
+    X, y, ids = (*outsiders, None, None)[:3]
     return X, y, None, ids
 
 
 def _outsiders(
-    release: Any, targets: Any, table: Source, named: tuple[str, ...] | None, preparation: Preparation | None
+    release: Any, outsiders: Any, table: Source, named: tuple[str, ...] | None, preparation: Preparation | None
 ) -> Source:
     """Read people outside as the table was read: its features by their names, its classes."""
-    new = outsiders_of(targets)
+    new = outsiders_of(outsiders)
     by_recipe = preparation is not None and preparation.columns is not None
     own = None if named is None or by_recipe else columns_named(new[0], named)
     asked = read_rows(release, *new, own, preparation, getattr(table, "classes", ()))
@@ -202,10 +202,10 @@ def _outsiders(
 def _same_features(table: Source, asked: Source) -> None:
     if table.n_features != asked.n_features:
         raise InvalidTable(
-            f"the table has {table.n_features} features and targets have {asked.n_features}; they must be the same ones"
+            f"the table has {table.n_features} features and outsiders have {asked.n_features}; they must be the same"
         )
     if table.names is not None and asked.names is not None and tuple(table.names) != tuple(asked.names):
-        raise InvalidTable("the features of targets have other names, or another order, than those of the table")
+        raise InvalidTable("the features of outsiders have other names, or another order, than those of the table")
 
 
 def is_folder(out: Any) -> bool:

@@ -27,7 +27,7 @@ from perinstance.models.linear.ridge import LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE
 from perinstance.numerics.rounding import ROUNDS_UP
-from perinstance.pairs import Laplace, Pairs, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, Pairs
 from perinstance.pairs.kinds import KINDS, Kind, is_bound, weakest
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.noisy_sums import MovesTogether
@@ -198,7 +198,7 @@ def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[
     if isinstance(release, MovesTogether):
         theirs, _ = picked_rows(sweep, list(asked), len(audit))
         return lambda some: release.moved_together(fit, theirs[[asked.index(position) for position in some]])
-    if mechanism.own_row and type(audit.pairs) in (Shift, Laplace):
+    if mechanism.own_row and type(audit.pairs) in (GaussianShift, LaplaceShift):
         return lambda some: _added(audit.pairs[np.array(some)])
     if not isinstance(fit, LinearFit) or mechanism.family == "adaptive":
         raise RefusedModel(

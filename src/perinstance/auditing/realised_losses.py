@@ -92,12 +92,12 @@ class Realised:
         return self.flavour.frame({**columns, "log_ratio": self.losses, "error": self.errors, "kind": self.kinds})
 
 
-def realised(audit: Any, published: Any, X: Any, y: Any = None, *, targets: Any = None, **columns: Any) -> Realised:
+def realised(audit: Any, published: Any, X: Any, y: Any = None, *, outsiders: Any = None, **columns: Any) -> Realised:
     """Read the audited table once more and ask the release for everybody's log ratio at what was published."""
     release: Any = audit.release
-    if audit.inside == (targets is not None):
+    if audit.inside == (outsiders is not None):
         raise InvalidInput(
-            "targets= are the people outside: pass them, as to audit, for an audit of outsiders and for no other"
+            "outsiders= are the people outside: pass them, as to audit, for an audit of outsiders and for no other"
         )
     if not isinstance(release, HasDensity):
         raise RefusedModel(f"no density is known for what {release.mechanism().name} publishes, so no realised loss")
@@ -106,8 +106,8 @@ def realised(audit: Any, published: Any, X: Any, y: Any = None, *, targets: Any 
     sweep = Local(threads=1).sweep(asked)
     outside = None
     try:
-        if targets is not None:
-            asked = read_again(audit, *outsiders_of(targets))
+        if outsiders is not None:
+            asked = read_again(audit, *outsiders_of(outsiders))
             outside = Local(threads=1).sweep(asked)
         refuse_other_people(audit, asked, sweep if outside is None else outside)
         found: LogRatios = release.log_ratios(sweep, published, outside)

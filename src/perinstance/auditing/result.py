@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.loss_statistics import Summary, by_group, check_labels, share_above, summary_of
-from perinstance.checked_numbers import is_whole
+from perinstance.checked_numbers import is_whole, probability
 from perinstance.data.memory.class_words import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
 from perinstance.folds.row_order import in_order_of
@@ -144,12 +144,12 @@ class Audit:
         return attained_quantile(self.losses, q)
 
     @overload
-    def tail(self, t: float) -> float: ...
+    def share_above(self, t: float) -> float: ...
 
     @overload
-    def tail(self, t: Sequence[float] | NDArray) -> Floats: ...
+    def share_above(self, t: Sequence[float] | NDArray) -> Floats: ...
 
-    def tail(self, t: ArrayLike) -> Any:
+    def share_above(self, t: ArrayLike) -> Any:
         """Return the share of people whose loss exceeds t."""
         return share_above(self.losses, t)
 
@@ -176,6 +176,20 @@ class Audit:
     def to_frame(self) -> Any:
         """Return one row per person, in the caller's flavour of table. Confidential."""
         return self.flavour.frame(self.columns())
+
+    def at(self, delta: float) -> Audit:
+        """Return the audit at another delta: the pairs are kept, so that nothing is fitted again."""
+        delta = probability("delta", delta)
+        return replace(self, delta=delta, losses=np.asarray(self.pairs.epsilon(delta)))
+
+    def most_exposed(self, count: int = 10) -> Any:
+        """Return the people with the largest losses as a table: their ids, or their places. Confidential."""
+        if not is_whole(count) or count < 1:
+            raise InvalidInput(f"count must be a whole number >= 1, got {count!r}; try most_exposed(10)")
+        order = np.argsort(-self.losses, kind="stable")[: int(count)]
+        columns = {name: np.asarray(values)[order] for name, values in self.columns().items()}
+        person = columns.pop("id", order)
+        return type(self.flavour)(self.flavour.kind).frame({"person": person, **columns})
 
     def everyone(
         self,
@@ -211,12 +225,12 @@ class Audit:
         self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
         return found
 
-    def dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> WorstCase:
+    def worst_case_dp(self, x_bound: float = 1.0, y_bound: float = 1.0, **options: Any) -> WorstCase:
         """Return the worst-case (epsilon, delta)-DP statement over all data of this size, to stand beside."""
         from perinstance import analysis
 
         options = {"n": self.fit.health.n_people, "d": self.n_features, **options}
-        found = analysis.dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
+        found = analysis.worst_case_dp(self.release, self.delta, x_bound=x_bound, y_bound=y_bound, **options)
         self._compare(float(found.epsilon), "anybody within the declared bounds can lose, in any table of this size")
         return found
 
@@ -248,16 +262,16 @@ class Audit:
 
         return recheck(self, X, y, **columns)
 
-    def realised(self, published: Any, X: Any, y: Any = None, *, targets: Any = None, **columns: Any) -> Realised:
+    def realised(self, published: Any, X: Any, y: Any = None, *, outsiders: Any = None, **columns: Any) -> Realised:
         """Return what this very output told about each person: ``log q/p`` there, with over without. Confidential.
 
         ``published`` is the fitted release, a published model, or the numbers (the intercept last); the table is passed
-        as to ``audit``, and so are outsiders (``targets``), of whom the output may suggest that they are inside.
+        as to ``audit``, and so are ``outsiders``, of whom the output may suggest that they are inside.
         Nothing of it may leave the room: a few people's values undo the noise of the release.
         """
         from perinstance.auditing.realised_losses import realised
 
-        return realised(self, published, X, y, targets=targets, **columns)
+        return realised(self, published, X, y, outsiders=outsiders, **columns)
 
     def deletions(self, epsilon: float) -> Deletions:
         """Return who, alone, can be forgotten at (epsilon, delta) while the output stays. Confidential."""

@@ -40,7 +40,7 @@ def explain(
     if model is not None:
         import perinstance as pi
 
-        published = pi.load(model)
+        published = pi.load_model(model)
         sentence = published.statement()
         epsilon, delta = published.promise or (epsilon, delta)
     if not epsilon >= 0:

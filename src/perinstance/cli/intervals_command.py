@@ -39,7 +39,7 @@ def intervals(
     from perinstance.cli import terminal
     from perinstance.report.charts.svg import clean
 
-    found = pi.load(model).inference(about.value)
+    found = pi.load_model(model).inference(about.value)
     found = replace(found, names=tuple(map(clean, found.names)))  # of a file that anybody may have written
     if json:
         table = found.to_dict(level)

@@ -44,7 +44,7 @@ def predict(
     if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
         raise InvalidInput("predictions are written to a file called .csv or .parquet; choose such a name")
     o.check_places(out)
-    published = pi.load(model)
+    published = pi.load_model(model)
     rows = answers(published, o.open_table(file, delimiter, decimal, published.recipe), id)
     if out is None:
         _print_csv(rows)

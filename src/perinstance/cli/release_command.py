@@ -135,9 +135,9 @@ def release(
         if comparison is not None:
             terminal.show_comparison(comparison, shown)
         if intervals:
-            shown.print(pi.load(out).inference().summary(), markup=False, soft_wrap=True)
+            shown.print(pi.load_model(out).inference().summary(), markup=False, soft_wrap=True)
         shown.print("For the people in the data:", style="bold")
-        shown.print(pi.load(out).statement(), markup=False)
+        shown.print(pi.load_model(out).statement(), markup=False)
 
 
 def tell_of_absent(rows: Any) -> None:
@@ -178,6 +178,6 @@ def earlier_promise(path: Path, again: bool) -> tuple[float, float] | None:
             "promises add up; pass --again if that is meant, or name another file with --out"
         )
     try:
-        return pi.load(path).promise
+        return pi.load_model(path).promise
     except InvalidModelFile:  # some other file
         return None

@@ -52,7 +52,7 @@ def statement(
         raise InvalidInput("name a folder with --out, or one person with --only")
     if id is None:
         raise InvalidInput("name the column of people's ids with --id: a statement is for one of them")
-    published = pi.load(model)
+    published = pi.load_model(model)
     words = Wording.english() if wording is None else Wording.read(wording)
     table = o.open_table(file, delimiter, decimal, published.recipe)
     ids = o.ids_of(table, id)
@@ -113,7 +113,7 @@ def publish_losses(
         raise InvalidInput(
             f"{out.name!r} exists: another draw costs everybody once more; pass --again, or another --out"
         )
-    published = pi.load(model)
+    published = pi.load_model(model)
     table = o.open_table(file, delimiter, decimal, published.recipe)
     rows = _rows(published, table, target, id)
     ids = None if id is None else o.ids_of(table, id)

@@ -25,7 +25,7 @@ from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, NORM_UP, PROFILE_UP
-from perinstance.pairs import Laplace, Pairs, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, Pairs
 from perinstance.pairs.arguments import Direction
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.composition import compose, pairs_of_promise
@@ -64,7 +64,7 @@ def from_profile(delta: Callable[[Any], Any], at: float = 1e-6) -> Pairs:
     the profile ends (pure or approximate differential privacy), the pair of that promise is taken if it loses less at
     the delta ``at``; a share of that, a ten-thousandth, is charged for the profile's tail.
 
-    >>> pairs = from_profile(profile(Shift([0.5])))
+    >>> pairs = from_profile(profile(GaussianShift([0.5])))
     >>> bool(0.5 < pairs.distance[0] < 0.504), pairs.kind
     (True, 'upper')
     """
@@ -72,7 +72,7 @@ def from_profile(delta: Callable[[Any], Any], at: float = 1e-6) -> Pairs:
     last = _last(delta, tail)
     remainder = max(_stated(delta, last), tail)
     if remainder >= 1.0:
-        return Shift([np.inf], "upper")
+        return GaussianShift([np.inf], "upper")
     edges = np.concatenate([[0.0], np.geomspace(last * FIRST_STEP, last, POINTS)])
     wanted = np.maximum([_stated(delta, e) - remainder for e in edges[:-1].tolist()], 0.0) * BOUND_UP
     ended = np.append(wanted, 0.0) == 0.0  # from there on a promise holds: nothing but the remainder is left
@@ -87,11 +87,11 @@ def from_profile(delta: Callable[[Any], Any], at: float = 1e-6) -> Pairs:
 def _smallest_shift(epsilons: Floats, wanted: Floats) -> float:
     """Return the smallest distance, rounded up, whose profile is as high as wanted everywhere."""
     low, high = np.zeros(len(wanted)), np.full(len(wanted), LARGEST_DISTANCE)
-    if not (Shift(high).delta(epsilons) >= wanted * PROFILE_UP).all():
+    if not (GaussianShift(high).delta(epsilons) >= wanted * PROFILE_UP).all():
         return math.inf
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        enough = Shift(middle).delta(epsilons) >= wanted * PROFILE_UP
+        enough = GaussianShift(middle).delta(epsilons) >= wanted * PROFILE_UP
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return float(np.where(wanted > 0.0, high, 0.0).max())
 
@@ -122,14 +122,14 @@ def to_dp_event(pairs: Pairs) -> Any:
 
     The noise multiplier is the largest float that is not above the inverse of the distance.
 
-    >>> to_dp_event(Shift([0.5])).noise_multiplier
+    >>> to_dp_event(GaussianShift([0.5])).noise_multiplier
     2.0
     """
     accounting = _accounting()
     _refuse_unfit(pairs, "an event")
     if len(pairs.parts) > 1:
         return accounting.ComposedDpEvent([to_dp_event(part) for part in pairs.parts])
-    if not isinstance(pairs, Shift | Laplace):
+    if not isinstance(pairs, GaussianShift | LaplaceShift):
         raise InvalidInput(
             f"dp_accounting has no event for {type(pairs).__name__} pairs; to_pld gives their privacy-loss distribution"
         )
@@ -138,7 +138,7 @@ def to_dp_event(pairs: Pairs) -> Any:
         return accounting.NoOpDpEvent()
     if not distance < np.inf:
         return accounting.NonPrivateDpEvent()
-    event = accounting.GaussianDpEvent if isinstance(pairs, Shift) else accounting.LaplaceDpEvent
+    event = accounting.GaussianDpEvent if isinstance(pairs, GaussianShift) else accounting.LaplaceDpEvent
     multiplier = 1.0 / distance
     exact = Fraction(multiplier) * Fraction(distance) if np.isfinite(multiplier) else np.inf
     return event(multiplier if exact <= 1 else float(np.nextafter(multiplier, 0.0)))
@@ -151,19 +151,19 @@ def from_dp_event(event: Any) -> Pairs:
     """
     accounting = _accounting()
     if isinstance(event, accounting.NoOpDpEvent):
-        return Shift([0.0])
+        return GaussianShift([0.0])
     if isinstance(event, accounting.NonPrivateDpEvent):
-        return Shift([np.inf], "upper")
+        return GaussianShift([np.inf], "upper")
     if isinstance(event, accounting.GaussianDpEvent | accounting.LaplaceDpEvent):
-        kind = Shift if isinstance(event, accounting.GaussianDpEvent) else Laplace
+        kind = GaussianShift if isinstance(event, accounting.GaussianDpEvent) else LaplaceShift
         with np.errstate(divide="ignore"):
             return kind([np.float64(1.0) / event.noise_multiplier * NORM_UP], "upper")
     if isinstance(event, accounting.ComposedDpEvent) and event.events:
         return compose([from_dp_event(one) for one in event.events])
     if isinstance(event, accounting.SelfComposedDpEvent) and event.count:
         one = from_dp_event(event.event)
-        if isinstance(one, Shift):  # distances add in quadrature
-            return Shift(np.ravel(one.to_columns()["distance"]) * (np.sqrt(event.count) * NORM_UP), one.kind)
+        if isinstance(one, GaussianShift):  # distances add in quadrature
+            return GaussianShift(np.ravel(one.to_columns()["distance"]) * (np.sqrt(event.count) * NORM_UP), one.kind)
         return compose([one] * event.count)
     raise InvalidInput(f"{type(event).__name__} is no pair of one person here; Gaussian, Laplace and sums of them are")
 

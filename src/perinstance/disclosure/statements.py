@@ -90,7 +90,7 @@ def statement(
     Parameters
     ----------
     published
-        The release (fitted or not), or the published model that ``perinstance.load`` returns.
+        The release (fitted or not), or the published model that ``perinstance.load_model`` returns.
     x, y
         The person's own row, as numbers, and their target. A row with names (a pandas Series, a dictionary, a table of
         one row) is taken by name where the model has names.

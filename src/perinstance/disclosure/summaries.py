@@ -26,8 +26,8 @@ def summary_schema() -> dict[str, Any]:
 def regulator_summary(published: Any, losses: PublishedLosses | None = None) -> dict[str, Any]:
     """Return what a regulator asks about one release: versions, mechanism, promise, bounds, what may be told.
 
-    ``published`` is a fitted release or a published model (``perinstance.load``), ``losses`` what ``publish_losses``
-    put out about it, if it did.
+    ``published`` is a fitted release or a published model (``perinstance.load_model``), ``losses`` what
+    ``publish_losses`` put out about it, if it did.
     """
     if hasattr(published, "losses"):
         raise InvalidInput("an audit is confidential; pass the fitted release, or the published model")

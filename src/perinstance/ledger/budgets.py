@@ -18,7 +18,7 @@ from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP
-from perinstance.pairs import Pairs, Shift
+from perinstance.pairs import GaussianShift, Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class GaussianBudget:
 
     def cost(self, pairs: Pairs) -> Floats:
         """Return the squared distance of each person, rounded up."""
-        if not isinstance(pairs, Shift):
+        if not isinstance(pairs, GaussianShift):
             raise InvalidInput(
                 f"a Gaussian budget admits releases with Gaussian noise only, got {type(pairs).__name__} pairs; "
                 "use a RenyiBudget"
@@ -69,7 +69,7 @@ class GaussianBudget:
 
     def epsilon(self, delta: float) -> float:
         """Return the loss that holds for everybody, whatever was released."""
-        return float(Shift([self.distance]).epsilon(delta)[0])
+        return float(GaussianShift([self.distance]).epsilon(delta)[0])
 
 
 Budget = RenyiBudget | GaussianBudget

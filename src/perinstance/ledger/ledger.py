@@ -57,11 +57,11 @@ class Ledger:
     --------
     >>> import tempfile
     >>> from perinstance import Ledger
-    >>> from perinstance.pairs import Shift
+    >>> from perinstance.pairs import GaussianShift
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = Ledger(folder + "/ledger")
-    ...     _ = ledger.charge_pairs(["ann", "bob"], Shift([0.3, 0.1]), key="January", fixed_in_advance=True)
-    ...     _ = ledger.charge_pairs(["ann", "eve"], Shift([0.4, 0.1]), key="February", fixed_in_advance=True)
+    ...     _ = ledger.charge_pairs(["ann", "bob"], GaussianShift([0.3, 0.1]), key="January", fixed_in_advance=True)
+    ...     _ = ledger.charge_pairs(["ann", "eve"], GaussianShift([0.4, 0.1]), key="February", fixed_in_advance=True)
     ...     totals = ledger.totals(1e-6)
     >>> totals.ids.to_pylist(), totals.losses.round(2).tolist()
     (['ann', 'bob', 'eve'], [2.25, 0.4, 0.4])

@@ -44,8 +44,8 @@ class PairSchema:
 
     Examples
     --------
-    >>> from perinstance.pairs import Laplace, Posterior
-    >>> str((Posterior([0.1], [1.0]) + Laplace([0.5])).schema())
+    >>> from perinstance.pairs import LaplaceShift, PosteriorSamplePair
+    >>> str((PosteriorSamplePair([0.1], [1.0]) + LaplaceShift([0.5])).schema())
     'composed/1(posterior/1,laplace/1)'
     """
 

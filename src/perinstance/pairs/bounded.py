@@ -2,13 +2,13 @@
 
 When the loss is at most ``max(D z + D^2/2, 0) (+ offset)``, z standard normal, except with probability ``tail``,
 
-    delta(epsilon) <= Shift(D).delta(epsilon)            + tail      P over Q
-    delta(epsilon) <= Shift(D).delta(epsilon - offset)   + tail      Q over P
+    delta(epsilon) <= GaussianShift(D).delta(epsilon)            + tail      P over Q
+    delta(epsilon) <= GaussianShift(D).delta(epsilon - offset)   + tail      Q over P
 
 for epsilon >= 0. So much can be proved for the objective perturbation of logistic regression.
 
-Both directions have one total variation, so the second is at most ``Shift(D).delta(0) + tail`` below the offset. And
-for every real epsilon, in both directions, ``delta(epsilon) <= Shift(D).delta(epsilon - offset) + tail``, which is what
+Both directions have one total variation, so the second is at most ``GaussianShift(D).delta(0) + tail`` below the
+offset. And for every real epsilon, in both directions, the line with ``epsilon - offset`` holds, which is what
 composition needs. With T the shift's profile and ``F = 1 - T``, the logarithm of F has slope at most 1/2 right of 0,
 because ``e^y Q(L > y) <= P(L < y)`` there (Mills' ratio falls). At -x < 0, P over Q is ``1 - e^-x (1 - delta_QP(x))``:
 for x >= offset ``F(x + offset) <= e^offset F(x - offset)`` is enough, for x < offset convexity in ``e^epsilon`` between
@@ -25,7 +25,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import FEW_ROUNDINGS, TWO_ROUNDINGS
 from perinstance.pairs.arguments import Direction
 from perinstance.pairs.columns import Column, ColumnPairs
-from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
@@ -64,15 +64,15 @@ class Dominated(ColumnPairs):
         with np.errstate(invalid="ignore"):
             argument = np.where(moved & (self._offset > 0), np.nextafter(size - self._offset, -np.inf), size)
         # the shift's bound holds for arguments >= 0 only; below it is total variation, the same in both directions
-        at = Shift(self._distance).delta(np.maximum(argument, 0.0), "without")
+        at = GaussianShift(self._distance).delta(np.maximum(argument, 0.0), "without")
         bound = np.minimum(np.where(self._tail > 0, (at + self._tail) * (1 + TWO_ROUNDINGS), at), 1.0)
         below_zero = (-np.expm1(-size) + np.exp(-size) * bound) * (1 + FEW_ROUNDINGS)
         return np.where(epsilon >= 0, bound, np.minimum(below_zero, 1.0))
 
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
-        """``Shift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
+        """``GaussianShift(D).epsilon(delta - tail) + offset``; infinite where delta does not exceed the tail."""
         room = _left(delta, self._tail)
-        inner = Shift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
+        inner = GaussianShift(self._distance).epsilon(np.where(room > 0, room, 0.5), "without")
         offset = 0.0 if direction == "without" else self._offset
         moved = np.where(inner > 0, inner + offset, 0.0)  # where total variation is small enough nothing is moved
         return np.where(room > 0, moved * (1 + TWO_ROUNDINGS), np.inf)
@@ -94,7 +94,7 @@ class Dominated(ColumnPairs):
 
     def coordinates(self) -> LossCoordinates:
         """The shift's coordinate, with what its loss may have on top."""
-        return Shift(self._distance).coordinates().bounded_by(self._offset, self._tail)
+        return GaussianShift(self._distance).coordinates().bounded_by(self._offset, self._tail)
 
 
 def _left(delta: Floats | float, tail: Floats) -> Floats:

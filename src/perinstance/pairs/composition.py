@@ -15,9 +15,9 @@ from perinstance.numerics.rounding import BOUND_UP, PAIR_ROOT
 from perinstance.pairs.arguments import check_parts, real_array
 from perinstance.pairs.base import Pairs, PairSchema
 from perinstance.pairs.bounded import Dominated
-from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import kind_codes, weakest_codes
-from perinstance.pairs.laplace_shift import Laplace
+from perinstance.pairs.laplace_shift import LaplaceShift
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed import SummedPairs
 
@@ -38,11 +38,11 @@ class Composed(SummedPairs):
 
     Examples
     --------
-    >>> from perinstance.pairs import Laplace, Posterior, Shift
-    >>> both = Posterior([0.01, 0.1], [1.0, 10.0]) + Laplace([0.1, 0.0])
+    >>> from perinstance.pairs import LaplaceShift, PosteriorSamplePair, GaussianShift
+    >>> both = PosteriorSamplePair([0.01, 0.1], [1.0, 10.0]) + LaplaceShift([0.1, 0.0])
     >>> both.epsilon(1e-6).round(4)
     array([ 0.5575, 20.0228])
-    >>> (Shift([3.0]) + Shift([4.0])).distance
+    >>> (GaussianShift([3.0]) + GaussianShift([4.0])).distance
     array([5.])
     """
 
@@ -100,11 +100,11 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
     Shifts become one shift, releases that cost nobody anything drop out, and what is left alone stays what it is.
     """
     parts = _flattened(pairs)
-    shifts = [part for part in parts if isinstance(part, Shift)]
-    rest = [part for part in parts if not isinstance(part, Shift)]
+    shifts = [part for part in parts if isinstance(part, GaussianShift)]
+    rest = [part for part in parts if not isinstance(part, GaussianShift)]
     if len(shifts) > 1:
         distance = _lengths(np.stack([part.distance for part in shifts]))
-        shifts = [Shift(distance, weakest_codes(*(part._codes for part in shifts)))]
+        shifts = [GaussianShift(distance, weakest_codes(*(part._codes for part in shifts)))]
     merged = shifts + rest
     if len(merged) == 1:
         return merged[0]
@@ -185,5 +185,5 @@ def pairs_of_promise(epsilon: ArrayLike, delta: ArrayLike, people: int) -> Pairs
     half = e / 2
     log_cosh = half + np.log1p(np.expm1(-2 * half) / 2)
     distance = 2 * (half + log_cosh) * BOUND_UP
-    pure = Laplace(distance, "upper")
+    pure = LaplaceShift(distance, "upper")
     return Composed([pure, Dominated(np.zeros(people), np.zeros(people), d)]) if d.any() else pure

@@ -22,7 +22,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.solve import settle
 
 
-class Shift(ColumnPairs):
+class GaussianShift(ColumnPairs):
     """Two Gaussians with one covariance, ``distance`` D apart in units of the noise.
 
     ``delta(epsilon) = Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D)`` in both directions;
@@ -30,8 +30,8 @@ class Shift(ColumnPairs):
 
     Examples
     --------
-    >>> from perinstance.pairs import Shift
-    >>> Shift([0.0, 0.1, 1.0]).epsilon(1e-6).round(4)
+    >>> from perinstance.pairs import GaussianShift
+    >>> GaussianShift([0.0, 0.1, 1.0]).epsilon(1e-6).round(4)
     array([0.    , 0.3969, 4.8866])
     """
 
@@ -81,6 +81,6 @@ class Shift(ColumnPairs):
         """One Gaussian coordinate: ``nu = 0``, ``m = D``."""
         return LossCoordinates.gaussian(np.zeros((len(self), 1)), self._distance[:, None])
 
-    def with_noise(self, factor: float) -> Shift:
+    def with_noise(self, factor: float) -> GaussianShift:
         """``D / factor``."""
         return self._with(distance=self._distance / noise_factor(factor))

@@ -19,7 +19,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed import SummedPairs
 
 
-class Gaussian(ColumnPairs, SummedPairs):
+class GeneralGaussian(ColumnPairs, SummedPairs):
     """``P: N(m, diag(1 + nu))`` against ``Q: N(0, I)``: what two Gaussians are once Q is whitened and P diagonal.
 
     ``excess`` nu > -1 and ``shift`` m have one row per person and one column per coordinate; a coordinate of zeros
@@ -30,9 +30,9 @@ class Gaussian(ColumnPairs, SummedPairs):
     Examples
     --------
     >>> import numpy as np
-    >>> from perinstance.pairs import Gaussian, Posterior
-    >>> same = Gaussian([[0.1]], [[10 * np.sqrt(0.1 / 1.1)]])
-    >>> bool(np.isclose(same.epsilon(1e-6), Posterior([0.1], [10.0]).epsilon(1e-6), rtol=1e-9)[0])
+    >>> from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
+    >>> same = GeneralGaussian([[0.1]], [[10 * np.sqrt(0.1 / 1.1)]])
+    >>> bool(np.isclose(same.epsilon(1e-6), PosteriorSamplePair([0.1], [10.0]).epsilon(1e-6), rtol=1e-9)[0])
     True
     """
 
@@ -74,7 +74,7 @@ class Gaussian(ColumnPairs, SummedPairs):
         mean_q: ArrayLike,
         cov_q: ArrayLike,
         kind: Kind | ArrayLike = "exact",
-    ) -> Gaussian:
+    ) -> GeneralGaussian:
         """Build the pairs from means (n, k) and covariances (n, k, k), P without the person and Q with them.
 
         With ``S_Q = R R'``, nu are the eigenvalues of ``R^-1 (S_P - S_Q) R^-T`` and m is the mean difference in
@@ -105,16 +105,16 @@ class Gaussian(ColumnPairs, SummedPairs):
         return cls(np.maximum(nu, np.nextafter(-1.0, 0.0)), m, kind)
 
     @classmethod
-    def concatenate(cls, parts: list[Gaussian]) -> Gaussian:
+    def concatenate(cls, parts: list[GeneralGaussian]) -> GeneralGaussian:
         """Put vectors of Gaussian pairs behind each other; the shorter dimension is padded."""
         check_parts(cls, parts)
         k = max(part._excess.shape[1] for part in parts)
         return super().concatenate([part._padded(k) for part in parts])
 
-    def _padded(self, k: int) -> Gaussian:
+    def _padded(self, k: int) -> GeneralGaussian:
         """Return the same pairs in k coordinates."""
         more = ((0, 0), (0, k - self._excess.shape[1]))
-        return Gaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._codes)
+        return GeneralGaussian(np.pad(self._excess, more), np.pad(self._shift, more), self._codes)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
         """Return ``excess_1``, ..., ``shift_1``, ... and the words of ``kind``, one entry per person: for files."""
@@ -128,7 +128,7 @@ class Gaussian(ColumnPairs, SummedPairs):
         return {f"{name}_{j + 1}" for name in ("excess", "shift") for j in range(k)} | {"kind"}
 
     @classmethod
-    def _from_stored(cls, columns: Mapping[str, Any]) -> Gaussian:
+    def _from_stored(cls, columns: Mapping[str, Any]) -> GeneralGaussian:
         k = (len(columns) - 1) // 2
         excess, shift = (
             np.reshape([columns[f"{name}_{j + 1}"] for j in range(k)], (k, len(columns["kind"]))).T

@@ -17,7 +17,7 @@ from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
 
-class Laplace(ColumnPairs):
+class LaplaceShift(ColumnPairs):
     """Two Laplace distributions of one scale, ``distance`` D scales apart.
 
     ``delta(epsilon) = 1 - e^((epsilon - D)/2)`` while ``|epsilon| <= D``,
@@ -26,8 +26,8 @@ class Laplace(ColumnPairs):
 
     Examples
     --------
-    >>> from perinstance.pairs import Laplace
-    >>> Laplace([0.5, 2.0]).epsilon(0.0)
+    >>> from perinstance.pairs import LaplaceShift
+    >>> LaplaceShift([0.5, 2.0]).epsilon(0.0)
     array([0.5, 2. ])
     """
 
@@ -80,6 +80,6 @@ class Laplace(ColumnPairs):
         """One Laplace loss."""
         return LossCoordinates.laplace(self._distance)
 
-    def with_noise(self, factor: float) -> Laplace:
+    def with_noise(self, factor: float) -> LaplaceShift:
         """``D / factor``."""
         return self._with(distance=self._distance / noise_factor(factor))

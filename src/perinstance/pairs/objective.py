@@ -17,7 +17,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.summed import SummedPairs
 
 
-class Objective(ColumnPairs, SummedPairs):
+class ObjectivePair(ColumnPairs, SummedPairs):
     """The pair of ``argmin ||y - X theta||^2/2 + lambda ||theta||^2/2 + b'theta`` with ``b ~ N(0, s^2 I)``.
 
     With H and theta those **without** the person and ``v = H^-1 x``: ``leverage`` is ``mu = x'H^-1 x``, ``residual`` is
@@ -30,8 +30,8 @@ class Objective(ColumnPairs, SummedPairs):
 
     Examples
     --------
-    >>> from perinstance.pairs import Objective
-    >>> Objective(leverage=[0.01], residual=[0.5], x_squared=[1.0], v_squared=[0.0002]).epsilon(1e-6).round(4)
+    >>> from perinstance.pairs import ObjectivePair
+    >>> ObjectivePair(leverage=[0.01], residual=[0.5], x_squared=[1.0], v_squared=[0.0002]).epsilon(1e-6).round(4)
     array([2.4762])
     """
 
@@ -71,6 +71,6 @@ class Objective(ColumnPairs, SummedPairs):
         """Two Gaussian coordinates: the plane of x and v."""
         return LossCoordinates.objective(self._leverage, self._residual, self._x_squared, self._v_squared)
 
-    def with_noise(self, factor: float) -> Objective:
+    def with_noise(self, factor: float) -> ObjectivePair:
         """``residual / factor``: the noise scale is absorbed there."""
         return self._with(residual=self._residual / noise_factor(factor))

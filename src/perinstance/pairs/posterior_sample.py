@@ -21,7 +21,7 @@ from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.solve import settle
 
 
-class Posterior(ColumnPairs):
+class PosteriorSamplePair(ColumnPairs):
     """The pair of a posterior sample: ``leverage`` mu = x'H^-1x and ``residual`` rho = sqrt(gamma) |y - x'theta|.
 
     H and theta are those **without** the person. The sample matters only through ``w = sqrt(gamma) (y - x'theta)``:
@@ -32,8 +32,8 @@ class Posterior(ColumnPairs):
 
     Examples
     --------
-    >>> from perinstance.pairs import Posterior
-    >>> Posterior([0.01, 0.1], [1.0, 10.0]).epsilon(1e-6).round(4)
+    >>> from perinstance.pairs import PosteriorSamplePair
+    >>> PosteriorSamplePair([0.01, 0.1], [1.0, 10.0]).epsilon(1e-6).round(4)
     array([ 0.4795, 20.0228])
     """
 
@@ -85,7 +85,7 @@ class Posterior(ColumnPairs):
         """One Gaussian coordinate: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
         return LossCoordinates.posterior(self._leverage, self._residual)
 
-    def with_noise(self, factor: float) -> Posterior:
+    def with_noise(self, factor: float) -> PosteriorSamplePair:
         """``rho / factor``: gamma becomes ``gamma / factor^2``, the leverage stays."""
         return self._with(residual=self._residual / noise_factor(factor))
 

@@ -30,7 +30,7 @@ from perinstance.pairs.closed_form.sampled_step import (
     step_epsilon_without,
 )
 from perinstance.pairs.columns import Column, ColumnPairs
-from perinstance.pairs.gaussian_shift import Shift
+from perinstance.pairs.gaussian_shift import GaussianShift
 from perinstance.pairs.kinds import Kind, kind_codes, weakest_codes
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 from perinstance.pairs.loss_sums.records import EXACT, Tolerance
@@ -58,7 +58,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
     Person i takes ``steps[i, j]`` independent steps, each ``P = N(0, 1)`` without them against
     ``Q = (1 - q) N(0, 1) + q N(m, 1)`` with them, of rate ``rate[i, j]`` and distance ``distance[i, j]``. A table with
     one row belongs to everybody; a 1-d array has one kind of step per person; one number is everybody's. The two
-    directions differ, and which is larger depends on the parameters. A rate of 1 is a ``Shift``.
+    directions differ, and which is larger depends on the parameters. A rate of 1 is a ``GaussianShift``.
 
     Kinds: one step (a closed form), steps of rate 1 (a shift) and people who lose nothing are ``"exact"``. Everybody
     else is ``"upper"``: their losses are inverted numerically with every error bounded and added, so that no answer
@@ -295,7 +295,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             out[many] = super(SampledGaussian, self[many]).attack_power(level[many])
         if rows.size:
             rate, distance = self._one_step(rows)
-            out[rows] = (1.0 - rate) * level[rows] + rate * Shift(distance).attack_power(level[rows])
+            out[rows] = (1.0 - rate) * level[rows] + rate * GaussianShift(distance).attack_power(level[rows])
         return np.maximum(np.minimum(out, 1.0), level)
 
     @property
@@ -321,7 +321,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
         steps = np.where(live, self._steps, 0.0)
         return steps.sum(axis=1), (steps * self._rate).sum(axis=1)
 
-    def _shift(self, rows: NDArray[np.intp]) -> Shift:
+    def _shift(self, rows: NDArray[np.intp]) -> GaussianShift:
         """Return the shift of people whose steps all have rate 1: ``sqrt(sum steps m^2)``, rounded up unless one m."""
         distance = np.where(self._rate[rows] > 0.0, self._distance[rows], 0.0)
         steps = self._steps[rows]
@@ -331,7 +331,7 @@ class SampledGaussian(ColumnPairs, SummedPairs):
             squares = (steps * np.ldexp(once, -power[:, None]) ** 2).sum(axis=1)
             up = np.ldexp(np.sqrt(squares) * (1.0 + FEW_ROUNDINGS * (1 + steps.shape[1])), power)
         up = np.where(up > 0.0, np.nextafter(up, np.inf), up)
-        return Shift(np.where((steps * (distance > 0.0)).sum(axis=1) <= 1.0, once.max(axis=1, initial=0.0), up))
+        return GaussianShift(np.where((steps * (distance > 0.0)).sum(axis=1) <= 1.0, once.max(axis=1, initial=0.0), up))
 
     def _one_step(self, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return the rate and the distance of people who have one step."""

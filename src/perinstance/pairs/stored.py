@@ -29,8 +29,8 @@ def from_columns(columns: Mapping[str, ArrayLike], schema: PairSchema | str) -> 
 
     Examples
     --------
-    >>> from perinstance.pairs import Laplace, from_columns
-    >>> pairs = Laplace([0.5, 2.0])
+    >>> from perinstance.pairs import LaplaceShift, from_columns
+    >>> pairs = LaplaceShift([0.5, 2.0])
     >>> from_columns(pairs.to_columns(), "laplace/1").epsilon(0.0)
     array([0.5, 2. ])
     """

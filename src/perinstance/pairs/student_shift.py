@@ -58,7 +58,7 @@ class StudentShift(ColumnPairs):
         nu, d = self._degrees_of_freedom, self._dimension
         if not ((nu >= LEAST_FREEDOM) & (nu <= MOST)).all():
             raise InvalidInput(
-                f"degrees_of_freedom must lie in [{LEAST_FREEDOM:g}, {MOST:g}]; above, use Gaussian noise (Shift)"
+                f"degrees_of_freedom must lie in [{LEAST_FREEDOM:g}, {MOST:g}]; above, use GaussianShift"
             )
         if not ((d >= 1) & (d <= MOST) & (d == np.floor(d))).all():
             raise InvalidInput(f"dimension must be a whole number from 1 to {MOST:g}; pass the length of the vector")

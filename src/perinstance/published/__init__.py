@@ -4,6 +4,6 @@ What is written, and by whom, is ``releases/base/model_document.py``. Nothing he
 """
 
 from perinstance.published.model import PublishedModel
-from perinstance.published.model_files import load
+from perinstance.published.model_files import load_model
 
-__all__ = ["PublishedModel", "load"]
+__all__ = ["PublishedModel", "load_model"]

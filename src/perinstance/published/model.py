@@ -25,7 +25,7 @@ from perinstance.releases.base.shown_decimals import declared_text, promise_sent
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PublishedModel:
-    """What ``perinstance.load`` returns."""
+    """What ``perinstance.load_model`` returns."""
 
     document: dict[str, Any]  #: the file as it was read
     method: str

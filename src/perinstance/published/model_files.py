@@ -38,7 +38,7 @@ _FIELDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def load(path: str | os.PathLike[str]) -> PublishedModel:
+def load_model(path: str | os.PathLike[str]) -> PublishedModel:
     """Read a published model that ``to_json`` or ``perinstance release`` wrote.
 
     Parameters
@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> PublishedModel:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "model.json")
     ...     _ = file.write_text(release.to_json(features=["dose"], target="effect"), encoding="utf-8")
-    ...     model = pi.load(file)
+    ...     model = pi.load_model(file)
     >>> model
     PublishedModel(AdaSSP of 'effect', 1 feature, epsilon = 1, delta = 1e-06)
     """

@@ -4,7 +4,7 @@ from .adaops.estimator import AdaOPS as AdaOPS
 from .adassp.estimator import AdaSSP as AdaSSP
 from .base.release import Release as Release
 from .descent.estimator import NoisyDescent as NoisyDescent
-from .gaussian_process_sample import ProcessSample as ProcessSample
+from .gaussian_process_sample import GaussianProcessSample as GaussianProcessSample
 from .laplace_posterior import LaplacePosterior as LaplacePosterior
 from .logistic.estimator import PrivateLogisticRegression as PrivateLogisticRegression
 from .noisy_mean import NoisyMean as NoisyMean

@@ -19,7 +19,7 @@ from perinstance.models.kernel_ridge.problem import KernelFit, KernelProblem, Se
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import DEPENDENT_POINTS, STEP_UP, UNIT
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
@@ -28,7 +28,7 @@ from perinstance.releases.base.release import Mechanism, estimator_words
 from perinstance.sampling import GRID
 
 
-class ProcessSample(WritesModel, BaseEstimator):
+class GaussianProcessSample(WritesModel, BaseEstimator):
     """``f(T) ~ N(K_T M y, (K_TT - K_T M K_T') / gamma)``: a draw of the posterior at the points T.
 
     Given the values at T, a person's target is ``c'S^-1 f(T)`` plus noise of variance ``alpha + v - t``, S being the
@@ -87,7 +87,7 @@ class ProcessSample(WritesModel, BaseEstimator):
         """Nobody is left open; the same answer."""
         return self.people(fit, block, inside)
 
-    def _pairs(self, problem: KernelProblem, fit: KernelFit, seen: Seen, inside: bool) -> Posterior:
+    def _pairs(self, problem: KernelProblem, fit: KernelFit, seen: Seen, inside: bool) -> PosteriorSamplePair:
         """Return the pairs, charged for rounding.
 
         A larger mu with a rho that is larger by ``sqrt((1 + mu')/(1 + mu))`` tells more: the smaller pair is the larger
@@ -106,13 +106,13 @@ class ProcessSample(WritesModel, BaseEstimator):
         rho_high = np.sqrt(gamma * (1 + mu.value) / seen.whole_low) * (r + seen.residual_lost) * STEP_UP
         rho_charged = charge(rho, np.maximum(rho_high - rho, 0))
         codes = np.maximum(mu.kind_code, rho_charged.kind_code)
-        return Posterior(mu.value, rho_charged.value, kind=problem.kinds(codes))
+        return PosteriorSamplePair(mu.value, rho_charged.value, kind=problem.kinds(codes))
 
     def law(self, fit: KernelFit) -> Law:
         """Return the distribution in floating point."""
         return Law(fit.theta, np.linalg.cholesky(fit.covariance) / np.sqrt(positive("gamma", self.gamma)))
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> ProcessSample:
+    def fit(self, X: Any, y: Any, **refused: Any) -> GaussianProcessSample:
         """Publish one draw: ``values_``, one number per point.
 
         Mean and covariance are float64 numbers, converged to rounding error and taken as they are; the noise is exact.

@@ -23,7 +23,7 @@ from perinstance.models.softmax.problem import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import EXACT_SHARE
-from perinstance.pairs.general_gaussian import Gaussian
+from perinstance.pairs.general_gaussian import GeneralGaussian
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.predicting import AnsweringModel
 from perinstance.releases.base.publishing import Law
@@ -100,7 +100,7 @@ class LaplacePosterior(AnsweringModel):
         opened = np.full(len(X), fit.model.kind == "exact") | ~np.isfinite(first.distance)
         if fit.classes is not None:
             opened = opened | fit.classes.alone(codes, inside)
-        pairs = Gaussian(w.excess, w.shift, kind="estimate")
+        pairs = GeneralGaussian(w.excess, w.shift, kind="estimate")
         return People(first.leverage, first.residual, pairs, opened if opened.any() else None)
 
     def refine(self, fit: SmoothAudit, sweep: Sweep, block: Block, inside: bool = True) -> People:
@@ -122,7 +122,7 @@ class LaplacePosterior(AnsweringModel):
             none, rough = none | alone, rough & ~alone
         with np.errstate(invalid="ignore"):
             raised = w.shift * np.where(size > 0, found.value / np.where(size > 0, size, 1.0), 1.0)[:, None]
-        pairs = Gaussian(w.excess, np.where(none[:, None], np.inf, raised), np.where(rough, ESTIMATE, EXACT))
+        pairs = GeneralGaussian(w.excess, np.where(none[:, None], np.inf, raised), np.where(rough, ESTIMATE, EXACT))
         return People(first.leverage, first.residual, pairs)
 
     def law(self, fit: SmoothAudit) -> Law:

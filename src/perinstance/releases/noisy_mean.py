@@ -19,7 +19,7 @@ from perinstance.models.column_means import MeanFit, fit_means, gaps_from_mean, 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.pairs import Laplace, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, output_of
@@ -106,16 +106,16 @@ class NoisyMean(WritesModel, BaseEstimator):
             move = charge(np.full(len(block.X), np.inf), 0.0)
         return People(leverage, residual, self._pair(move, block.X.shape[1]))
 
-    def _pair(self, move: Charged, columns: int) -> Shift | Laplace:
+    def _pair(self, move: Charged, columns: int) -> GaussianShift | LaplaceShift:
         """Return the pairs of these movements.
 
         Laplace noise on several columns: the sum of the columns' losses, each no more than its part of the l1 norm, is
         bounded by one column that moves by all of it; equal only at delta = 0.
         """
         if self.noise != "laplace":
-            return Shift(move.value, move.kind_code)
+            return GaussianShift(move.value, move.kind_code)
         bounded = (columns > 1) & (move.value > 0.0) & np.isfinite(move.value)
-        return Laplace(move.value, np.where(bounded, np.maximum(move.kind_code, UPPER), move.kind_code))
+        return LaplaceShift(move.value, np.where(bounded, np.maximum(move.kind_code, UPPER), move.kind_code))
 
     def refine(self, fit: MeanFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here; the answer is that of ``people``."""
@@ -139,7 +139,7 @@ class NoisyMean(WritesModel, BaseEstimator):
         found = gaps_from_zero(one_row(x), 1 if self.noise == "laplace" else 2).over(1.0, float(self.scale))
         return one_pair(self._pair(found, len(x)), delta, ())
 
-    def moved_together(self, fit: MeanFit, rows: Floats) -> Shift | Laplace:
+    def moved_together(self, fit: MeanFit, rows: Floats) -> GaussianShift | LaplaceShift:
         """Return the pair of several people: a sum moves by theirs, a mean by ``sum(x - mean)/(n - k)``."""
         mechanism, k = self.mechanism(), len(rows)
         with working_precision(PRECISION):
@@ -152,8 +152,8 @@ class NoisyMean(WritesModel, BaseEstimator):
         if mechanism.moved == "mean" and not left:  # there is no mean of nobody
             distance = np.inf
         if order == 1:
-            return Laplace([distance], "exact" if len(moves) == 1 else "upper")
-        return Shift([distance])
+            return LaplaceShift([distance], "exact" if len(moves) == 1 else "upper")
+        return GaussianShift([distance])
 
     def log_ratios(self, sweep: Sweep, published: Any, outside: Sweep | None = None) -> LogRatios:
         """Return ``log q/p`` of everybody at what was published: a sum moves by x, a mean by (x - mean)/(n - 1)."""

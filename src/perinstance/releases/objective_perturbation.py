@@ -25,7 +25,7 @@ from perinstance.models.softmax.problem import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
 from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST
-from perinstance.pairs import Objective
+from perinstance.pairs import ObjectivePair
 from perinstance.pairs.bounded import Dominated
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
@@ -221,5 +221,5 @@ class ObjectivePerturbation(AnsweringModel):
             rough |= ~(np.maximum(product, (loo.residual / float(self.scale)) ** 2 * rows) < LARGEST_PLANE)
         residual = np.where(np.isnan(loo.residual), np.inf, np.abs(loo.residual))
         kind = np.where(rough & np.isfinite(loo.leverage), UPPER, loo.kind_code)
-        pairs = Objective(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)
+        pairs = ObjectivePair(loo.leverage, residual / float(self.scale), rows, squares, kind=kind)
         return People(loo.leverage, loo.residual, pairs, loo.open)

@@ -27,7 +27,7 @@ from perinstance.models.smooth.problem import SmoothAudit, movement_of_products
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import in_units
 from perinstance.numerics.rounding import ASYMMETRY
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method, kind_codes
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refitted_log_ratios, refuse_outside
 from perinstance.releases.base.model_document import no_intervals, only_the_table
@@ -171,10 +171,10 @@ class OutputPerturbation(AnsweringModel):
 
     def _people(self, move: Movement) -> People:
         found = in_units(move.distance, float(self.scale), kind_codes(move.kind, len(move.distance)))
-        if found.within(Shift.EXACT_UP_TO["distance"]):
-            pairs = Shift.of_checked(found.kind_code, {"distance": found.value})
+        if found.within(GaussianShift.EXACT_UP_TO["distance"]):
+            pairs = GaussianShift.of_checked(found.kind_code, {"distance": found.value})
         else:
-            pairs = Shift(found.value, kind=found.kind_code)  # which labels them, or says what is wrong
+            pairs = GaussianShift(found.value, kind=found.kind_code)  # which labels them, or says what is wrong
         return People(move.leverage, move.residual, pairs, move.open)
 
 

@@ -24,7 +24,7 @@ from perinstance.models.linear.ridge import (
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.numba_compile import kernel
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.log_ratios import LogRatios, cell, output_of
 from perinstance.releases.base.model_document import AT_MOST, only_the_table
@@ -136,15 +136,15 @@ class PosteriorSample(Publishing):
         n = len(loo.residual)
         rho, kind = np.empty(n), np.empty(n, dtype=np.uint8)
         if standardise(loo.leverage, loo.residual, *self.standardising, loo.kind_code, rho, kind):
-            pairs = Posterior.of_checked(kind, {"leverage": loo.leverage, "residual": rho})
+            pairs = PosteriorSamplePair.of_checked(kind, {"leverage": loo.leverage, "residual": rho})
         else:
-            pairs = Posterior(loo.leverage, rho, kind=kind)  # which says what is wrong
+            pairs = PosteriorSamplePair(loo.leverage, rho, kind=kind)  # which says what is wrong
         return People(loo.leverage, loo.residual, pairs, loo.open)
 
     @property
     def standardising(self) -> Standardising:
         """What ``standardise`` wants besides a person's numbers."""
-        limits = Posterior.EXACT_UP_TO["leverage"], Posterior.EXACT_UP_TO["residual"]
+        limits = PosteriorSamplePair.EXACT_UP_TO["leverage"], PosteriorSamplePair.EXACT_UP_TO["residual"]
         return Standardising(float(np.sqrt(float(self.gamma))), limits)
 
 

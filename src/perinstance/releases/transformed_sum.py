@@ -30,7 +30,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import LARGEST, NORM_UP, SMALLEST, UNIT
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Method
 from perinstance.releases.base.arguments import validated
 from perinstance.releases.base.log_ratios import LogRatios, output_of, refuse_outside
@@ -161,7 +161,7 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         found = _charged(distance, scale, X, most - distance)
         with np.errstate(divide="ignore"):
             leverage = np.full(len(X), np.float64(1.0) / (fit.n_people - inside))
-        return People(leverage, _lengths(X), Shift(found.value, found.kind_code))
+        return People(leverage, _lengths(X), GaussianShift(found.value, found.kind_code))
 
     def refine(self, fit: SumFit, sweep: Sweep, block: Block, inside: bool = True) -> People:
         """Nobody is ever left open here; the answer is that of ``people``."""
@@ -172,9 +172,9 @@ class SlowScalingSum(WritesModel, BaseEstimator):
         transform, scale, offset = self._declared()
         X = _amounts(one_row(x))
         found = _charged(_lengths(_increment(transform, offset, np.zeros_like(X), X)), scale, X)
-        return one_pair(Shift(found.value, "upper"), delta, ("negative_as_zero",))
+        return one_pair(GaussianShift(found.value, "upper"), delta, ("negative_as_zero",))
 
-    def moved_together(self, fit: SumFit, rows: Floats) -> Shift:
+    def moved_together(self, fit: SumFit, rows: Floats) -> GaussianShift:
         """Return the pair of several people: ``f(sum) - f(sum without them)`` of each column."""
         transform, scale, offset = self._declared()
         unit = Fraction(1, 1 << UNIT_BITS)
@@ -183,7 +183,7 @@ class SlowScalingSum(WritesModel, BaseEstimator):
                 _transformed(transform, offset, total * unit) - _transformed(transform, offset, total * unit - theirs)
                 for total, theirs in zip(fit.units, exact_sums(_amounts(rows)), strict=True)
             ]
-            return Shift([distance_of(moves, scale)])
+            return GaussianShift([distance_of(moves, scale)])
 
     def ideal(self, X: NDArray) -> Noisy:
         """Return the transformed sums, enclosed at any precision, and the noise: what ``fit`` draws from."""

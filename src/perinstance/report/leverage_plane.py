@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.numerics.rounding import SEARCHED_RESIDUALS
-from perinstance.pairs import Laplace, Posterior, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift, PosteriorSamplePair
 from perinstance.report import charts
 from perinstance.report.exposed_people import target_scale
 from perinstance.report.page import Section
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
 
 #: The pair of one displacement over the noise's scale, by the law of the noise.
-SHIFTS: dict[str, Callable[[NDArray], Shift | Laplace]] = {"gaussian": Shift, "laplace": Laplace}
+SHIFTS: dict[str, Callable[[NDArray], GaussianShift | LaplaceShift]] = {
+    "gaussian": GaussianShift,
+    "laplace": LaplaceShift,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,13 @@ def _axis(audit: Audit, residual: NDArray, scale: float) -> _Axis:
     """Choose by what the release says of itself; residuals are shown in units of which the release's is ``scale``."""
     mechanism, delta = audit.release.mechanism(), audit.delta
     if mechanism.family == "output" and mechanism.noise in SHIFTS:
-        shift, pairs = SHIFTS[mechanism.noise], cast("Shift | Laplace", audit.pairs)
+        shift, pairs = SHIFTS[mechanism.noise], cast("GaussianShift | LaplaceShift", audit.pairs)
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.where(residual > 0, pairs.distance / residual, 0.0)
         return _Axis(values, "distance per unit of prediction error", lambda x, r: shift(x * r).epsilon(delta))
     leverage, name = np.asarray(audit.leverage, dtype=float), "leverage without the person"
     if mechanism.family == "posterior" and mechanism.moved == "ridge":
-        return _Axis(leverage, name, lambda x, r: Posterior(x, r / scale / mechanism.scale).epsilon(delta))
+        return _Axis(leverage, name, lambda x, r: PosteriorSamplePair(x, r / scale / mechanism.scale).epsilon(delta))
     return _Axis(leverage, name, None)
 
 

@@ -6,7 +6,7 @@ import math
 
 from perinstance.checked_numbers import probability
 from perinstance.errors import InvalidInput
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 
 #: Beliefs that somebody may have had before, and the false alarms of the test that they run.
 PRIORS = (0.001, 0.01, 0.1, 0.5)
@@ -33,7 +33,7 @@ def belief_after_alarm(prior: float, power: float, false_positive_rate: float = 
     return prior * power / (prior * power + (1.0 - prior) * false_positive_rate)
 
 
-def shift_of_loss(epsilon: float, delta: float) -> Shift:
+def shift_of_loss(epsilon: float, delta: float) -> GaussianShift:
     """Return the Gaussian mechanism whose loss at ``delta`` is ``epsilon`` (the largest distance not above it).
 
     >>> shift = shift_of_loss(1.0, 1e-6)
@@ -42,17 +42,17 @@ def shift_of_loss(epsilon: float, delta: float) -> Shift:
     """
     probability("delta", delta)
     low, high = 0.0, 1.0
-    while float(Shift([high]).epsilon(delta)[0]) <= epsilon:
+    while float(GaussianShift([high]).epsilon(delta)[0]) <= epsilon:
         low, high = high, 2 * high
         if high > 1e6:
             raise InvalidInput(f"a loss of {epsilon:g} is beyond what can be explained; try one below 1000")
     for _ in range(100):
         middle = (low + high) / 2
-        if float(Shift([middle]).epsilon(delta)[0]) <= epsilon:
+        if float(GaussianShift([middle]).epsilon(delta)[0]) <= epsilon:
             low = middle
         else:
             high = middle
-    return Shift([low])
+    return GaussianShift([low])
 
 
 def most_attack_power(epsilon: float, delta: float, false_positive_rate: float) -> float:

@@ -24,7 +24,7 @@ from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.base import Pairs
 from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps
 from perinstance.training.watched_training import NoFit, WatchedTraining
@@ -187,7 +187,7 @@ class Watch:
         """Return the pairs of the reading, one per person."""
         self._catch_up()
         if batches == "known":
-            return Shift(
+            return GaussianShift(
                 np.sqrt(self._squares * (1.0 + self._steps * UNIT)) / self.noise_multiplier * NORM_UP, "estimate"
             )
         return self._composed(self._counts.astype(np.float64), unknown)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, PROFILE_DOWN
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 
 ROUGH_ORDERS = (1.03, 1.1, 1.3, 1.7, 2.5, 4.0, 8.0, 16.0, 40.0, 150.0)
 _AT_GOLDEN_RATIO = float(np.log1p((1 + 5**0.5) / 2))
@@ -34,12 +34,12 @@ _AT_GOLDEN_RATIO = float(np.log1p((1 + 5**0.5) / 2))
 def posterior_upper(mu: ArrayLike, rho: ArrayLike, delta: float) -> Floats:
     """Return an epsilon that holds at delta for every leverage <= mu and every scaled residual <= rho.
 
-    >>> float(posterior_upper(0.1, 1.0, 1e-6)) == float(Posterior(0.1, 1.0).epsilon(1e-6)[0])
+    >>> float(posterior_upper(0.1, 1.0, 1e-6)) == float(PosteriorSamplePair(0.1, 1.0).epsilon(1e-6)[0])
     True
     """
     mu, rho = np.broadcast_arrays(np.asarray(mu, dtype=np.float64), np.asarray(rho, dtype=np.float64))
     flat_mu, flat_rho = mu.flatten(), rho.flatten()  # copies: asking a broadcast array whether it can be written warns
-    epsilon = np.asarray(Posterior(flat_mu, flat_rho).epsilon(delta))
+    epsilon = np.asarray(PosteriorSamplePair(flat_mu, flat_rho).epsilon(delta))
     beyond = flat_mu**2 > 1 + flat_mu
     if beyond.any():
         m, r = flat_mu[beyond], flat_rho[beyond]
@@ -96,12 +96,12 @@ def _critical(R: Floats, mu: Floats, kappa: Floats) -> Floats:
 
 def objective_pairs(R: Floats, mu: Floats, kappa: Floats) -> Any:
     """Return the pairs with these parameters: a row of length one and noise of scale one."""
-    from perinstance.pairs import Objective
+    from perinstance.pairs import ObjectivePair
 
-    return Objective(mu, R, np.ones_like(R), kappa**2 + mu**2)
+    return ObjectivePair(mu, R, np.ones_like(R), kappa**2 + mu**2)
 
 
 def shift_upper(distance: ArrayLike, delta: float) -> Floats:
     """Return the epsilon of a shift; it grows with the distance."""
     distance = np.asarray(distance, dtype=np.float64)
-    return np.asarray(Shift(distance.ravel()).epsilon(delta)).reshape(distance.shape)
+    return np.asarray(GaussianShift(distance.ravel()).epsilon(delta)).reshape(distance.shape)

@@ -20,7 +20,7 @@ import numpy as np
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, SMALLEST, UNIT
-from perinstance.pairs import Laplace, Shift
+from perinstance.pairs import GaussianShift, LaplaceShift
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.release import Release, mechanism_of
 
@@ -59,7 +59,7 @@ def loss(release: Release, move: Floats, delta: float) -> MeanLoss:
     laplace, sizes = mechanism.noise == "laplace", np.abs(move).tolist()
     length = sum(sizes) if laplace else math.hypot(*sizes)
     slack = NORM_UP + len(sizes) * UNIT
-    pair = Laplace if laplace else Shift
+    pair = LaplaceShift if laplace else GaussianShift
 
     def epsilon(size: float) -> float:
         distance = size / mechanism.scale * slack

@@ -82,8 +82,8 @@ def compose(pairs: Sequence[Pairs]) -> Pairs:
 def composition(pairs: Sequence[Pairs], delta: float = 1e-6) -> Composition:
     """Put the four totals side by side, for every person of a table.
 
-    >>> from perinstance.pairs import Shift
-    >>> print(composition([Shift([0.1, 0.2])] * 20, 1e-6))
+    >>> from perinstance.pairs import GaussianShift
+    >>> print(composition([GaussianShift([0.1, 0.2])] * 20, 1e-6))
     composition         mean      median     largest
     simple             14.21       14.21       19.19
     advanced           37.09       37.09       56.95

@@ -87,8 +87,8 @@ class Variants(ShownAsTable):
 def variants(pairs: Any, delta: float | None = None, orders: Sequence[float] = (2.0, 10.0)) -> Variants:
     """Put the definitions side by side, for pairs or for an audit.
 
-    >>> from perinstance.pairs import Shift
-    >>> print(variants(Shift([0.3, 1.0]), 1e-6, orders=(2.0,)))
+    >>> from perinstance.pairs import GaussianShift
+    >>> print(variants(GaussianShift([0.3, 1.0]), 1e-6, orders=(2.0,)))
     definition            mean      median         95%     largest
     pure                   inf         inf         inf         inf
     approximate           3.09       1.292       4.887       4.887
@@ -143,8 +143,8 @@ class Identification(ShownAsTable):
 def identification(pairs: Pairs, prior: ArrayLike = 0.5) -> Identification:
     """Return the probability that the best guess about each person's membership is right.
 
-    >>> from perinstance.pairs import Shift
-    >>> identification(Shift([0.0, 1.0]), 0.5).accuracy.round(4)
+    >>> from perinstance.pairs import GaussianShift
+    >>> identification(GaussianShift([0.0, 1.0]), 0.5).accuracy.round(4)
     array([0.5   , 0.6915])
     """
     pi = np.broadcast_to(real_values("prior", prior), (len(pairs),))

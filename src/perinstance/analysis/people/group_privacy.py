@@ -38,7 +38,7 @@ from perinstance.models.linear.ridge import DualFit, LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
-from perinstance.pairs import Gaussian, Objective, Pairs, Posterior, Shift
+from perinstance.pairs import GaussianShift, GeneralGaussian, ObjectivePair, Pairs, PosteriorSamplePair
 from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind, weakest_codes
 from perinstance.record_tables import ShownAsTable
@@ -105,7 +105,7 @@ def group_pairs(
     """Return the one pair of the whole group."""
     mechanism, people, data = _asked(release, fit, X, y, inside, sweep)
     if people is None:
-        return Shift([np.inf])
+        return GaussianShift([np.inf])
     ask = {"posterior": _posterior, "output": _output, "objective": _objective}[mechanism.family]
     return enclosed(fit, people, data, lambda here: ask(mechanism, here))
 
@@ -122,7 +122,7 @@ def chain_pairs(
     """Return the single pairs ``(Z, z_1), ([Z, z_1], z_2), ..``: each person joins those before."""
     mechanism, people, data = _asked(release, fit, X, y, inside, sweep)
     if people is None:
-        return Shift(np.full(len(np.asarray(y)), np.inf))
+        return GaussianShift(np.full(len(np.asarray(y)), np.inf))
     return enclosed(fit, people, data, lambda here: _single(mechanism, people, here))
 
 
@@ -163,7 +163,7 @@ def _output(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
     middle, top = float(square.mid().nonnegative_part().sqrt()) / mechanism.scale, float(distance.upper())
     found = charge(middle * NORM_UP, max(top - middle, 0.0))
     sharp = top - middle <= 4 * UNIT * middle
-    return Shift(np.atleast_1d(found.value), np.atleast_1d(found.kind_code)), sharp
+    return GaussianShift(np.atleast_1d(found.value), np.atleast_1d(found.kind_code)), sharp
 
 
 def _objective(mechanism: Mechanism, here: GroupNeighbours) -> tuple[Pairs, bool]:
@@ -193,9 +193,9 @@ def _gaussian(nu: Floats, m: Floats, wide: Floats, raised: Floats) -> tuple[Pair
     lengths = np.array([np.linalg.norm(nu), np.linalg.norm(m)])
     lost = np.array([np.linalg.norm(wide - nu), np.linalg.norm(raised - m)])
     if not (np.isfinite(wide).all() and np.isfinite(raised).all()):
-        return Shift([np.inf], "upper"), False
+        return GaussianShift([np.inf], "upper"), False
     code = weakest_codes(*charge(lengths, lost).kind_code[:, None])
-    return Gaussian(wide[None, :], raised[None, :], code), bool((lost <= 4 * (NORM_UP - 1) * lengths).all())
+    return GeneralGaussian(wide[None, :], raised[None, :], code), bool((lost <= 4 * (NORM_UP - 1) * lengths).all())
 
 
 def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> tuple[Pairs, bool]:
@@ -224,12 +224,12 @@ def _single(mechanism: Mechanism, people: GroupRows, here: GroupNeighbours) -> t
     mu, r, v = (part.value for part in found)
     sharp = bool((code == 0).all())
     if mechanism.family == "posterior":
-        return Posterior(mu, r / mechanism.scale, code), sharp
+        return PosteriorSamplePair(mu, r / mechanism.scale, code), sharp
     if mechanism.family == "output":
-        return Shift(r * v / (1 + mu) * NORM_UP / mechanism.scale, code), sharp
+        return GaussianShift(r * v / (1 + mu) * NORM_UP / mechanism.scale, code), sharp
     full = np.column_stack([people.X, np.ones((len(people.X), here.lift.nrows() - people.X.shape[1]))])
     rows = np.einsum("ij,ij->i", full, full) * NORM_UP
-    return Objective(mu, r / mechanism.scale, rows, v**2 * NORM_UP, code), sharp
+    return ObjectivePair(mu, r / mechanism.scale, rows, v**2 * NORM_UP, code), sharp
 
 
 def _asked(

@@ -100,11 +100,11 @@ def quantile(epsilon: ArrayLike, q: ArrayLike) -> Floats:
     return np.asarray(attained_quantile(_losses(epsilon), q))
 
 
-def tail(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
+def share_above(epsilon: ArrayLike, threshold: ArrayLike) -> Floats:
     """Return the share of the people whose loss exceeds each threshold."""
     losses, limits = np.sort(_losses(epsilon)), real_values("threshold", threshold)
     if np.isnan(limits).any():
-        raise InvalidInput("the threshold of a tail must be a number, got NaN; try tail(epsilon, 2.0)")
+        raise InvalidInput("the threshold of a tail must be a number, got NaN; try share_above(epsilon, 2.0)")
     return 1.0 - np.searchsorted(losses, limits, side="right") / len(losses)
 
 

@@ -23,7 +23,7 @@ from perinstance.analysis.bounds.branch_and_bound import Found, grid, search
 from perinstance.analysis.bounds.monotone_losses import objective_pairs
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.releases.base.release import Mechanism
 
 
@@ -60,9 +60,11 @@ class Region:
         c = self.mechanism
         r = self.residual(t, M - c.alpha * q)
         if c.family == "posterior":
-            return np.asarray(Posterior(t**2 * M, r / c.scale).epsilon(self.delta))
+            return np.asarray(PosteriorSamplePair(t**2 * M, r / c.scale).epsilon(self.delta))
         if c.family == "output":
-            return np.asarray(Shift(r * t * np.sqrt(self.stretch * q) / c.scale / (1 + t**2 * M)).epsilon(self.delta))
+            return np.asarray(
+                GaussianShift(r * t * np.sqrt(self.stretch * q) / c.scale / (1 + t**2 * M)).epsilon(self.delta)
+            )
         kappa = t**2 * np.sqrt(np.maximum(q - M**2, 0.0))
         return np.asarray(objective_pairs(r * t / c.scale, t**2 * M, kappa).epsilon(self.delta))
 

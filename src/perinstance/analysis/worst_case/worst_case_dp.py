@@ -20,7 +20,7 @@ from perinstance.analysis.worst_case.all_data_sets import Region
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CANCELLED, SAME
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.arguments import delta_array
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
@@ -50,7 +50,7 @@ class WorstCase(ShownAsTable):
         return np.tile(self.row, (n, 1)), np.full(n, self.row_y)
 
 
-def dp(
+def worst_case_dp(
     release: Any,
     delta: float,
     x_bound: float = 1.0,
@@ -207,7 +207,7 @@ def _attained(region: Region, row: Floats, x: Floats) -> float:
     theta = np.linalg.solve(H, region.n * row * region.y_bound)
     move = np.linalg.solve(H + np.outer(x, x), x) * (region.target_y + abs(x @ theta))
     distance = np.sqrt(move @ mechanism.precision @ move) / mechanism.scale
-    return float(Shift(distance).epsilon(region.delta)[0])
+    return float(GaussianShift(distance).epsilon(region.delta)[0])
 
 
 def _most_measured(mechanism: Mechanism, d: int) -> Floats:

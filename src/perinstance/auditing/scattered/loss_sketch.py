@@ -82,11 +82,11 @@ class LossSketch:
         found = ends[np.minimum(np.searchsorted(reached, wanted), len(ends) - 1)]
         return float(found) if found.ndim == 0 else found
 
-    def tail(self, t: ArrayLike) -> Any:
+    def share_above(self, t: ArrayLike) -> Any:
         """Return the share of people whose loss may exceed t: those of the bin in which t lies count with them."""
         limits = np.asarray(t, dtype=np.float64)
         if np.isnan(limits).any():
-            raise InvalidInput("tail needs a number, got NaN; try tail(2.0)")
+            raise InvalidInput("share_above needs a number, got NaN; try share_above(2.0)")
         below = np.concatenate([[0], np.cumsum(self.counts)])
         first = np.searchsorted(self.bins, np.maximum(limits, 0.0).view(np.int64) >> CUT_BITS)
         share = np.where(limits >= self.maximum, 0.0, 1.0 - below[first] / max(self.people, 1))

@@ -78,9 +78,9 @@ class ScatteredAudit:
         """Return a loss that at least a share q of the people does not exceed: at most a thousandth too large."""
         return self.sketch.quantile(q)
 
-    def tail(self, t: ArrayLike) -> Any:
+    def share_above(self, t: ArrayLike) -> Any:
         """Return the share of people whose loss may exceed t (those within a thousandth of t count)."""
-        return self.sketch.tail(t)
+        return self.sketch.share_above(t)
 
     def moments(self, k: int = 4) -> Floats:
         """Return ``E eps, ..., E eps^k`` over these people, k at most 4."""

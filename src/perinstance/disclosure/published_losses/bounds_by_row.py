@@ -31,7 +31,7 @@ from perinstance.disclosure.published_losses.noisy_matrix import NoisyLook, in_f
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import OWN_ROW_ERROR, OWN_ROW_UP, PROFILE_UP
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.releases.promises.promise import gaussian_distance
 
 
@@ -181,7 +181,7 @@ def _posterior_limits(edges: tuple[float, ...], delta: float) -> Floats:
     epsilon = np.tile(np.asarray(edges), len(LEVELS))
 
     def kept(s: Floats) -> Any:
-        return Posterior(mu, np.sqrt(s * (1.0 + mu))).delta(epsilon) * PROFILE_UP <= delta
+        return PosteriorSamplePair(mu, np.sqrt(s * (1.0 + mu))).delta(epsilon) * PROFILE_UP <= delta
 
     low, high = np.full(len(mu), EXPONENTS[0]), np.full(len(mu), EXPONENTS[1])
     none = ~kept(np.exp2(low))

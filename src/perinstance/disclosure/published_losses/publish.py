@@ -28,7 +28,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, EIGENVALUES_ERROR, OWN_ROW_UP
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.releases.base.log_ratios import Output, output_of
 from perinstance.releases.base.own_row import KnowsOwnRow
 from perinstance.releases.base.release import Mechanism
@@ -146,7 +146,7 @@ def _charged(ledger: Any, key: str, audit: Audit, split: SplitPromise) -> Any:
         return nullcontext()
     if audit.ids is None:
         raise InvalidInput("a ledger follows people by their ids; pass ids= to audit")
-    pairs = Shift(np.full(len(audit), split.distance), "upper")
+    pairs = GaussianShift(np.full(len(audit), split.distance), "upper")
     return ledger.reserve_pairs(audit.ids, pairs, key, mechanism="a noisy histogram of losses")
 
 

@@ -15,7 +15,7 @@ from perinstance.checked_numbers import real_number
 from perinstance.disclosure.published_losses.bounds_by_row import PublicTerms, bins_of, row_bounds
 from perinstance.disclosure.published_losses.noisy_matrix import SplitPromise
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind
 from perinstance.record_tables import ShownAsTable
 
@@ -61,9 +61,9 @@ class PublishedLosses(ShownAsTable):
         """The number of people, with noise."""
         return math.fsum(self.counts)
 
-    def pairs(self, n: int) -> Shift:
+    def pairs(self, n: int) -> GaussianShift:
         """Return what the publication cost each of n people: a Gaussian shift that holds for everybody."""
-        return Shift(np.full(n, self.split.distance), "upper")
+        return GaussianShift(np.full(n, self.split.distance), "upper")
 
     def quantile(self, share: float) -> LossQuantile:
         """Read a quantile: the first edge below which more people are counted than noise could explain.

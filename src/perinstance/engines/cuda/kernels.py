@@ -30,7 +30,7 @@ from perinstance.numerics import rounding
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.normal_tails import MILLS
 from perinstance.numerics.rounding import KERNEL_AGREES
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.closed_form.many_epsilons import COLUMNS, ROW_BITS, start_table
 
 #: steps that a person may take on a device before the processor is asked
@@ -83,7 +83,7 @@ class PosteriorSetting:
         leverage, residual, codes = (one.cpu().numpy() for one in (seen.leverage, seen.residual, seen.code))
         known = codes < HARD
         mu, r, epsilon, leverage, residual = (one[known] for one in (mu, r, epsilon, leverage, residual))
-        other = Posterior(leverage, self.root * np.abs(residual)).epsilon(self.delta)
+        other = PosteriorSamplePair(leverage, self.root * np.abs(residual)).epsilon(self.delta)
         same = np.abs(mu - leverage) <= KERNEL_AGREES * leverage
         same &= np.abs(r - residual) <= KERNEL_AGREES * (np.abs(residual) + float(aim.abs().max()))
         same &= (np.abs(epsilon - other) <= SAME_EPSILON * other + KERNEL_AGREES) | np.isnan(epsilon)

@@ -55,7 +55,7 @@ class Totals:
         """Return the smallest total that at least a share q of the people does not exceed."""
         return attained_quantile(self.losses, q)
 
-    def tail(self, t: ArrayLike) -> Any:
+    def share_above(self, t: ArrayLike) -> Any:
         """Return the share of people whose total exceeds t."""
         return share_above(self.losses, t)
 

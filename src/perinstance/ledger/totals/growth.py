@@ -19,7 +19,7 @@ from perinstance.ledger.log.charged_releases import ChargedRelease
 from perinstance.ledger.totals.composed_people import PersonTotal, blocks_of, exact_total, total_of
 from perinstance.ledger.totals.loss_counts import LossCounts
 from perinstance.numerics.rounding import ADDITION
-from perinstance.pairs import Pairs, Shift
+from perinstance.pairs import GaussianShift, Pairs
 from perinstance.pairs.kinds import KINDS, Kind
 
 #: compositions that are made to see how totals grew: of Gaussian shifts, and of anything else
@@ -93,7 +93,7 @@ class _Growth:
 
 def overview_of(folder: Path, releases: Sequence[ChargedRelease], delta: float) -> LedgerOverview:
     """Walk over everybody once."""
-    gaussian = all(release.stored.schema.startswith(Shift.FORMAT[0] + "/") for release in releases)
+    gaussian = all(release.stored.schema.startswith(GaussianShift.FORMAT[0] + "/") for release in releases)
     step = max(-(-sum(release.people for release in releases) // COMPOSITIONS[gaussian]), 1)
     totals, growth, code, start = LossCounts(), _Growth(len(releases), delta), 0, 0
     worst: list[tuple[float, int, ExposedTotal]] = []

@@ -79,7 +79,7 @@ class KernelFit(ShowsNoValue):
         try:
             return np.array([self.place[_key(x, t)] for x, t in zip(X, y, strict=True)], dtype=np.intp)
         except KeyError:
-            raise InvalidInput("somebody asked about as a member of the data is not in it; use targets=") from None
+            raise InvalidInput("somebody asked about as a member of the data is not in it; use outsiders=") from None
 
 
 @dataclass(frozen=True, slots=True)

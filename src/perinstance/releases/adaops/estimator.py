@@ -18,7 +18,7 @@ from perinstance.models.linear.gram_matrix import Gram, gram
 from perinstance.models.linear.ridge import linear_fit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_UP, LARGEST
-from perinstance.pairs import Composed, Posterior, Shift
+from perinstance.pairs import Composed, GaussianShift, PosteriorSamplePair
 from perinstance.pairs.kinds import Method
 from perinstance.releases.adaops.mechanism import Plan, Request, plan, run
 from perinstance.releases.adaops.realised_draws import DrawnNumbers, drawn_log_ratios
@@ -153,9 +153,9 @@ class AdaOPS(Promised):
             there = np.linalg.norm(fit.theta - step if inside else fit.theta + step, axis=1)
             move = np.abs(np.log((ask.y_bound + ask.x_bound * here) / (ask.y_bound + ask.x_bound * there)))
             squares = squares + (move / spent.size_at(fit.floor).scale) ** 2
-        sample = Posterior(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
+        sample = PosteriorSamplePair(loo.leverage, np.abs(loo.residual) * np.sqrt(fit.gamma), "estimate")
         residual = loo.residual * self._box(X.shape[1]).label.half  # in the user's units
-        return People(loo.leverage, residual, Composed([Shift(np.sqrt(squares), "estimate"), sample]))
+        return People(loo.leverage, residual, Composed([GaussianShift(np.sqrt(squares), "estimate"), sample]))
 
     def uncertainty(self, about: About) -> PublishedInference:
         """Bound the draw's variance by the released floor of the eigenvalues: what the ridge fit on this table says.

@@ -16,7 +16,7 @@ from perinstance.inference import About, PublishedInference
 from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind, Method
 from perinstance.releases.adassp import mechanism as adassp_mechanism
 from perinstance.releases.adassp.intervals import known
@@ -171,11 +171,11 @@ class AdaSSP(Promised):
         pairs = self._pairs(rows, box, fit.run)
         return People(loo.leverage, loo.residual * box.label.half, pairs, loo.open)  # residuals in the user's units
 
-    def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> Shift:
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, run: adassp_mechanism.Published | None) -> GaussianShift:
         """Return pairs that follow from each row alone and, for a reading, from the run that was drawn."""
         plan = self._plan(box)
         kind: Kind = "estimate" if run else "exact" if plan.count == 1 and plan.clip is None else "upper"
-        return Shift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
+        return GaussianShift(np.sqrt(adassp_mechanism.people_squares(plan, rows, run) * ROUNDS_UP), kind)
 
     def _plan(self, box: DeclaredBox) -> adassp_mechanism.Rounds:
         epsilon, delta = check_promise(self.epsilon, self.delta)

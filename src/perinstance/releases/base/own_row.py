@@ -15,7 +15,7 @@ from perinstance.checked_numbers import positive, whole_number
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
-from perinstance.pairs import Posterior
+from perinstance.pairs import PosteriorSamplePair
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.base.log_ratios import Output
@@ -74,7 +74,7 @@ def posterior_own_row(
         square = sum((v * v for v in x), arb(0))
         M = square / alpha
         R = abs(arb(float(y))) + square.sqrt() * arb(B) * arb(n).sqrt() / (2 * alpha.sqrt())
-        pairs = Posterior([_above(M)], [_above((gamma * (1 + M)).sqrt() * R)], "upper")
+        pairs = PosteriorSamplePair([_above(M)], [_above((gamma * (1 + M)).sqrt() * R)], "upper")
         found = one_pair(pairs, delta, ("targets_bounded", "people_bounded"))
         if published is None:
             return found

@@ -27,7 +27,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import EXACT, UPPER
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision
 from perinstance.numerics.rounding import ENCLOSED_ERROR, ENCLOSED_SHIFT, EXACT_PARAMETER, NORM_UP, ROTATIONS
-from perinstance.pairs import Gaussian
+from perinstance.pairs import GeneralGaussian
 from perinstance.sampling import ExactGram
 from perinstance.sampling.ball_arithmetic import Matrix, Undecided, exact, inverse_factor
 from perinstance.sampling.exact_gram import NormalEquations
@@ -49,23 +49,23 @@ class EnclosedDescent:
     penalty: tuple[float, ...]  #: one per coefficient
     fit_intercept: bool
 
-    def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> Gaussian:
+    def pairs(self, X: NDArray, y: NDArray, inside: bool, every: bool) -> GeneralGaussian:
         """Return the pairs of the last iterate of these people, or of all iterates together."""
         targets = np.asarray(y, dtype=np.float64)
         found = [self._one(X[[i]], targets[[i]], inside, every) for i in range(len(X))]
         if not found:
             width = self.steps * len(self.penalty) if every else len(self.penalty)
-            return Gaussian(np.zeros((0, width + 1)), np.zeros((0, width + 1)))
-        return Gaussian.concatenate(found)
+            return GeneralGaussian(np.zeros((0, width + 1)), np.zeros((0, width + 1)))
+        return GeneralGaussian.concatenate(found)
 
-    def _one(self, x: NDArray, y: Floats, inside: bool, every: bool) -> Gaussian:
+    def _one(self, x: NDArray, y: Floats, inside: bool, every: bool) -> GeneralGaussian:
         own = ExactGram.of(x, y, self.fit_intercept)
         other = ExactGram(-own.entries, own.exponent, -own.n) if inside else own
         ends = [self.gram + other, self.gram] if inside else [self.gram, self.gram + other]
         P, Q = (end.normal_equations(self.penalty) for end in ends)
         if not own.entries[:-1].any():  # a row of zeros moves nothing
             width = self.steps * P.d if every else P.d
-            return Gaussian(np.zeros((1, width + 1)), np.zeros((1, width + 1)))
+            return GeneralGaussian(np.zeros((1, width + 1)), np.zeros((1, width + 1)))
         for bits in BITS:
             with working_precision(bits):
                 try:
@@ -112,7 +112,7 @@ class EnclosedDescent:
         return F * F.transpose() - _identity(T * p), mean
 
 
-def _charged(N: Matrix, v: Matrix) -> Gaussian:
+def _charged(N: Matrix, v: Matrix) -> GeneralGaussian:
     """Diagonalise, raise by what was lost, and label."""
     nu, m, e, off = _diagonal(N, v)
     if not e <= ENCLOSED_ERROR:
@@ -124,7 +124,7 @@ def _charged(N: Matrix, v: Matrix) -> Gaussian:
     code = EXACT if lost <= EXACT_PARAMETER * size else UPPER
     if not ((wide > -1.0).all() and np.isfinite(wide).all()):  # no ratio of variances that float64 can hold
         wide, shift, code = np.zeros_like(wide), np.full_like(shift, np.inf), UPPER
-    return Gaussian(wide[None, :], shift[None, :], np.array([code], dtype=np.uint8))
+    return GeneralGaussian(wide[None, :], shift[None, :], np.array([code], dtype=np.uint8))
 
 
 def _diagonal(N: Matrix, v: Matrix) -> tuple[Floats, Floats, float, float]:

@@ -23,7 +23,7 @@ from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import UNIT
-from perinstance.pairs import Gaussian
+from perinstance.pairs import GeneralGaussian
 from perinstance.releases.descent.enclosed_iterates import FEW, EnclosedDescent
 from perinstance.sampling import ExactGram
 
@@ -67,7 +67,7 @@ class RidgeDescent:
     learning_rate: float
     noise: float
 
-    def last(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
+    def last(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
         """Return the pairs of the last iterate: exact for few coefficients, else estimates in float64."""
         if len(moments.b) <= FEW:
             return self._enclosed(moments).pairs(X, y, inside, every=False)
@@ -76,9 +76,9 @@ class RidgeDescent:
         mean_q, cov_q = self._law(H_q, b_q)
         _check_spread(cov_p)
         _check_spread(cov_q)
-        return Gaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
+        return GeneralGaussian.from_moments(mean_p, cov_p, mean_q, cov_q, "estimate")
 
-    def all(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> Gaussian:
+    def all(self, moments: RidgeMoments, X: NDArray, y: NDArray, inside: bool) -> GeneralGaussian:
         """Return the pairs of all iterates together: exact for few steps and coefficients, else estimates."""
         if self.steps * len(moments.b) <= FEW:
             return self._enclosed(moments).pairs(X, y, inside, every=True)
@@ -105,7 +105,7 @@ class RidgeDescent:
         white = np.broadcast_to(np.eye(T * p), root.shape)
         cov = root @ np.swapaxes(root, 1, 2)
         _check_spread(cov)
-        return Gaussian.from_moments(center, cov, np.zeros_like(center), white, "estimate")
+        return GeneralGaussian.from_moments(center, cov, np.zeros_like(center), white, "estimate")
 
     def _enclosed(self, moments: RidgeMoments) -> EnclosedDescent:
         declared = (self.steps, self.learning_rate, self.noise)

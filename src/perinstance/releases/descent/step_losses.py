@@ -2,7 +2,7 @@
 
 Step t adds noise ``N(0, sigma^2 I)`` to the sum of clipped gradients of a Poisson sample of rate q; a person whose
 clipped gradient has length s is at the distance ``s / sigma`` there. Steps add up in ``SampledGaussian``; at rate 1,
-distances add in quadrature (``Shift``).
+distances add in quadrature (``GaussianShift``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from perinstance.checked_numbers import is_number, positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, NORM_UP, STEP_UP
-from perinstance.pairs import SampledGaussian, Shift
+from perinstance.pairs import GaussianShift, SampledGaussian
 from perinstance.pairs.base import Pairs
 from perinstance.pairs.kinds import Kind
 from perinstance.releases.promises.promise import renyi_to_delta, renyi_to_epsilon
@@ -35,7 +35,7 @@ def equal_steps(rate: float, distance: Any, steps: int, kind: Kind = "upper") ->
     """Return the pairs of people who are at one distance in every step."""
     m = np.atleast_1d(np.asarray(distance, dtype=np.float64)) * STEP_UP
     if rate == 1.0:
-        return Shift(m * (math.sqrt(steps) * STEP_UP) * STEP_UP, kind)
+        return GaussianShift(m * (math.sqrt(steps) * STEP_UP) * STEP_UP, kind)
     return SampledGaussian(rate, m, steps, kind)
 
 
@@ -60,11 +60,11 @@ def counted_steps(rate: float, noise: float, clip: float, counts: NDArray[Any], 
     distances = levels_of(clip, counts.shape[1] - 1) / noise * STEP_UP
     if rate == 1.0:
         square = counts @ distances**2
-        return Shift(np.sqrt(square) * NORM_UP, kind)
+        return GaussianShift(np.sqrt(square) * NORM_UP, kind)
     # the kinds of steps that nobody took cost time only
     taken = np.flatnonzero(counts.any(axis=0) & (distances > 0))
     if not taken.size:
-        return Shift(np.zeros(len(counts)), kind)
+        return GaussianShift(np.zeros(len(counts)), kind)
     return SampledGaussian(rate, distances[None, taken], counts[:, taken], kind)
 
 
@@ -219,14 +219,14 @@ class FilterPromise:
         """Return a delta that holds at epsilon in both directions."""
         plain = self._steps().delta(epsilon)
         if self.rate == 1.0:
-            return min(plain, float(Shift([self.budget.distance * NORM_UP]).delta(epsilon)[0]))
+            return min(plain, float(GaussianShift([self.budget.distance * NORM_UP]).delta(epsilon)[0]))
         return min(plain, renyi_to_delta(self.budget.budget, self.budget.order, epsilon) * NORM_UP)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon at which both directions are at most delta."""
         plain = self._steps().epsilon(delta)
         if self.rate == 1.0:
-            return min(plain, float(Shift([self.budget.distance * NORM_UP]).epsilon(delta)[0]))
+            return min(plain, float(GaussianShift([self.budget.distance * NORM_UP]).epsilon(delta)[0]))
         kept = renyi_to_epsilon(self.budget.budget, self.budget.order, probability("delta", delta))
         return min(plain, float(kept) * NORM_UP)
 

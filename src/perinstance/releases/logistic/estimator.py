@@ -21,7 +21,7 @@ from perinstance.inference import About, PublishedInference
 from perinstance.models.linear.ridge import Without, linear_fit, refined, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import ROUNDS_UP
-from perinstance.pairs import Shift
+from perinstance.pairs import GaussianShift
 from perinstance.pairs.kinds import Kind, Method
 from perinstance.releases.base.arguments import rows_as_they_are, validated
 from perinstance.releases.base.model_document import PublishedNumbers, WritesModel
@@ -231,7 +231,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
     def _people(self, fit: SlopeFit, loo: Without, rows: FixedRows, box: DeclaredBox) -> People:
         return People(loo.leverage, loo.residual, self._pairs(rows, box, fit.path), loo.open)
 
-    def _pairs(self, rows: FixedRows, box: DeclaredBox, path: tuple[Floats, ...]) -> Shift:
+    def _pairs(self, rows: FixedRows, box: DeclaredBox, path: tuple[Floats, ...]) -> GaussianShift:
         """Return pairs that follow from each row alone and, for a reading, from the points that were drawn."""
         plan = self._plan(box)
         unit = lengths(rows.X) / plan.x_bound
@@ -244,7 +244,7 @@ class PrivateLogisticRegression(WritesModel, ClassifierMixin, BaseEstimator):
             rounds = np.full(len(unit), spent.sum())
         squares = (unit**2 * plan.gram_distance) ** 2 + rounds * unit**2
         kind: Kind = "exact" if len(spent) == 1 else "estimate" if path else "upper"
-        return Shift(np.sqrt(squares) * ROUNDS_UP, kind)
+        return GaussianShift(np.sqrt(squares) * ROUNDS_UP, kind)
 
     def _rows(self, box: DeclaredBox, block: Block) -> FixedRows:
         return box.rows(block.X, self._signs_of_numbers(block.y))

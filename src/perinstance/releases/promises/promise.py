@@ -33,7 +33,7 @@ from perinstance.checked_numbers import positive, probability
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import BOUND_DOWN, BOUND_UP, DISTANCE_STEP, FEW_ROUNDINGS, PROFILE_UP
-from perinstance.pairs import Posterior, Shift
+from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from perinstance.record_tables import ShownAsTable
 
 CELLS = 4096
@@ -66,7 +66,7 @@ class Promise(ShownAsTable):
         if not np.isfinite(epsilon):
             raise InvalidInput(f"epsilon must be a finite number, got {epsilon!r}")
         if not self.leverage:
-            return min(1.0, float(Shift(self.distance).delta(epsilon)[0]) + self.failure)
+            return min(1.0, float(GaussianShift(self.distance).delta(epsilon)[0]) + self.failure)
         mu, rho = np.array(self.leverage), np.array(self.residual)
         if mu.max() > LARGEST_LEVERAGE:
             return 1.0  # nothing is proved of people below such a corner
@@ -102,13 +102,13 @@ def profile(mu: Floats, rho: Floats, distance: float, epsilon: float, cells: int
     In either direction the Gaussian loss is ``N(D^2/2, D^2)`` under the first distribution.
     """
     if distance == 0.0:
-        alone = Posterior(mu, rho).delta(epsilon) * PROFILE_UP
+        alone = PosteriorSamplePair(mu, rho).delta(epsilon) * PROFILE_UP
         return Profile(alone, float(alone.max()))
     edges = np.linspace(-LOSS_RANGE, LOSS_RANGE, cells + 1)
     mass = _masses(edges)
     # T falls in its argument, so it is largest at the upper end of a cell of losses
     losses = distance * (0.5 * distance + edges[1:])
-    pairs = Posterior(np.repeat(mu, cells), np.repeat(rho, cells))
+    pairs = PosteriorSamplePair(np.repeat(mu, cells), np.repeat(rho, cells))
     deltas = pairs.delta(np.tile(epsilon - losses, len(mu))).reshape(len(mu), cells)
     beyond = 2.0 * float(ndtr(-LOSS_RANGE))
     alone = (deltas @ mass + beyond) * PROFILE_UP
@@ -148,11 +148,11 @@ def gaussian_distance(epsilon: float, delta: float) -> float:
     0.2367
     """
     low, high = 0.0, 1.0
-    while Shift(high).epsilon(delta)[0] <= epsilon:
+    while GaussianShift(high).epsilon(delta)[0] <= epsilon:
         low, high = high, 2.0 * high
     while high - low > DISTANCE_STEP * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if Shift(middle).epsilon(delta)[0] <= epsilon else (low, middle)
+        low, high = (middle, high) if GaussianShift(middle).epsilon(delta)[0] <= epsilon else (low, middle)
     return low * BOUND_DOWN
 
 
@@ -188,7 +188,7 @@ def corners(epsilon: float, delta: float, distance: float, failure: float) -> Co
         raise InvalidInput(f"failure probabilities of {failure:g} leave nothing of delta={delta:g}")
     floors = FLOORS
     at_zero = profile(1.0 / floors, np.zeros_like(floors), distance, epsilon, SEARCH_CELLS).corners
-    spent = float(Shift(distance).delta(epsilon)[0])  # what the Gaussian parts lose alone
+    spent = float(GaussianShift(distance).delta(epsilon)[0])  # what the Gaussian parts lose alone
     floors = floors[at_zero <= spent + 0.25 * (room - spent)]
     if not len(floors):
         raise InvalidInput(
