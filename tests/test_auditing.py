@@ -191,7 +191,7 @@ def test_what_cannot_be_audited_is_refused(people):
         pi.audit(RELEASES[0], X, y, method="guess")
     with pytest.raises(InvalidTable, match="outsiders have 2"):
         pi.audit(RELEASES[0], X, y, outsiders=(X[:, :2], y))
-    with pytest.raises(InvalidInput, match="targets must be"):
+    with pytest.raises(InvalidInput, match="outsiders must be"):
         pi.audit(RELEASES[0], X, y, outsiders=X)
     with pytest.raises(InvalidTable):
         pi.audit(RELEASES[0], X)

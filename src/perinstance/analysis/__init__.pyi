@@ -51,6 +51,6 @@ from .worst_case.assumed_data import Assumed as Assumed
 from .worst_case.assumed_data import PureDP as PureDP
 from .worst_case.assumed_data import exponential_mechanism as exponential_mechanism
 from .worst_case.assumed_data import with_assumptions as with_assumptions
-from .worst_case.worst_case_dp import WorstCase as WorstCase
-from .worst_case.worst_case_dp import personal_dp as personal_dp
-from .worst_case.worst_case_dp import worst_case_dp as worst_case_dp
+from .worst_case.supremum import WorstCase as WorstCase
+from .worst_case.supremum import personal_dp as personal_dp
+from .worst_case.supremum import worst_case_dp as worst_case_dp
