@@ -37,7 +37,7 @@ def intervals(
     """
     import perinstance as pi
     from perinstance.cli import terminal
-    from perinstance.report.charts.svg import clean
+    from perinstance.report.svg import clean
 
     found = pi.load_model(model).inference(about.value)
     found = replace(found, names=tuple(map(clean, found.names)))  # of a file that anybody may have written
