@@ -6,11 +6,12 @@ A record batch may be compressed and is unpacked in one piece; how many rows the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.ipc
 
 from perinstance.data.checks.limits import Limits
 from perinstance.data.files.reader import damaged, unique_labels
@@ -29,6 +30,7 @@ class DatasetReader:
     types: tuple[pa.DataType, ...]
     n_rows: int | None
     stored: int
+    path: Path | None = None  #: of an Arrow file
     first_row: int = 0
     starts_quickly: bool = False  #: a batch may be the whole file
     rereadable: bool = False
@@ -37,13 +39,25 @@ class DatasetReader:
         """See ``Reader``."""
         names = [self.labels[at] for at in chosen.wanted]
         try:
-            for batch in self.dataset.to_batches(
-                columns=names, batch_size=rows, batch_readahead=1, fragment_readahead=1, use_threads=threads > 1
-            ):
+            for batch in self._batches(chosen, rows, threads > 1):
                 batch.validate(full=True)
                 yield batch.select(names)
         except (pa.ArrowException, OSError) as error:
             raise damaged("the Arrow data", error) from None
+
+    def _batches(self, chosen: Chosen, rows: int, use_threads: bool) -> Iterator[pa.RecordBatch]:
+        if self.path is None:
+            names = [self.labels[at] for at in chosen.wanted]
+            ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+            yield from self.dataset.to_batches(columns=names, batch_size=rows, use_threads=use_threads, **ahead)
+            return
+        # not as a dataset: its threads read on after an error, and a mapping that ends under them ends the process
+        options = pa.ipc.IpcReadOptions(included_fields=sorted(chosen.wanted), use_threads=use_threads)
+        with pa.memory_map(str(self.path)) as mapped, pa.ipc.open_file(mapped, options=options) as file:
+            for k in range(file.num_record_batches):
+                batch = file.get_batch(k)
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
 
 
 def open_arrow(path: Path, limits: Limits) -> DatasetReader:
@@ -60,7 +74,7 @@ def open_arrow(path: Path, limits: Limits) -> DatasetReader:
         found = dataset.dataset(str(path.absolute()), format="ipc", filesystem=fs.LocalFileSystem(use_mmap=True))
     except (pa.ArrowException, OSError) as error:
         raise damaged(path.name, error) from None
-    reader = open_dataset(found, limits)
+    reader = replace(open_dataset(found, limits), path=path)
     widths = [kind.bit_width for kind in reader.types if _has_width(kind)]
     limits.check_expansion((reader.n_rows or 0) * sum(widths) // 8, reader.stored, limits.text_bytes)
     return reader
