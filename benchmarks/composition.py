@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from perinstance.analysis.people.composition_bounds import advanced, compose, renyi, simple
+from perinstance.analysis.composition_bounds import advanced, compose, renyi, simple
 from perinstance.pairs import GaussianShift, LaplaceShift, Pairs, PosteriorSamplePair
 
 DELTA = 1e-6

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import perinstance as pi
 from perinstance import analysis, plots
-from perinstance.analysis.people.chain_bounds import chain
+from perinstance.analysis.group_privacy import chain
 from perinstance.cli import terminal
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import People

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from perinstance import analysis
-from perinstance.analysis.people.chain_bounds import chain
-from perinstance.analysis.utility.generalization_bounds import bounded
+from perinstance.analysis.generalization_bounds import bounded
+from perinstance.analysis.group_privacy import chain
 from perinstance.errors import InvalidInput
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
 from tests.analysis.worlds import fit_of, release_of, table

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perinstance.analysis.within_bounds.box_corners import MOST_FEATURES, box
+from perinstance.analysis.box_corners import MOST_FEATURES, box
 
 
 def world(seed):

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import ndtr
 
 from perinstance.analysis import generalization, over_random_tables, stability
+from perinstance.analysis.generalization_bounds import bounded
 from perinstance.analysis.random_tables import joined
-from perinstance.analysis.utility.generalization_bounds import bounded
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import ArraySweep
 from tests.analysis.worlds import release_of

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from perinstance.analysis import chain_bound, chain_pairs, group, group_pairs
-from perinstance.analysis.people.chain_bounds import chain
+from perinstance.analysis.group_privacy import chain
 from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.pairs import PosteriorSamplePair

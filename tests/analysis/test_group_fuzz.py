@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perinstance.analysis import chain_pairs, group_pairs
-from perinstance.analysis.people.chain_bounds import chain
+from perinstance.analysis.group_privacy import chain
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.sweep import ArraySweep
 from perinstance.pairs import GaussianShift, GeneralGaussian

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perinstance.analysis.bounds.monotone_losses import (
+from perinstance.analysis.branch_and_bound import (
     objective_below,
     objective_pairs,
     objective_rough,

@@ -7,11 +7,11 @@ from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegr
 
 from perinstance import audit
 from perinstance.analysis import everyone
-from perinstance.analysis.within_bounds.smooth_models import _targets
+from perinstance.analysis.anybody_smooth import _targets
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
+from perinstance.models.losses.catalogue import PseudoHuber
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothL1Penalty, SmoothObjective
-from perinstance.models.losses.smooth import PseudoHuber
 from perinstance.models.smooth.problem import SmoothProblem
 from perinstance.releases import OutputPerturbation, PosteriorSample
 from tests.analysis.smooth_world import world
@@ -129,7 +129,7 @@ def test_a_domain_of_one_point_and_of_one_feature():
 
 
 def test_targets_as_far_as_the_loss_allows_them():
-    from perinstance.models.losses.smooth import Gamma, Logistic, Poisson
+    from perinstance.models.losses.catalogue import Gamma, Logistic, Poisson
 
     assert _targets(Logistic(), 5.0).tolist() == [0, 1] and _targets(Poisson(), 5.0).tolist() == [0, 5]
     assert _targets(PseudoHuber(1.0), 5.0).tolist() == [-5, 5]

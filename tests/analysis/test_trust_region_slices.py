@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perinstance.analysis.bounds.trust_region_slices import ellipsoid, enclosing, slices
+from perinstance.analysis.trust_region_slices import ellipsoid, enclosing, slices
 
 
 def world(rng, m, intercept):

@@ -32,8 +32,8 @@ from perinstance.models import (
     SmoothObjective,
     Squared,
 )
+from perinstance.models.smooth.newton import whiten
 from perinstance.models.smooth.objective_folds import Outsider, slopes
-from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.rounding import HALF_UNIT
 from perinstance.pairs import ObjectivePair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perinstance.analysis.bounds import monotone_losses
+from perinstance.analysis import branch_and_bound as monotone_losses
 from perinstance.numerics import charged_rounding
 from perinstance.numerics.charged_rounding import EXACT, UPPER, charge
 

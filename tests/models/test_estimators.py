@@ -25,7 +25,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.interface.problem import Problem
+from perinstance.models.interface import Problem
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.sklearn_estimators import huber
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegr
 
 import perinstance as pi
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.interface.fit_health import FitHealth
-from perinstance.models.kernel_ridge.problem import predictions
+from perinstance.models.interface import FitHealth
+from perinstance.models.kernel_ridge import predictions
 from perinstance.report.release_words import accuracy_cost
 
 N = 40

@@ -20,7 +20,7 @@ import perinstance as pi
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.kernel_ridge.problem import predictions
+from perinstance.models.kernel_ridge import predictions
 from perinstance.models.problem_registry import problem_of
 from perinstance.pairs import GeneralGaussian, PosteriorSamplePair
 from perinstance.releases.gaussian_process_sample import GaussianProcessSample

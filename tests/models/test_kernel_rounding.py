@@ -23,7 +23,7 @@ from sklearn.kernel_ridge import KernelRidge
 from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep
-from perinstance.models.kernel_ridge.problem import predictions
+from perinstance.models.kernel_ridge import predictions
 from perinstance.releases.gaussian_process_sample import GaussianProcessSample
 
 from .kernel_truth import World, many_digits, numbers, truth

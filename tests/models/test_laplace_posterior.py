@@ -59,8 +59,8 @@ def test_pairs_of_refitted_posteriors(estimator, name, alpha, mean, inside):
 
 def test_a_ridge_regression_is_the_posterior_sample():
     """For squared loss the Laplace approximation is exact: the pairs are those of PosteriorSample."""
+    from perinstance.models.losses.catalogue import Squared
     from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
-    from perinstance.models.losses.smooth import Squared
     from perinstance.models.smooth.problem import SmoothProblem
 
     X, y = problem("squared", np.random.default_rng(3), 50, 2)

@@ -11,10 +11,8 @@ from scipy.integrate import quad
 from scipy.special import softmax
 
 from perinstance.errors import InvalidInput
-from perinstance.models.losses.catalogue import CATALOGUE
-from perinstance.models.losses.smooth import Logistic, Poisson, PseudoHuber, SmoothHinge
-from perinstance.models.losses.with_knots import Huber
-from perinstance.models.softmax.objective import probability_change
+from perinstance.models.losses.catalogue import CATALOGUE, Huber, Logistic, Poisson, PseudoHuber, SmoothHinge
+from perinstance.models.softmax import probability_change
 
 from .dumb import FORMULAS
 

@@ -9,8 +9,8 @@ import pytest
 from perinstance.folds.sweep import ArraySweep
 from perinstance.models.losses.catalogue import CATALOGUE
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
+from perinstance.models.smooth.newton import whiten
 from perinstance.models.smooth.objective_folds import fit_smooth
-from perinstance.models.smooth.whitening import whiten
 
 from .dumb import problem
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flint import fmpq, fmpq_mat
 
-from perinstance.models.smooth.whitening import whiten
+from perinstance.models.smooth.newton import whiten
 
 
 def rational(M):

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
+from perinstance.analysis.composition_bounds import renyi_to_epsilon
 from perinstance.pairs import GaussianShift
 from perinstance.releases.descent.clipped_steps import Steps, gradients_of, model_of, quiet_path, shortened
 from perinstance.releases.descent.step_losses import Accounts, PersonalBudget

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtri
 
-from perinstance.analysis.people.loss_moments import Moments, check_level, moments
+from perinstance.analysis.loss_moments import Moments, check_level, moments
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep

@@ -15,7 +15,7 @@ from perinstance.checked_numbers import is_whole, probability
 from perinstance.data.memory.class_words import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
 from perinstance.folds.row_order import in_order_of
-from perinstance.models.interface.fit_health import ConfidentialFit, FitHealth
+from perinstance.models.interface import ConfidentialFit, FitHealth
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.pairs.base import Pairs

@@ -28,7 +28,7 @@ from perinstance.report.redaction import SHARED, grid_text, grid_up, shared_loss
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
-    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
+    from perinstance.analysis.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RowsBeyond
 

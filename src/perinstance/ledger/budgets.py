@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
+from perinstance.analysis.composition_bounds import renyi_to_epsilon
 from perinstance.checked_numbers import positive
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats

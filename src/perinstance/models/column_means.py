@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from perinstance.folds.block import pieces
 from perinstance.folds.exact_column_sums import UNIT_BITS, column_sums
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
+from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import SMALLEST, UNIT

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from perinstance.errors import InvalidInput, InvalidTable, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.problem import MovedByPerson, Movement
+from perinstance.models.interface import MovedByPerson, Movement
 from perinstance.models.losses.base import REAL_TARGETS
 from perinstance.models.losses.penalised_objective import RowObjective, predictor, slope_rounding
 from perinstance.models.smooth.movement_bounds import Neighbourhood, Sensitivity, SmoothModel

@@ -21,8 +21,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.models.interface.problem import MovedByPerson, Movement
+from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import CONJUGATE_LEFT, NETWORK_GRADIENT, NETWORK_MINIMUM, NETWORK_OBJECTIVE
 from perinstance.pairs.kinds import check_method

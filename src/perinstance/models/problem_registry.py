@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from perinstance.errors import RefusedModel
-from perinstance.models.interface.problem import Problem
+from perinstance.models.interface import Problem
 
 #: the class name of a scikit-learn estimator -> "module:function"; the function turns the estimator into a Problem
 REGISTRY: dict[str, str] = {
@@ -22,8 +22,8 @@ REGISTRY: dict[str, str] = {
     "TweedieRegressor": "perinstance.models.sklearn_estimators:glm_problem",
     "LinearSVC": "perinstance.models.sklearn_estimators:squared_hinge_problem",
     "HuberRegressor": "perinstance.models.huber_regression:huber_problem",
-    "KernelRidge": "perinstance.models.kernel_ridge.problem:refuse_without_points",
-    "GaussianProcessRegressor": "perinstance.models.kernel_ridge.problem:refuse_without_points",
+    "KernelRidge": "perinstance.models.kernel_ridge:refuse_without_points",
+    "GaussianProcessRegressor": "perinstance.models.kernel_ridge:refuse_without_points",
 }
 
 _REASONS = {

@@ -18,11 +18,10 @@ import numpy as np
 
 from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, RefusedModel
-from perinstance.models.interface.problem import Problem
+from perinstance.models.interface import Problem
 from perinstance.models.losses.base import Loss
+from perinstance.models.losses.catalogue import Gamma, Huber, Poisson, PseudoHuber, Squared, SquaredHinge
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
-from perinstance.models.losses.smooth import Gamma, Poisson, PseudoHuber, Squared
-from perinstance.models.losses.with_knots import Huber, SquaredHinge
 from perinstance.models.smooth.problem import SmoothProblem
 
 NOT_SMOOTH = "the l1 penalty is not smooth: one person can switch a coefficient on or off"
@@ -47,7 +46,7 @@ def logistic_problem(estimator: Any) -> Problem:
             "LogisticRegression(solver='liblinear') with an intercept_scaling other than 1 is refused: "
             "it penalises the intercept by another weight; use solver='lbfgs'"
         )
-    from perinstance.models.softmax.problem import ClassifierProblem
+    from perinstance.models.softmax import ClassifierProblem
 
     return ClassifierProblem(alpha, bool(estimator.fit_intercept), liblinear, _fitted_classes(estimator))
 

@@ -14,8 +14,8 @@ from perinstance.errors import NumericalTrouble
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.models.kernel_ridge.gram_inverse import column_lengths
-from perinstance.models.kernel_ridge.problem import KernelFit, KernelProblem, Seen, predictions
+from perinstance.models.gram_inverse import column_lengths
+from perinstance.models.kernel_ridge import KernelFit, KernelProblem, Seen, predictions
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
 from perinstance.numerics.rounding import DEPENDENT_POINTS, STEP_UP, UNIT

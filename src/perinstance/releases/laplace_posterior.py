@@ -17,9 +17,9 @@ from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.laplace_covariance import whitened
 from perinstance.models.smooth.movement_bounds import prepare, sensitivity
 from perinstance.models.smooth.neighbour_refits import distances, first_steps, leave_one_out, measured
+from perinstance.models.smooth.newton import whiten
 from perinstance.models.smooth.problem import SmoothAudit, SmoothProblem
-from perinstance.models.smooth.whitening import whiten
-from perinstance.models.softmax.problem import ClassifierProblem
+from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, EXACT
 from perinstance.numerics.rounding import EXACT_SHARE

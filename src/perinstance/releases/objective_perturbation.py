@@ -15,13 +15,13 @@ from perinstance.folds.class_labels import CodedSweep, binary_classes
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference import About, PublishedInference, bounded_draw
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, refined, without
+from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
-from perinstance.models.losses.smooth import Squared
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, row_products
 from perinstance.models.smooth.perturbed_objective import ex_post, perturbed, perturbed_multipliers, prepare_perturbed
 from perinstance.models.smooth.problem import SmoothAudit
-from perinstance.models.softmax.problem import ClassifierProblem
+from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import UPPER, parameters_too_rough
 from perinstance.numerics.rounding import LARGEST_PLANE, ONE_DIMENSION, ROW_OF_ZEROS, SMALLEST

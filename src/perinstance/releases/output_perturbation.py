@@ -13,7 +13,7 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
 from perinstance.inference import About, Estimated, PublishedInference
-from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import (
     DualFit,
     LinearFit,

@@ -12,7 +12,7 @@ from perinstance.checked_numbers import positive
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, People, Sweep
-from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import DualFit, LinearFit, LinearProblem, Without, movement_of
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.movement_bounds import Multipliers, RowProducts, multipliers

@@ -25,7 +25,7 @@ from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.exact_column_sums import UNIT_BITS, ColumnSums, column_sums
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
+from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.exact_linear_algebra.ball_precision import working_precision

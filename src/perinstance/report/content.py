@@ -36,7 +36,7 @@ from perinstance.report.reported_losses import CommonStatements, ReportRequest, 
 from perinstance.report.svg import clean
 
 if TYPE_CHECKING:
-    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
+    from perinstance.analysis.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
     from perinstance.auditing.scattered.result import ScatteredAudit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
+from perinstance.analysis.accuracy_comparison import AccuracyComparison
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.quantiles import attained_quantile
 from perinstance.numerics.rounding import AXIS_RANGE

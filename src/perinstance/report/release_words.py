@@ -16,7 +16,7 @@ from perinstance.report.redaction import SHARED
 from perinstance.report.words import loss, number, people, share
 
 if TYPE_CHECKING:
-    from perinstance.analysis.utility.accuracy_comparison import AccuracyComparison
+    from perinstance.analysis.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit, Health
     from perinstance.auditing.rows_again import RowsBeyond
     from perinstance.auditing.scattered.result import ScatteredAudit

@@ -1,4 +1,6 @@
-"""``Watch``: told each step's gradient lengths while a model is trained elsewhere (Opacus, PyTorch, numpy), MATH 7.
+"""A training that happened elsewhere, as an ``Audit`` sees a release: declared numbers, and no model of its own.
+
+``Watch``: told each step's gradient lengths while a model is trained elsewhere (Opacus, PyTorch, numpy), MATH 7.
 
 A step adds noise of standard deviation ``noise_multiplier * clip`` to the sum of clipped gradients of a Poisson sample.
 The pair of a person at a step depends on how long their gradient is at the model of that step, *whether they are
@@ -11,6 +13,7 @@ number of steps: one count per person and level.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +24,88 @@ from perinstance.auditing.result import Audit
 from perinstance.checked_numbers import is_number, one_of, positive, probability, real_values, whole_number
 from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
-from perinstance.errors import InvalidInput
+from perinstance.errors import InvalidInput, RefusedModel
+from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
 from perinstance.pairs import GaussianShift
 from perinstance.pairs.base import Pairs
-from perinstance.releases.descent.step_losses import LEVELS, counted, counted_steps
-from perinstance.training.watched_training import NoFit, WatchedTraining
+from perinstance.releases.base.release import Mechanism
+from perinstance.releases.descent.step_losses import LEVELS, DescentPromise, counted, counted_steps
+
+#: What a reading takes for granted, by how batches are looked at and what unknown lengths are taken to be.
+ASSUMED = {
+    "clip": "odometer reading along this training; a length that was not told counts as the clip",
+    "own": (
+        "odometer reading along this training; lengths that were not told are taken to be distributed as the person's "
+        "own that were"
+    ),
+    "known": "odometer reading along this training, as if it were known who was in which batch",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTraining:
+    """What was declared of a training, and how it was read. All of it is public."""
+
+    steps: int
+    rate: float
+    noise_multiplier: float
+    clip: float
+    reading: str  #: a key of ``ASSUMED``
+    epsilon: None = None  #: nothing was asked for: the promise follows from the noise
+    delta: None = None
+
+    def promise(self, n_features: int | None = None) -> DescentPromise:
+        """Return what holds for everybody, in every data set: as if all gradients were as long as the clip."""
+        return DescentPromise(self.rate, 1.0 / self.noise_multiplier, self.steps)
+
+    def mechanism(self) -> Mechanism:
+        """Describe the training; a reading of it is no guarantee."""
+        return Mechanism(
+            name="WatchedTraining",
+            moved="sum",
+            family="adaptive",
+            noise="gaussian",
+            scale=self.noise_multiplier * self.clip,
+            words=(
+                f"a training of {self.steps:,} noisy steps, clipped at ",
+                self.clip,
+                ", sampled at rate ",
+                self.rate,
+                ", noise multiplier ",
+                self.noise_multiplier,
+                f" ({ASSUMED[self.reading]})",
+            ),
+            promises=True,
+            needs_target=False,
+        )
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return what was declared."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def law(self, fit: Any) -> Any:
+        """Refuse: the model is elsewhere."""
+        raise RefusedModel("what was trained elsewhere has no law here")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NoFit(ShowsNoValue):
+    """What stands for the confidential fit: how many people there are."""
+
+    people: int
+
+    @property
+    def health(self) -> FitHealth:
+        """Nothing was fitted here."""
+        return FitHealth(self.people)
+
+    @property
+    def gram(self) -> None:
+        """None: predictions are made elsewhere."""
+        return None
+
 
 #: Batches whose sizes have a probability below this under Poisson sampling are refused.
 UNBELIEVABLE = 2.0**-40

@@ -29,7 +29,7 @@ from perinstance.data.source import Source
 from perinstance.engines.dask.engine import Dask
 from perinstance.engines.dask.parquet_parts import file_parts
 from perinstance.errors import InvalidInput
-from perinstance.models.interface.fit_health import ConfidentialFit
+from perinstance.models.interface import ConfidentialFit
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import KINDS, kind_codes
 from perinstance.releases.base.release import Release

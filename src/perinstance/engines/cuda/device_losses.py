@@ -12,7 +12,7 @@ from typing import Any
 
 from perinstance.engines.cuda.device_tables import torch_module
 from perinstance.models.losses.base import Loss
-from perinstance.models.losses.smooth import Gamma, Logistic, Poisson, PseudoHuber, Squared
+from perinstance.models.losses.catalogue import Gamma, Logistic, Poisson, PseudoHuber, Squared
 
 #: ``terms(y, eta)``, tensors of float64: the loss l, its slope l' and l''
 LossTerms = Callable[[Any, Any], tuple[Any, Any, Any]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.analysis.people.composition_bounds import renyi_to_epsilon
+from perinstance.analysis.composition_bounds import renyi_to_epsilon
 from perinstance.ledger.files.aligned_files import IdBlock, id_blocks
 from perinstance.ledger.files.charge_files import opened
 from perinstance.ledger.log.charged_releases import ChargedRelease

@@ -25,8 +25,7 @@ from perinstance.checked_numbers import non_negative
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import ArraySweep, Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.models.interface.problem import MovedByPerson, Movement
+from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
 from perinstance.models.linear.cholesky_qr import SMALL_TABLE, Factor, Solved, factorise
 from perinstance.models.linear.row_norms import NOT_ROTATED, rotated_basis, row_rounding
 from perinstance.models.linear.row_statistics import Norm, RowMap, RowRounding, Without, row_statistics_of

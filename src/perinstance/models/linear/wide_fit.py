@@ -18,7 +18,7 @@ from perinstance.errors import InvalidInput, NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import MAX_PEOPLE, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
+from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.dual_system import DualAnswers, DualSystem, Lengths
 from perinstance.models.linear.row_statistics import Without
 from perinstance.numerics.array_types import Floats

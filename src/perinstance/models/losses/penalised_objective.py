@@ -197,7 +197,7 @@ class SmoothL1Penalty:
 class SmoothObjective(RowObjective):
     """A loss, a penalty on the coefficients and the convention (see above).
 
-    >>> from perinstance.models.losses.smooth import Logistic
+    >>> from perinstance.models.losses.catalogue import Logistic
     >>> SmoothObjective(Logistic(), RidgePenalty(1.0), fit_intercept=True).width(3)
     4
     """

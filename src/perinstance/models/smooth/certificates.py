@@ -37,8 +37,8 @@ from perinstance.folds.block import Block, pieces
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.base import Loss
 from perinstance.models.losses.penalised_objective import design, predictor
+from perinstance.models.smooth.newton import Whitening
 from perinstance.models.smooth.objective_folds import Highest, SmoothFit
-from perinstance.models.smooth.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import (
     CONCORDANCE_LEFT,

@@ -19,8 +19,8 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import design
 from perinstance.models.smooth.movement_bounds import SmoothModel
+from perinstance.models.smooth.newton import whiten
 from perinstance.models.smooth.objective_folds import SmoothFit
-from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import LEAST_RELATIVE_CHANGE
 

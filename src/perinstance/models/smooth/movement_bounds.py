@@ -25,8 +25,8 @@ from perinstance.models.smooth.certificates import (
     step_ball,
     undecided,
 )
+from perinstance.models.smooth.newton import Whitening, whiten
 from perinstance.models.smooth.objective_folds import SmoothFit
-from perinstance.models.smooth.whitening import Whitening, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import Kind
 

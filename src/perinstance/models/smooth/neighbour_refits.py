@@ -24,8 +24,8 @@ from perinstance.errors import NumericalTrouble
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
 from perinstance.models.smooth.movement_bounds import SmoothModel
+from perinstance.models.smooth.newton import Whitening
 from perinstance.models.smooth.objective_folds import Folded, Outsider, SmoothFit, minimum_of
-from perinstance.models.smooth.whitening import Whitening
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import Charged, charge
 from perinstance.numerics.rounding import REFIT_CORRECTION, REFIT_LOST, REFIT_STALLED, UNIT

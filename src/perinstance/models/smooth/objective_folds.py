@@ -14,8 +14,7 @@ from perinstance.folds.block import Block, pieces
 from perinstance.folds.named_operations import NamelessSweep
 from perinstance.folds.sweep import Sweep
 from perinstance.models.losses.penalised_objective import RowObjective, SmoothObjective, predictor
-from perinstance.models.smooth.newton import LENGTHS, Slopes, minimise
-from perinstance.models.smooth.whitening import Whitening, whiten
+from perinstance.models.smooth.newton import LENGTHS, Slopes, Whitening, minimise, whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HESSIAN_LOST, UNIT
 

@@ -36,9 +36,8 @@ from perinstance.models.smooth.movement_bounds import (
     multipliers,
     penalty_weights,
 )
-from perinstance.models.smooth.newton import Slopes
+from perinstance.models.smooth.newton import Slopes, whiten
 from perinstance.models.smooth.objective_folds import SmoothFit, slopes
-from perinstance.models.smooth.whitening import whiten
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import HALF_UNIT, PERTURBATION_TAIL, PREDICTOR_ROUNDING, WHOLE_LEVERAGE
 

@@ -15,8 +15,7 @@ from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.class_labels import Classes, CodedSweep, binary_classes
 from perinstance.folds.sweep import Sweep, refits_told
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.models.interface.problem import MovedByPerson, Movement
+from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
 from perinstance.models.losses.penalised_objective import SmoothObjective
 from perinstance.models.smooth.movement_bounds import (
     RowProducts,
@@ -104,7 +103,7 @@ class SmoothProblem:
 
     ``fitted`` holds the parameters of an estimator that comes fitted; they are checked, never used.
 
-    >>> from perinstance.models.losses.smooth import PseudoHuber
+    >>> from perinstance.models.losses.catalogue import PseudoHuber
     >>> from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective
     >>> problem = SmoothProblem(SmoothObjective(PseudoHuber(1.35), RidgePenalty(0.1), fit_intercept=True))
     """

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from perinstance.errors import InvalidInput
 from perinstance.folds.row_order import in_order_of
-from perinstance.models.interface.problem import Problem
-from perinstance.models.kernel_ridge.problem import KernelProblem
+from perinstance.models.interface import Problem
+from perinstance.models.kernel_ridge import KernelProblem
 from perinstance.models.smooth.problem import SmoothProblem
-from perinstance.models.softmax.problem import ClassifierProblem
+from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.releases.base.arguments import refuse_mask, validated
 from perinstance.releases.base.model_document import PublishedNumbers

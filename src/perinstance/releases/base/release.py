@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.problem import MovedByPerson
+from perinstance.models.interface import MovedByPerson
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import Method
 from perinstance.record_tables import ShownAsTable

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from perinstance.errors import RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.problem import Problem
+from perinstance.models.interface import Problem
 from perinstance.models.linear.ridge import LinearProblem
+from perinstance.models.losses.catalogue import Squared
 from perinstance.models.losses.penalised_objective import RidgePenalty, SmoothObjective, design
-from perinstance.models.losses.smooth import Squared
 from perinstance.models.problem_registry import problem_of
 from perinstance.models.smooth.problem import SmoothProblem
-from perinstance.models.softmax.problem import ClassifierProblem
+from perinstance.models.softmax import ClassifierProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, TINY
 from perinstance.releases.base.row_sums import lengths, products

@@ -17,7 +17,7 @@ from perinstance.folds.class_labels import classes_of
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.row_order import in_order_of
 from perinstance.folds.sweep import People, Sweep
-from perinstance.models.interface.problem import Movement, Problem
+from perinstance.models.interface import Movement, Problem
 from perinstance.models.linear.ridge import LinearProblem
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import NORM_UP, STEP_UP

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.folds.block import Block
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.models.interface.problem import Problem
+from perinstance.models.interface import FitHealth, Problem, ShowsNoValue
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import STEP_UP
 from perinstance.pairs.base import Pairs

@@ -17,7 +17,7 @@ from perinstance.errors import InvalidInput
 from perinstance.event_log import LOG
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M, Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
+from perinstance.models.interface import FitHealth, ShowsNoValue
 from perinstance.models.linear.ridge import DualFit, LinearFit
 from perinstance.numerics.array_types import Floats
 from perinstance.record_tables import ShownAsTable

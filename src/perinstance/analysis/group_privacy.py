@@ -1,4 +1,10 @@
-"""Several people at once: a household, a school, a hospital; exactly, and by the chain of single losses.
+"""Group privacy by the chain of single losses: what people who join one after the other lose together, at most.
+
+It goes person by person, ``Z, [Z, z_1], .., [Z, z_1:k]``: ``eps = sum eps_i``, and because the weights run
+forward in one direction and backward in the other, delta is the larger of ``sum_i delta_i e^{eps_1 + .. + eps_{i-1}}``
+and ``sum_i delta_i e^{eps_{i+1} + .. + eps_k}``.
+
+Several people at once: a household, a school, a hospital; exactly, and by the chain of single losses.
 
 In coordinates where H without the group is the identity its rows are ``V = X_g W'``, ``H_without^-1 = W'W``, with
 eigenvalues s^2 of ``V'V``; r are the residuals without them, and a = V'r in the eigenvectors. In direction j
@@ -21,9 +27,8 @@ import numpy as np
 from flint import arb_mat
 from numpy.typing import ArrayLike
 
-from perinstance.analysis.bounds.declared_bounds import ridge_mechanism
-from perinstance.analysis.people.chain_bounds import chain
-from perinstance.analysis.people.enclosed_groups import (
+from perinstance.analysis.declared_bounds import ridge_mechanism
+from perinstance.analysis.enclosed_groups import (
     GroupNeighbours,
     GroupRows,
     balls,
@@ -32,18 +37,88 @@ from perinstance.analysis.people.enclosed_groups import (
     identity,
     spectrum,
 )
+from perinstance.checked_numbers import real_values
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.folds.sweep import ArraySweep, Sweep
 from perinstance.models.linear.ridge import DualFit, LinearFit, without
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import charge
-from perinstance.numerics.rounding import NORM_UP, TINY, UNIT
+from perinstance.numerics.rounding import ADDITION, NORM_UP, TINY, UNIT
 from perinstance.pairs import GaussianShift, GeneralGaussian, ObjectivePair, Pairs, PosteriorSamplePair
 from perinstance.pairs.arguments import delta_array
-from perinstance.pairs.kinds import Kind, weakest_codes
+from perinstance.pairs.kinds import Kind, weakest, weakest_codes
 from perinstance.record_tables import ShownAsTable
 from perinstance.releases.base.release import Mechanism
 from perinstance.sampling.ball_arithmetic import Undecided, exact, inverse_factor
+
+EXPONENT = 1e3  # beyond, exponentials are infinite
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(ShownAsTable):
+    """The chain bound of group privacy: both directions hold at (epsilon, delta)."""
+
+    epsilon: float
+    delta: float  #: the larger of the two below
+    delta_without: float  #: P over Q: weights of those who come before
+    delta_with: float  #: Q over P: weights of those who come after
+    kind: Kind = "upper"
+    assumptions: tuple[str, ...] = ("the losses are those of each person joining all who come before",)
+
+
+def chain_bound(epsilon: ArrayLike, delta: ArrayLike, kind: Kind = "upper") -> Chain:
+    """Add up single losses ``(eps_i, delta_i)`` of some kind in the order in which the people join.
+
+    >>> c = chain_bound([1.0, 2.0], [1e-6, 1e-6])
+    >>> round(c.epsilon, 9), round(c.delta_without * 1e6, 3), round(c.delta_with * 1e6, 3)
+    (3.0, 3.718, 8.389)
+    """
+    eps, deltas = real_values("epsilon", epsilon), real_values("delta", delta)
+    if deltas.shape not in ((), eps.shape):
+        raise InvalidInput(f"pass one delta, or one per person ({eps.size}), got shape {deltas.shape}")
+    deltas = np.broadcast_to(deltas, eps.shape)
+    if eps.ndim != 1 or not (eps >= 0).all() or not (deltas >= 0).all():
+        raise InvalidInput("epsilon and delta must be one number >= 0 per person, in the order in which they join")
+    before = np.concatenate([[0.0], np.cumsum(eps)[:-1]])
+    after = np.concatenate([np.cumsum(eps[::-1])[::-1][1:], [0.0]])
+    forward, backward = (_weighted(deltas, w) for w in (before, after))
+    # one addition each: the sum of the losses is rounded up
+    total = float(eps.sum()) * (1 + ADDITION * len(eps))
+    return Chain(total, max(forward, backward), forward, backward, weakest("upper", kind))
+
+
+def _weighted(deltas: Floats, weights: Floats) -> float:
+    """``sum delta_i e^{w_i}``, rounded up: what adding n losses up to w loses of w, the exponential loses n w times."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.sum(np.where(deltas > 0, deltas * np.exp(weights), 0.0)))
+    up = 1 + ADDITION * (len(deltas) + 1) * (1 + min(float(weights.max(initial=0.0)), EXPONENT))
+    return min(total * up, 1.0)
+
+
+def chain(pairs: Pairs, delta: float) -> Chain:
+    """Return the chain bound at a total delta: everybody gets the same share, as large as both directions allow."""
+    delta = float(delta_array(delta, 1, zero=False))
+    if not len(pairs):
+        raise InvalidInput("a chain needs at least one person")
+    kind = weakest("upper", pairs.kind)
+    if np.isinf(pairs.epsilon(0.5)).any():
+        return Chain(np.inf, delta, delta, delta, kind)
+    low, high = np.log(delta) - 700.0, np.log(delta / len(pairs))
+    best = chain_bound(pairs.epsilon(np.exp(high)), np.exp(high), kind)
+    if best.delta <= delta:
+        return best
+    answer = None
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        share = float(np.exp(middle))
+        trial = chain_bound(pairs.epsilon(share), share, kind)
+        if trial.delta <= delta:
+            low, answer = middle, trial
+        else:
+            high = middle
+        if high - low < 1e-6:
+            break
+    return answer if answer is not None else Chain(np.inf, delta, delta, delta, kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,9 @@ from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.folds.block import Block
 from perinstance.folds.gathered_rows import GatheredRows, gather
 from perinstance.folds.sweep import Sweep
-from perinstance.models.interface.fit_health import FitHealth, ShowsNoValue
-from perinstance.models.interface.problem import MovedByPerson, Movement
-from perinstance.models.kernel_ridge.covariance_functions import CovarianceFunction
-from perinstance.models.kernel_ridge.gram_inverse import GramInverse, column_lengths, invert_gram
-from perinstance.models.kernel_ridge.sklearn_kernels import process_kernel, ridge_kernel
+from perinstance.models.gram_inverse import GramInverse, column_lengths, invert_gram
+from perinstance.models.interface import FitHealth, MovedByPerson, Movement, ShowsNoValue
+from perinstance.models.kernel_functions import CovarianceFunction, process_kernel, ridge_kernel
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.charged_rounding import ESTIMATE, charge
 from perinstance.numerics.rounding import SMALLEST, UNIT

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.analysis.bounds.declared_bounds import declared_bound, ridge_mechanism
-from perinstance.analysis.bounds.monotone_losses import objective_upper, posterior_upper, shift_upper
+from perinstance.analysis.branch_and_bound import objective_upper, posterior_upper, shift_upper
+from perinstance.analysis.declared_bounds import declared_bound, ridge_mechanism
 from perinstance.errors import InvalidInput
 from perinstance.numerics.rounding import BOUND_UP, LARGEST, NORM_UP
 from perinstance.pairs.arguments import delta_array

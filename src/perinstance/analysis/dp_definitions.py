@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.analysis.people.loss_moments import quantile
+from perinstance.analysis.loss_moments import quantile
 from perinstance.checked_numbers import is_number, real_values
 from perinstance.errors import InvalidInput
 from perinstance.numerics.array_types import Floats

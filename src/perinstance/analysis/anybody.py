@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perinstance.analysis.bounds import noisy_mean
-from perinstance.analysis.bounds.branch_and_bound import Bracket
-from perinstance.analysis.bounds.declared_bounds import DeclaredBounds, declared_bounds_of, setting_of
-from perinstance.analysis.within_bounds.linear_models import JoiningPeople, linear_bracket
-from perinstance.analysis.within_bounds.smooth_models import is_smooth, smooth_bracket
+from perinstance.analysis import noisy_mean
+from perinstance.analysis.anybody_linear import JoiningPeople, linear_bracket
+from perinstance.analysis.anybody_smooth import is_smooth, smooth_bracket
+from perinstance.analysis.branch_and_bound import Bracket
+from perinstance.analysis.declared_bounds import DeclaredBounds, declared_bounds_of, setting_of
 from perinstance.errors import InvalidInput
 from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats

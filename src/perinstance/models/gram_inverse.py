@@ -22,7 +22,7 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dlauum, dtrtri
 
 from perinstance.errors import NumericalTrouble
-from perinstance.models.kernel_ridge.covariance_functions import CovarianceFunction
+from perinstance.models.kernel_functions import CovarianceFunction
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.rounding import KERNEL_PIVOT, UNIT
 

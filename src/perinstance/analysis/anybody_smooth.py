@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from perinstance.analysis.bounds.branch_and_bound import Bracket
-from perinstance.analysis.bounds.declared_bounds import DeclaredBounds
-from perinstance.analysis.bounds.monotone_losses import shift_upper
-from perinstance.analysis.bounds.refitted_people import Refits, best_refit
-from perinstance.analysis.bounds.trust_region_slices import Domain, ellipsoid, enclosing, slices
+from perinstance.analysis.branch_and_bound import Bracket, shift_upper
+from perinstance.analysis.declared_bounds import DeclaredBounds
+from perinstance.analysis.refitted_people import Refits, best_refit
+from perinstance.analysis.trust_region_slices import Domain, ellipsoid, enclosing, slices
 from perinstance.errors import InvalidInput
 from perinstance.folds.class_labels import CodedSweep
 from perinstance.folds.sweep import Sweep
