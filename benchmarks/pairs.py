@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 
 from benchmarks.ratio import Ratio, seconds
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
-from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon
+from perinstance.pairs.closed_form.epsilon import posterior_epsilons
 
 N = 1_000_000
 DELTA = 1e-6
@@ -50,9 +50,9 @@ def run() -> list[Ratio]:
     ratios.append(Ratio("Posterior.epsilon, a person", peer, loop / (posterior_seconds / N), at_least=10_000))
     ratios.append(Ratio("Shift.epsilon, a person", peer, loop / (shift_seconds / N), at_least=10_000))
     mu, rho = people(4096)["usual"]
-    out = np.empty(4096)
-    posterior_epsilon(mu, rho, DELTA, out)
-    block = seconds(lambda: [posterior_epsilon(mu, rho, DELTA, out) for _ in range(100)]) / 100
+    out, delta = np.empty(4096), np.float64(DELTA)
+    posterior_epsilons(mu, rho, delta)
+    block = seconds(lambda: [posterior_epsilons(mu, rho, delta) for _ in range(100)]) / 100
     floor = seconds(lambda: [log_ndtr(rho, out=out) for _ in range(100)]) / 100
-    ratios.append(Ratio("posterior_epsilon, a block of 4096", "log_ndtr(residual)", block / floor, limit=3))
+    ratios.append(Ratio("posterior_epsilons, a block of 4096", "log_ndtr(residual)", block / floor, limit=3))
     return ratios

@@ -20,7 +20,7 @@ def batch(elements: st.SearchStrategy[float], n: int) -> st.SearchStrategy[np.nd
 
 LEVERAGES = scale(1e-16, 1e6, 0.0, 1.0, 1e-12)
 RESIDUALS = scale(1e-8, 1e6, 0.0, 1.0, 1e-160)
-DISTANCES = scale(1e-14, 1e4, 0.0, 1.0, 1e-300)
+DISTANCES = scale(1e-14, 1e4, 0.0, 1.0, 1e-119)
 DELTAS = st.one_of(
     scale(1e-300, 1e-10),
     scale(1e-10, 0.5, 1e-6),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -254,14 +254,9 @@ def test_any_layout_of_arrays():
 
 
 def test_threads_share_the_tables():
-    from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon
-
     rng = np.random.default_rng(4)
     mu, rho = 10 ** rng.uniform(-5, 0, 4000), rng.exponential(size=4000)
-    parts = np.zeros((8, 4000))
-    work = [threading.Thread(target=posterior_epsilon, args=(mu, rho, 3.7e-7, parts[i])) for i in range(8)]
-    for thread in work:
-        thread.start()
-    for thread in work:
-        thread.join()
+    pairs = PosteriorSamplePair(mu, rho)
+    with ThreadPoolExecutor(8) as pool:
+        parts = np.array(list(pool.map(pairs.epsilon, [3.7e-7] * 8)))
     assert (parts == parts[0]).all() and (parts > 0).any()

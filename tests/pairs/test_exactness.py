@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 
 from perinstance.numerics.rounding import PROMISED_ABSOLUTE, THIRD_TERM
 from perinstance.pairs import GaussianShift, PosteriorSamplePair
-from perinstance.pairs.closed_form.many_epsilons import (
+from perinstance.pairs.closed_form.epsilon import (
     HIGHEST,
     LOWEST,
-    _improve,
-    _posterior_starts,
-    posterior_epsilon,
+    _starts,
+    _step,
     posterior_epsilons,
-    shift_epsilon,
-    shift_epsilons,
+    solve_posteriors,
     start_table,
 )
+from perinstance.pairs.closed_form.profile import as_posterior
 
 from . import truth
 from .strategies import DELTAS, DISTANCES, LEVERAGES, RESIDUALS, batch, examples, scale
@@ -68,12 +67,14 @@ def test_epsilon_of_a_posterior(direction, mu, rho, deltas):
     assert not wrong_epsilons(truth.posterior_delta, people, epsilons, deltas)
 
 
-@given(batch(DISTANCES, N), DELTAS)
-@examples(30)
-def test_epsilon_of_many_shifts(distances, delta):
-    epsilons = np.empty(N)
-    shift_epsilon(distances, delta, epsilons)
-    assert not wrong_epsilons(shift_profile, shifts(distances), epsilons, delta)
+@given(batch(DISTANCES, N), batch(LEVERAGES, N), batch(RESIDUALS, N), DELTAS)
+@examples(40)
+def test_epsilon_of_many_at_one_delta(distances, mu, rho, delta):
+    """From 512 people on by a table."""
+    shifted = GaussianShift(np.resize(distances, 520)).epsilon(delta)[:N]
+    assert not wrong_epsilons(shift_profile, shifts(distances), shifted, delta)
+    sampled = PosteriorSamplePair(np.resize(mu, 520), np.resize(rho, 520)).epsilon(delta)[:N]
+    assert not wrong_epsilons(truth.posterior_delta, posteriors(mu, rho, False), sampled, delta)
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-40, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.02, 0.4, 0.5])
@@ -86,13 +87,11 @@ def test_many_people_at_one_delta_as_one_by_one(delta):
     share = rng.choice([1e-12, 1e-5, 1 / 32, 0.5, 1 - 1 / 32, 1.0], len(y)) * rng.choice([1.0, 0.9999, 0.5], len(y))
     mu = share * y
     rho = np.maximum(y - mu, 0.0) / np.sqrt(mu)
-    fast, slow = np.empty((2, len(y)))
-    posterior_epsilon(mu, rho, delta, fast)
-    posterior_epsilons(mu, rho, np.full(len(y), delta), False, slow)
-    assert fast == pytest.approx(slow, rel=4e-11, abs=4e-14)
-    shift_epsilon(y, delta, fast)
-    shift_epsilons(y, np.full(len(y), delta), slow)
-    assert fast == pytest.approx(slow, rel=4e-11, abs=4e-14)
+    for people in ((mu, rho), as_posterior(y)):
+        fast = np.empty(len(y))
+        solve_posteriors(*people, start_table(delta), fast)
+        slow = posterior_epsilons(*people, np.full(len(y), delta))
+        assert fast == pytest.approx(slow, rel=4e-11, abs=4e-14)
 
 
 def test_the_start_is_close_enough_that_hardly_anybody_takes_a_second_step():
@@ -102,17 +101,9 @@ def test_the_start_is_close_enough_that_hardly_anybody_takes_a_second_step():
     rng = np.random.default_rng(0)
     mu, rho = 10 ** rng.uniform(-6, 0, 2000), np.abs(rng.standard_normal(2000))
     starts = np.empty(2000)
-    _posterior_starts(mu, rho, table, starts)
-    third = np.array([_improve(*one, table.log_goal)[1] for one in zip(mu, rho, starts, strict=True)])
+    _starts(mu, rho, table, starts)
+    third = np.array([_step(*one, table.log_goal)[1] for one in zip(mu, rho, starts, strict=True)])
     assert (third < THIRD_TERM).mean() > 0.995
-
-
-@given(batch(LEVERAGES, N), batch(RESIDUALS, N), DELTAS)
-@examples(40)
-def test_epsilon_of_many_posteriors(mu, rho, delta):
-    epsilons = np.empty(N)
-    posterior_epsilon(mu, rho, delta, epsilons)
-    assert not wrong_epsilons(truth.posterior_delta, posteriors(mu, rho, False), epsilons, delta)
 
 
 @given(batch(scale(2.0, 100.0), N), batch(st.floats(0.0, 1.0), N), scale(1e-12, 0.5, 1e-6, 0.01))
@@ -123,7 +114,7 @@ def test_epsilon_where_it_begins_to_be_positive(factors, shares, delta):
     mu = np.maximum(shares, 1e-9) * y
     rho = (y - mu) / np.sqrt(mu)
     epsilons = np.empty(N)
-    posterior_epsilon(mu, rho, delta, epsilons)
+    solve_posteriors(mu, rho, start_table(delta), epsilons)
     assert not wrong_epsilons(truth.posterior_delta, posteriors(mu, rho, False), epsilons, delta)
 
 

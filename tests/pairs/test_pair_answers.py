@@ -35,7 +35,7 @@ GROUPS = kept()
 def compared(got, wanted, schema, function):
     """Return which answers are wrong: below the kept ones, or too far above."""
     with np.errstate(invalid="ignore"):
-        room = NEXT_TO_ZERO if function == "epsilon" else 0.0
+        room = NEXT_TO_ZERO if function == "epsilon" else 1e-300
         below = ~(got >= wanted * (1 - BELOW) - 1e-322)
         above = ~(got <= wanted * (1 + ABOVE.get(schema, EXACT)) + room)
     return (below | above) & (got != wanted)

@@ -30,9 +30,6 @@ from perinstance.pairs.kinds import KINDS, Kind, weakest_of_codes
 if TYPE_CHECKING:  # its kernels are compiled by those who compose, and by nobody else
     from perinstance.pairs.loss_sums.coordinates import LossCoordinates
 
-#: From this many people on it pays to prepare a table for their common delta.
-MANY = 512
-
 Self = TypeVar("Self", bound="Pairs")
 
 

@@ -9,20 +9,17 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import raised_from_underflow
-from perinstance.numerics.rounding import TEST_ROUNDING, TINY
-from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
-from perinstance.pairs.base import MANY
-from perinstance.pairs.closed_form.many_epsilons import shift_epsilon, shift_epsilons
-from perinstance.pairs.closed_form.profile import shift_deltas
-from perinstance.pairs.closed_form.renyi import shift_renyi
+from perinstance.numerics.rounding import FEW_ROUNDINGS, TEST_ROUNDING, TINY
+from perinstance.pairs.arguments import Direction, noise_factor
+from perinstance.pairs.closed_form.epsilon import posterior_epsilons
+from perinstance.pairs.closed_form.profile import as_posterior, shift_deltas
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.solve import settle
+from perinstance.pairs.summed import SummedPairs
 
 
-class GaussianShift(ColumnPairs):
+class GaussianShift(ColumnPairs, SummedPairs):
     """Two Gaussians with one covariance, ``distance`` D apart in units of the noise.
 
     ``delta(epsilon) = Phi(D/2 - epsilon/D) - e^epsilon Phi(-D/2 - epsilon/D)`` in both directions;
@@ -46,24 +43,18 @@ class GaussianShift(ColumnPairs):
         super().__init__(kind, distance=distance)
 
     def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
-        return filled(shift_deltas, self._distance, epsilon)
+        return shift_deltas(self._distance, epsilon)
 
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
-        n = len(self)
-        out = np.empty(n)
-        if delta.ndim == 0 and n >= MANY:
-            doubt = shift_epsilon(spread(self._distance, n), float(delta), out)
-        else:
-            doubt = shift_epsilons(spread(self._distance, n), spread(delta, n), out)
-        if doubt is not None and doubt.any():
-            settle(out, doubt, delta, "without", self[doubt].coordinates())
-        return out
+        return self._of_large_deltas(posterior_epsilons(*as_posterior(self._distance), delta), delta)
 
     def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
-        return raised_from_underflow(filled(shift_renyi, self._distance, alpha), self._distance > 0)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # an order of infinity without a distance
+            divergence = 0.5 * alpha * np.maximum(self._distance**2, TINY) * (1.0 + FEW_ROUNDINGS)
+        return np.where(self._distance > 0, divergence, 0.0)
 
     def zcdp(self) -> Floats:
-        """``D^2/2``, rounded up to the next float."""
+        """``D^2/2``, rounded up."""
         return self.renyi(1.0)
 
     def _power(self, rate: Floats) -> Floats:

@@ -8,27 +8,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perinstance.numerics.array_types import Floats
-from perinstance.numerics.charged_rounding import raised_from_underflow
 from perinstance.pairs.arguments import Direction, filled, noise_factor, spread
-from perinstance.pairs.base import MANY
-from perinstance.pairs.closed_form.many_epsilons import posterior_epsilon, posterior_epsilons
-from perinstance.pairs.closed_form.membership_test import posterior_power
+from perinstance.pairs.closed_form.epsilon import posterior_epsilons
 from perinstance.pairs.closed_form.profile import posterior_deltas
-from perinstance.pairs.closed_form.renyi import posterior_renyi
 from perinstance.pairs.columns import Column, ColumnPairs
 from perinstance.pairs.kinds import Kind
 from perinstance.pairs.loss_sums.coordinates import LossCoordinates
-from perinstance.pairs.loss_sums.solve import settle
+from perinstance.pairs.summed import SummedPairs
 
 
-class PosteriorSamplePair(ColumnPairs):
+class PosteriorSamplePair(ColumnPairs, SummedPairs):
     """The pair of a posterior sample: ``leverage`` mu = x'H^-1x and ``residual`` rho = sqrt(gamma) |y - x'theta|.
 
     H and theta are those **without** the person. The sample matters only through ``w = sqrt(gamma) (y - x'theta)``:
     ``P: w ~ N(rho, mu)``, ``Q: w ~ N(rho/(1 + mu), mu/(1 + mu))``,
     ``log p/q = -log(1 + mu)/2 + (w^2 - rho^2/(1 + mu))/2``.
 
-    P over Q is the larger direction for every epsilon >= 0, Q over P for every epsilon <= 0.
+    P over Q is the larger direction for every epsilon >= 0, Q over P for every epsilon <= 0; these are closed forms,
+    everything else inverts the characteristic function.
 
     Examples
     --------
@@ -50,36 +47,22 @@ class PosteriorSamplePair(ColumnPairs):
         super().__init__(kind, leverage=leverage, residual=residual)
 
     def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
-        return filled(posterior_deltas, self._leverage, self._residual, epsilon, _CODES[direction])
-
-    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
-        n = len(self)
-        mu, rho, out = spread(self._leverage, n), spread(self._residual, n), np.empty(n)
-        if delta.ndim == 0 and n >= MANY and direction != "with":
-            doubt = posterior_epsilon(mu, rho, float(delta), out)
-        else:
-            doubt = posterior_epsilons(mu, rho, spread(delta, n), direction == "with", out)
-        if doubt is not None and doubt.any():
-            larger = "with" if direction == "with" else "without"
-            settle(out, doubt, delta, larger, self[doubt].coordinates())
+        out = filled(posterior_deltas, self._leverage, self._residual, epsilon)
+        inverted = epsilon >= 0.0 if direction == "with" else (epsilon < 0.0) & (direction == "without")
+        if inverted.any():
+            out[inverted] = super(PosteriorSamplePair, self[inverted])._delta(epsilon[inverted], direction)
         return out
 
-    def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
-        """P over Q it is infinite from ``alpha = (1 + mu)/mu`` on. With ``a = alpha - 1``:
-
-        P over Q: ``alpha mu q^2/(2 (1 - a mu)) - log1p(-a mu)/(2a) - log1p(mu)/2``;
-        Q over P: ``alpha mu q^2/(2 (1 + alpha mu)) + (alpha log1p(mu) - log1p(alpha mu))/(2a)``.
-        """
-        found = filled(posterior_renyi, self._leverage, self._residual, alpha, _CODES[direction])
-        return raised_from_underflow(found, self._leverage > 0)
+    def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
+        if direction == "with":
+            return super()._epsilon(delta, direction)
+        n = len(self)
+        out = posterior_epsilons(spread(self._leverage, n), spread(self._residual, n), delta)
+        return self._of_large_deltas(out, delta)
 
     def zcdp(self) -> Floats:
         """Infinite unless the leverage is zero: the two variances differ, so large orders diverge."""
         return np.where(self._leverage > 0, np.inf, 0.0)
-
-    def _power(self, rate: Floats) -> Floats:
-        """The test says "in" when ``|w|`` is small."""
-        return filled(posterior_power, self._leverage, self._residual, rate)
 
     def coordinates(self) -> LossCoordinates:
         """One Gaussian coordinate: ``nu = mu``, ``m^2 = rho^2 mu/(1 + mu)``."""
@@ -88,7 +71,3 @@ class PosteriorSamplePair(ColumnPairs):
     def with_noise(self, factor: float) -> PosteriorSamplePair:
         """``rho / factor``: gamma becomes ``gamma / factor^2``, the leverage stays."""
         return self._with(residual=self._residual / noise_factor(factor))
-
-
-#: How the kernels spell a direction.
-_CODES = {"without": 0, "with": 1, "worst": 2}

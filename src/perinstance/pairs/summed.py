@@ -50,6 +50,14 @@ class SummedPairs(Pairs):
     def _epsilon(self, delta: Floats, direction: Direction) -> Floats:
         return epsilon_of_sum(self.coordinates(), spread(delta, len(self)), direction)
 
+    def _of_large_deltas(self, out: Floats, delta: Floats) -> Floats:
+        """Return epsilons in closed form, of which those at deltas above one half may be less: they are inverted."""
+        large = np.broadcast_to(delta > 0.5, out.shape)
+        if large.any():
+            some = self[large].coordinates()
+            out[large] = np.fmin(out[large], epsilon_of_sum(some, spread(delta, len(out))[large], "without"))
+        return out
+
     def _renyi(self, alpha: Floats, direction: Direction) -> Floats:
         """``K(alpha - 1)/(alpha - 1)``, summed over coordinates; infinite where one is only bounded."""
         return _renyi(self.coordinates(), alpha, direction)

@@ -31,7 +31,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.numerics.normal_tails import MILLS
 from perinstance.numerics.rounding import KERNEL_AGREES
 from perinstance.pairs import PosteriorSamplePair
-from perinstance.pairs.closed_form.many_epsilons import COLUMNS, ROW_BITS, start_table
+from perinstance.pairs.closed_form.epsilon import COLUMNS, ROW_BITS, start_table
 
 #: steps that a person may take on a device before the processor is asked
 STEPS = 6

@@ -1,5 +1,5 @@
 // What follows from the leverage and the prediction of one row, and the epsilon of a posterior sample.
-// models/linear/row_statistics.py and pairs/closed_form/many_epsilons.py have these formulas; kernels.py compiles this
+// models/linear/row_statistics.py and pairs/closed_form/epsilon.py have these formulas; kernels.py compiles this
 // and writes the macros. MILLS_LIST are the coefficients of the Mills ratio.
 
 #ifdef __CUDACC__

@@ -1,12 +1,7 @@
-"""Renyi divergences in closed form, without cancellation, rounded up.
+"""Renyi divergences of Laplace losses and of sums of Gaussian coordinates, without cancellation, rounded up.
 
-Of a shift ``alpha D^2/2``, in pairs of floats, to the next float. With ``m(x) = log1p(x) - x``, ``a = alpha - 1`` and
-``v = mu/(1 + mu)`` the logarithms of a posterior sample become
-
-* P over Q: ``-m(-a mu)/a - m(mu)``  (two positive terms; infinite from ``a mu = 1`` on),
-* Q over P: ``log1p(mu) - v - m(a v)/a``, the first two being ``m(mu) + mu v`` for small mu.
-
-For Laplace noise, with ``k = a/(2a + 1)`` and ``y = (2a + 1) D``: ``(e^-y - 1 + y)/(2a + 1) + m(k (e^-y - 1))/a``.
+With ``m(x) = log1p(x) - x`` and ``a = alpha - 1``, that of Laplace noise is, with
+``k = a/(2a + 1)`` and ``y = (2a + 1) D``, ``(e^-y - 1 + y)/(2a + 1) + m(k (e^-y - 1))/a``.
 """
 
 from __future__ import annotations
@@ -15,57 +10,15 @@ import math
 
 import numpy as np
 
-from perinstance.numerics.double_double import one_less_product, raised, two_product, two_sum
+from perinstance.numerics.double_double import one_less_product, two_sum
 from perinstance.numerics.normal_tails import excess_of_log, expm1px, log1pmx
-from perinstance.numerics.numba_compile import exact_kernel, kernel
-from perinstance.numerics.rounding import DIVERGENCE_UP, PAIR_ROOT, UNDERFLOWN, UNIT
-from perinstance.pairs.closed_form.profile import HUGE
+from perinstance.numerics.numba_compile import kernel
+from perinstance.numerics.rounding import DIVERGENCE_UP, UNIT
 from perinstance.pairs.loss_sums.records import Losses
 from perinstance.pairs.loss_sums.saddlepoint import largest_loss
 
 #: Below this m is its series: the square would underflow before it is divided.
 SHORT = 2.0**-30
-
-
-@kernel
-def _without(mu, rho, alpha):
-    a = alpha - 1.0
-    gap = one_less_product(*two_sum(alpha, -1.0), mu, 0.0) if alpha < math.inf else 0.0
-    if gap <= 0.0:
-        return math.inf
-    q2 = rho * rho / (1.0 + mu)
-    y = a * mu
-    more = 0.5 * mu * y * (1.0 + y * (2.0 / 3.0 + 0.51 * y)) if y < SHORT else excess_of_log(-y, gap) / a
-    return 0.5 * (alpha * mu * q2 / gap + more - log1pmx(mu))
-
-
-@kernel
-def _with(mu, rho, alpha):
-    a = alpha - 1.0
-    q2 = rho * rho / (1.0 + mu)
-    if alpha == math.inf:
-        return 0.5 * (q2 + math.log1p(mu))
-    v = mu / (1.0 + mu)
-    logs = log1pmx(mu) + mu * v if mu < 1.0 else math.log1p(mu) - v
-    y = a * v
-    logs += 0.5 * v * y * (1.0 - y * (2.0 / 3.0 - 0.51 * y)) if y < SHORT else -log1pmx(y) / a
-    return 0.5 * (q2 / (1.0 + 1.0 / (alpha * mu)) + logs)
-
-
-@kernel
-def posterior_renyi(mu, rho, alpha, direction, out):
-    """Fill ``out`` with the Renyi divergence of every posterior sample (0: P over Q, 1: Q over P, 2: the larger)."""
-    for i in range(mu.size):
-        if mu[i] == 0.0:
-            out[i] = 0.0
-        elif mu[i] > HUGE or rho[i] > HUGE:
-            out[i] = math.inf
-        elif direction == 0:
-            out[i] = _without(mu[i], rho[i], alpha[i]) * DIVERGENCE_UP
-        elif direction == 1:
-            out[i] = _with(mu[i], rho[i], alpha[i]) * DIVERGENCE_UP
-        else:
-            out[i] = max(_without(mu[i], rho[i], alpha[i]), _with(mu[i], rho[i], alpha[i])) * DIVERGENCE_UP
 
 
 @kernel
@@ -83,21 +36,6 @@ def laplace_renyi(D, alpha, out):
             x = a * share
             less = -0.5 * x * share * (1.0 + 2.0 / 3.0 * x) if x < SHORT else log1pmx(-x) / a
             out[i] = min((expm1px(y) / (2.0 * a + 1.0) + less) * DIVERGENCE_UP, D[i])
-
-
-@exact_kernel
-def shift_renyi(D, alpha, out):
-    """Fill ``out`` with the Renyi divergence of every shift: the smallest float that is not below."""
-    for i in range(D.size):
-        if D[i] == 0.0:
-            out[i] = 0.0
-            continue
-        square, low = two_product(D[i], D[i])
-        if square < UNDERFLOWN:
-            square, low = np.nextafter(square, np.inf), 0.0
-        total, rest = two_product(square, 0.5 * alpha[i])
-        rest += 0.5 * low * alpha[i]
-        out[i] = raised(total, rest + PAIR_ROOT * total * (rest != 0.0)) if total < np.inf else total
 
 
 @kernel

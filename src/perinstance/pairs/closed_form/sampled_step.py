@@ -19,12 +19,6 @@ from perinstance.pairs.closed_form.profile import shift_deltas
 Profile = Callable[[Floats, Floats, Floats], Floats]
 
 
-def _shift_delta(distance: Floats, epsilon: Floats) -> Floats:
-    out = np.empty(len(distance))
-    shift_deltas(distance, np.ascontiguousarray(epsilon), out)
-    return out
-
-
 def step_delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
     """Return delta at any epsilon, the person with over without them."""
     return _of_both(rate, distance, epsilon, _delta_with, _delta_without)
@@ -48,7 +42,7 @@ def _delta_with(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
         ratio = np.expm1(np.minimum(epsilon, 700.0)) / rate
         beyond = epsilon - np.log(rate) + np.log(rate * np.exp(-epsilon) - np.expm1(-epsilon))
         E = np.where((epsilon < 700.0) & (ratio < np.inf), np.log1p(ratio), beyond)
-    return rate * _shift_delta(distance, E * (1.0 - FEW_ROUNDINGS)) * (1.0 + SAMPLED_STEP)
+    return rate * shift_deltas(distance, E * (1.0 - FEW_ROUNDINGS)) * (1.0 + SAMPLED_STEP)
 
 
 def _delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
@@ -62,7 +56,7 @@ def _delta_without(rate: Floats, distance: Floats, epsilon: Floats) -> Floats:
         near = -np.log1p(-np.minimum(share, 0.5))
         E = np.where(share < 0.5, near, -np.log(np.where(inside, left, rate) / rate))
         E = np.maximum(E, 0.0) * (1.0 - FEW_ROUNDINGS)
-        out = np.exp(epsilon) * left * _shift_delta(distance, E) * (1.0 + SAMPLED_STEP)
+        out = np.exp(epsilon) * left * shift_deltas(distance, E) * (1.0 + SAMPLED_STEP)
     return np.where(inside, out, 0.0)
 
 
@@ -70,7 +64,7 @@ def step_epsilon_with(rate: Floats, distance: Floats, delta: Floats) -> Floats:
     """Return the epsilon at delta > 0: ``log(1 + q (e^E - 1))`` at the shift's E for ``delta/q``."""
     with np.errstate(over="ignore"):
         share = delta * (1.0 - FEW_ROUNDINGS) / rate
-    E = _bisected(distance, share, lambda E: _shift_delta(distance, E))
+    E = _bisected(distance, share, lambda E: shift_deltas(distance, E))
     # E was raised by a share that covers what is lost below; next to zero the sum of log q and E would cancel
     x = np.log(rate) + E
     far = x + np.log1p((1.0 - rate) * np.exp(-np.maximum(x, 1.0)))
@@ -83,7 +77,7 @@ def step_epsilon_without(rate: Floats, distance: Floats, delta: Floats) -> Float
     """Return the epsilon at delta > 0: ``-log(1 - q + q e^-E)`` where ``delta_shift(E) q e^{epsilon - E} = delta``."""
 
     def profile(E: Floats) -> Floats:
-        return _shift_delta(distance, E) * rate / (rate + (1.0 - rate) * np.exp(np.minimum(E, 700.0)))
+        return shift_deltas(distance, E) * rate / (rate + (1.0 - rate) * np.exp(np.minimum(E, 700.0)))
 
     E = _bisected(distance, delta, profile)
     # 1 - q + q e^-E = 1 + q (e^-E - 1)

@@ -111,6 +111,8 @@ class LossCoordinates:
             part[infinite] = plain
         tiny = (nu != 0.0) & (np.abs(nu) < LEAST_PARAMETER)
         nu[tiny], nu_low[tiny] = np.copysign(LEAST_PARAMETER, nu[tiny]), 0.0
+        # Q over P may lose less with a larger nu; a shift that is longer by far more makes up for it
+        m2[tiny], m2_low[tiny] = (np.sqrt(m2[tiny]) + 1e10 * LEAST_PARAMETER) ** 2 * (1 + FEW_ROUNDINGS), 0.0
         tiny = lost & (m2 < LEAST_PARAMETER**2) & ~infinite[:, None]
         m2[tiny], m2_low[tiny] = LEAST_PARAMETER**2, 0.0
         levels = np.empty((*nu.shape, 6))

@@ -11,7 +11,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perinstance.numerics.array_types import Floats
 from perinstance.numerics.numba_compile import kernel
@@ -210,12 +209,3 @@ def _epsilon(coordinates: LossCoordinates, delta: Floats, direction: str, most: 
     worst = out.max(axis=0)
     worst[coordinates.infinite] = np.inf
     return worst
-
-
-def settle(out: Floats, doubt: NDArray[np.bool_], delta: Floats, direction: str, coordinates: LossCoordinates) -> None:
-    """Replace the epsilons in doubt, which are above the truth, by what the sum of this one loss says, if less.
-
-    ``coordinates`` are those of the people in doubt.
-    """
-    better = epsilon_of_sum(LossCoordinates.stack([coordinates]), np.broadcast_to(delta, out.shape)[doubt], direction)
-    out[doubt] = np.fmin(out[doubt], better)
