@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import perinstance as pi
-from perinstance.data.files.recipe_draft import draft_of_file
+from perinstance.data.files.load_whole import draft_of_file
 from perinstance.errors import InvalidInput, InvalidTable
 
 COLUMNS = {

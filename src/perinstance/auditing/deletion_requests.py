@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from perinstance.auditing.result import Audit
-    from perinstance.data.answer_tables import Flavour
+    from perinstance.data.source import Flavour
 
 FEW = 10  #: people whose every subset is looked at: 1,023 groups
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from perinstance.data import read_table
-from perinstance.data.files.target_words import two_classes, yes_or_no
+from perinstance.data.files.load_whole import two_classes, yes_or_no
 from perinstance.data.memory.class_words import DeclaredWords
 from perinstance.data.memory.columns import plain_array
 from perinstance.data.recipes.preparation import Preparation

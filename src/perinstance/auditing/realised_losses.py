@@ -21,7 +21,7 @@ from perinstance.releases.base.log_ratios import HasDensity, LogRatios
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from perinstance.data.answer_tables import Flavour
+    from perinstance.data.source import Flavour
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from perinstance.auditing.realised_losses import Realised
     from perinstance.auditing.refit_check import Recheck
     from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
-    from perinstance.data.answer_tables import Flavour
     from perinstance.data.recipes.preparation import Preparation
+    from perinstance.data.source import Flavour
     from perinstance.releases.base.release import Release
 
 

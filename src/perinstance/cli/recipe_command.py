@@ -31,7 +31,7 @@ def recipe(
 
       perinstance recipe patients.csv --target cost --id person --out recipe.toml
     """
-    from perinstance.data.files.recipe_draft import draft_of_file
+    from perinstance.data.files.load_whole import draft_of_file
     from perinstance.errors import InvalidInput
 
     o.check_places(out)

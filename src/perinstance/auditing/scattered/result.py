@@ -23,9 +23,8 @@ from perinstance.auditing.scattered.partition_losses import (
     part_path,
     total_of,
 )
-from perinstance.data.answer_tables import Flavour
 from perinstance.data.memory.class_words import label_texts
-from perinstance.data.source import Source
+from perinstance.data.source import Flavour, Source
 from perinstance.engines.dask.engine import Dask
 from perinstance.engines.dask.parquet_parts import file_parts
 from perinstance.errors import InvalidInput

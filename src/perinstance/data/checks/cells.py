@@ -9,7 +9,7 @@ of its columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,8 +31,7 @@ def column_label(number: int | None, name: object = None) -> str:
     """
     if number is None:
         return "the target"
-    harmless = isinstance(name, str) and _HARMLESS.fullmatch(name)
-    return f"column {number} ('{name}')" if harmless else f"column {number}"
+    return f"column {number} ('{name}')" if _is_harmless(name) else f"column {number}"
 
 
 def named_column(name: object) -> str:
@@ -41,9 +40,25 @@ def named_column(name: object) -> str:
     >>> named_column("Größe (cm)"), named_column("=cmd()")
     ("column 'Größe (cm)'", 'a column')
     """
-    return f"column '{name}'" if isinstance(name, str) and _HARMLESS.fullmatch(name) else "a column"
+    return f"column '{name}'" if _is_harmless(name) else "a column"
 
 
+def _is_harmless(name: object) -> bool:
+    return isinstance(name, str) and _HARMLESS.fullmatch(name) is not None
+
+
+#: what a column holds, by the name of its type in numpy, Arrow or narwhals; nothing is said of plain numbers
+_WORDS = {
+    "": r"u?int(8|16|32|64)|(half)?float(16|32|64)?|double|bool(ean)?",
+    "extended precision": r"float\d+|longdouble",
+    "text": r"(large_|fixed_size_)?(str|bytes|binary).*",
+    "objects": r"object",
+    "categories": r"(dictionary|categorical|enum).*",
+    "complex numbers": r"complex.*",
+    "dates or times": r"(date|time|duration|month).*",
+    "decimals": r"decimal.*",
+    "records": r"void.*",
+}
 _ADVICE = {
     "text": "if it names people pass it as ids=, else declare it in a perinstance.Recipe or leave it out",
     "objects": "convert it to one numeric type, or declare it in a perinstance.Recipe",
@@ -55,28 +70,28 @@ _ADVICE = {
 }
 
 
-def refuse_types(kinds: Mapping[str, str]) -> None:
-    """Refuse all columns that are not made of numbers, at once; ``kinds`` says what each holds."""
-    several = "; ".join(f"{label} holds {kind}" for label, kind in kinds.items())
-    if len(kinds) == 1:
-        advice = _ADVICE.get(next(iter(kinds.values())), "convert it to float64")
+def type_word(kind: Any) -> str:
+    """Say what a column of this type holds that is not numbers.
+
+    >>> type_word(np.dtype("f4")), type_word(np.dtype("U5")), type_word("timestamp[s]"), type_word("list<double>")
+    ('', 'text', 'dates or times', 'something that is not a number')
+    """
+    name = (kind.name if isinstance(kind, np.dtype) else str(kind)).lower()
+    return next((word for word, form in _WORDS.items() if re.fullmatch(form, name)), "something that is not a number")
+
+
+def refuse_types(words: Mapping[str, str]) -> None:
+    """Refuse all columns that are not made of numbers, at once; ``words`` says what each holds, by its label."""
+    words = {label: word for label, word in words.items() if word}
+    several = "; ".join(f"{label} holds {word}" for label, word in words.items())
+    if len(words) == 1:
+        advice = _ADVICE.get(next(iter(words.values())), "convert it to float64")
         raise InvalidTable(f"{several}, a table to audit holds numbers only; {advice}")
-    if kinds:
+    if words:
         raise InvalidTable(
             f"{several}; a table to audit holds numbers only: declare these columns in a perinstance.Recipe, "
             "pass the one that names people as ids=, or leave them out"
         )
-
-
-_KINDS = {"U": "text", "S": "text", "T": "text", "O": "objects", "c": "complex numbers"}
-_KINDS |= {"M": "dates or times", "m": "dates or times", "V": "records", **dict.fromkeys("fiub", "")}
-
-
-def check_dtype(dtype: np.dtype, label: str) -> None:
-    """Refuse numpy types that are not plain numbers."""
-    wide = dtype.kind == "f" and dtype.itemsize > 8
-    kind = "extended precision" if wide else _KINDS.get(dtype.kind, "something that is not a number")
-    refuse_types({label: kind} if kind else {})
 
 
 def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
@@ -92,6 +107,15 @@ def as_floats(array: NDArray, start: int, label: str | None = None) -> NDArray:
             place = np.argwhere(wide)[0]
             refuse_integer(label or column_label(int(place[-1])), start + int(place[0]))
     return array.astype(np.float64)
+
+
+def stacked(columns: Sequence[NDArray], rows: int) -> NDArray:
+    """Make one matrix, column by column, of float32 where all columns are."""
+    kind = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
+    X = np.empty((rows, len(columns)), dtype=kind, order="F")
+    for at, column in enumerate(columns):
+        X[:, at] = column
+    return X
 
 
 def is_finite(X: NDArray, y: NDArray) -> bool:

@@ -14,40 +14,33 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import damaged, unique_labels
-from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.files.reader import Reader, damaged, unique_labels
+from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable
 
 _COUNTED = ("parquet", "arrow", "feather")  # formats of a dataset that know how many rows they have
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetReader:
-    """See ``Reader``; for a ``pyarrow.dataset.Dataset``, and for an Arrow file as one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetReader(Reader):
+    """A ``pyarrow.dataset.Dataset``, or an Arrow file."""
 
     dataset: Any
-    labels: tuple[str, ...]
-    types: tuple[pa.DataType, ...]
-    n_rows: int | None
-    stored: int
     path: Path | None = None  #: of an Arrow file
-    first_row: int = 0
     starts_quickly: bool = False  #: a batch may be the whole file
-    rereadable: bool = False
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``."""
         names = [self.labels[at] for at in chosen.wanted]
         try:
-            for batch in self._batches(chosen, rows, threads > 1):
+            for batch in self._batches(chosen, names, rows, threads > 1):
                 batch.validate(full=True)
                 yield batch.select(names)
         except (pa.ArrowException, OSError) as error:
             raise damaged("the Arrow data", error) from None
 
-    def _batches(self, chosen: Chosen, rows: int, use_threads: bool) -> Iterator[pa.RecordBatch]:
+    def _batches(self, chosen: Chosen, names: list[str], rows: int, use_threads: bool) -> Iterator[pa.RecordBatch]:
         if self.path is None:
-            names = [self.labels[at] for at in chosen.wanted]
             ahead = {"batch_readahead": 1, "fragment_readahead": 1}
             yield from self.dataset.to_batches(columns=names, batch_size=rows, use_threads=use_threads, **ahead)
             return
@@ -75,18 +68,17 @@ def open_arrow(path: Path, limits: Limits) -> DatasetReader:
     except (pa.ArrowException, OSError) as error:
         raise damaged(path.name, error) from None
     reader = replace(open_dataset(found, limits), path=path)
-    widths = [kind.bit_width for kind in reader.types if _has_width(kind)]
+    widths = [kind.bit_width for kind in reader.types or () if _has_width(kind)]
     limits.check_expansion((reader.n_rows or 0) * sum(widths) // 8, reader.stored, limits.text_bytes)
     return reader
 
 
 def open_dataset(dataset: Any, limits: Limits) -> DatasetReader:
     """Look at the schema; some formats also say how many rows they have, without reading them."""
-    schema = dataset.schema
+    schema, rows = dataset.schema, None
     limits.check_columns(len(schema))
     labels = unique_labels(schema.names)
     size = sum(Path(one).stat().st_size for one in getattr(dataset, "files", ()) if Path(one).is_file())
-    rows = None
     if getattr(getattr(dataset, "format", None), "default_extname", "") in _COUNTED:
         try:
             rows = dataset.count_rows()
@@ -95,7 +87,7 @@ def open_dataset(dataset: Any, limits: Limits) -> DatasetReader:
         if rows < 0:
             raise InvalidTable("the Arrow data claims a negative number of rows; it is damaged")
         limits.check_cells(rows, len(schema), size or 8 * rows * len(schema))
-    return DatasetReader(dataset, labels, tuple(schema.types), rows, size)
+    return DatasetReader(labels=labels, types=tuple(schema.types), n_rows=rows, stored=size, dataset=dataset)
 
 
 def _has_width(kind: pa.DataType) -> bool:

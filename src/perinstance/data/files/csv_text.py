@@ -7,11 +7,15 @@ dropped, and the place of the trouble is found again by reading the bad column a
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -27,36 +31,28 @@ from perinstance.data.checks.cells import (
     refuse_types,
 )
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import unique_labels
-from perinstance.data.files.text_bytes import ByteStream, read_header
-from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.files.reader import Reader, unique_labels
 from perinstance.data.recipes.arrow_cells import read_numbers
+from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable, TooLarge
 
 _CHUNK = 2 << 20  # bytes of text parsed at a time; also the longest line there may be
 _RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
+_GRACE = 16 << 20  # a gzip file may unpack to this much at any ratio
+_LINE = re.compile(rb'(?:[^"\r\n]+|"[^"]*")*')  # without its end; line breaks in quotation marks belong to it
+_MARKS = ",;\t|"
 
 
-@dataclass(frozen=True, slots=True)
-class DelimitedReader:
-    """See ``Reader``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelimitedReader(Reader):
+    """Text whose first line names the columns."""
 
     path: Path
-    labels: tuple[str, ...]
     delimiter: str
     limits: Limits
     decimal: str = "."
     lenient: bool = False  #: bytes that are no text are replaced, not refused
-    types: None = None
-    n_rows: None = None
     first_row: int = 2  #: the header is row 1
-    starts_quickly: bool = True
-    rereadable: bool = False
-
-    @property
-    def stored(self) -> int:
-        """See ``Reader``."""
-        return self.path.stat().st_size
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``Reader``; raw cells are texts."""
@@ -75,30 +71,21 @@ class DelimitedReader:
         except _Refusal as refusal:
             raise self._locate(refusal, () if raw else chosen.numbers) from None
         if wide:
-            self._refuse_long_integers(sorted(wide))
+            self._refuse_cells(sorted(wide))
 
     def _read(
         self, numbers: Sequence[int], ids: int | None, kind: pa.DataType, threads: int
     ) -> Iterator[pa.RecordBatch]:
         types = {str(at): kind for at in numbers} | ({} if ids is None else {str(ids): pa.string()})
+        names = [str(at) for at in range(len(self.labels))]
+        read = pcsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=_CHUNK, use_threads=threads > 1)
+        convert = pcsv.ConvertOptions(
+            column_types=types, include_columns=list(types), strings_can_be_null=False, decimal_point=self.decimal
+        )
         with ByteStream(self.path, self.limits) as stream:
             try:
-                yield from pcsv.open_csv(
-                    stream,
-                    pcsv.ReadOptions(
-                        column_names=[str(at) for at in range(len(self.labels))],
-                        skip_rows_after_names=1,  # the header
-                        block_size=_CHUNK,
-                        use_threads=threads > 1,
-                    ),
-                    pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                    pcsv.ConvertOptions(
-                        column_types=types,
-                        include_columns=list(types),
-                        strings_can_be_null=False,
-                        decimal_point=self.decimal,
-                    ),
-                )
+                parse = pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+                yield from pcsv.open_csv(stream, read, parse, convert)
             except (pa.ArrowException, InvalidTable) as error:
                 if stream.trouble is not None:
                     raise stream.trouble from None
@@ -123,35 +110,33 @@ class DelimitedReader:
         return InvalidTable("the file is not UTF-8 text in comma-separated columns; convert it, or pass delimiter=")
 
     def _refuse_cells(self, numbers: Sequence[int]) -> None:
-        """Read everything as text, and refuse the first bad cell of each column: missing, or no number."""
-        start, texts, gaps = self.first_row, {}, {}  # type: int, dict[str, int], dict[str, int]
+        """Read everything as text, and refuse the first bad cell of each column.
+
+        It is missing, no number, or a whole number beyond 2^53, which a float64 rounds; 1e300 is a float and may stay.
+        """
+        start, texts, gaps, wide = self.first_row, {}, {}, {}  # type: int, dict[str, int], dict[str, int], dict[str, int]
         for batch in self._read(numbers, None, pa.string(), 1):
             for at, column in zip(numbers, batch.columns, strict=True):
                 label, cells = column_label(at, self.labels[at]), read_numbers(column, self.decimal)
+                long = pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$").to_numpy(zero_copy_only=False)
+                for row in np.flatnonzero(long).tolist():
+                    if abs(int(column[row].as_py()[:400])) > LARGEST_INTEGER:
+                        wide.setdefault(label, start + row)
                 if cells.missing.any():
                     gaps.setdefault(label, start + int(cells.missing.argmax()))
-                if cells.unreadable.any() and label not in texts:
-                    bad = int(cells.unreadable.argmax())
-                    texts[label] = start + bad
+                bad = cells.unreadable & ~long
+                if bad.any() and label not in texts:
+                    texts[label] = start + int(bad.argmax())
                     comma = self.decimal == "." and self.delimiter != ","
-                    if comma and not read_numbers(column.slice(bad, 1), ",").unreadable.any():
+                    if comma and not read_numbers(column.slice(int(bad.argmax()), 1), ",").unreadable.any():
                         raise InvalidTable(
-                            f"{label}, row {start + bad}: a number with a decimal comma; pass decimal=','"
+                            f"{label}, row {texts[label]}: a number with a decimal comma; pass decimal=','"
                         )
             start += batch.num_rows
         refuse_types({f"{label}, row {row}": "text" for label, row in texts.items()})
         refuse_cells({label: (row, NULL) for label, row in gaps.items()})
-
-    def _refuse_long_integers(self, numbers: Sequence[int]) -> None:
-        """Refuse whole numbers beyond 2^53, which a float64 rounds; 1e300 is a float and may stay."""
-        start = self.first_row
-        for batch in self._read(numbers, None, pa.string(), 1):
-            for at, column in zip(numbers, batch.columns, strict=True):
-                whole = pc.match_substring_regex(column, r"^\s*[+-]?[0-9]{16,}\s*$")
-                for row in pc.indices_nonzero(whole).to_pylist():
-                    if abs(int(column[row].as_py()[:400])) > LARGEST_INTEGER:
-                        refuse_integer(column_label(at, self.labels[at]), start + row)
-            start += batch.num_rows
+        for label, row in wide.items():
+            refuse_integer(label, row)
 
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this file
@@ -189,22 +174,95 @@ def open_delimited(path: Path, delimiter: str | None, limits: Limits, decimal: s
     if mark == decimal:
         raise InvalidTable("the delimiter and the decimal are the same character; pass another delimiter")
     limits.check_columns(text.count(mark) + 1)
-    names = _fields(text, mark)
-    if len(names) < 2:
-        _refuse_delimiter(text, mark, decimal)
-    return DelimitedReader(path, unique_labels(names), mark, limits, decimal)
+    names, other = _fields(text, mark), _best_mark(text, mark)
+    if len(names) < 2 and other != mark:
+        points = " and decimal='.'" if other == decimal else ""
+        raise InvalidTable(
+            f"the header, read by delimiter={mark!r}, is one column; by {other!r} it is {len(_fields(text, other))}: "
+            f"pass delimiter={other!r}{points}, or put the header in quotation marks if it is one name"
+        )
+    known = {"labels": unique_labels(names), "stored": path.stat().st_size, "path": path, "limits": limits}
+    return DelimitedReader(**known, delimiter=mark, decimal=decimal)
+
+
+def guessed_delimiter(path: str | os.PathLike[str]) -> str | None:
+    """Return the mark between the names of a text file's header, if it is not the one its ending promises."""
+    place = Path(path)
+    suffixes = {one.lower() for one in place.suffixes}
+    if not suffixes & {".csv", ".tsv", ".txt"} or not place.is_file():
+        return None
+    expected = "\t" if ".tsv" in suffixes else ","
+    best = _best_mark(read_header(place, Limits()).decode("utf-8", errors="replace"), expected)
+    return None if best == expected else best
+
+
+def _best_mark(line: str, expected: str) -> str:
+    """Return the mark that parts a header into the most columns; the expected one, if no other does better."""
+    return max(expected, *_MARKS, key=lambda mark: len(_fields(line, mark)))
 
 
 def _fields(line: str, mark: str) -> list[str]:
     return next(csv.reader(io.StringIO(line, newline=""), delimiter=mark, strict=False), [])
 
 
-def _refuse_delimiter(line: str, mark: str, decimal: str) -> None:
-    """Refuse a mark that leaves the header in one piece where another one parts it."""
-    other = max((one for one in ",;\t|" if one != mark), key=lambda one: len(_fields(line, one)))
-    if len(_fields(line, other)) > 1:
-        points = " and decimal='.'" if other == decimal else ""
-        raise InvalidTable(
-            f"the header, read by delimiter={mark!r}, is one column; by {other!r} it is {len(_fields(line, other))}: "
-            f"pass delimiter={other!r}{points}, or put the header in quotation marks if it is one name"
-        )
+class ByteStream(io.RawIOBase):
+    """The bytes of a text file, unpacked if they are gzip, counted while they pass.
+
+    ``trouble`` keeps the refusal that ended the stream: a parser would hide it. An odd number of quotation marks at the
+    end means that one was never closed, and that everything behind it was swallowed as one field.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.trouble: InvalidTable | None = None
+        self._limits = limits
+        self._packed = path.stat().st_size
+        self._raw = path.open("rb")
+        self._zipped = self._raw.peek(2)[:2] == b"\x1f\x8b"
+        self._file: IO[bytes] = gzip.GzipFile(fileobj=self._raw) if self._zipped else self._raw  # type: ignore[assignment]
+        self._count = self._quotes = 0
+        self._ended = False
+
+    def readable(self) -> bool:
+        """Whether the stream can be read: yes."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:  # type: ignore[override]
+        """Return up to ``size`` bytes."""
+        try:
+            size = size if size >= 0 else 1 << 20
+            data = self._file.read(size)
+            self._count += len(data)
+            self._quotes += data.count(b'"')
+            if self._zipped:
+                self._limits.check_expansion(self._count, self._packed, _GRACE)
+            if len(data) < size and not self._ended:
+                if self._quotes % 2:
+                    raise InvalidTable("a quotation mark is left open until the end of the file; is it complete?")
+                data, self._ended = data + b"\n", True  # the parser takes a header without an end for a long line
+        except InvalidTable as refusal:
+            self.trouble = refusal
+            raise
+        except (EOFError, OSError, zlib.error):
+            self.trouble = InvalidTable("the file is damaged gzip or cannot be read to its end; is it complete?")
+            raise self.trouble from None
+        return data
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._file.close()
+            self._raw.close()
+        super().close()
+
+
+def read_header(path: Path, limits: Limits) -> bytes:
+    """Return the first line."""
+    with ByteStream(path, limits) as stream:
+        data = b""
+        while True:
+            more = stream.read(max(1 << 16, len(data)))
+            data += more
+            end = _LINE.match(data).end()  # type: ignore[union-attr] - it matches nothing, too
+            if not more or data[end : end + 1] in (b"\r", b"\n"):
+                return data[:end]
+            limits.check_header(len(data))

@@ -1,10 +1,13 @@
-"""A file of columns as a source of blocks, whatever its format; raw columns go through a recipe, block by block."""
+"""``scan``: a file too large for memory, read in blocks, whatever its format; raw columns go through a recipe."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,18 +15,91 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perinstance.data.answer_tables import Flavour
-from perinstance.data.checks.cells import NULL, as_floats, column_label, refuse_cells, refuse_types
+from perinstance.data.checks.cells import (
+    NULL,
+    as_floats,
+    column_label,
+    refuse_cells,
+    refuse_types,
+    stacked,
+    type_word,
+)
 from perinstance.data.checks.ids import read_file_ids, refuse_duplicates
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import Reader, counted
-from perinstance.data.memory.column_choice import Chosen, choose_columns
+from perinstance.data.files.arrow import open_arrow, open_dataset
+from perinstance.data.files.csv_text import open_delimited
+from perinstance.data.files.parquet import open_parquet, parquet_below, remote_parquet
+from perinstance.data.files.reader import Reader, open_npy
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
 from perinstance.data.recipes.recipe import Recipe
-from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block
+from perinstance.data.source import BLOCK_BYTES, Chosen, Flavour, Piece, Source, choose_columns, rows_per_block
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.numerics.array_types import Floats
+
+_TEXT = (".csv", ".tsv", ".txt")
+
+
+def scan(path: Any, *, delimiter: str | None = None, decimal: str = ".", limits: Limits | None = None) -> Scan:
+    """Open a Parquet file, a folder of them, a CSV or CSV.gz, an Arrow (Feather) file, an Arrow dataset or a ``.npy``.
+
+    Only the header is read here; ``audit`` reads the rest, once, in blocks. What a file is, is told by its first
+    bytes; text must be called ``.csv``, ``.tsv`` or ``.txt`` (``.gz`` may follow).
+
+    Parameters
+    ----------
+    path : path, URL or ``pyarrow.dataset.Dataset``
+        A URL (``s3://bucket/folder``) names Parquet in whatever storage fsspec knows.
+    delimiter : one character, optional
+        Between the fields of a text file; a comma unless the file is called ``.tsv``, a semicolon where ``decimal`` is
+        a comma.
+    decimal : ``"."`` or ``","``
+        In the numbers of a text file. A thousands separator is refused: it cannot be told from a decimal.
+    limits : Limits, optional
+        How much a file may unpack to.
+    """
+    limits = limits or Limits()
+    return Scan(_reader(path, delimiter, decimal, limits), limits)
+
+
+def _reader(path: Any, delimiter: str | None, decimal: str, limits: Limits) -> Reader:
+    if not isinstance(path, (str, os.PathLike)):
+        if hasattr(path, "to_batches") and hasattr(path, "schema") and hasattr(path, "count_rows"):
+            return open_dataset(path, limits)
+        raise InvalidTable("scan takes a path or an Arrow dataset; tables in memory are passed to audit directly")
+    if "://" in os.fspath(path):
+        return open_parquet(remote_parquet(os.fspath(path)), limits)
+    place = Path(path)
+    try:
+        mode = place.stat().st_mode
+    except (OSError, ValueError):
+        raise InvalidTable(f"there is no readable file at {os.fspath(path)!r}; check the path") from None
+    if stat.S_ISDIR(mode):
+        found = [str(one) for one in place.rglob("*.parquet") if one.is_file()]
+        paths = sorted(map(Path, parquet_below(str(place), found)))
+        if not paths:
+            raise InvalidTable(f"the folder {place.name!r} holds no .parquet files; name a file")
+        return open_parquet(paths, limits)
+    if not stat.S_ISREG(mode):
+        raise InvalidTable(f"{place.name!r} is no regular file; copy it to one, the audit reads its end first")
+    try:
+        with place.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise InvalidTable(f"{place.name!r} cannot be opened ({error.strerror}); check its permissions") from None
+    if head[:4] in (b"PAR1", b"PARE"):
+        return open_parquet((place,), limits)
+    if head[:6] == b"ARROW1":
+        return open_arrow(place, limits)
+    if head[:6] == b"\x93NUMPY":
+        return open_npy(place)
+    suffixes = [one.lower() for one in place.suffixes if one.lower() != ".gz"]
+    if suffixes and suffixes[-1] in _TEXT:
+        return open_delimited(place, delimiter, limits, decimal)
+    raise InvalidTable(
+        f"{place.name!r} is neither Parquet, nor Arrow, nor .npy, nor called {', '.join(_TEXT)} (.gz may follow); "
+        "convert or rename it"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +117,7 @@ class Scan:
     @property
     def unnamed(self) -> bool:
         """Whether columns are called by number."""
-        return any(isinstance(label, int) for label in self.reader.labels)
+        return any(isinstance(label, int) for label in self.columns)
 
     @property
     def n_rows(self) -> int | None:
@@ -51,9 +127,9 @@ class Scan:
     def read_ids(self, column: str) -> list[str]:
         """Read one column as ids of people: exactly as written, and refused where one is missing or repeats."""
         self._refuse_numbered(column)
-        chosen = choose_columns(self.reader.labels, None, column, ())
+        chosen = choose_columns(self.columns, None, column, ())
         row, found = self.reader.first_row, []  # type: int, list[pa.Array]
-        for batch in counted(self.reader, self.limits, chosen, rows_per_block(1, BLOCK_BYTES), 1):
+        for batch in self.reader.counted(self.limits, chosen, rows_per_block(1, BLOCK_BYTES)):
             found.append(read_file_ids(batch.column(0), row, self.limits).cast(pa.large_string()))
             row += batch.num_rows
         ids = pa.chunked_array(found, pa.large_string())
@@ -74,7 +150,7 @@ class Scan:
         self._refuse_numbered(ids, preparation)
         if ids is not None and not isinstance(ids, str):
             raise InvalidTable("the ids of a file are one of its columns; pass ids= the name of that column")
-        chosen = choose_columns(self.reader.labels, target, ids, features)
+        chosen = choose_columns(self.columns, target, ids, features)
         if not chosen.features:
             raise InvalidTable("the file has no features; at least one column besides target and ids is needed")
         if self.n_rows == 0:
@@ -94,7 +170,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A file with its target and ids chosen; see ``Source``."""
+    """A file with its target and ids chosen; see ``Source``, which names what follows from the first six fields."""
 
     reader: Reader
     chosen: Chosen
@@ -103,55 +179,37 @@ class FileSource:
     prepared: PreparedRows | None = None  #: what turns raw columns into numbers
     target: Recipe | None = None  #: declares the target of prepared rows
     ids: None = None  # they come with the blocks
+    names: tuple[str, ...] | None = field(init=False)
+    numbers: tuple[int, ...] | None = field(init=False)
+    n_features: int = field(init=False)
+    n_rows: int | None = field(init=False)
+    first_row: int = field(init=False)
+    rereadable: bool = field(init=False)
+    has_ids: bool = field(init=False)
+    flavour: Flavour = field(init=False)
 
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the features."""
-        if self.prepared is not None:
-            return self.prepared.names
-        names = tuple(self.reader.labels[at] for at in self.chosen.features)
-        return None if isinstance(names[0], int) else names
-
-    @property
-    def numbers(self) -> tuple[int, ...] | None:
-        """Numbers of the features in the file."""
-        return self.chosen.features if self.prepared is None else None
-
-    @property
-    def first_row(self) -> int:
-        """What the file calls the row of its first person."""
-        return self.reader.first_row
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return len(self.chosen.features if self.prepared is None else self.prepared.names)
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, when the file says so."""
-        return self.reader.n_rows
-
-    @property
-    def rereadable(self) -> bool:
-        """See ``Source``."""
-        return self.reader.rereadable
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether a column of ids was chosen."""
-        return self.chosen.ids is not None
-
-    @property
-    def flavour(self) -> Flavour:
-        """How answers are given back."""
-        return Flavour("numpy" if isinstance(self.reader.labels[0], int) else "pyarrow")
+    def __post_init__(self) -> None:
+        labels, columns = self.reader.labels, self.chosen.features
+        unnamed = isinstance(labels[0], int)
+        names = tuple(labels[at] for at in columns) if self.prepared is None else self.prepared.names
+        known = {
+            "names": None if unnamed else names,
+            "numbers": columns if self.prepared is None else None,
+            "n_features": len(names),
+            "n_rows": self.reader.n_rows,
+            "first_row": self.reader.first_row,
+            "rereadable": self.reader.rereadable,
+            "has_ids": self.chosen.ids is not None,
+            "flavour": Flavour("numpy" if unnamed else "pyarrow"),
+        }
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
 
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
         """See ``Source``."""
         start = 0
         rows = rows_per_block(self.n_features, block_bytes or BLOCK_BYTES)
-        for batch in counted(self.reader, self.limits, self.chosen, rows, threads, raw=self.prepared is not None):
+        for batch in self.reader.counted(self.limits, self.chosen, rows, threads, raw=self.prepared is not None):
             count, only = batch.num_rows, [batch]
             del batch
             if count:
@@ -168,18 +226,11 @@ class FileSource:
 
     def _floats(self, batch: pa.RecordBatch, row: int) -> tuple[NDArray, Floats]:
         labels = [column_label(at, self.reader.labels[at] if self.named else None) for at in self.chosen.numbers]
-        columns = [batch.column(k) for k in range(len(labels))]
-        found = zip(labels, columns, strict=True)
-        refuse_cells({label: (row + _first_null(one), NULL) for label, one in found if one.null_count})
-        arrays = [
-            as_floats(one.to_numpy(zero_copy_only=False), row, label)
-            for label, one in zip(labels, columns, strict=True)
-        ]
-        features = arrays[: self.n_features]
-        kind = np.float32 if all(array.dtype == np.float32 for array in features) else np.float64
-        X = np.empty((batch.num_rows, len(features)), dtype=kind, order="F")
-        for at, array in enumerate(features):
-            X[:, at] = array
+        columns = dict(zip(labels, batch.columns, strict=False))
+        gaps = {label: pc.index(pc.is_null(one), True).as_py() for label, one in columns.items() if one.null_count}
+        refuse_cells({label: (row + gap, NULL) for label, gap in gaps.items()})
+        arrays = [as_floats(one.to_numpy(zero_copy_only=False), row, label) for label, one in columns.items()]
+        X = stacked(arrays[: self.n_features], batch.num_rows)
         return X, np.zeros(len(X)) if self.chosen.target is None else np.array(arrays[-1], dtype=np.float64)
 
     def _prepared_floats(self, batch: pa.RecordBatch, row: int) -> tuple[NDArray, Floats]:
@@ -213,27 +264,5 @@ def _raw_rows(reader: Reader, chosen: Chosen, batch: pa.RecordBatch, step: Any) 
 
 def check_types(reader: Reader, columns: Sequence[int]) -> None:
     """Refuse columns whose declared types are not plain numbers, all of them at once."""
-    types = reader.types
-    if types is not None:
-        labels = {at: column_label(at, reader.labels[at]) for at in columns}
-        refuse_types({label: kind for at, label in labels.items() if (kind := _not_numbers(types[at]))})
-
-
-def _not_numbers(kind: pa.DataType) -> str | None:
-    """Say what a column holds that is not numbers."""
-    t = pa.types
-    if t.is_floating(kind) or t.is_integer(kind) or t.is_boolean(kind):
-        return None
-    if t.is_dictionary(kind):
-        return "categories"
-    if t.is_temporal(kind):
-        return "dates or times"
-    if t.is_decimal(kind):
-        return "decimals"
-    if t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind):
-        return "text"
-    return "something that is not a number"
-
-
-def _first_null(array: pa.Array) -> int:
-    return int(pc.index(pc.is_null(array), True).as_py())
+    if reader.types is not None:
+        refuse_types({column_label(at, reader.labels[at]): type_word(reader.types[at]) for at in columns})

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from perinstance.data.checks.ids import is_text
 from perinstance.data.checks.limits import Limits
-from perinstance.data.files.reader import damaged, unique_labels
-from perinstance.data.memory.column_choice import Chosen
+from perinstance.data.files.reader import Reader, damaged, unique_labels
+from perinstance.data.source import Chosen
 from perinstance.errors import InvalidTable, TooLarge
 
 _BUFFER = 1 << 16  # bytes: a row group is read through buffers of this size per column, not in one piece
@@ -45,19 +45,12 @@ class RemotePath:
         return SimpleNamespace(st_size=int(self.files.size(self.place)))
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetReader:
-    """See ``Reader``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetReader(Reader):
+    """One file, or several with the same columns."""
 
     paths: tuple[Path | RemotePath, ...]
-    labels: tuple[str, ...]
-    types: tuple[pa.DataType, ...]
-    n_rows: int
-    stored: int
     limits: Limits
-    first_row: int = 0
-    starts_quickly: bool = True
-    rereadable: bool = False
     row_groups: tuple[int, int] | None = None  #: of the only file: the first one, and the one behind the last
 
     def batches(self, chosen: Chosen, rows: int, threads: int, raw: bool = False) -> Iterator[pa.RecordBatch]:
@@ -68,7 +61,7 @@ class ParquetReader:
         # texts of a recipe's columns and ids are handed on as codes of their words, as the file keeps them: a long word
         # that a million rows share is in memory once, until whoever reads it has counted
         asked = (*(chosen.features if raw else ()), *(() if chosen.ids is None else (chosen.ids,)))
-        texts = [self.labels[at] for at in asked if is_text(self.types[at])]
+        texts = [self.labels[at] for at in asked if self.types and is_text(self.types[at])]
         for path in self.paths:
             try:
                 with _open(path, self.limits, texts) as file:
@@ -129,7 +122,8 @@ def open_parquet(paths: Sequence[Path | RemotePath], limits: Limits) -> ParquetR
         rows, size = rows + count, size + path.stat().st_size
     assert schema is not None
     limits.check_cells(rows, len(schema), size)
-    return ParquetReader(tuple(paths), unique_labels(schema.names), tuple(schema.types), rows, size, limits)
+    known = {"labels": unique_labels(schema.names), "types": tuple(schema.types), "n_rows": rows, "stored": size}
+    return ParquetReader(**known, paths=tuple(paths), limits=limits)
 
 
 def _open(path: Path | RemotePath, limits: Limits, texts: list[str] | None = None) -> pq.ParquetFile:

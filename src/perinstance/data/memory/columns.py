@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,33 +16,15 @@ from numpy.typing import NDArray
 from perinstance.data.checks.cells import (
     NULL,
     as_floats,
-    check_dtype,
     column_label,
     refuse_cells,
     refuse_null,
     refuse_types,
+    stacked,
+    type_word,
 )
-from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows
+from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation, PreparedRows, rows_between
 from perinstance.errors import InvalidTable
-
-
-class Columns(Protocol):
-    """The features of a table."""
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The numbers of the features in the caller's table."""
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Their names, if they have any."""
-
-    @property
-    def viewed(self) -> bool:
-        """Whether ``rows`` gives views of the caller's memory instead of new arrays."""
-
-    def rows(self, start: int, stop: int) -> NDArray:
-        """Return some rows of the features as floats, in two dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +32,12 @@ class Matrix:
     """A numpy matrix, possibly without some of its columns."""
 
     values: NDArray
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  #: of the features in the caller's table
     names: tuple[str, ...] | None = None
 
     @property
     def viewed(self) -> bool:
-        """See ``Columns``."""
+        """Whether ``rows`` gives views of the caller's memory instead of new arrays."""
         return self._as_it_lies and self.values.dtype in (np.float64, np.float32)
 
     @property
@@ -64,7 +46,7 @@ class Matrix:
         return self.numbers == tuple(range(self.values.shape[1]))
 
     def rows(self, start: int, stop: int) -> NDArray:
-        """See ``Columns``."""
+        """Return some rows of the features as floats, in two dimensions."""
         part = self.values[start:stop]
         return as_floats(part if self._as_it_lies else part[:, list(self.numbers)], start)
 
@@ -75,35 +57,21 @@ class PreparedColumns:
 
     table: Any  #: a matrix, or a frame of the caller's own kind with the features alone
     prepared: PreparedRows
+    numbers: tuple[int, ...]
+    names: tuple[str, ...]
     viewed: bool = False
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """See ``Columns``."""
-        return tuple(range(len(self.names)))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the numbers."""
-        return self.prepared.names
-
     def rows(self, start: int, stop: int) -> NDArray:
-        """See ``Columns``."""
-        return self.prepared.numbers(_part_of(self.table, start, stop), start)
+        """Return some rows as numbers, in two dimensions."""
+        return self.prepared.numbers(rows_between(self.table, start, stop), start)
 
 
 def prepare_columns(table: Any, preparation: Preparation) -> PreparedColumns:
     """Make the steps ready for this table of features."""
     if not len(table):
         raise InvalidTable("the table has no rows; there is nobody to audit")
-    return PreparedColumns(table, preparation.on(_part_of(table, 0, EXAMPLE_ROWS)))
-
-
-def _part_of(table: Any, start: int, stop: int) -> Any:
-    """Return some rows of a matrix or of a frame, as the same kind."""
-    if hasattr(table, "iloc"):
-        return table.iloc[start:stop]
-    return table.slice(start, min(stop, len(table)) - start) if hasattr(table, "slice") else table[start:stop]
+    prepared = preparation.on(rows_between(table, 0, EXAMPLE_ROWS))
+    return PreparedColumns(table, prepared, tuple(range(len(prepared.names))), prepared.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,48 +81,25 @@ class FrameColumns:
     frame: Any
     labels: tuple[Any, ...]  #: of the features, as the frame calls them
     numbers: tuple[int, ...]
+    names: tuple[str, ...]
     viewed: bool = False
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The labels as strings."""
-        return tuple(str(label) for label in self.labels)
-
     def rows(self, start: int, stop: int) -> NDArray:
-        """See ``Columns``."""
+        """Return some rows as floats, in two dimensions."""
         part = self.frame[start:stop]
-        series = [part.get_column(label) for label in self.labels]
         shown = [column_label(number, label) for label, number in zip(self.labels, self.numbers, strict=True)]
-        gaps = {label: first_null(one) for label, one in zip(shown, series, strict=True)}
+        series = {text: part.get_column(label) for text, label in zip(shown, self.labels, strict=True)}
+        gaps = {label: first_null(one) for label, one in series.items()}
         refuse_cells({label: (start + row, NULL) for label, row in gaps.items() if row is not None})
-        columns = [series_floats(one, start, label) for label, one in zip(shown, series, strict=True)]
-        kind = np.float32 if all(column.dtype == np.float32 for column in columns) else np.float64
-        block = np.empty((stop - start, len(columns)), dtype=kind, order="F")
-        for at, column in enumerate(columns):
-            block[:, at] = column
-        return block
+        return stacked([series_floats(one, start, label) for label, one in series.items()], stop - start)
+
+
+Columns = Matrix | PreparedColumns | FrameColumns  #: the features of a table
 
 
 def check_series_types(types: Mapping[str, Any]) -> None:
     """Refuse narwhals types that are not plain numbers, all columns at once; ``types`` are by how to speak of them."""
-    refuse_types({label: kind for label, dtype in types.items() if (kind := _not_numbers(dtype))})
-
-
-def _not_numbers(dtype: Any) -> str | None:
-    """Say what a column holds that is not numbers."""
-    import narwhals.stable.v1 as nw
-
-    if dtype.is_float() or dtype == nw.Boolean or (dtype.is_integer() and "128" not in str(dtype)):
-        return None
-    if dtype in (nw.String, nw.Binary):
-        return "text"
-    if dtype in (nw.Categorical, nw.Enum):
-        return "categories"
-    if dtype == nw.Object:
-        return "objects"
-    if dtype.is_temporal():
-        return "dates or times"
-    return "decimals" if dtype.is_decimal() else "something that is not a number"
+    refuse_types({label: type_word(dtype) for label, dtype in types.items()})
 
 
 def first_null(series: Any) -> int | None:
@@ -174,7 +119,7 @@ def series_floats(series: Any, start: int, label: str) -> NDArray:
     array = np.asarray(series.to_numpy())
     if array.dtype.kind == "O":  # nullable types of older pandas
         array = array.astype(np.float64 if series.dtype.is_float() else np.int64)
-    check_dtype(array.dtype, label)
+    refuse_types({label: type_word(array.dtype)})
     return as_floats(array, start, label)
 
 

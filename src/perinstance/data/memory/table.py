@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from perinstance.data.answer_tables import Flavour
-from perinstance.data.checks.cells import check_dtype, column_label
+from perinstance.data.checks.cells import column_label, refuse_types, type_word
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
 from perinstance.data.memory.class_words import coded_target, refuse_numbers
-from perinstance.data.memory.column_choice import Chosen, choose_columns
 from perinstance.data.memory.columns import (
     Columns,
     FrameColumns,
@@ -27,7 +25,16 @@ from perinstance.data.memory.columns import (
 )
 from perinstance.data.recipes.arrow_cells import as_arrow
 from perinstance.data.recipes.preparation import Preparation
-from perinstance.data.source import BLOCK_BYTES, Piece, Source, rows_per_block, rows_per_view
+from perinstance.data.source import (
+    BLOCK_BYTES,
+    Chosen,
+    Flavour,
+    Piece,
+    Source,
+    choose_columns,
+    rows_per_block,
+    rows_per_view,
+)
 from perinstance.errors import InvalidTable
 from perinstance.folds.block import Block
 from perinstance.folds.row_order import in_order_of
@@ -223,7 +230,7 @@ def _from_matrix(X: Any, target: Any, features: Any, preparation: Preparation | 
             raise InvalidTable("a matrix has no names, so its target is passed as y; or pass a table")
         return prepare_columns(values, preparation), None
     if values.size or values.dtype.kind != "f":
-        check_dtype(values.dtype, "X")
+        refuse_types({"X": type_word(values.dtype)})
     wanted = range(d) if features is None else [_column_number(one, d) for one in features]
     if target is None:
         return Matrix(values, tuple(wanted)), None
@@ -252,7 +259,7 @@ def _from_frame(
     matrix = _one_matrix(X) if len(used) == len(labels) and _kind_of(frame) == "pandas" else None
     if matrix is not None:
         return Matrix(matrix, chosen.features, tuple(map(str, used))), inner
-    return FrameColumns(frame, used, chosen.features), inner
+    return FrameColumns(frame, used, chosen.features, tuple(map(str, used))), inner
 
 
 def _kind_of(frame: Any) -> str:
@@ -293,7 +300,7 @@ def _vector(y: Any, classes: tuple[str, ...] | None = None) -> Vector:
         codes, words = coded_target(values, classes or None)
         return Vector(codes, words=words)
     refuse_numbers(classes)
-    check_dtype(values.dtype, "the target")
+    refuse_types({"the target": type_word(values.dtype)})
     return Vector(values)
 
 

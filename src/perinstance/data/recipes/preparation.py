@@ -57,7 +57,9 @@ class Preparation:
         names = names if names is not None and len(names) == width else [f"x{k}" for k in range(width)]
         rows = PreparedRows(tuple(ready), tuple(names))
         whole = rows.numbers(example, 0)
-        refuse_mixed_rows(self.steps, whole, [rows.numbers(_row(example, k), k)[0] for k in range(len(whole))])
+        refuse_mixed_rows(
+            self.steps, whole, [rows.numbers(rows_between(example, k, k + 1), k)[0] for k in range(len(whole))]
+        )
         return rows
 
 
@@ -134,7 +136,8 @@ def _labels(example: Any) -> Any:
     return None if names is None else [str(name) for name in names]
 
 
-def _row(example: Any, k: int) -> Any:
-    if hasattr(example, "iloc"):
-        return example.iloc[k : k + 1]
-    return example.slice(k, 1) if hasattr(example, "slice") else example[k : k + 1]
+def rows_between(table: Any, start: int, stop: int) -> Any:
+    """Return some rows of a matrix or of a frame, as the same kind."""
+    if hasattr(table, "iloc"):
+        return table.iloc[start:stop]
+    return table.slice(start, min(stop, len(table)) - start) if hasattr(table, "slice") else table[start:stop]

@@ -20,9 +20,8 @@ from perinstance.data.recipes.column_kinds import (
     column_kind,
     left_to_fill_in,
 )
-from perinstance.data.recipes.raw_columns import RawTable, raw_table
+from perinstance.data.recipes.raw_columns import RawTable, RefusedCells, raw_table
 from perinstance.data.recipes.recipe_file import read_recipe_file, recipe_text
-from perinstance.data.recipes.refused_cells import RefusedCells, fill_column
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.row_order import in_order_of
 from perinstance.numerics.array_types import Floats
@@ -131,7 +130,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         refused = RefusedCells(first, refuse)
         at = 0
         for name, kind, array in zip(names, kinds, cells, strict=True):
-            fill_column(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)], refused)
+            refused.fill(name, kind, array, self.decimal, out[:, at : at + len(kind.suffixes)])
             at += len(kind.suffixes)
         if self.intercept:
             out[:, -1] = 1.0
@@ -154,7 +153,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         kind, name = self._target()
         out = np.empty((len(array), 1), order="F")
         refused = RefusedCells(start, refuse)
-        fill_column(name, kind, array, self.decimal, out, refused)
+        refused.fill(name, kind, array, self.decimal, out)
         refused.refuse_any()
         return out[:, 0]
 

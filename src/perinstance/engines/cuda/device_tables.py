@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perinstance.data.answer_tables import Flavour
 from perinstance.data.checks.ids import read_ids, refuse_duplicates
-from perinstance.data.source import VIEW_BYTES, Piece, rows_per_block
+from perinstance.data.source import VIEW_BYTES, Flavour, Piece, rows_per_block
 from perinstance.errors import InvalidInput, InvalidTable
 from perinstance.folds.block import Block
 

@@ -10,11 +10,10 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from perinstance.data.answer_tables import Flavour
-from perinstance.data.checks.cells import as_floats, check_dtype
+from perinstance.data.checks.cells import as_floats, refuse_types, type_word
 from perinstance.data.memory.table import Table, read_table
 from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation
-from perinstance.data.source import Piece, Source
+from perinstance.data.source import Flavour, Piece, Source
 from perinstance.errors import InvalidTable, PerinstanceError
 from perinstance.folds.block import Block
 
@@ -101,8 +100,7 @@ class DaskTable:
             raise InvalidTable("X and y must be cut at the same rows; rechunk y to the chunks of X")
         if any(np.isnan(rows) for rows in self.X.chunks[0]):
             raise InvalidTable("the sizes of the chunks are not known; call compute_chunk_sizes() on X and y")
-        check_dtype(self.X.dtype, "X")
-        check_dtype(self.y.dtype, "the target")
+        refuse_types({"X": type_word(self.X.dtype), "the target": type_word(self.y.dtype)})
         if not self.n_rows or not self.n_features:
             raise InvalidTable("the table needs at least one row and one feature")
 
