@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.auditing.refit_check import recheck
+from perinstance.auditing.rows_again import recheck
 from perinstance.errors import InvalidInput
 
 RELEASES = [

@@ -12,7 +12,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.auditing import streamed_output
+from perinstance.auditing import map_people
 from perinstance.data import LossWriter, write_losses
 from perinstance.engines import Local
 
@@ -52,7 +52,7 @@ def test_the_file_is_that_of_writing_at_the_end(tmp_path, monkeypatch, release, 
     X, y = table(release, dominant=dominant)
     ids = np.array([f"={k}" if k % 50 == 49 else f"{k:04d}" for k in range(len(y))])
     for rows, names, size in ((32, ids, 2000), (100, None, 900), (1 << 17, ids, 5000)):
-        monkeypatch.setattr(streamed_output, "ROWS", rows)
+        monkeypatch.setattr(map_people, "ROWS", rows)
         path = tmp_path / f"losses.{suffix}"
         found = pi.audit(release, X, y, ids=names, engine=Local(threads=2, block_bytes=size), out=path)
         assert (found.health.refined > 0) == (dominant is not None or release is RELEASES[3])
@@ -61,7 +61,7 @@ def test_the_file_is_that_of_writing_at_the_end(tmp_path, monkeypatch, release, 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_files_and_outsiders(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(streamed_output, "ROWS", 40)
+    monkeypatch.setattr(map_people, "ROWS", 40)
     release = RELEASES[0]
     X, y = table(release)
     ids = [f"{k:04d}" for k in range(len(y))]
@@ -93,21 +93,21 @@ class Watch:
 
 
 def test_rows_are_written_before_the_walk_ends(tmp_path):
-    n = 5 * streamed_output.ROWS // 2
+    n = 5 * map_people.ROWS // 2
     X = np.random.default_rng(1).normal(size=(n, 1))
     watch = Watch(tmp_path)
     engine = Local(threads=2, block_bytes=16 * 50_000)
     pi.audit(RELEASES[0], X, X[:, 0] + 1, engine=engine, progress=watch, out=tmp_path / "losses.csv")
     # a block is told before it is written, and the end of a run may wait in a buffer, large on some systems
     for done, rows in watch.rows.items():
-        full = max(done - 50_000, 0) // streamed_output.ROWS * streamed_output.ROWS
+        full = max(done - 50_000, 0) // map_people.ROWS * map_people.ROWS
         assert full - 20_000 <= rows <= full
-    assert max(watch.rows.values()) > streamed_output.ROWS - 20_000
+    assert max(watch.rows.values()) > map_people.ROWS - 20_000
     assert (tmp_path / "losses.csv").read_text().splitlines()[: len(watch.lines)] == watch.lines
 
 
 def test_those_behind_an_open_person_wait_for_her(tmp_path, monkeypatch):
-    monkeypatch.setattr(streamed_output, "ROWS", 1000)
+    monkeypatch.setattr(map_people, "ROWS", 1000)
     X, y = table(RELEASES[0], n=40_000, dominant=25_500)
     watch = Watch(tmp_path)
     engine = Local(threads=1, block_bytes=32 * 2000)
@@ -125,7 +125,7 @@ def test_those_behind_an_open_person_wait_for_her(tmp_path, monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("where", ["progress", "people", "refine", "writer"])
 def test_an_error_in_the_middle_leaves_nothing(tmp_path, monkeypatch, where, error, suffix):
-    monkeypatch.setattr(streamed_output, "ROWS", 64)
+    monkeypatch.setattr(map_people, "ROWS", 64)
     seen = []
 
     class Breaks(pi.PosteriorSample):

@@ -8,7 +8,7 @@ import pytest
 from perinstance import PosteriorSample, audit
 from perinstance.data import read_table
 from perinstance.engines import Engine, LocalSweep
-from perinstance.engines.dask import Dask, DaskTable
+from perinstance.engines.dask import Dask, dask_source
 from perinstance.errors import InvalidTable
 
 dask = pytest.importorskip("dask", reason="the optional extra 'dask' is not installed")
@@ -20,7 +20,7 @@ Y = RNG.normal(size=1003)
 
 
 def table(X=X, y=Y, rows=97):
-    return DaskTable(da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows))
+    return dask_source(da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows))
 
 
 @pytest.fixture(params=["synchronous", "threads"], autouse=True)
@@ -73,7 +73,7 @@ def test_tables_that_are_cut_wrongly():
         (da.from_array(X.astype(str), chunks=(97, -1)), da.from_array(Y, chunks=97)),
     ):
         with pytest.raises(InvalidTable):
-            DaskTable(other, y)
+            dask_source(other, y)
     assert read_table(ready := table()) is ready
     with pytest.raises(InvalidTable, match="beside it"):
         read_table(ready, target="y")

@@ -19,8 +19,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import perinstance as pi
-from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR
-from perinstance.auditing.scattered.result import ScatteredAudit
+from perinstance.auditing.loss_sketch import QUANTILE_ERROR
+from perinstance.auditing.scattered_audit import ScatteredAudit
 from perinstance.errors import ClusterTrouble, InvalidInput, InvalidTable
 from perinstance.report import words
 
@@ -67,7 +67,7 @@ def parquet(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr("perinstance.engines.dask.parquet_parts.PART_BYTES", 1000 * 8 * 4)
+    monkeypatch.setattr("perinstance.engines.dask.tables.PART_BYTES", 1000 * 8 * 4)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from perinstance.auditing.loss_sketch import QUANTILE_ERROR, LossSketch
 from perinstance.auditing.loss_statistics import share_above, summary_of
-from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR, LossSketch
 from perinstance.errors import InvalidInput
 from perinstance.numerics.quantiles import attained_quantile
 

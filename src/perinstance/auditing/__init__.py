@@ -5,8 +5,8 @@ from __future__ import annotations
 from perinstance.auditing.audit_call import audit
 from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
 from perinstance.auditing.realised_losses import Realised
-from perinstance.auditing.refit_check import Recheck
 from perinstance.auditing.result import Audit, Health, Summary
+from perinstance.auditing.rows_again import Recheck
 
 __all__ = [
     "Audit",

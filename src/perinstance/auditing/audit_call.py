@@ -8,20 +8,23 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, read_rows
+from perinstance.auditing.map_people import LossStream, walk_people
+from perinstance.auditing.partition_losses import open_folder, scatter
+from perinstance.auditing.raw_tables import columns_named, feature_names, in_fitted_order, outsiders_of, read_rows
 from perinstance.auditing.result import Audit
-from perinstance.auditing.streamed_output import LossStream
+from perinstance.auditing.scattered_audit import ScatteredAudit
 from perinstance.checked_numbers import probability
 from perinstance.data import LossWriter, Recipe
 from perinstance.data.checks.identifiers import warn_of_identifiers
 from perinstance.data.recipes.preparation import Preparation, refuse_target_of_recipe, split_pipeline
 from perinstance.data.source import Source
 from perinstance.engines import default_engine
+from perinstance.engines.dask import DaskSweep
 from perinstance.engines.local import quiet_libraries
-from perinstance.engines.protocol import Engine, Progress, TableSweep
+from perinstance.engines.protocol import Engine, Progress
 from perinstance.errors import BeyondBounds, InvalidInput, InvalidTable
 from perinstance.event_log import LOG
+from perinstance.models.interface import FitHealth
 from perinstance.numerics.compile_notice import compilation_as_stage
 from perinstance.pairs.kinds import Method, check_method
 from perinstance.releases.base.release import instead_of_a_release, is_release
@@ -111,64 +114,37 @@ def audit(
         warn_of_identifiers(table)
     engine = default_engine(table) if engine is None else engine
     sweep = engine.sweep(table, progress)
-    folder = _folder_for(sweep, out) if is_folder(out) else None
+    if is_folder(out) and not isinstance(sweep, DaskSweep):
+        raise InvalidInput(
+            "losses of a table that is audited on this machine go to one file, called .parquet or .csv; a folder, with "
+            "one file per partition, is for Dask's collections and for Parquet on a cluster"
+        )
+    folder = open_folder(out) if is_folder(out) else None
     name = type(release).__name__
     LOG.info("audit of %s begins: %d features", name, table.n_features)
     with closing(sweep), quiet_libraries(table.n_features), compilation_as_stage(progress):
         fit = release.confidential_fit(sweep, method)
         LOG.debug("audit: the confidential fit is made")
-        if outsiders is None:
-            who, inside, asked = sweep, True, table
-        else:
-            asked = _outsiders(release, outsiders, table, named, preparation)
-            who, inside = engine.sweep(asked, progress), False
+        who: Any = sweep
+        if outsiders is not None:
+            who = engine.sweep(_outsiders(release, outsiders, table, named, preparation), progress)
+        about = {"release": release, "fit": fit, "delta": delta, "inside": outsiders is None}
         if folder is not None:
-            from perinstance.auditing.scattered.walk import scatter
-
-            return scatter(release, fit, sweep, who, inside, delta, folder)
+            return ScatteredAudit.of(scatter(**about, sweep=sweep, who=who, folder=folder), who, **about, folder=folder)
         with nullcontext() if writer is None else writer:
-            stream = None if writer is None else LossStream(writer, who, asked.has_ids)
-            answer = walk_people(release, fit, sweep, who, inside, delta, stream)
-            found = Audit(
-                release=release,
-                fit=fit,
-                delta=delta,
-                pairs=answer.pairs,
-                ids=who.ids,
-                flavour=asked.flavour,
-                losses=answer.epsilon,
-                leverages=answer.leverage,
-                residuals=answer.residual,
-                inside=inside,
-                n_features=table.n_features,
-                refined=answer.refined,
-                preparation=preparation,
-                features=named,
-            )
+            stream = None if writer is None else LossStream(writer, who, who.source.has_ids)
+            answers = walk_people(**about, sweep=sweep, who=who, stream=stream)
+            found = Audit.of(answers, who, **about, preparation=preparation, features=named)
             if stream is not None:
                 stream.finish({name: column for name, column in found.columns().items() if name != "id"})
     LOG.info("audit of %s ends", name)
-    _tell_of_clipping(found)
+    if hasattr(fit, "clipped"):  # of most fits the health takes longer than the answer is worth
+        _tell_of_clipping(fit.health)
     return found
 
 
-def _folder_for(sweep: TableSweep, out: Any) -> Path:
-    """Make the folder that the partitions' losses go to."""
-    from perinstance.auditing.scattered.walk import open_folder
-
-    if not hasattr(sweep, "each_partition"):
-        raise InvalidInput(
-            "losses of a table that is audited on this machine go to one file, called .parquet or .csv; a folder, with "
-            "one file per partition, is for Dask's collections and for Parquet on a cluster"
-        )
-    return open_folder(out)
-
-
-def _tell_of_clipping(found: Audit) -> None:
+def _tell_of_clipping(health: FitHealth) -> None:
     """Warn the curator when a release clipped many rows: its estimate is then one of other data."""
-    if not hasattr(found.fit, "clipped"):  # most fits: their health takes longer than the answer is worth
-        return
-    health = found.fit.health
     for what, count in (("rows", health.clipped_features), ("targets", health.clipped_targets)):
         if count is not None and count > MANY_CLIPPED * health.n_people:
             warnings.warn(
@@ -179,14 +155,6 @@ def _tell_of_clipping(found: Audit) -> None:
             )
 
 
-def outsiders_of(outsiders: Any) -> tuple[Any, Any, None, Any]:
-    """Return people outside as ``read_rows`` takes them."""
-    if not isinstance(outsiders, (tuple, list)) or not 1 <= len(outsiders) <= 3:
-        raise InvalidInput("outsiders must be (X_new, y_new) or (X_new, y_new, ids_new)")
-    X, y, ids = (*outsiders, None, None)[:3]
-    return X, y, None, ids
-
-
 def _outsiders(
     release: Any, outsiders: Any, table: Source, named: tuple[str, ...] | None, preparation: Preparation | None
 ) -> Source:
@@ -195,17 +163,13 @@ def _outsiders(
     by_recipe = preparation is not None and preparation.columns is not None
     own = None if named is None or by_recipe else columns_named(new[0], named)
     asked = read_rows(release, *new, own, preparation, getattr(table, "classes", ()))
-    _same_features(table, asked)
-    return asked
-
-
-def _same_features(table: Source, asked: Source) -> None:
     if table.n_features != asked.n_features:
         raise InvalidTable(
             f"the table has {table.n_features} features and outsiders have {asked.n_features}; they must be the same"
         )
     if table.names is not None and asked.names is not None and tuple(table.names) != tuple(asked.names):
         raise InvalidTable("the features of outsiders have other names, or another order, than those of the table")
+    return asked
 
 
 def is_folder(out: Any) -> bool:

@@ -8,8 +8,8 @@ neither the sum nor the largest of the single losses, and need not grow with the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perinstance.auditing.map_people import walk_people
-from perinstance.auditing.raw_tables import read_again, refuse_other_people
-from perinstance.auditing.refit_check import WithoutRows, picked_rows
+from perinstance.auditing.rows_again import WithoutRows, audited_table, picked_rows
 from perinstance.checked_numbers import is_whole, non_negative
-from perinstance.engines import Local
 from perinstance.errors import InvalidInput, NumericalTrouble, RefusedModel
 from perinstance.models.linear.ridge import LinearFit
 from perinstance.numerics.array_types import Floats
@@ -113,7 +111,7 @@ class Republished(ShownAsTable):
 def deletions(audit: Audit, epsilon: float) -> Deletions:
     """Tell of each person, alone, whether the output may stay: their loss is proved to be at most epsilon."""
     epsilon = non_negative("epsilon", epsilon)
-    _inside(audit)
+    _refuse_outsiders(audit)
     codes = audit.pairs.codes
     possible = (audit.losses <= epsilon) & (codes != ESTIMATE)
     return Deletions(epsilon, audit.delta, possible, audit.losses, codes, audit.ids, audit.flavour)
@@ -124,39 +122,46 @@ def deletions_together(
 ) -> DeletedTogether:
     """Answer for several requests at once: all of them, a greedy order, and for a few people the largest set."""
     epsilon = non_negative("epsilon", epsilon)
-    _inside(audit)
+    _refuse_outsiders(audit)
     asked = positions_of(audit, people)
-    table = read_again(audit, X, y, **columns)
-    with closing(Local(threads=1).sweep(table)) as sweep:
-        refuse_other_people(audit, table, sweep)
+    with audited_table(audit, X, y, columns) as sweep:
         group = _group_pairs(audit, asked, sweep)
         known: dict[frozenset[int], tuple[float, Kind]] = {}
 
         def loss(some: Sequence[int]) -> float:
             key = frozenset(some)
             if key not in known:
-                pairs = audit.pairs[next(iter(key))] if len(key) == 1 else group(sorted(key))
+                pairs = audit.pairs[some[0]] if len(key) == 1 else group(sorted(key))
                 known[key] = float(pairs.epsilon(audit.delta)[0]), pairs.kind
             found, kind = known[key]
             return found if is_bound(kind) else np.inf
 
-        order, losses = _greedy(asked, epsilon, loss)
-        largest = _largest(asked, epsilon, loss) if len(asked) <= FEW else None
+        order: list[int] = []  # whoever leaves the group's loss smallest comes next
+        losses: list[float] = []
+        while left := [at for at in asked if at not in order]:
+            best = min(left, key=lambda at: loss([*order, at]))
+            if not loss([*order, best]) <= epsilon:
+                break
+            order.append(best)
+            losses.append(loss(order))
+        largest: tuple[int, ...] | None = None
+        if len(asked) <= FEW:  # every subset, the largest first; among equals the one that loses least
+            best_of_size = (min(combinations(asked, k), key=loss) for k in range(len(asked), 0, -1))
+            largest = next((some for some in best_of_size if loss(some) <= epsilon), ())
         together = loss(asked)
     kind = weakest([kind for _, kind in known.values()])
-    return DeletedTogether(asked, epsilon, audit.delta, together, together <= epsilon, order, losses, largest, kind)
+    possible = together <= epsilon
+    return DeletedTogether(asked, epsilon, audit.delta, together, possible, tuple(order), tuple(losses), largest, kind)
 
 
 def republished(audit: Audit, people: Sequence[Any], X: Any, y: Any = None, **columns: Any) -> Republished:
     """Audit a second publication without these people, and compose it with the first for everybody who stays."""
-    _inside(audit)
+    _refuse_outsiders(audit)
     deleted = positions_of(audit, people)
     stay = np.delete(np.arange(len(audit)), deleted)
     if not len(stay):
         raise InvalidInput("nobody would be left to publish about; take the output down instead")
-    table = read_again(audit, X, y, **columns)
-    with closing(Local(threads=1).sweep(table)) as sweep:
-        refuse_other_people(audit, table, sweep)
+    with audited_table(audit, X, y, columns) as sweep:
         rest: Any = WithoutRows(sweep, deleted)
         fit = audit.release.confidential_fit(rest, "auto")
         again = walk_people(audit.release, fit, rest, rest, True, audit.delta)
@@ -184,7 +189,7 @@ def positions_of(audit: Audit, people: Sequence[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _inside(audit: Audit) -> None:
+def _refuse_outsiders(audit: Audit) -> None:
     if not audit.inside:
         raise InvalidInput("only people of the table can be deleted from it; these are outsiders")
 
@@ -193,62 +198,29 @@ def _group_pairs(audit: Audit, asked: tuple[int, ...], sweep: Any) -> Callable[[
     """Return what gives the one pair of some of these people."""
     from perinstance.analysis import group_pairs
 
-    mechanism, fit = audit.release.mechanism(), audit.fit
+    mechanism, fit, pairs = audit.release.mechanism(), audit.fit, audit.pairs
     release: Any = audit.release
-    if isinstance(release, MovesTogether):
-        theirs, _ = picked_rows(sweep, list(asked), len(audit))
-        return lambda some: release.moved_together(fit, theirs[[asked.index(position) for position in some]])
-    if mechanism.own_row and type(audit.pairs) in (GaussianShift, LaplaceShift):
-        return lambda some: _added(audit.pairs[np.array(some)])
-    if not isinstance(fit, LinearFit) or mechanism.family == "adaptive":
+    together = isinstance(release, MovesTogether)
+    if not together and mechanism.own_row and isinstance(pairs, GaussianShift | LaplaceShift):
+        # single distances that hold in every table add up (triangle inequality)
+        distances = pairs.to_columns()["distance"]
+        return lambda some: type(pairs)([float(distances[some].sum()) * ROUNDS_UP], weakest("upper", pairs[some].kind))
+    if not together and (not isinstance(fit, LinearFit) or mechanism.family == "adaptive"):
         raise RefusedModel(
             f"the loss of several people at once is known for ridge regression and for releases whose loss follows "
             f"from a person's own row, not for this {mechanism.name}; ask for one person at a time"
         )
-    rows, targets = picked_rows(sweep, list(asked), len(audit))
-    at = {position: k for k, position in enumerate(asked)}
+    rows, targets = picked_rows(sweep, asked, len(audit))
 
-    def pairs(some: list[int]) -> Pairs:
-        chosen = [at[position] for position in some]
+    def of_group(some: list[int]) -> Pairs:
+        chosen = [asked.index(position) for position in some]
+        if together:
+            return release.moved_together(fit, rows[chosen])
         X, y = rows[chosen], targets[chosen]
-        try:
-            found = group_pairs(audit.release, fit, X, y)
+        with contextlib.suppress(NumericalTrouble):
+            found = group_pairs(release, fit, X, y)
             if found.kind == "exact":
                 return found
-        except NumericalTrouble:
-            pass
-        return group_pairs(audit.release, fit, X, y, sweep=sweep)  # every digit, at the price of a pass
+        return group_pairs(release, fit, X, y, sweep=sweep)  # every digit, at the price of a pass
 
-    return pairs
-
-
-def _added(pairs: Any) -> Pairs:
-    """Bound a group whose single distances hold in every table: they add up (triangle inequality)."""
-    distance = float(np.sum(pairs.to_columns()["distance"])) * ROUNDS_UP
-    return type(pairs)([distance], weakest("upper", pairs.kind))
-
-
-def _greedy(
-    asked: tuple[int, ...], epsilon: float, loss: Callable[[Sequence[int]], float]
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Take whoever leaves the group's loss smallest, while it keeps the certificate."""
-    order: list[int] = []
-    losses: list[float] = []
-    left = list(asked)
-    while left:
-        found = [loss([*order, at]) for at in left]
-        k = int(np.argmin(found))
-        if not found[k] <= epsilon:
-            break
-        order.append(left.pop(k))
-        losses.append(found[k])
-    return tuple(order), tuple(losses)
-
-
-def _largest(asked: tuple[int, ...], epsilon: float, loss: Callable[[Sequence[int]], float]) -> tuple[int, ...]:
-    """Look at every subset, the largest first; among equals the one that loses least."""
-    for size in range(len(asked), 0, -1):
-        best = min(combinations(asked, size), key=loss)
-        if loss(best) <= epsilon:
-            return best
-    return ()
+    return of_group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,25 +44,16 @@ def summary_of(losses: Floats, delta: float, kind: Kind) -> Summary:
     """Return the losses of all people in a few numbers."""
     if not len(losses):
         return Summary(0, delta, kind, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-    median, p95, p99, maximum = attained_quantile(losses, [0.5, 0.95, 0.99, 1.0])
-    return Summary(
-        people=len(losses),
-        delta=delta,
-        kind=kind,
-        mean=float(losses.mean()),
-        median=float(median),
-        p95=float(p95),
-        p99=float(p99),
-        maximum=float(maximum),
-        infinite=int(np.isinf(losses).sum()),
-    )
+    median, p95, p99, most = attained_quantile(losses, [0.5, 0.95, 0.99, 1.0]).tolist()
+    mean, infinite = float(losses.mean()), int(np.isinf(losses).sum())
+    return Summary(len(losses), delta, kind, mean, median, p95, p99, most, infinite)
 
 
 def share_above(losses: Floats, limits: ArrayLike) -> Any:
     """Return the share of people whose loss exceeds each limit."""
     at = np.asarray(limits, dtype=np.float64)
     if np.isnan(at).any():
-        raise InvalidInput("tail needs a number, got NaN; try tail(2.0)")
+        raise InvalidInput("share_above needs a number, got NaN; try share_above(2.0)")
     ordered = np.sort(losses)
     share = 1.0 - np.searchsorted(ordered, at, side="right") / max(len(ordered), 1)
     return float(share) if share.ndim == 0 else share
@@ -78,13 +70,12 @@ def by_group(losses: Floats, codes: NDArray[np.uint8], labels: NDArray[Any]) -> 
     check_labels(labels, len(losses))
     names, member = np.unique(labels, return_inverse=True)
     order = np.argsort(member, kind="stable")
-    cuts = np.searchsorted(member[order], np.arange(len(names) + 1))
-    rows = []
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
-        who = order[start:stop]
-        of = losses[who]
-        quantiles = attained_quantile(of, [0.5, 0.95, 1.0])
-        rows.append((len(of), of.mean(), *quantiles, weakest_of_codes(codes[who])))
+    groups = np.split(order, np.searchsorted(member[order], np.arange(1, len(names))))
+    found = [summary_of(losses[who], 0.0, weakest_of_codes(codes[who])) for who in groups if len(who)]
+    return group_columns(names, found)
+
+
+def group_columns(names: NDArray[Any], groups: Sequence[Summary]) -> dict[str, NDArray[Any]]:
+    """Return the names of groups and what is told of each, as columns."""
     titles = ("people", "mean", "median", "p95", "maximum", "kind")
-    columns = [np.array(column) for column in zip(*rows, strict=True)] or [np.empty(0)] * len(titles)
-    return {"group": names, **dict(zip(titles, columns, strict=True))}
+    return {"group": names, **{title: np.array([getattr(one, title) for one in groups]) for title in titles}}

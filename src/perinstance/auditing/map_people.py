@@ -1,9 +1,8 @@
-"""The map of an audit: block by block into arrays that are made once; then the few people that a block left open."""
+"""The map of an audit: answers block by block, to a file as they come; then the few people that a block left open."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,25 +11,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.streamed_output import LossStream
+from perinstance.data import LossWriter
 from perinstance.engines.protocol import TableSweep
 from perinstance.folds.block import Block
+from perinstance.folds.sweep import People
 from perinstance.numerics.array_types import Floats
 from perinstance.pairs import Pairs
-from perinstance.pairs.columns import ColumnPairs
 from perinstance.releases.base.block_losses import BlockLosses, losses_of_block
 from perinstance.releases.base.release import Release
 
+#: rows written at once; the file does not depend on how the table was cut into blocks
+ROWS = 1 << 17
+
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PeopleAnswers:
     """One entry per person."""
 
     leverage: Floats
     residual: Floats
     epsilon: Floats
     pairs: Pairs
-    refined: int  #: people who were answered one by one
+    open: NDArray[np.intp]  #: positions of the people whom a block left open
+    rows: Block | None  #: their rows; None when there is nobody
+
+    @classmethod
+    def of(cls, parts: Sequence[BlockLosses]) -> PeopleAnswers:
+        """Put the answers of consecutive blocks behind each other."""
+        people = [part.people for part in parts]
+        masks = [np.zeros(len(p.leverage), dtype=bool) if p.open is None else p.open for p in people]
+        blocks = [part.open for part in parts if part.open is not None and len(part.open)]
+        return cls(
+            leverage=np.concatenate([p.leverage for p in people]),
+            residual=np.concatenate([p.residual for p in people]),
+            epsilon=np.concatenate([part.epsilon for part in parts]),
+            pairs=type(people[0].pairs).concatenate([p.pairs for p in people]),
+            open=np.flatnonzero(np.concatenate(masks)),
+            rows=together(blocks) if blocks else None,
+        )
+
+    def with_open(self, better: People, delta: float) -> PeopleAnswers:
+        """Put what was found of the open people in their places."""
+        order = np.arange(len(self.leverage))
+        order[self.open] = len(order) + np.arange(len(self.open))
+        self.leverage[self.open], self.residual[self.open] = better.leverage, better.residual
+        self.epsilon[self.open] = better.pairs.epsilon(delta)
+        return replace(self, pairs=type(better.pairs).concatenate([self.pairs, better.pairs])[order])
+
+
+def together(blocks: Sequence[Block]) -> Block:
+    """Put the rows of blocks behind each other."""
+    return Block(np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks]))
 
 
 def walk_people(
@@ -41,103 +72,61 @@ def walk_people(
     inside: bool,
     delta: float,
     stream: LossStream | None = None,
-) -> Answer:
+) -> PeopleAnswers:
     """Map over the people of ``who``; ``sweep`` is the table of the fit. Each block is shown to ``stream``."""
-    gather = _Gather(who.n_rows)
     step: Callable[[Block], BlockLosses] = partial(
         losses_of_block, release=release, fit=fit, inside=inside, delta=delta
     )
-    # threads write their own rows: one that wrote everybody's would be what the others wait for
-    placed = getattr(who, "in_this_process", False)
-    own = getattr(who, "map_placed", None)  # an engine whose own threads make the parts
-    if placed:
-        step = partial(_placed, step=step, gather=gather)
-    with closing(who.map(step) if own is None else own(step, gather)) as parts:  # no thread works on after an error
-        for part in parts:
-            gather.add(part, placed or own is not None)
+    parts = []
+    with closing(who.map(step)) as found:  # no thread works on after an error
+        for part in found:
+            parts.append(part)
             if stream is not None:
                 stream.add(part.people, part.epsilon)
-    answer = gather.answer()
-    if not gather.open:
-        return answer
-    at = np.concatenate(gather.open)
-    rows = Block(np.concatenate([b.X for b in gather.rows]), np.concatenate([b.y for b in gather.rows]))
-    better = release.refine(fit, sweep, rows, inside)
-    answer.leverage[at], answer.residual[at] = better.leverage, better.residual
-    answer.epsilon[at] = better.pairs.epsilon(delta)
-    return replace(answer, pairs=with_better(answer.pairs, better.pairs, at), refined=len(at))
+    answers = PeopleAnswers.of(parts)
+    if answers.rows is None:
+        return answers
+    return answers.with_open(release.refine(fit, sweep, answers.rows, inside), delta)
 
 
-def _placed(block: Block, step: Callable[[Block], BlockLosses], gather: _Gather) -> BlockLosses:
-    """Answer for one block, and write its rows where everybody's are."""
-    part = step(block)
-    gather.place(part, block.start)
-    return part
+class LossStream:
+    """Losses on their way to a file: rows leave as soon as they are final, in order, in runs of one length.
 
+    A block whose people are all answered is final. People left open are answered after the walk, so from the first
+    block with such a person on nothing leaves until then. ``who`` is the sweep that knows the ids.
+    """
 
-def with_better(pairs: Pairs, better: Pairs, at: NDArray) -> Pairs:
-    """Put other pairs in some places."""
-    if isinstance(pairs, ColumnPairs) and type(pairs) is type(better) and pairs.one_number_each:
-        return pairs.with_others(at, better)
-    order = np.arange(len(pairs))
-    order[at] = len(order) + np.arange(len(at))
-    return type(better).concatenate([pairs, better])[order]
+    def __init__(self, writer: LossWriter, who: TableSweep, has_ids: bool) -> None:
+        self._writer, self._who = writer, who
+        # ids that only reading tells are known, and known to be different, after the first pass
+        self._flows = who.ids is not None or not has_ids
+        self._waiting: list[dict[str, NDArray]] = []
 
-
-class _Gather:
-    """Collects the parts. With the number of people known, each array is written once and the parts are let go."""
-
-    def __init__(self, n: int | None) -> None:
-        self.n = n
-        self.done = 0
-        self.columns: dict[str, NDArray] = {}  #: by the names of ``_columns_of``
-        self.kind: type[ColumnPairs] | None = None
-        self.parts: list[BlockLosses] = []
-        self.open: list[NDArray] = []
-        self.rows: list[Block] = []
-        self._lock = threading.Lock()
-
-    def add(self, part: BlockLosses, placed: bool) -> None:
-        """Take the next part, in row order."""
-        people = part.people
-        if people.open is not None and part.open is not None:
-            self.open.append(self.done + np.flatnonzero(people.open))
-            self.rows.append(part.open)
-        if self.n is None or not _columns_of(part):
-            self.parts.append(part)
-        elif not placed:
-            self.place(part, self.done)
-        self.done += len(part.epsilon)
-
-    def place(self, part: BlockLosses, start: int) -> None:
-        """Write the numbers of a part where they belong; parts may come in any order, from several threads."""
-        values = _columns_of(part)
-        if self.n is None or not values:
+    def add(self, people: People, epsilon: NDArray) -> None:
+        """Take the next block; write what fills a run."""
+        if people.open is not None and people.open.any():
+            self._flows = False
+            self._waiting.clear()  # ``finish`` gets these rows again
+        if not self._flows:
             return
-        with self._lock:
-            if not self.columns:
-                self.kind = type(part.people.pairs)  # type: ignore[assignment]
-                self.columns = {name: np.empty(self.n, column.dtype) for name, column in values.items()}
-        for name, column in self.columns.items():
-            column[start : start + len(part.epsilon)] = values[name]
+        numbers = {"epsilon": epsilon, "leverage": people.leverage, "residual": people.residual}
+        self._waiting.append({**numbers, "kind": people.pairs.kinds})
+        if sum(len(block["kind"]) for block in self._waiting) < ROWS:
+            return
+        columns = {name: np.concatenate([block[name] for block in self._waiting]) for name in self._waiting[0]}
+        whole = len(columns["kind"]) // ROWS * ROWS
+        self._write({name: values[:whole] for name, values in columns.items()})
+        self._waiting = [{name: values[whole:].copy() for name, values in columns.items()}]
 
-    def answer(self) -> Answer:
-        """Put together what was gathered."""
-        if self.parts:
-            pairs = type(self.parts[0].people.pairs).concatenate([part.people.pairs for part in self.parts])
-            leverage = np.concatenate([part.people.leverage for part in self.parts])
-            residual = np.concatenate([part.people.residual for part in self.parts])
-            return Answer(leverage, residual, np.concatenate([part.epsilon for part in self.parts]), pairs, 0)
-        assert self.kind is not None  # a table without rows was refused before
-        own = {slot[1:]: self.columns[slot] for slot in self.kind.__slots__}
-        leverage, residual, epsilon = (self.columns[name] for name in ("leverage", "residual", "epsilon"))
-        return Answer(leverage, residual, epsilon, self.kind.of_checked(self.columns["_codes"], own), 0)
+    def finish(self, columns: dict[str, NDArray]) -> None:
+        """Write the rows that have not left yet, given everybody's columns."""
+        self._waiting.clear()
+        self._write({name: values[self._writer.n_rows :] for name, values in columns.items()})
 
-
-def _columns_of(part: BlockLosses) -> dict[str, NDArray]:
-    """Return the arrays of a part by name, those of its pairs by their slots; none where pairs are no such columns."""
-    people, pairs = part.people, part.people.pairs
-    if not (isinstance(pairs, ColumnPairs) and pairs.one_number_each):
-        return {}
-    columns = {"leverage": people.leverage, "residual": people.residual, "epsilon": part.epsilon}
-    return columns | {slot: getattr(pairs, slot) for slot in ("_codes", *pairs.__slots__)}
+    def _write(self, columns: dict[str, NDArray]) -> None:
+        for start in range(0, len(columns["kind"]), ROWS):
+            run = {name: values[start : start + ROWS] for name, values in columns.items()}
+            first = self._writer.n_rows
+            rows, ids = slice(first, first + len(run["kind"])), self._who.ids
+            names = {"row": np.arange(rows.start, rows.stop)} if ids is None else {"id": ids[rows]}
+            self._writer.write({**names, **run})

@@ -38,39 +38,43 @@ def read_rows(
     A classifier's target may be words: ``classes`` are those of the table that was fitted, none when this is it.
     """
     named: dict[str, Any] = {"ids": ids, "features": features, "preparation": preparation}
+    declared, with_target = declared_words(release), release.mechanism().needs_target
     if is_on_device(X):
-        if not release.mechanism().needs_target or classes or declared_words(release):
+        if not with_target or classes or declared:
             raise InvalidTable(
                 f"{type(release).__name__} of an array on a device is not supported; copy it to the host"
             )
         return device_source(X, y, target=target, **named)
-    if is_dask(X) and release.mechanism().needs_target:
-        words = declared_words(release) or (classes if classifies(release) else None)
-        return dask_source(X, y, target=target, classes=words, **named)
-    if release.mechanism().needs_target:
-        declared = declared_words(release)
-        words = declared or (classes if classifies(release) else None)
-        if words is not None and preparation is None and hasattr(X, "select_columns"):
-            if declared:
-                named["preparation"] = yes_or_no(target, declared[0], declared[1], others_missing=True)
-            else:
-                named["preparation"] = two_classes(X, target)
-        return read_table(X, y, target=target, classes=words, **named)
-    if preparation is not None:
-        named["preparation"] = replace(preparation, target=None)
-    if y is not None or target is not None:
-        raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
-    if is_dask(X):
-        return dask_source(X, zeros_for(X), **named)
-    if hasattr(X, "select_columns"):  # a scan
-        if preparation is not None and preparation.columns is not None:
-            named["features"] = preparation.columns
-        return X.select_columns(target=None, **named)
-    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
-        X = plain_array(X, "the table")
-        X = X[:, None] if X.ndim == 1 else X
-    countable = hasattr(X, "__len__") and not hasattr(X, "nnz")  # what is no table is refused as one
-    return read_table(X, np.zeros(len(X) if countable else 0), **named)
+    scanned, words = hasattr(X, "select_columns"), declared or (classes if classifies(release) else None)
+    if not with_target:
+        if y is not None or target is not None:
+            raise InvalidTable(f"{type(release).__name__} has no target; pass the columns to be averaged as X alone")
+        if preparation is not None:
+            named["preparation"] = replace(preparation, target=None)
+        if scanned:
+            if preparation is not None and preparation.columns is not None:
+                named["features"] = preparation.columns
+            return X.select_columns(target=None, **named)
+        if is_dask(X):
+            return dask_source(X, zeros_for(X), **named)
+        if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
+            X = plain_array(X, "the table")
+            X = X[:, None] if X.ndim == 1 else X
+        countable = hasattr(X, "__len__") and not hasattr(X, "nnz")  # what is no table is refused as one
+        y = np.zeros(len(X) if countable else 0)
+    elif words is not None and preparation is None and scanned:
+        found = yes_or_no(target, *declared, others_missing=True) if declared else two_classes(X, target)
+        named["preparation"] = found
+    read = dask_source if is_dask(X) else read_table
+    return read(X, y, target=target, classes=words, **named)
+
+
+def outsiders_of(outsiders: Any) -> tuple[Any, Any, None, Any]:
+    """Return people outside as ``read_rows`` takes them."""
+    if not isinstance(outsiders, (tuple, list)) or not 1 <= len(outsiders) <= 3:
+        raise InvalidInput("outsiders must be (X_new, y_new) or (X_new, y_new, ids_new)")
+    X, y, ids = (*outsiders, None, None)[:3]
+    return X, y, None, ids
 
 
 def read_again(
@@ -104,10 +108,13 @@ def feature_names(X: Any, source: Source, target: Any, ids: Any, features: Any) 
     labels = column_labels(X)
     if source.names is None or labels is None:
         return source.names
-    if features is None:
-        named = [one for one in (target, ids) if isinstance(one, str | int)]
-        features = [label for label in labels if label not in named]
-    return tuple(str(label) for label in features)
+    return tuple(str(label) for label in _used(labels, target, ids, features))
+
+
+def _used(labels: Sequence[Any], target: Any, ids: Any, features: Any) -> Sequence[Any]:
+    """Return the labels of the features: all but those of target and ids where none are chosen."""
+    named = [one for one in (target, ids) if isinstance(one, str | int)]
+    return [label for label in labels if label not in named] if features is None else features
 
 
 def in_fitted_order(release: Any, X: Any, target: Any, ids: Any, features: Any) -> Any:
@@ -115,8 +122,7 @@ def in_fitted_order(release: Any, X: Any, target: Any, ids: Any, features: Any) 
     fitted, labels = getattr(release, "feature_names_in_", None), column_labels(X)
     if fitted is None or labels is None:
         return features
-    named = [one for one in (target, ids) if isinstance(one, str | int)]
-    used = [label for label in labels if label not in named] if features is None else features
+    used = _used(labels, target, ids, features)
     return columns_named(X, fitted) if sorted(map(str, used)) == sorted(map(str, fitted)) else features
 
 
@@ -148,8 +154,9 @@ def refuse_other_people(audit: Any, table: Source, sweep: TableSweep) -> None:
     """Refuse a table whose ids (or index) are not those of the audit; ``sweep`` goes over the table."""
     if audit.ids is not None and table.has_ids:
         if sweep.ids is None:  # they are known after a pass
-            sweep.fold(lambda block: len(block))
-        same = sweep.ids is not None and _texts(audit.ids).equals(_texts(sweep.ids))
+            sweep.fold(len)
+        before, now = (None if ids is None else ids.cast(pa.large_string()) for ids in (audit.ids, sweep.ids))
+        same = now is not None and before.equals(now)
     else:
         before, now = audit.flavour.index, table.flavour.index
         same = before is None or now is None or before.equals(now)
@@ -158,7 +165,3 @@ def refuse_other_people(audit: Any, table: Source, sweep: TableSweep) -> None:
             "the table has other people than the audit, or the same ones in another order; pass the table that was "
             "audited, with its rows in the same order"
         )
-
-
-def _texts(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    return ids.cast(pa.large_string())

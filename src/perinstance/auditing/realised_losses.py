@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perinstance.auditing.audit_call import outsiders_of
-from perinstance.auditing.raw_tables import read_again, refuse_other_names, refuse_other_people
+from perinstance.auditing.raw_tables import outsiders_of, read_again, refuse_other_names, refuse_other_people
+from perinstance.auditing.rows_again import audited_table
 from perinstance.engines import Local
 from perinstance.errors import InvalidInput, RefusedModel
 from perinstance.numerics.array_types import Floats
@@ -101,20 +101,15 @@ def realised(audit: Any, published: Any, X: Any, y: Any = None, *, outsiders: An
         )
     if not isinstance(release, HasDensity):
         raise RefusedModel(f"no density is known for what {release.mechanism().name} publishes, so no realised loss")
-    asked = read_again(audit, X, y, **columns)
-    refuse_other_names(published, asked)
-    sweep = Local(threads=1).sweep(asked)
-    outside = None
-    try:
-        if outsiders is not None:
+    with audited_table(audit, X, y, columns) as sweep:
+        refuse_other_names(published, sweep.source)
+        if outsiders is None:
+            found: LogRatios = release.log_ratios(sweep, published, None)
+        else:
             asked = read_again(audit, *outsiders_of(outsiders))
-            outside = Local(threads=1).sweep(asked)
-        refuse_other_people(audit, asked, sweep if outside is None else outside)
-        found: LogRatios = release.log_ratios(sweep, published, outside)
-    finally:
-        sweep.close()
-        if outside is not None:
-            outside.close()
+            with Local(threads=1).sweep(asked) as outside:
+                refuse_other_people(audit, asked, outside)
+                found = release.log_ratios(sweep, published, outside)
     if len(found.value) != len(audit):
         raise InvalidInput(
             f"the table has {len(found.value)} rows and the audit {len(audit)} people; pass the audited table"

@@ -10,7 +10,26 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perinstance.auditing.deletion_requests import (
+    DeletedTogether,
+    Deletions,
+    Republished,
+    deletions,
+    deletions_together,
+    republished,
+)
 from perinstance.auditing.loss_statistics import Summary, by_group, check_labels, share_above, summary_of
+from perinstance.auditing.map_people import PeopleAnswers
+from perinstance.auditing.realised_losses import Realised, realised
+from perinstance.auditing.rows_again import (
+    RareFeatures,
+    Recheck,
+    RowsBeyond,
+    audited_table,
+    rare_features,
+    recheck,
+    rows_beyond,
+)
 from perinstance.checked_numbers import is_whole, probability
 from perinstance.data.memory.class_words import MISSING, label_texts
 from perinstance.errors import BeyondBounds, InvalidInput
@@ -29,12 +48,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from perinstance.analysis import Everyone, WorstCase
-    from perinstance.auditing.deletion_requests import DeletedTogether, Deletions, Republished
-    from perinstance.auditing.realised_losses import Realised
-    from perinstance.auditing.refit_check import Recheck
-    from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
     from perinstance.data.recipes.preparation import Preparation
     from perinstance.data.source import Flavour
+    from perinstance.engines.protocol import TableSweep
     from perinstance.releases.base.release import Release
 
 
@@ -88,6 +104,21 @@ class Audit:
     refined: int = 0
     preparation: Preparation | None = None  #: what turned the raw rows into numbers, if they were not
     features: tuple[str, ...] | None = None  #: the caller's columns that were used, where they have names
+
+    @classmethod
+    def of(cls, answers: PeopleAnswers, who: TableSweep, **more: Any) -> Audit:
+        """Take the answers for the people of ``who``, its columns and ids; ``more`` are the other fields."""
+        return cls(
+            pairs=answers.pairs,
+            ids=who.ids,
+            flavour=who.source.flavour,
+            losses=answers.epsilon,
+            leverages=answers.leverage,
+            residuals=answers.residual,
+            n_features=who.n_features,
+            refined=len(answers.open),
+            **more,
+        )
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -153,6 +184,20 @@ class Audit:
         """Return the share of people whose loss exceeds t."""
         return share_above(self.losses, t)
 
+    def at(self, delta: float) -> Audit:
+        """Return the audit at another delta: the pairs are kept, so that nothing is fitted again."""
+        delta = probability("delta", delta)
+        return replace(self, delta=delta, losses=np.asarray(self.pairs.epsilon(delta)))
+
+    def most_exposed(self, count: int = 10) -> Any:
+        """Return the people with the largest losses as a table: their ids, or their places. Confidential."""
+        if not is_whole(count) or count < 1:
+            raise InvalidInput(f"count must be a whole number >= 1, got {count!r}; try most_exposed(10)")
+        order = np.argsort(-self.losses, kind="stable")[: int(count)]
+        columns = {name: np.asarray(values)[order] for name, values in self.columns().items()}
+        person = columns.pop("id", order)
+        return type(self.flavour)(self.flavour.kind).frame({"person": person, **columns})
+
     def by(self, groups: Any) -> Any:
         """Return people, mean, median, 95%, maximum and weakest kind of the losses of each group; one label each.
 
@@ -177,20 +222,6 @@ class Audit:
         """Return one row per person, in the caller's flavour of table. Confidential."""
         return self.flavour.frame(self.columns())
 
-    def at(self, delta: float) -> Audit:
-        """Return the audit at another delta: the pairs are kept, so that nothing is fitted again."""
-        delta = probability("delta", delta)
-        return replace(self, delta=delta, losses=np.asarray(self.pairs.epsilon(delta)))
-
-    def most_exposed(self, count: int = 10) -> Any:
-        """Return the people with the largest losses as a table: their ids, or their places. Confidential."""
-        if not is_whole(count) or count < 1:
-            raise InvalidInput(f"count must be a whole number >= 1, got {count!r}; try most_exposed(10)")
-        order = np.argsort(-self.losses, kind="stable")[: int(count)]
-        columns = {name: np.asarray(values)[order] for name, values in self.columns().items()}
-        person = columns.pop("id", order)
-        return type(self.flavour)(self.flavour.kind).frame({"person": person, **columns})
-
     def everyone(
         self,
         x_bound: ArrayLike = 1.0,
@@ -209,19 +240,13 @@ class Audit:
         again to refit those who come close and to expand the objective. Linear models do not need it.
         """
         from perinstance import analysis
-        from perinstance.auditing.raw_tables import read_again
-        from perinstance.engines import Local
 
         options |= {"x_bound": x_bound, "y_bound": y_bound}
         if X is None:
             found = analysis.everyone(self.release, self.fit, self.delta, **options)
-            self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
-            return found
-        sweep = Local(threads=1).sweep(read_again(self, X, y, target, ids, features))
-        try:
-            found = analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
-        finally:
-            sweep.close()
+        else:
+            with audited_table(self, X, y, {"target": target, "ids": ids, "features": features}) as sweep:
+                found = analysis.everyone(self.release, self.fit, self.delta, sweep=sweep, **options)
         self._compare(float(found.epsilon), "anybody within the declared bounds could lose by joining this table")
         return found
 
@@ -246,20 +271,14 @@ class Audit:
 
     def rows_beyond(self, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any) -> RowsBeyond:
         """Count the people of the audited table who lie beyond declared bounds. Confidential."""
-        from perinstance.auditing.rows_again import rows_beyond
-
         return rows_beyond(self, x_bound, y_bound, X, y, **columns)
 
     def rare_features(self, X: Any, y: Any = None, *, count: int = 10, **columns: Any) -> tuple[RareFeatures, ...]:
         """Name what is rare about the rows of the most exposed people of the audited table. Confidential."""
-        from perinstance.auditing.rows_again import rare_features
-
         return rare_features(self, count, X, y, **columns)
 
     def recheck(self, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:
         """Refit without the most, the median and the least exposed person of the audited table, and compare."""
-        from perinstance.auditing.refit_check import recheck
-
         return recheck(self, X, y, **columns)
 
     def realised(self, published: Any, X: Any, y: Any = None, *, outsiders: Any = None, **columns: Any) -> Realised:
@@ -269,28 +288,20 @@ class Audit:
         as to ``audit``, and so are ``outsiders``, of whom the output may suggest that they are inside.
         Nothing of it may leave the room: a few people's values undo the noise of the release.
         """
-        from perinstance.auditing.realised_losses import realised
-
         return realised(self, published, X, y, outsiders=outsiders, **columns)
 
     def deletions(self, epsilon: float) -> Deletions:
         """Return who, alone, can be forgotten at (epsilon, delta) while the output stays. Confidential."""
-        from perinstance.auditing.deletion_requests import deletions
-
         return deletions(self, epsilon)
 
     def deletions_together(
         self, people: Sequence[Any], epsilon: float, X: Any, y: Any = None, **columns: Any
     ) -> DeletedTogether:
         """Return the same for several people (positions or ids), by the exact loss of the group. Confidential."""
-        from perinstance.auditing.deletion_requests import deletions_together
-
         return deletions_together(self, people, epsilon, X, y, **columns)
 
     def republished(self, people: Sequence[Any], X: Any, y: Any = None, **columns: Any) -> Republished:
         """Return what publishing again without these people would cost everybody who stays. Confidential."""
-        from perinstance.auditing.deletion_requests import republished
-
         return republished(self, people, X, y, **columns)
 
     def plot(self) -> Figure:

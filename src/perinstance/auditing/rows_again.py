@@ -1,21 +1,22 @@
-"""What the losses alone do not tell, from the audited table once more: rows beyond declared bounds, rare features."""
+"""What needs the audited table once more: rows beyond declared bounds, rare features, a few people by refitting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from perinstance.auditing.raw_tables import read_again, refuse_other_people
-from perinstance.auditing.refit_check import picked_rows
-from perinstance.engines import Local
+from perinstance.engines import Local, LocalSweep
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
+from perinstance.folds.sweep import Sweep
 from perinstance.numerics.array_types import Floats
+from perinstance.pairs.kinds import Kind, weakest
 from perinstance.record_tables import ShownAsTable
 
 if TYPE_CHECKING:
@@ -25,6 +26,113 @@ if TYPE_CHECKING:
 MOST_FEATURES = 2000  # of a table whose rare features are named: their second moments are one matrix
 NAMED = 3  # features that are named for each person
 LEAST_SHARE = 0.05  # of the leverage, of a feature that is named
+
+
+@contextmanager
+def audited_table(audit: Audit, X: Any, y: Any, columns: dict[str, Any]) -> Iterator[LocalSweep]:
+    """Read the audited table in one thread; one with other people, or the same in another order, is refused."""
+    table = read_again(audit, X, y, **columns)
+    with Local(threads=1).sweep(table) as sweep:
+        if audit.inside:
+            refuse_other_people(audit, table, sweep)
+        yield sweep
+
+
+def picked_rows(sweep: TableSweep, positions: Sequence[int], n: int) -> tuple[Floats, Floats]:
+    """Pick some rows out of the blocks, in the order asked for; the table must have ``n`` rows."""
+    X, y, start = np.empty((len(positions), sweep.n_features)), np.empty(len(positions)), 0
+    for block in sweep.map(lambda block: block):
+        for k, at in enumerate(positions):
+            if start <= at < start + len(block):
+                X[k], y[k] = block.X[at - start], block.y[at - start]
+        start += len(block)
+    if start != n:
+        raise InvalidInput(f"the table has {start} rows and the audit {n} people; pass the table that was audited")
+    return X, y
+
+
+class WithoutRows(Sweep):
+    """A sweep that leaves some rows out; one thread, so that blocks come in order and rows can be counted."""
+
+    def __init__(self, sweep: TableSweep, positions: Iterable[int]) -> None:
+        self._sweep, self._positions = sweep, np.unique(np.fromiter(positions, dtype=np.int64))
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self._sweep.n_features
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many rows are left, where the table knows its own."""
+        return None if self._sweep.n_rows is None else self._sweep.n_rows - len(self._positions)
+
+    def fold(self, step: Callable[[Block], Any]) -> Any:
+        """Return the sum of ``step(block)`` over all blocks."""
+        return self._sweep.fold(self._skipping(step))
+
+    def map(self, step: Callable[[Block], Any]) -> Iterator[Any]:
+        """Yield ``step(block)`` of every block."""
+        return self._sweep.map(self._skipping(step))
+
+    def _skipping(self, step: Callable[[Block], Any]) -> Callable[[Block], Any]:
+        start = 0
+
+        def skip(block: Block) -> Any:
+            nonlocal start
+            here = self._positions - start
+            start += len(block)
+            here = here[(here >= 0) & (here < len(block))]
+            return step(block.picked(np.delete(np.arange(len(block)), here)) if len(here) else block)
+
+        return skip
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck(ShownAsTable):
+    """One person, twice. Confidential."""
+
+    name: str  #: which person: "most exposed", "median", "least exposed"
+    position: int
+    epsilon: float  #: by the formula
+    refitted: float  #: by refitting without the person
+    kind: Kind  #: the weaker of the two
+
+    @property
+    def difference(self) -> float:
+        """The relative difference of the two."""
+        if self.epsilon == self.refitted:
+            return 0.0
+        return abs(self.epsilon - self.refitted) / max(abs(self.epsilon), abs(self.refitted))
+
+
+def recheck(audit: Audit, X: Any, y: Any = None, **columns: Any) -> tuple[Recheck, ...]:
+    """Refit without the most exposed, the median and the least exposed person, and ask what adding them would cost.
+
+    An audit goes from one fit with everyone to what holds without the person; this fits without them and adds them, as
+    somebody outside the data. The two share the sweep and the pairs, but not the downdate.
+    """
+    if not audit.inside:
+        raise InvalidInput("only people of the table can be left out of it; these are outsiders")
+    order = np.argsort(audit.losses, kind="stable")
+    finite = order[np.isfinite(audit.losses[order])].tolist() if len(audit) > 1 else []
+    places = (("most exposed", -1), ("median", len(finite) // 2), ("least exposed", 0)) if finite else ()
+    chosen: dict[int, str] = {}  # in a tiny table they may be the same person
+    for name, place in places:
+        chosen.setdefault(finite[place], name)
+    answers = []
+    with audited_table(audit, X, y, columns) as sweep:
+        rows, labels = picked_rows(sweep, list(chosen), len(audit))
+        for k, (at, name) in enumerate(chosen.items()):
+            rest, person = WithoutRows(sweep, [at]), Block(rows[k : k + 1], labels[k : k + 1])
+            fit = audit.release.confidential_fit(rest, "exact")
+            people = audit.release.people(fit, person, inside=False)
+            if people.open is not None and people.open.any():
+                people = audit.release.refine(fit, rest, person, inside=False)
+            refitted = float(people.pairs.epsilon(audit.delta)[0])
+            kind = weakest(audit.pairs[at].kind, people.pairs.kind)
+            answers.append(Recheck(name, at, float(audit.losses[at]), refitted, kind))
+    return tuple(answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,38 +145,10 @@ class RowsBeyond(ShownAsTable):
     either: int
 
     def __add__(self, other: RowsBeyond) -> RowsBeyond:
-        return RowsBeyond(
-            self.people + other.people,
-            self.features + other.features,
-            self.targets + other.targets,
-            self.either + other.either,
-        )
+        return RowsBeyond(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def __repr__(self) -> str:
         return "RowsBeyond(confidential)"  # a repr ends up in logs
-
-
-@dataclass(frozen=True, slots=True)
-class RareFeatures(ShownAsTable):
-    """The features that make one person's row rare. Confidential."""
-
-    position: int
-    names: tuple[str, ...]
-    shares: tuple[float, ...]  #: of the leverage, that would go if the feature were left out
-
-
-@contextmanager
-def _reading(
-    audit: Audit, X: Any, y: Any, columns: dict[str, Any]
-) -> Iterator[tuple[TableSweep, tuple[str, ...] | None]]:
-    source = read_again(audit, X, y, **columns)
-    sweep = Local(threads=1).sweep(source)
-    try:
-        if audit.inside:
-            refuse_other_people(audit, source, sweep)
-        yield sweep, source.names
-    finally:
-        sweep.close()
 
 
 def rows_beyond(audit: Audit, x_bound: ArrayLike, y_bound: float, X: Any, y: Any = None, **columns: Any) -> RowsBeyond:
@@ -81,8 +161,17 @@ def rows_beyond(audit: Audit, x_bound: ArrayLike, y_bound: float, X: Any, y: Any
         high = np.abs(np.asarray(block.y, dtype=np.float64)) > y_bound
         return RowsBeyond(len(rows), int(far.sum()), int(high.sum()), int((far | high).sum()))
 
-    with _reading(audit, X, y, columns) as (sweep, _):
+    with audited_table(audit, X, y, columns) as sweep:
         return sweep.fold(count)
+
+
+@dataclass(frozen=True, slots=True)
+class RareFeatures(ShownAsTable):
+    """The features that make one person's row rare. Confidential."""
+
+    position: int
+    names: tuple[str, ...]
+    shares: tuple[float, ...]  #: of the leverage, that would go if the feature were left out
 
 
 def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: Any) -> tuple[RareFeatures, ...]:
@@ -93,30 +182,28 @@ def rare_features(audit: Audit, count: int, X: Any, y: Any = None, **columns: An
     """
     if not audit.inside:
         raise InvalidInput("rare features are those of people of the table; these are outsiders")
+
+    def moments(block: Block) -> NDArray:
+        rows = np.column_stack([np.asarray(block.X, dtype=np.float64), np.ones(len(block))])
+        return rows.T @ rows
+
     positions = np.argsort(-audit.losses, kind="stable")[:count].tolist()
-    with _reading(audit, X, y, columns) as (sweep, names):
+    with audited_table(audit, X, y, columns) as sweep:
         if sweep.n_features > MOST_FEATURES:
             return ()
-        moments: Floats = sweep.fold(_moments)
+        sums, names = sweep.fold(moments), sweep.source.names
         rows, _ = picked_rows(sweep, positions, len(audit))
-    n, total, G = moments[-1, -1], moments[-1, :-1], moments[:-1, :-1]
+    n, total, G = sums[-1, -1], sums[-1, :-1], sums[:-1, :-1]
     if audit.release.mechanism().fit_intercept:
         G, rows = G - np.outer(total, total) / n, rows - total / n
-    named = [f"column {j}" for j in range(len(G))] if names is None else list(names)
     inverse = np.linalg.pinv(G, hermitian=True)
     u, scale = rows @ inverse, np.diag(inverse)
     whole = np.einsum("ij,ij->i", rows, u)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.nan_to_num(u**2 / scale / whole, posinf=0.0)  # a constant column, a row of zeros: nothing
-    return tuple(_largest(at, part, named) for at, part in zip(positions, np.minimum(shares, 1.0), strict=True))
-
-
-def _moments(block: Block) -> Floats:
-    """``[X 1]'[X 1]`` of one block."""
-    rows = np.column_stack([np.asarray(block.X, dtype=np.float64), np.ones(len(block.y))])
-    return rows.T @ rows
-
-
-def _largest(position: int, shares: Floats, names: list[str]) -> RareFeatures:
-    order = [int(j) for j in np.argsort(-shares, kind="stable")[:NAMED] if shares[j] >= LEAST_SHARE]
-    return RareFeatures(position, tuple(names[j] for j in order), tuple(float(shares[j]) for j in order))
+    found = []
+    for at, part in zip(positions, np.minimum(shares, 1.0), strict=True):
+        order = [int(j) for j in np.argsort(-part, kind="stable")[:NAMED] if part[j] >= LEAST_SHARE]
+        called = tuple(f"column {j}" if names is None else names[j] for j in order)
+        found.append(RareFeatures(at, called, tuple(float(part[j]) for j in order)))
+    return tuple(found)

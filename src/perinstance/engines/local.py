@@ -56,8 +56,6 @@ class Local:
 class LocalSweep:
     """One table, walked over by threads. Use as a context manager, or ``close`` it, to give scratch space back."""
 
-    in_this_process = True  #: what a step is given and what it writes to are the caller's own
-
     def __init__(
         self,
         source: Source,

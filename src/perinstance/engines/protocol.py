@@ -22,6 +22,8 @@ Progress = Callable[[str, int, "int | None"], None]
 class TableSweep(Protocol):
     """A ``folds.sweep.Sweep`` that also knows whose rows it walked over."""
 
+    source: Source
+
     @property
     def n_features(self) -> int:
         """Number of features."""

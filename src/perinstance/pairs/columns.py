@@ -82,15 +82,6 @@ class ColumnPairs(Pairs):
         columns = {slot[1:]: getattr(self, slot)[index] for slot in self.__slots__}
         return type(self)(kind=self._codes[index], **columns)
 
-    def with_others(self: Self, at: NDArray[np.intp], others: Self) -> Self:
-        """Return these pairs with others in some places; of types with one number each."""
-        columns = {slot[1:]: getattr(self, slot).copy() for slot in self.__slots__}
-        pairs = type(self).of_checked(self._codes.copy(), columns)
-        for slot in self.__slots__:
-            getattr(pairs, slot)[at] = getattr(others, slot)
-        pairs._codes[at] = others._codes
-        return pairs
-
     @classmethod
     def concatenate(cls: type[Self], parts: list[Self]) -> Self:
         """Put vectors of pairs of one type behind each other."""

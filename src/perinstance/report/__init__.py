@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perinstance.auditing.result import Audit
-    from perinstance.auditing.scattered.result import ScatteredAudit
+    from perinstance.auditing.scattered_audit import ScatteredAudit
 
 __all__ = ["render", "to_html"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perinstance.auditing.scattered.loss_sketch import QUANTILE_ERROR
+from perinstance.auditing.loss_sketch import QUANTILE_ERROR
 from perinstance.pairs.kinds import KINDS, is_bound
 from perinstance.report import words
 from perinstance.report.exposed_people import MOST_EXPOSED, most_exposed
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit
     from perinstance.auditing.rows_again import RareFeatures, RowsBeyond
-    from perinstance.auditing.scattered.result import ScatteredAudit
+    from perinstance.auditing.scattered_audit import ScatteredAudit
 
 #: What is drawn, in this order. A new chart is a function in this list.
 SECTIONS: tuple[Callable[[ReportRequest], Iterable[Section]], ...]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perinstance.analysis.accuracy_comparison import AccuracyComparison
     from perinstance.auditing.result import Audit, Health
     from perinstance.auditing.rows_again import RowsBeyond
-    from perinstance.auditing.scattered.result import ScatteredAudit
+    from perinstance.auditing.scattered_audit import ScatteredAudit
     from perinstance.report.reported_losses import CommonStatements
 
 COMPARISON_COST = (

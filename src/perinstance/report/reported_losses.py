@@ -22,9 +22,9 @@ from perinstance.report.meaning import most_attack_power
 from perinstance.report.redaction import SharedLosses
 
 if TYPE_CHECKING:
+    from perinstance.auditing.loss_sketch import LossSketch
     from perinstance.auditing.result import Audit
-    from perinstance.auditing.scattered.loss_sketch import LossSketch
-    from perinstance.auditing.scattered.result import ScatteredAudit
+    from perinstance.auditing.scattered_audit import ScatteredAudit
 
 LEVELS = (0.5, 0.95, 0.99, 1.0)  #: of the cards
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -21,7 +20,6 @@ from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import M
-from perinstance.releases.base.block_losses import AnswerPlaces
 
 T = TypeVar("T")
 
@@ -139,21 +137,15 @@ class CudaSweep:
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, by the device's own operation where it has one."""
-        return self.map_placed(step, None)
-
-    def map_placed(self, step: Callable[[Block], T], places: AnswerPlaces | None) -> Generator[T, None, None]:
-        """As ``map``; the thread that made a part puts it into its place before it is yielded."""
         from perinstance.engines.cuda.catalogue import device_walk
 
         walk = device_walk(step, self.device)
-        if walk is None:
-            return self.host.map(step if places is None else partial(_placed, step=step, places=places))
-        return self._losses(walk, places)
+        return self.host.map(step) if walk is None else self._losses(walk)
 
-    def _losses(self, walk: Any, places: AnswerPlaces | None) -> Generator[Any, None, None]:
+    def _losses(self, walk: Any) -> Generator[Any, None, None]:
         pool = None if self._kept is None else self.host.pool()  # which nobody else needs then
         with closing(self._blocks("map")) as blocks:
-            yield from walk.walk(self._looked_at(blocks), self.host.threads, places, pool)
+            yield from walk.walk(self._looked_at(blocks), self.host.threads, pool)
         self._checked = True
 
     def _looked_at(self, blocks: Iterator[DeviceBlock]) -> Iterator[DeviceBlock]:
@@ -186,9 +178,3 @@ class CudaSweep:
         free, _ = cuda.mem_get_info(self.device)
         free += cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)  # torch's, unused
         return bool(8 * self.n_rows * (self.n_features + 1) <= KEPT_SHARE * free)
-
-
-def _placed(block: Block, step: Callable[[Block], Any], places: AnswerPlaces) -> Any:
-    part = step(block)
-    places.place(part, block.start)
-    return part

@@ -24,7 +24,7 @@ from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
 from perinstance.models.linear.ridge import LinearFit, row_map, without
 from perinstance.models.linear.row_statistics import HARD, Without
-from perinstance.releases.base.block_losses import AnswerPlaces, BlockLosses
+from perinstance.releases.base.block_losses import BlockLosses
 from perinstance.releases.posterior_sample import PosteriorSample
 
 CHUNK_ROWS = 1 << 19  #: that the device is asked about, and a thread takes back, at a time; changes only speed
@@ -85,9 +85,9 @@ class LinearWalk:
         return DeviceLosses(*(None if one[0] is None else torch.cat(one) for one in zip(*parts, strict=True)))
 
     def walk(
-        self, blocks: Iterator[DeviceBlock], threads: int, places: AnswerPlaces | None, pool: ThreadPoolExecutor | None
+        self, blocks: Iterator[DeviceBlock], threads: int, pool: ThreadPoolExecutor | None
     ) -> Iterator[BlockLosses]:
-        """Answer chunk by chunk; threads make people of them, in their places, while the device goes on."""
+        """Answer chunk by chunk; threads make people of them, while the device goes on."""
 
         def chunks() -> Iterator[_Chunk]:
             for block in blocks:
@@ -96,13 +96,7 @@ class LinearWalk:
                     asked = DeviceBlock(block.X[rows], block.y[rows], block.start + start)
                     yield _Chunk(asked, self.losses(asked.X, asked.y), event_now(self.device))
 
-        def answered(chunk: _Chunk) -> BlockLosses:
-            part = self.on_host(chunk)
-            if places is not None:
-                places.place(part, chunk.block.start)
-            return part
-
-        return ordered(answered, chunks(), min(threads, MOST_THREADS), pool=pool)
+        return ordered(self.on_host, chunks(), min(threads, MOST_THREADS), pool=pool)
 
     def on_host(self, chunk: _Chunk) -> BlockLosses:
         """Take answers back and make people of them; the processor answers whom the device left."""

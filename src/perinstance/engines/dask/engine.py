@@ -7,9 +7,9 @@ step makes of a whole partition, so that nothing of the length of the table has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from operator import add
 from typing import Any, TypeVar, cast
 
@@ -19,8 +19,7 @@ import pyarrow as pa
 from perinstance.data.checks.ids import refuse_duplicates
 from perinstance.data.source import Source
 from perinstance.engines.dask.graph_runs import kept, result, results, shared
-from perinstance.engines.dask.parquet_parts import file_parts, read_part
-from perinstance.engines.dask.tables import blocks_or_refusal
+from perinstance.engines.dask.tables import DaskTable, delayed_parts, file_parts
 from perinstance.engines.first_look import CellNames, checked_step
 from perinstance.engines.protocol import Progress
 from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
@@ -57,14 +56,6 @@ class Refused:
         return type(self.error)(f"partition {self.partition}: {self.error}")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSum:
-    """The statistic of some partitions, and of how many rows; None of none."""
-
-    rows: int
-    value: Any
-
-
 class DaskSweep:
     """One table, walked over by the workers of whatever Dask scheduler is active."""
 
@@ -91,37 +82,34 @@ class DaskSweep:
         """Return the sum over all blocks: neighbours are added first, in a tree that depends on their number only."""
         import dask
 
-        common = shared((step, self._cells))
-        parts = [dask.delayed(_folded)(common, k, blocks) for k, blocks in enumerate(self.blocks())]
+        common = shared(partial(_folded, step, self._cells))
+        parts = [dask.delayed(_stepped)(common, k, blocks) for k, blocks in enumerate(self.blocks())]
         while len(parts) > 1:
             odd = parts[-1:] if len(parts) % 2 else []
-            parts = [dask.delayed(_add)(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)] + odd
+            parts = [dask.delayed(_added)(pair) for pair in zip(parts[::2], parts[1::2], strict=False)] + odd
         total = result(parts[0])
         if isinstance(total, Refused):
             raise total.told() from None
-        if not total.rows:
-            raise InvalidTable("the table has no rows; there is nobody to audit")
-        self.n_rows = total.rows
-        self.tell("fold", total.rows, total.rows)
-        return cast(M, total.value)
+        rows, value = total
+        self._counted(rows)
+        self.tell("fold", rows, rows)
+        return cast(M, value)
 
     def map(self, step: Callable[[Block], T]) -> Generator[T, None, None]:
         """Yield ``step(block)`` of every block, in row order, some partitions at a time."""
         names: list[pa.Array] = []
         rows = 0
-        for answers in self.each_partition(_Mapped(step, self._cells), "map"):
+        for answers in self.each_partition(partial(_mapped, step, self._cells), "map"):
             for size, ids, answer in answers:
                 rows += size
                 if ids is not None:
                     names.append(ids)
                 yield answer
-        if not rows:
-            raise InvalidTable("the table has no rows; there is nobody to audit")
         if self.ids is None and names:
             everyone = pa.chunked_array(names)
             refuse_duplicates(everyone)
             self.ids = everyone
-        self.n_rows = rows
+        self._counted(rows)
 
     def each_partition(
         self, step: Callable[[int, tuple[Block, ...]], T], stage: str, only: list[int] | None = None, join: int = 1
@@ -135,7 +123,7 @@ class DaskSweep:
         def joined(at: int) -> Any:
             numbers = wanted[at * join : (at + 1) * join]
             parts = [dask.delayed(_stepped)(common, number, blocks[number]) for number in numbers]
-            return parts[0] if join == 1 else dask.delayed(_joined)(parts)
+            return parts[0] if join == 1 else dask.delayed(_added)(parts)
 
         found = results(-(-len(wanted) // join), joined, self._ahead)
         done = 0
@@ -158,12 +146,11 @@ class DaskSweep:
             parts = file_parts(self.source)
             if parts is not None:
                 size = None if self.n_rows is None else 8 * self.n_rows * (self.n_features + 1)
-                reads = [(part, part.first_row - self.source.first_row) for part in parts]
-                self._blocks = kept([dask.delayed(blocks_or_refusal)(read_part, *read) for read in reads], size)
-            elif hasattr(self.source, "delayed_blocks"):
-                self._blocks = self.source.delayed_blocks()
+                self._blocks = kept(delayed_parts(self.source, parts), size)
+            elif isinstance(self.source, DaskTable):
+                self._blocks = self.source.delayed_blocks
             else:  # read here, block by block, and sent away
-                self._blocks = [dask.delayed(_one)(piece()) for piece in self.source.pieces()]
+                self._blocks = [dask.delayed((piece(),), traverse=False) for piece in self.source.pieces()]
         return self._blocks
 
     def close(self) -> None:
@@ -175,69 +162,40 @@ class DaskSweep:
         if self._progress is not None:
             self._progress(stage, done, total)
 
-
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    """The step of a map over each block of a partition."""
-
-    step: Callable[[Block], Any]
-    cells: CellNames
-
-    def __call__(self, number: int, blocks: tuple[Block, ...]) -> list[tuple[int, pa.Array | None, Any]]:
-        return [(len(block), block.ids, checked_step(self.step, block, self.cells)) for block in blocks]
+    def _counted(self, rows: int) -> None:
+        if not rows:
+            raise InvalidTable("the table has no rows; there is nobody to audit")
+        self.n_rows = rows
 
 
-def _settled(block: Block) -> Block:
-    """Put what came over the network where it would lie otherwise: other kernels read what is not aligned."""
-    return Block(np.require(block.X, requirements="A"), np.require(block.y, requirements="A"), block.start, block.ids)
+def _mapped(step: Callable[[Block], Any], cells: CellNames, number: int, blocks: tuple[Block, ...]) -> list[Any]:
+    """Run on a worker: how many people, their ids and the answer of each block of a partition."""
+    return [(len(block), block.ids, checked_step(step, block, cells)) for block in blocks]
 
 
-def _one(block: Block) -> tuple[Block, ...]:
-    return (block,)
+def _folded(step: Callable[[Block], Any], cells: CellNames, number: int, blocks: tuple[Block, ...]) -> Any:
+    """Run on a worker: the statistic of one partition; None where it has no rows."""
+    return reduce(add, (checked_step(step, block, cells) for block in blocks)) if blocks else None
 
 
 def _stepped(step: Callable[[int, tuple[Block, ...]], T], number: int, blocks: Any) -> tuple[int, T] | Refused:
-    """Run on a worker."""
+    """Run on a worker: how many rows a partition has, and its answer."""
     if isinstance(blocks, PerinstanceError):
         return Refused(number, blocks)
+    # what came over the network may lie where other kernels would read it
+    aligned = [replace(b, X=np.require(b.X, requirements="A"), y=np.require(b.y, requirements="A")) for b in blocks]
     try:
-        return sum(len(block) for block in blocks), step(number, tuple(map(_settled, blocks)))
+        return sum(len(block) for block in blocks), step(number, tuple(aligned))
     except PerinstanceError as error:
         return Refused(number, error)
 
 
-def _joined(parts: list[tuple[int, Any] | Refused]) -> tuple[int, Any] | Refused:
+def _added(parts: Sequence[tuple[int, Any] | Refused]) -> tuple[int, Any] | Refused:
     """Run on a worker: the answers of neighbouring partitions, added; of refusals the first one counts."""
-    answers = []
+    answers: list[tuple[int, Any]] = []
     for part in parts:
         if isinstance(part, Refused):
             return part
         answers.append(part)
-    return sum(rows for rows, _ in answers), reduce(add, (value for _, value in answers))
-
-
-def _folded(common: tuple[Callable[[Block], Any], CellNames], number: int, blocks: Any) -> PartitionSum | Refused:
-    """Run on a worker: the statistic of one partition."""
-    if isinstance(blocks, PerinstanceError):
-        return Refused(number, blocks)
-    step, cells = common
-    total, rows = None, 0
-    try:
-        for block in map(_settled, blocks):
-            part = checked_step(step, block, cells)
-            total = part if total is None else total + part
-            rows += len(block)
-    except PerinstanceError as error:
-        return Refused(number, error)
-    return PartitionSum(rows, total)
-
-
-def _add(left: PartitionSum | Refused, right: PartitionSum | Refused) -> PartitionSum | Refused:
-    """Run on a worker: of two refusals the first one counts."""
-    if isinstance(left, Refused):
-        return left
-    if isinstance(right, Refused):
-        return right
-    if left.value is None or right.value is None:
-        return left if right.value is None else right
-    return PartitionSum(left.rows + right.rows, left.value + right.value)
+    values = [value for _, value in answers if value is not None]
+    return sum(rows for rows, _ in answers), reduce(add, values) if values else None

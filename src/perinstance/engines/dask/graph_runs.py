@@ -34,7 +34,7 @@ def active_client() -> Any | None:
 def shared(value: Any) -> Any:
     """Put what every task needs where it goes to each worker once, and can be had again when one dies."""
     client = active_client()
-    return value if client is None else client.submit(_same, value, pure=False)
+    return value if client is None else client.submit(lambda: value, pure=False)
 
 
 def kept(parts: list[Any], size: int | None) -> list[Any]:
@@ -68,22 +68,18 @@ def results(count: int, task: Callable[[int], Any], ahead: int) -> Generator[Any
             yield from dask.compute(*(task(k) for k in range(start, min(start + ahead, count))))
         return
     waiting: deque[Any] = deque()
+    begun = 0
     try:
-        for k in range(count):
+        while begun < count or waiting:
             with typed_errors():
-                waiting.append(client.compute(task(k), retries=RETRIES))
-            if len(waiting) == ahead:
-                yield _gathered(waiting.popleft())
-        while waiting:
-            yield _gathered(waiting.popleft())
+                while begun < count and len(waiting) < ahead:
+                    waiting.append(client.compute(task(begun), retries=RETRIES))
+                    begun += 1
+                found = waiting.popleft().result()
+            yield found
     finally:
         for future in waiting:
             future.cancel()
-
-
-def _gathered(future: Any) -> Any:
-    with typed_errors():
-        return future.result()
 
 
 @contextmanager
@@ -108,7 +104,3 @@ def typed_errors() -> Iterator[None]:
             f"the cluster gave the work up ({type(trouble).__name__}): its scheduler restarted, or the client was "
             "closed; nothing was published, start the audit again"
         ) from None
-
-
-def _same(value: Any) -> Any:
-    return value

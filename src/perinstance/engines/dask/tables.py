@@ -1,21 +1,24 @@
-"""Dask arrays and data frames as sources: one partition is what one worker turns into blocks of numbers."""
+"""Dask arrays, data frames and files as sources: a partition is what one worker turns into blocks of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
+from perinstance.data import read_labels
 from perinstance.data.checks.cells import as_floats, refuse_types, type_word
-from perinstance.data.memory.table import Table, read_table
-from perinstance.data.recipes.preparation import EXAMPLE_ROWS, Preparation
+from perinstance.data.memory.table import read_table
+from perinstance.data.recipes.preparation import EXAMPLE_ROWS
 from perinstance.data.source import Flavour, Piece, Source
-from perinstance.errors import InvalidTable, PerinstanceError
+from perinstance.errors import InvalidInput, InvalidTable, PerinstanceError
 from perinstance.folds.block import Block
+
+PART_BYTES = 64 << 20  #: of numbers in one partition of a file, or one row group where that is more
 
 
 def is_dask(X: Any) -> bool:
@@ -39,182 +42,108 @@ def _zeros(rows: Any) -> Any:
 
 
 def dask_source(
-    X: Any,
-    y: Any = None,
-    *,
-    target: Any = None,
-    ids: Any = None,
-    features: Any = None,
-    preparation: Preparation | None = None,
-    classes: tuple[str, ...] | None = None,
-) -> Source:
+    X: Any, y: Any = None, *, target: Any = None, ids: Any = None, features: Any = None, **how: Any
+) -> DaskTable:
     """Make a source of a Dask collection; the arguments are those of ``read_table``."""
     if not hasattr(X, "columns"):
         if y is None or not is_dask(y):
             raise InvalidTable("a Dask array X wants its target as a Dask array y, cut at the same rows")
-        if target is not None or ids is not None or features is not None or preparation is not None:
+        if any(one is not None for one in (target, ids, features, how.get("preparation"))):
             raise InvalidTable("a Dask array has no names; pass a Dask data frame to choose columns, ids or a recipe")
-        return DaskTable(X, y)
+        return _of_arrays(X, y)
     if y is not None and not is_dask(y):
         raise InvalidTable("beside a Dask data frame y must be a Dask series; or name the column: target=")
     if ids is not None and not isinstance(ids, str):
         raise InvalidTable("the ids of a Dask data frame are one of its columns; pass ids= the name of that column")
-    if classes is not None and not classes:
-        classes = _classes(X[target] if y is None and target is not None else y)
-    choice = FrameChoice(target, ids, features, preparation, classes)
-    parts = () if y is None else (y,)
     if y is not None and y.npartitions != X.npartitions:
         raise InvalidTable(f"X has {X.npartitions} partitions and y has {y.npartitions}; repartition y like X")
-    examples = [one.head(EXAMPLE_ROWS, npartitions=-1) for one in (X, *parts)]
+    choice = {"target": target, "ids": ids, "features": features, **how}
+    if choice.get("classes") == ():  # a classifier's target may be words, which are published with it
+        column = X[target] if y is None and target is not None else y
+        words = None if column is None or column.dtype.kind in "fiub" else column.dropna().unique().compute()
+        choice["classes"] = None if words is None else tuple(sorted(str(word) for word in words))
+    columns = (X,) if y is None else (X, y)
+    examples = [one.head(EXAMPLE_ROWS, npartitions=-1) for one in columns]
     if not len(examples[0]):
         raise InvalidTable("the table has no rows; there is nobody to audit")
-    like = choice.read(*examples)
-    return DaskFrame(X, y, choice, like.names, like.numbers, like.n_features)
+    like = read_table(*examples, **choice)
+    return DaskTable(
+        delayed_blocks=_delayed(partial(_frame_blocks, choice), *(one.to_delayed() for one in columns)),
+        n_features=like.n_features,
+        n_rows=None,
+        flavour=Flavour("pandas"),
+        names=like.names,
+        numbers=like.numbers,
+        has_ids=ids is not None,
+        classes=choice.get("classes") or (),
+        frame=X,
+    )
 
 
-def _classes(column: Any) -> tuple[str, ...] | None:
-    """Return the words of a classifier's target; they are published with it. None: the target is numbers."""
-    if column is None or column.dtype.kind in "fiub":
-        return None
-    return tuple(sorted(str(word) for word in column.dropna().unique().compute()))
+def _of_arrays(X: Any, y: Any) -> DaskTable:
+    if X.ndim != 2 or y.ndim != 1 or len(X.chunks[1]) != 1:
+        raise InvalidTable("X must be a Dask array of whole rows, y one of numbers; rechunk X to (rows, -1)")
+    if X.chunks[0] != y.chunks[0]:
+        raise InvalidTable("X and y must be cut at the same rows; rechunk y to the chunks of X")
+    if any(np.isnan(rows) for rows in X.chunks[0]):
+        raise InvalidTable("the sizes of the chunks are not known; call compute_chunk_sizes() on X and y")
+    refuse_types({"X": type_word(X.dtype), "the target": type_word(y.dtype)})
+    n, d = X.shape
+    if not n or not d:
+        raise InvalidTable("the table needs at least one row and one feature")
+    starts = np.cumsum((0, *X.chunks[0]))[:-1].tolist()
+    blocks = _delayed(_array_blocks, starts, X.to_delayed().ravel(), y.to_delayed().ravel())
+    return DaskTable(blocks, int(d), int(n), Flavour("numpy"))
 
 
-@dataclass(frozen=True, slots=True)
+def _delayed(read: Callable[..., tuple[Block, ...]], *columns: Iterable[Any]) -> list[Any]:
+    """Return what gives the blocks of each partition, on a worker."""
+    import dask
+
+    return [dask.delayed(blocks_or_refusal)(read, *parts) for parts in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DaskTable:
-    """Two Dask arrays, cut into the same blocks of whole rows; a ``Source`` like any other."""
+    """A Dask array or data frame with its target; a ``Source`` like any other.
 
-    X: Any
-    y: Any
-    flavour: Flavour = field(default_factory=lambda: Flavour("numpy"))
-    names: None = None
-    numbers: None = None
-    ids: None = None
+    Rows of a data frame are counted within each partition, and its ids come with the blocks.
+    """
+
+    delayed_blocks: list[Any]  #: what gives the blocks of each partition, on a worker
+    n_features: int
+    n_rows: int | None  #: None of a data frame: only reading tells
+    flavour: Flavour
+    names: tuple[str, ...] | None = None
+    numbers: tuple[int, ...] | None = None
     has_ids: bool = False
+    classes: tuple[str, ...] = ()  #: the words that the target's codes stand for
+    frame: Any = None  #: the data frame, for its other columns
+    ids: None = None
     rereadable: bool = True
     first_row: int = 0
 
-    def __post_init__(self) -> None:
-        if self.X.ndim != 2 or self.y.ndim != 1 or len(self.X.chunks[1]) != 1:
-            raise InvalidTable("X must be a Dask array of whole rows, y one of numbers; rechunk X to (rows, -1)")
-        if self.X.chunks[0] != self.y.chunks[0]:
-            raise InvalidTable("X and y must be cut at the same rows; rechunk y to the chunks of X")
-        if any(np.isnan(rows) for rows in self.X.chunks[0]):
-            raise InvalidTable("the sizes of the chunks are not known; call compute_chunk_sizes() on X and y")
-        refuse_types({"X": type_word(self.X.dtype), "the target": type_word(self.y.dtype)})
-        if not self.n_rows or not self.n_features:
-            raise InvalidTable("the table needs at least one row and one feature")
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return int(self.X.shape[1])
-
-    def delayed_blocks(self) -> list[Any]:
-        """Return what gives the blocks of each partition, on a worker."""
-        import dask
-
-        starts = np.cumsum((0, *self.X.chunks[0])).tolist()
-        halves = zip(starts, self.X.to_delayed().ravel(), self.y.to_delayed().ravel(), strict=False)
-        return [dask.delayed(blocks_or_refusal)(_array_blocks, start, X, y) for start, X, y in halves]
-
     def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
-        """See ``Source``; the cut is that of the arrays."""
-        yield from (partial(_computed, blocks) for blocks in self.delayed_blocks())
+        """See ``Source``; the cut is that of the collection."""
+        yield from (partial(_computed, blocks) for blocks in self.delayed_blocks)
 
 
 def _array_blocks(start: int, X: Any, y: Any) -> tuple[Block, ...]:
+    """Run on a worker."""
     target = as_floats(np.asarray(y), start, "the target").astype(np.float64, copy=False)
     return (Block(as_floats(np.asarray(X), start), target, start),)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameChoice:
-    """Which columns of a data frame are what; it travels to the workers."""
-
-    target: Any
-    ids: str | None
-    features: Any
-    preparation: Preparation | None
-    classes: tuple[str, ...] | None
-
-    def read(self, frame: Any, y: Any = None) -> Source:
-        """Take one partition as a table in memory."""
-        return read_table(
-            frame,
-            y,
-            target=self.target,
-            ids=self.ids,
-            features=self.features,
-            preparation=self.preparation,
-            classes=self.classes,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DaskFrame:
-    """A Dask data frame whose target, ids and features are chosen. Rows are counted within each partition."""
-
-    frame: Any
-    y: Any
-    choice: FrameChoice
-    names: tuple[str, ...] | None
-    numbers: tuple[int, ...] | None
-    n_features: int
-    flavour: Flavour = field(default_factory=lambda: Flavour("pandas"))
-    ids: None = None  # they come with the blocks
-    n_rows: None = None  # only reading tells
-    rereadable: bool = True
-    first_row: int = 0
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether a column of ids was chosen."""
-        return self.choice.ids is not None
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The words that the target's codes stand for."""
-        return self.choice.classes or ()
-
-    def delayed_blocks(self) -> list[Any]:
-        """Return what gives the blocks of each partition, on a worker."""
-        import dask
-
-        columns = [self.frame.to_delayed(), *([] if self.y is None else [self.y.to_delayed()])]
-        return [
-            dask.delayed(blocks_or_refusal)(_frame_blocks, self.choice, *parts) for parts in zip(*columns, strict=True)
-        ]
-
-    def pieces(self, block_bytes: int | None = None, threads: int = 1) -> Iterator[Piece]:
-        """See ``Source``; the cut is that of the frame."""
-        yield from (partial(_computed, blocks) for blocks in self.delayed_blocks())
-
-    def labels(self, column: str) -> list[Any]:
-        """Return what gives one column of each partition, on a worker."""
-        if column not in self.frame.columns:
-            raise InvalidTable("the column to group by is not among the columns of the table; check its name")
-        return list(self.frame[column].to_delayed())
-
-
-def _frame_blocks(choice: FrameChoice, frame: Any, y: Any = None) -> tuple[Block, ...]:
+def _frame_blocks(choice: dict[str, Any], *columns: Any) -> tuple[Block, ...]:
     """Run on a worker; a partition without rows has no blocks."""
-    if not len(frame):
+    if not len(columns[0]):
         return ()
-    source = choice.read(frame, y)
-    assert isinstance(source, Table)
+    source = read_table(*columns, **choice)
     blocks = []
     for piece in source.pieces():
         block = piece()
-        ids = None
-        if source.ids is not None:
-            ids = source.ids.slice(block.start, len(block)).combine_chunks()
-            ids = ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids
-        blocks.append(Block(block.X, block.y, block.start, ids))
+        ids = None if source.ids is None else pa.concat_arrays(source.ids.slice(block.start, len(block)).chunks)
+        blocks.append(replace(block, ids=ids))
     return tuple(blocks)
 
 
@@ -234,3 +163,38 @@ def _computed(delayed: Any) -> Block:
     if len(blocks) == 1:
         return cast(Block, blocks[0])
     raise InvalidTable("this engine takes Dask collections of one block per partition; leave engine= away")
+
+
+def file_parts(source: Source) -> list[Source] | None:
+    """Cut a file source into sources of some row groups each; None where the format cannot be read from the middle."""
+    reader: Any = getattr(source, "reader", None)
+    if not hasattr(reader, "parts"):
+        return None
+    rows = max(1, PART_BYTES // (8 * (source.n_features + 1)))
+    table: Any = source
+    return [replace(table, reader=part) for part in reader.parts(rows)]
+
+
+def delayed_parts(source: Source, parts: list[Source]) -> list[Any]:
+    """Return what gives the blocks of each part of a file source, on a worker."""
+    return _delayed(_part_blocks, parts, [part.first_row - source.first_row for part in parts])
+
+
+def _part_blocks(part: Source, offset: int) -> tuple[Block, ...]:
+    """Run on a worker: read one part, ``offset`` rows behind the first one of the table."""
+    blocks = (piece() for piece in part.pieces())
+    return tuple(Block(block.X, block.y, block.start + offset, block.ids) for block in blocks)
+
+
+def partition_labels(source: Source, column: str) -> list[Any]:
+    """Return what gives one column of each partition of a table, on a worker."""
+    import dask
+
+    if isinstance(source, DaskTable) and source.frame is not None:
+        if column not in source.frame.columns:
+            raise InvalidTable("the column to group by is not among the columns of the table; check its name")
+        return list(source.frame[column].to_delayed())
+    parts = file_parts(source)
+    if parts is None:
+        raise InvalidInput("this table has no columns to group by; audit a data frame or Parquet")
+    return [dask.delayed(read_labels)(part, column) for part in parts]

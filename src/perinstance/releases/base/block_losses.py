@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from perinstance.folds.block import Block
 from perinstance.folds.sweep import People
@@ -18,13 +18,6 @@ class BlockLosses:
     people: People
     epsilon: Floats
     open: Block | None
-
-
-class AnswerPlaces(Protocol):
-    """Whoever gathers the answers of all blocks; called by several threads."""
-
-    def place(self, part: BlockLosses, start: int) -> None:
-        """Write the numbers of some people, from row ``start`` on, where they belong."""
 
 
 def losses_of_block(block: Block, release: Release, fit: Any, inside: bool, delta: float) -> BlockLosses:

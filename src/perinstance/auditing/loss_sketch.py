@@ -20,6 +20,7 @@ from perinstance.numerics.array_types import Floats
 from perinstance.pairs.kinds import weakest_of_codes
 
 CUT_BITS = 42  #: of the 52 behind the binary point; 10 are kept
+INFINITE = int(np.float64(np.inf).view(np.int64)) >> CUT_BITS  #: the bin of infinity
 POWERS = 4
 #: how much above the truth a quantile may be, relatively
 QUANTILE_ERROR = 2.0**-10
@@ -65,11 +66,12 @@ class LossSketch:
     @property
     def infinite(self) -> int:
         """How many have no finite loss."""
-        return int(self.counts[self.bins == _bin(np.inf)].sum())
+        return int(self.counts[self.bins == INFINITE].sum())
 
     def weighted(self) -> tuple[Floats, NDArray[np.int64]]:
         """Return the upper ends of the bins, none above the maximum, and how many people are in each."""
-        return np.minimum(_upper_ends(self.bins), self.maximum), self.counts
+        ends = ((self.bins << CUT_BITS) | ((1 << CUT_BITS) - 1)).view(np.float64)
+        return np.minimum(np.where(self.bins == INFINITE, np.inf, ends), self.maximum), self.counts
 
     def quantile(self, q: ArrayLike) -> Any:
         """Return the least upper end of a bin that at least a share q of the people does not exceed."""
@@ -100,25 +102,6 @@ class LossSketch:
 
     def summary(self, delta: float) -> Summary:
         """Return the losses in a few numbers; the maximum, the mean and the counts are exact."""
-        median, p95, p99 = self.quantile([0.5, 0.95, 0.99])
-        return Summary(
-            people=self.people,
-            delta=delta,
-            kind=self.kind,
-            mean=float(self.moments(1)[0]),
-            median=float(median),
-            p95=float(p95),
-            p99=float(p99),
-            maximum=self.maximum,
-            infinite=self.infinite,
-        )
-
-
-def _bin(loss: float) -> int:
-    return int(np.float64(loss).view(np.int64)) >> CUT_BITS
-
-
-def _upper_ends(bins: NDArray[np.int64]) -> Floats:
-    """Return the largest loss of each bin."""
-    ends = ((bins << CUT_BITS) | ((1 << CUT_BITS) - 1)).view(np.float64)
-    return np.where(bins == _bin(np.inf), np.inf, ends)
+        median, p95, p99 = self.quantile([0.5, 0.95, 0.99]).tolist()
+        mean = float(self.moments(1)[0])
+        return Summary(self.people, delta, self.kind, mean, median, p95, p99, self.maximum, self.infinite)
