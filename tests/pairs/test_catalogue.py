@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from perinstance import pairs as pairs_
-from perinstance.auditing.map_people import with_better
 from perinstance.errors import InvalidInput, PerinstanceError
 from perinstance.pairs import (
     Composed,
@@ -145,18 +144,6 @@ def test_people_can_be_picked_and_put_together(pairs):
     assert again.epsilon(1e-5) == pytest.approx(pairs.epsilon(1e-5), rel=1e-9)
     assert pairs[[3, 0]].epsilon(1e-5) == pytest.approx(pairs.epsilon(1e-5)[[3, 0]], rel=1e-9)
     assert len(pairs[:0]) == 0 and pairs[:0].epsilon(1e-5).shape == (0,) and pairs[:0].delta(1.0).shape == (0,)
-
-
-@every
-def test_others_can_be_put_in_some_places(pairs):
-    """The audit does so to people who were left open; others keep their numbers, and nothing is shared."""
-    others = type(pairs).concatenate([pairs[[3]], pairs[[0]]])
-    changed = with_better(pairs, others, np.array([0, 2]))
-    expected = pairs[[3, 1, 0, 3]]
-    for name, column in changed.to_columns().items():
-        assert np.array_equal(column, expected.to_columns()[name])
-    assert (changed.epsilon(1e-3) == expected.epsilon(1e-3)).all()
-    assert pairs.to_columns().keys() == changed.to_columns().keys()
 
 
 @every
